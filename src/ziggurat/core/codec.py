@@ -1,0 +1,107 @@
+"""JSON both ways for every noun; objects are never revived by name, so a record can do no harm.
+
+A class that is not plain data says how it is written with ``to_json()`` and read with ``from_json(value)``.
+"""
+
+__all__ = ["Raw", "SHAPE_VERSION", "as_type", "decode", "digest", "encode"]
+
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+
+import msgspec
+from msgspec import Raw
+
+from ziggurat.core.errors import JournalCorrupt, ZigguratError
+
+T = TypeVar("T")
+
+SHAPE_VERSION = 1
+"""The version of everything written; readers refuse a newer one."""
+
+
+@runtime_checkable
+class _Written(Protocol):
+    def to_json(self) -> object: ...
+
+
+def _write(value: object) -> object:
+    if isinstance(value, _Written):
+        return value.to_json()
+    if isinstance(value, BaseException):
+        return error_to_json(value)
+    if hasattr(value, "model_dump"):  # a pydantic model, without importing pydantic
+        return value.model_dump(mode="json")
+    if isinstance(value, Exception):
+        return error_to_json(value)
+    raise NotImplementedError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def _read(kind: type, value: object) -> object:
+    reader = getattr(kind, "from_json", None) or getattr(kind, "model_validate", None)
+    if reader is None:
+        raise NotImplementedError(f"{kind.__name__} cannot be read from JSON")
+    return reader(value)
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_write)
+
+
+def encode(value: object) -> bytes:
+    """Write a value as JSON.
+
+    Raises:
+        TypeError: something in it has no JSON form.
+    """
+    try:
+        return _encoder.encode(value)
+    except NotImplementedError as error:
+        raise TypeError(str(error)) from None
+
+
+@lru_cache(maxsize=512)
+def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
+    return msgspec.json.Decoder(kind, dec_hook=_read)
+
+
+def decode(data: bytes | str | Raw, kind: type[T]) -> T:
+    """Read JSON as a value of type `kind`.
+
+    Raises:
+        JournalCorrupt: it is not JSON, or not of this type.
+    """
+    try:
+        return cast("T", _decoder(cast(Any, kind)).decode(data))
+    except (msgspec.DecodeError, NotImplementedError) as error:
+        raise JournalCorrupt(f"cannot read a {getattr(kind, '__name__', kind)}: {error}") from error
+
+
+def as_type(value: object, kind: type[T]) -> T:
+    """Return a recorded value as `kind`: as it is when it was kept by reference, decoded when it was read."""
+    return decode(value, kind) if isinstance(value, Raw) else cast("T", value)
+
+
+def digest(value: object) -> str:
+    """Return 128 bits of BLAKE2b over the JSON of a value with sorted keys, as text.
+
+    Equal values have equal digests, whatever order their keys came in.
+    """
+    return blake2b(msgspec.json.encode(value, order="sorted", enc_hook=_write), digest_size=16).hexdigest()
+
+
+def error_to_json(error: BaseException) -> dict[str, object]:
+    """Code an error by its kind: type, text, whether it is transient, and its plain facts."""
+    try:
+        message = str(error)
+    except Exception:  # an error of a user's whose own text fails
+        message = "(its text cannot be shown)"
+    coded: dict[str, object] = {"type": type(error).__name__, "message": message}
+    if isinstance(error, ZigguratError):
+        facts = {
+            name: value
+            for name, value in vars(error).items()
+            if not name.startswith("_") and isinstance(value, (str, int, float, bool))
+        }
+        coded["facts"] = facts
+    coded["transient"] = bool(getattr(error, "transient", isinstance(error, (ConnectionError, TimeoutError))))
+    return coded

@@ -1,0 +1,269 @@
+"""What travels with a call, passed by hand: where it stands, who listens, when it must stop, what the run shares."""
+
+__all__ = ["AMBIENT", "JOURNAL", "METER", "RUN_ID", "Context", "Journal", "Limit", "Meter", "root"]
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, Timer, new_id
+from ziggurat.core.entries import Entry, Record
+from ziggurat.core.errors import Timeout
+from ziggurat.core.event import SILENCE, Diverged, Emit, Event, Listener, listening_to
+from ziggurat.core.path import escaped
+from ziggurat.core.scope import Key, Scope
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class _Counter:
+    """The names used so far under one entry into a call, and the state that its middleware keeps."""
+
+    __slots__ = ("names", "states")
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+        self.states: dict[int, object] = {}
+
+
+class Context(Struct, frozen=True, eq=False):
+    """Where a call stands. Frozen: children are made, never mutated.
+
+    Attributes:
+        path: The address of this call in the run: names and positions, never an id of a provider or a time.
+        emit: ``await ctx.emit(event)`` tells whoever listens; ask `listens` first and build nothing for nobody.
+        deadline: When this call must stop, in seconds of the clock's `monotonic`; None for never.
+        scope: What the whole run shares.
+    """
+
+    path: str
+    emit: Emit = SILENCE
+    deadline: float | None = None
+    scope: Scope = Scope()
+    _counter: _Counter | None = None
+    _spent: list[object] | None = None  # set beneath a model's `once`: what tries have cost
+    _entered: bool = False
+
+    def under(self, name: str) -> "Context":
+        """Make the context of a call named `name`; a name used again is numbered: ``x``, ``x#2``, ``x#3``.
+
+        Numbers follow the order of the calls to this method, so take them before tasks start.
+        """
+        counter = self._counting()
+        name = escaped(name)
+        number = counter.names.get(name, 0) + 1
+        counter.names[name] = number
+        return self.at(name if number == 1 else f"{name}#{number}")
+
+    def at(self, name: str) -> "Context":
+        """Make the context of a call whose `name` is unique here by construction, such as ``step-3``."""
+        return Context(f"{self.path}/{name}", self.emit, self.deadline, self.scope, None, self._spent)
+
+    def again(self) -> "Context":
+        """Make the context of another try of this same call: same path, numbering starts anew."""
+        return Context(self.path, self.emit, self.deadline, self.scope, None, self._spent, self._entered)
+
+    def within(self, key: Key[T], value: T) -> "Context":
+        """Make a context whose scope has `value` under `key`, for this call and all beneath it."""
+        return self._with(scope=self.scope.with_value(key, value))
+
+    def heard_by(self, *listeners: Listener) -> "Context":
+        """Make a context whose events also go to `listeners`."""
+        return self._with(emit=listening_to(self.emit, listeners))
+
+    def emitting(self, emit: Emit) -> "Context":
+        """Make a context whose events go out through `emit`."""
+        return self._with(emit=emit)
+
+    def entered(self) -> "Context":
+        """Make a context that says the station of this call has been passed."""
+        return Context(self.path, self.emit, self.deadline, self.scope, self._counter, self._spent, True)
+
+    def _with(
+        self, *, emit: Emit | None = None, deadline: float | None = None, scope: Scope | None = None
+    ) -> "Context":
+        return Context(
+            self.path,
+            self.emit if emit is None else emit,
+            self.deadline if deadline is None else deadline,
+            self.scope if scope is None else scope,
+            self._counting(),
+            self._spent,
+            self._entered,
+        )
+
+    def _counting(self) -> _Counter:
+        if self._counter is None:
+            force_setattr(self, "_counter", _Counter())
+        assert self._counter is not None
+        return self._counter
+
+    def limit(self, seconds: float) -> "Limit":
+        """Bound what is awaited inside ``async with ctx.limit(30) as ctx`` to `seconds`.
+
+        Time that emitting waits for a slow reader is not charged.
+
+        Raises:
+            Timeout: on leaving the block, when the limit passed and its work was cancelled.
+        """
+        return Limit(self, seconds)
+
+    def remaining(self) -> float | None:
+        """Return the seconds left until the deadline, or None without one."""
+        return None if self.deadline is None else self.deadline - self.clock.monotonic()
+
+    def listens(self, kind: type[Event]) -> bool:
+        """Tell whether anybody wants events of this kind."""
+        return self.emit is not SILENCE and self.emit.listens(kind)
+
+    def once(
+        self, name: str, request: Q, call: "Callable[[Q, Context], Awaitable[R]]", *, returns: type[R]
+    ) -> Awaitable[R]:
+        """Make a call that the run's journal answers for if it was made before.
+
+        Args:
+            name: The service's name, unique per application.
+            request: What is asked; compared by its `fingerprint()` where it has one.
+            call: Makes the call.
+            returns: The type of the response, by which it is coded.
+        """
+        if self._spent is not None:
+            return call(request, self)
+        return self.scope[JOURNAL].once(self, name, request, call, returns)
+
+    def charge(self, usage: object) -> None:
+        """Add what a failed or lost try beneath a model's `once` has cost; nothing for None, or elsewhere."""
+        if usage is not None and self._spent is not None:
+            self._spent.append(usage)
+
+    def state(self, owner: object, factory: Callable[[], S]) -> S:
+        """Return what `owner` keeps for this call, made by `factory` at first; it dies with the call."""
+        states = self._counting().states
+        if id(owner) not in states:
+            states[id(owner)] = factory()
+        return states[id(owner)]  # type: ignore[return-value]
+
+    @property
+    def clock(self) -> Clock:
+        """The run's clock."""
+        return self.scope.get(CLOCK) or SYSTEM_CLOCK
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.scope[RUN_ID]
+
+    @property
+    def idempotency_key(self) -> str:
+        """A key for this very call, the same when it is made again after a crash: run id and path."""
+        run_id = self.scope.get(RUN_ID)
+        return f"{run_id or ''}:{self.path}"
+
+    def new_id(self) -> str:
+        """Draw an id from the run's source of ids."""
+        return (self.scope.get(IDS) or new_id)()
+
+    def random(self) -> float:
+        """Draw a number from [0, 1) from the run's source of randomness."""
+        source = self.scope.get(RANDOM)
+        if source is not None:
+            return source()
+        from random import random
+
+        return random()  # noqa: S311 - jitter, not secrets
+
+
+class Journal(Protocol):
+    """The record of a run, as a call meets it."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether entries outlive the process, so that intents must be written before effects."""
+        ...
+
+    def find(self, path: str, /) -> Record | None:
+        """Return what is known of the call at `path`."""
+        ...
+
+    def append(self, path: str, entry: Entry, /) -> Awaitable[None] | None:
+        """Record what happened at `path`; await what is returned, if anything, before acting upon it."""
+        ...
+
+    def missing(self, path: str, what: str, /) -> None:
+        """Say that a call at `path` is about to be made live; raises where nothing may be called."""
+        ...
+
+    def diverged(self, path: str, what: str, recorded: str, asked: str, /) -> Diverged | None:
+        """Say that a recorded call is asked differently; returns the event to emit, or raises where strict."""
+        ...
+
+    def once(
+        self, ctx: Context, name: str, request: Q, call: Callable[[Q, Context], Awaitable[R]], returns: type[R], /
+    ) -> Awaitable[R]:
+        """Answer from the record, or call and record."""
+        ...
+
+
+class Meter(Protocol):
+    """Adds up what calls have cost."""
+
+    def add(self, usage: object, /) -> None:
+        """Add what one call has cost."""
+        ...
+
+
+JOURNAL = Key[Journal]("journal")
+RUN_ID = Key[str]("run id")
+METER = Key[Meter]("meter")
+
+AMBIENT: ContextVar[Context | None] = ContextVar("ziggurat", default=None)
+"""The context of the user's function that is running; read by an agent's `run`, `stream` and `run_sync` only."""
+
+
+def root(name: str = "run", scope: Scope | None = None, emit: Emit = SILENCE) -> Context:
+    """Make the first context of a run, mostly for tests and services called by hand."""
+    return Context(escaped(name), emit, None, scope or Scope())
+
+
+class Limit:
+    """The block of `Context.limit`: one timer, no task."""
+
+    __slots__ = ("_before", "_blocked", "_ctx", "_expired", "_task", "_timer", "_when", "seconds")
+
+    def __init__(self, ctx: Context, seconds: float) -> None:
+        self._ctx = ctx
+        self.seconds = seconds
+
+    async def __aenter__(self) -> Context:
+        ctx = self._ctx
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._before, self._expired = task, task.cancelling(), False
+        self._when = ctx.clock.monotonic() + self.seconds
+        self._blocked = ctx.emit.blocked
+        self._timer: Timer = ctx.clock.call_at(self._when, self._fire)
+        deadline = self._when if ctx.deadline is None else min(self._when, ctx.deadline)
+        return ctx._with(deadline=deadline)
+
+    def _fire(self) -> None:
+        when = self._when + self._ctx.emit.blocked - self._blocked
+        if when > self._when and self._ctx.clock.monotonic() < when:
+            self._timer = self._ctx.clock.call_at(when, self._fire)
+            return
+        self._expired = True
+        self._task.cancel()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        if self._expired and self._task.uncancel() <= self._before and kind is asyncio.CancelledError:
+            raise Timeout(f"{self._ctx.path} timed out after {self.seconds:g} s", seconds=self.seconds) from error

@@ -1,0 +1,140 @@
+"""What a journal holds: one frozen entry per thing that happened, and the record of one call made of them."""
+
+__all__ = [
+    "Decided",
+    "Ended",
+    "Entered",
+    "Entry",
+    "Failure",
+    "Intent",
+    "Opened",
+    "Outcome",
+    "Pending",
+    "Record",
+    "Result",
+]
+
+from msgspec import Struct
+
+
+class Entry(Struct, frozen=True, tag=True, tag_field="entry"):
+    """Something that happened to the call at `path`."""
+
+    path: str
+
+
+class Opened(Entry, frozen=True):
+    """A run began, or went on in a new process."""
+
+    run_id: str
+    version: int
+    at: float
+    """POSIX seconds."""
+
+
+class Entered(Entry, frozen=True):
+    """A composite (an agent, a team) was entered; `request` is what its hooks left of the request."""
+
+    name: str
+    request: object
+    setup: object = None
+    """What the composite was made of, compared on re-entry: a mapping from names to plain values."""
+
+
+class Intent(Entry, frozen=True):
+    """A tool with effects is about to run with exactly this request."""
+
+    name: str
+    request: object
+    digest: str
+
+
+class Result(Entry, frozen=True):
+    """A call's answer: from now on it is this, whoever asks."""
+
+    name: str
+    request: object
+    """The request by reference while it lives here, its fingerprint once written."""
+    value: object
+    spent: tuple[object, ...] = ()
+    """What failed and lost tries beneath it have cost, besides the value's own usage."""
+    elapsed: float = 0.0
+    """Seconds of the run's allowance used up when this was written."""
+
+
+class Failure(Entry, frozen=True):
+    """A try of a call that failed, or a verdict upon it (a timeout, a refusal)."""
+
+    name: str
+    request: object
+    error: object
+    spent: tuple[object, ...] = ()
+    elapsed: float = 0.0
+
+
+class Pending(Entry, frozen=True):
+    """A call waits for a decision; `id` is a digest of its path and frozen request."""
+
+    id: str
+    name: str
+    request: object
+    reason: str = ""
+
+
+class Decided(Entry, frozen=True):
+    """A decision upon a pending call, written before it is acted upon; each counts once."""
+
+    id: str
+    decision: object
+
+
+class Ended(Entry, frozen=True):
+    """The run came to an end here, for the reason that `stop` names."""
+
+    stop: str
+    elapsed: float = 0.0
+
+
+Outcome = Result | Failure
+
+
+class Record:
+    """What is known of the call at one path: tries that failed, then perhaps a result, and what led to them."""
+
+    __slots__ = ("cursor", "decided", "entered", "intent", "outcomes", "pending")
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+        self.cursor = 0
+        self.entered: Entered | None = None
+        self.intent: Intent | None = None
+        self.pending: Pending | None = None
+        self.decided: Decided | None = None
+
+    def add(self, entry: Entry) -> None:
+        """Take in an entry that happened here; a try that fails now has been seen by who made it."""
+        if isinstance(entry, (Result, Failure)):
+            self.outcomes.append(entry)
+        elif isinstance(entry, Entered):
+            self.entered = entry
+        elif isinstance(entry, Intent):
+            self.intent = entry
+        elif isinstance(entry, Pending):
+            self.pending, self.decided = entry, None
+        elif isinstance(entry, Decided):
+            self.decided = entry
+
+    def answer(self) -> Outcome | None:
+        """Return the next outcome to answer with: each failed try once, in order, then the result for ever."""
+        if self.cursor >= len(self.outcomes):
+            return None
+        outcome = self.outcomes[self.cursor]
+        if isinstance(outcome, Failure):
+            self.cursor += 1
+        return outcome
+
+    @property
+    def result(self) -> Result | None:
+        """The result, if there is one."""
+        last = self.outcomes[-1] if self.outcomes else None
+        return last if isinstance(last, Result) else None

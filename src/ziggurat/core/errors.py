@@ -1,0 +1,193 @@
+"""Everything that can go wrong, in one tree, sorted by who must act.
+
+::
+
+    ZigguratError
+    ├── ConfigurationError          the caller: wrong use, found where it was made
+    │   ├── MissingExtra            … an optional package is not installed
+    │   ├── RunExists               … this run id belongs to another request
+    │   └── RunNotFound             … no run with this id is known here
+    ├── InvalidArguments            the model: it is told, as a tool result
+    ├── ServiceError                the operator: a call went wrong; `transient` says if again may help
+    │   ├── ModelError              … the model or its provider
+    │   ├── ToolError               … a tool, with the kind the model is told
+    │   ├── Timeout                 … a deadline passed
+    │   ├── LimitExceeded           … a budget, a breaker, a limit refused the call
+    │   ├── Denied                  … a person or a policy refused the call
+    │   └── ForeignError            … an error of a type unknown here, read back from a journal
+    └── JournalError                the operator: the record of a run
+        ├── JournalMismatch         … replay would differ from the record
+        └── JournalCorrupt          … an entry cannot be read
+
+    Suspend (BaseException)         a signal in flight: the run waits for a person
+"""
+
+__all__ = [
+    "ConfigurationError",
+    "Denied",
+    "ForeignError",
+    "InvalidArguments",
+    "JournalCorrupt",
+    "JournalError",
+    "JournalMismatch",
+    "LimitExceeded",
+    "MissingExtra",
+    "ModelError",
+    "RunExists",
+    "RunNotFound",
+    "ServiceError",
+    "Suspend",
+    "Timeout",
+    "ToolError",
+    "ZigguratError",
+    "is_transient",
+]
+
+from typing import Literal
+
+ToolErrorKind = Literal[
+    "invalid_arguments", "not_found", "denied", "transient", "permanent", "timeout", "interrupted"
+]
+
+
+class ZigguratError(Exception):
+    """Base of everything Ziggurat raises on purpose."""
+
+    transient: bool = False
+    """Whether the same call may succeed if it is made again."""
+
+    retry_after: float | None = None
+    """Seconds after which it is worth trying again, where the other side said so."""
+
+    usage: object | None = None
+    """What the failed call has cost, where it is known."""
+
+    partial: object | None = None
+    """What there was when the call failed: the AgentRun so far, or the part of a reply that had come."""
+
+
+class ConfigurationError(ZigguratError):
+    """Raised where a mistake is made: the message says what, where, and how to mend it."""
+
+
+class MissingExtra(ConfigurationError):
+    """Raised when something needs an optional package that is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        self.extra = extra
+        super().__init__(f"{what} needs the extra {extra!r}: pip install 'ziggurat[{extra}]'")
+
+
+class RunExists(ConfigurationError):
+    """Raised when a run id is used again for a different request."""
+
+
+class RunNotFound(ConfigurationError):
+    """Raised when a run id names no run that can be resumed here."""
+
+
+class InvalidArguments(ZigguratError, ValueError):
+    """Raised by a tool's door for arguments that do not fit; the text is written for the model."""
+
+
+class ServiceError(ZigguratError):
+    """A call went wrong.
+
+    Args:
+        message: What happened and what to do.
+        transient: Whether again may help.
+        retry_after: Seconds to wait first, where known.
+    """
+
+    def __init__(self, message: str = "", *, transient: bool | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        if transient is not None:
+            self.transient = transient
+        if retry_after is not None:
+            self.retry_after = retry_after
+
+
+class ModelError(ServiceError):
+    """The model or its provider failed."""
+
+
+class ToolError(ServiceError):
+    """Raised by a tool to say how it failed; `kind` is what the model is told."""
+
+    def __init__(
+        self, message: str, *, kind: ToolErrorKind = "permanent", retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, transient=kind == "transient", retry_after=retry_after)
+        self.kind: ToolErrorKind = kind
+
+
+class Timeout(ServiceError, TimeoutError):
+    """A deadline passed; `seconds` is the limit that was set."""
+
+    transient = True
+
+    def __init__(self, message: str = "", *, seconds: float | None = None) -> None:
+        super().__init__(message or (f"timed out after {seconds:g} s" if seconds is not None else "timed out"))
+        self.seconds = seconds
+
+
+class LimitExceeded(ServiceError):
+    """Something refused a call that would go over a limit.
+
+    Args:
+        kind: What is limited, such as ``"tokens"``.
+        limit: The limit.
+        used: What had been used when it was refused, in the limit's unit.
+    """
+
+    def __init__(self, kind: str, limit: float, used: float, message: str = "") -> None:
+        super().__init__(message or f"the {kind} limit of {limit:g} is reached ({used:g} used)")
+        self.kind = kind
+        self.limit = limit
+        self.used = used
+
+
+class Denied(ServiceError):
+    """A person or a policy said no; the text is the reason."""
+
+
+class ForeignError(ServiceError):
+    """An error read back from a journal whose type is not known here."""
+
+    def __init__(self, type_name: str, message: str, *, transient: bool = False) -> None:
+        super().__init__(message, transient=transient)
+        self.type_name = type_name
+
+
+class JournalError(ZigguratError):
+    """The record of a run cannot be used as it was asked to be."""
+
+
+class JournalMismatch(JournalError):
+    """Replay came to a call that the record does not hold, or holds differently."""
+
+
+class JournalCorrupt(JournalError):
+    """An entry of a record cannot be read; the text names it."""
+
+
+class Suspend(BaseException):
+    """The run waits for decisions. A BaseException, so that no ``except Exception`` eats it.
+
+    Args:
+        pending: What is waited for, one item per decision that is missing.
+    """
+
+    def __init__(self, pending: tuple[object, ...]) -> None:
+        super().__init__(f"waiting for {len(pending)} decision(s)")
+        self.pending = pending
+
+
+def is_transient(error: BaseException) -> bool:
+    """Tell whether trying again may help.
+
+    Our own errors say so themselves; of others, connection and time-out errors of the standard library count.
+    """
+    if isinstance(error, ZigguratError):
+        return error.transient
+    return isinstance(error, (ConnectionError, TimeoutError))

@@ -1,0 +1,110 @@
+"""What can happen to any call, and who hears of it."""
+
+__all__ = ["SILENCE", "Diverged", "Dropped", "Emit", "Event", "Listener", "Retrying", "Silence", "listening_to"]
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+logger = logging.getLogger("ziggurat")
+
+
+class Event(Struct, frozen=True, tag=True, tag_field="event"):
+    """A record of something that happened at `path`; every event is a subclass."""
+
+    path: str
+
+
+class Dropped(Event, frozen=True):
+    """A call was abandoned: listeners drop what they hold under its path."""
+
+    why: str
+
+
+class Retrying(Event, frozen=True):
+    """A call failed and will be made again."""
+
+    attempt: int
+    """The try that failed, counted from 1."""
+    error: str
+    delay: float
+    """Seconds until the next try."""
+
+
+class Diverged(Event, frozen=True):
+    """A resumed run asks something else than its record holds; the record wins."""
+
+    what: str
+    recorded: str
+    asked: str
+
+
+class Emit(Protocol):
+    """The way out for events of a run."""
+
+    @property
+    def blocked(self) -> float:
+        """Seconds that emitting has waited for slow readers so far; charged to no timeout."""
+        ...
+
+    def __call__(self, event: Event, /) -> Awaitable[None]:
+        """Tell whoever listens."""
+        ...
+
+    def listens(self, kind: type[Event], /) -> bool:
+        """Tell whether anybody wants events of this kind; if not, none need be built."""
+        ...
+
+
+class Silence:
+    """Nobody listens."""
+
+    blocked = 0.0
+
+    async def __call__(self, event: Event, /) -> None:
+        """Do nothing."""
+
+    def listens(self, kind: type[Event], /) -> bool:
+        """Nobody does."""
+        return False
+
+
+SILENCE = Silence()
+
+Listener = Callable[[Event], Awaitable[None] | None]
+"""Whatever is called with each event; it may be a plain function or a coroutine function."""
+
+
+class _Listeners:
+    """Passes events to an outer way out and to listeners, in the order given."""
+
+    def __init__(self, outer: Emit, listeners: Sequence[Listener]) -> None:
+        self.outer = outer
+        self.listeners = tuple(listeners)
+
+    @property
+    def blocked(self) -> float:
+        return self.outer.blocked
+
+    async def __call__(self, event: Event, /) -> None:
+        for listener in self.listeners:
+            try:
+                waiting = listener(event)
+                if waiting is not None:
+                    await waiting
+            except Exception:  # a listener changes nothing, so neither does its failure
+                logger.exception("a listener failed on %s at %s", type(event).__name__, event.path)
+        await self.outer(event)
+
+    def listens(self, kind: type[Event], /) -> bool:
+        return True
+
+
+def listening_to(outer: Emit, listeners: Sequence[Listener]) -> Emit:
+    """Return a way out that calls each of `listeners` and then `outer`.
+
+    A listener that raises is logged and otherwise ignored.
+    """
+    return _Listeners(outer, listeners) if listeners else outer

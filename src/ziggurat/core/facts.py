@@ -1,0 +1,50 @@
+"""Facts about the innermost thing stay reachable through any number of layers, without magic.
+
+A service states facts in an attribute `facts`; a layer or wrapper keeps what it wraps in an attribute `inner`.
+"""
+
+__all__ = ["COMPOSITE", "NAME", "Fact", "fact", "name_of"]
+
+from collections.abc import Mapping
+from typing import Generic, TypeVar, cast
+
+T = TypeVar("T")
+
+
+class Fact(Generic[T]):
+    """One thing that can be asked of a service, with the answer where nothing is stated."""
+
+    __slots__ = ("default", "name")
+
+    def __init__(self, name: str, default: T) -> None:
+        self.name = name
+        self.default = default
+
+    def __repr__(self) -> str:
+        return f"Fact({self.name!r})"
+
+
+def fact(service: object, what: Fact[T]) -> T:
+    """Ask `service`, then what it wraps, and so on inwards; the first statement counts."""
+    seen: object | None = service
+    while seen is not None:
+        facts: Mapping[Fact[object], object] | None = getattr(seen, "facts", None)
+        if facts is not None and what in facts:
+            return cast("T", facts[cast("Fact[object]", what)])
+        seen = getattr(seen, "inner", None)
+    return what.default
+
+
+NAME: Fact[str] = Fact("name", "")
+"""What the service is called: in paths, journals and messages; unique in an application."""
+
+COMPOSITE: Fact[bool] = Fact("composite", False)
+"""Whether it is made of other calls (an agent, a team): then it is entered again on resume, never redone blindly."""
+
+
+def name_of(service: object) -> str:
+    """Return the service's name: as stated, else that of its function or class."""
+    stated = fact(service, NAME)
+    if stated:
+        return stated
+    return str(getattr(service, "__name__", None) or type(service).__name__)

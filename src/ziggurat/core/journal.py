@@ -1,0 +1,275 @@
+"""The record of a run, in memory: what happened is kept by reference, and written as JSON lines when asked.
+
+Recording, resuming and replaying are one mechanism in three modes. `record` and `resume` answer what is known and
+call the rest; `replay` calls nothing and raises where the record has no answer.
+"""
+
+__all__ = ["ADMISSION", "Admission", "MemoryJournal", "Mode", "Permit"]
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Literal, Protocol, TypeVar
+
+from msgspec.structs import force_setattr
+
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type, decode
+from ziggurat.core.context import METER, Context
+from ziggurat.core.entries import Ended, Entry, Failure, Opened, Record, Result
+from ziggurat.core.errors import JournalCorrupt, JournalMismatch
+from ziggurat.core.event import Diverged
+from ziggurat.core.lines import as_error, fingerprint, read_entry, write_entry
+from ziggurat.core.scope import Key
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+Mode = Literal["record", "resume", "replay"]
+
+
+class Permit(Protocol):
+    """A reservation for one live call."""
+
+    def settle(self, usage: Iterable[object], /) -> None:
+        """Give back the reservation and take what the call has really cost."""
+        ...
+
+
+class Admission(Protocol):
+    """Decides whether a live call may be made at all: budgets and the like."""
+
+    def admit(self, request: object, ctx: Context, /) -> Permit:
+        """Reserve for the call.
+
+        Raises:
+            LimitExceeded: the call is refused; the refusal is recorded and never decided again.
+        """
+        ...
+
+
+ADMISSION = Key[tuple[Admission, ...]]("admission")
+
+
+class MemoryJournal:
+    """The journal of a run that lives as long as the process, unless `dump` writes it out.
+
+    Args:
+        mode: Whether calls without a record are made (`record`, `resume`) or refused (`replay`).
+        strict: Raise on a request that differs from the recorded one, rather than emit `Diverged`.
+        clock: Measures the run's allowance.
+    """
+
+    durable = False
+
+    def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.mode = mode
+        self.strict = strict or mode == "replay"
+        self.entries: list[Entry] = []
+        self._index: dict[str, Entry | Record] = {}
+        self._readers: list[asyncio.Future[None]] | None = None
+        self._monotonic = clock.monotonic
+        self._since = clock.monotonic()
+        self._elapsed = 0.0
+        self._reading = False
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def find(self, path: str, /) -> Record | None:
+        """Return what is known of the call at `path`."""
+        known = self._index.get(path)
+        if known is None or isinstance(known, Record):
+            return known
+        record = Record()
+        record.add(known)
+        self._index[path] = record
+        return record
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of the run's allowance used up: time in this process and all before, waiting excluded."""
+        return self._elapsed + self._monotonic() - self._since
+
+    @property
+    def ended(self) -> Ended | None:
+        """How the run last ended, if nothing has happened since."""
+        last = self.entries[-1] if self.entries else None
+        return last if isinstance(last, Ended) else None
+
+    async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, Entry]]:
+        """Yield entries with their numbers, from the one after number `after` on, until the run has ended.
+
+        Numbers start at 1 and have no gaps; any number of readers may follow, late or again.
+        """
+        number = after
+        while True:
+            while number < len(self.entries):
+                number += 1
+                yield number, self.entries[number - 1]
+            if self.ended is not None:
+                return
+            waiting = asyncio.get_running_loop().create_future()
+            self._readers = [*(self._readers or ()), waiting]
+            await waiting
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def append(self, entry: Entry, /) -> Awaitable[None] | None:
+        """Record what happened; nothing need be awaited, memory is quick."""
+        self.entries.append(entry)
+        self._take(entry)
+        if self._readers:
+            readers, self._readers = self._readers, None
+            for waiting in readers:
+                if not waiting.done():
+                    waiting.set_result(None)
+        return None
+
+    def _take(self, entry: Entry) -> None:
+        if entry.path not in self._index and not self._reading and not isinstance(entry, Failure):
+            self._index[entry.path] = entry  # most calls have one entry, which needs no record around it
+            return
+        record = self.find(entry.path)
+        if record is None:
+            record = self._index[entry.path] = Record()
+        record.add(entry)
+        if not self._reading and isinstance(entry, Failure):
+            record.cursor = len(record.outcomes)  # who made the call has seen it fail
+
+    def missing(self, path: str, what: str, /) -> None:
+        """Raise in `replay`: the record holds no answer for this call."""
+        if self.mode == "replay":
+            raise JournalMismatch(f"replay came to {path} ({what}), which the record does not hold")
+
+    def diverged(self, path: str, what: str, recorded: str, asked: str, /) -> Diverged | None:
+        """Return the event that tells of a difference; raise where the journal is strict."""
+        if recorded == asked:
+            return None
+        if self.strict:
+            raise JournalMismatch(
+                f"first divergence at {path}: {what}\n- recorded: {recorded}\n+ asked:    {asked}"
+            )
+        return Diverged(path, what, recorded, asked)
+
+    # -- the call ------------------------------------------------------------------------------------------------
+
+    async def once(
+        self, ctx: Context, name: str, request: Q, call: Callable[[Q, Context], Awaitable[R]], returns: type[R], /
+    ) -> R:
+        """Answer from the record, or admit, call and record."""
+        if ctx.path in self._index:
+            record = self.find(ctx.path)
+            assert record is not None
+            outcome = record.answer()
+            if outcome is not None:
+                return await self._answered(ctx, name, request, outcome, returns)
+        if self.mode == "replay":
+            self.missing(ctx.path, name)
+        spent: list[object] = []
+        permits: list[Permit] = []
+        force_setattr(ctx, "_spent", spent)
+        try:
+            admission = ctx.scope.get(ADMISSION)
+            if admission is not None:
+                for each in admission:
+                    permits.append(each.admit(request, ctx))
+            value = await call(request, ctx)
+        except Exception as error:
+            failed_usage = getattr(error, "usage", None)
+            if failed_usage is not None:
+                spent.append(failed_usage)
+            self._settle(ctx, permits, spent)
+            self.failed(ctx.path, name, request, error, tuple(spent))
+            raise
+        except BaseException:
+            self._settle(ctx, permits, spent)
+            raise
+        self.append(Result(ctx.path, name, request, value, tuple(spent) if spent else (), self.elapsed))
+        usage = getattr(value, "usage", None)
+        if usage is not None:
+            spent.append(usage)
+        self._settle(ctx, permits, spent)
+        return value
+
+    def failed(self, path: str, name: str, request: object, error: Exception, spent: tuple[object, ...] = ()) -> None:
+        """Record a try that failed, or a verdict; an error already recorded is not recorded twice."""
+        if getattr(error, "_recorded", False):
+            return
+        self.append(Failure(path, name, request, error, spent, self.elapsed))
+        error._recorded = True  # type: ignore[attr-defined]
+
+    @staticmethod
+    def _settle(ctx: Context, permits: list[Permit], spent: list[object]) -> None:
+        for permit in permits:
+            permit.settle(spent)
+        meter = ctx.scope.get(METER)
+        if meter is not None:
+            for usage in spent:
+                meter.add(usage)
+
+    async def _answered(
+        self, ctx: Context, name: str, request: object, outcome: Result | Failure, returns: type[R]
+    ) -> R:
+        event = self.diverged(ctx.path, "service", outcome.name, name)
+        if event is None and isinstance(outcome.request, Raw):
+            event = self.diverged(ctx.path, "request", decode(outcome.request, str), fingerprint(request))
+        if event is not None and ctx.listens(Diverged):
+            await ctx.emit(event)
+        spent: list[object] = [*outcome.spent]
+        if isinstance(outcome, Failure):
+            self._settle(ctx, [], spent)
+            raise as_error(outcome.error)
+        value = as_type(outcome.value, returns)
+        usage = getattr(value, "usage", None)
+        self._settle(ctx, [], spent if usage is None else [*spent, usage])
+        return value
+
+    # -- through JSON --------------------------------------------------------------------------------------------
+
+    def dump(self) -> bytes:
+        """Write the journal as versioned JSON lines."""
+        return b"".join(write_entry(entry) + b"\n" for entry in self.entries)
+
+    @classmethod
+    def load(
+        cls, data: bytes, mode: Mode = "resume", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK
+    ) -> "MemoryJournal":
+        """Read a journal that `dump` wrote.
+
+        Args:
+            data: The JSON lines.
+            mode: `resume` or `replay`.
+            strict: As for the constructor.
+            clock: As for the constructor.
+
+        Raises:
+            JournalCorrupt: a line cannot be read; the text names it.
+        """
+        journal = cls(mode, strict=strict, clock=clock)
+        journal._reading = True
+        for number, line in enumerate(data.splitlines(), 1):
+            try:
+                entry = read_entry(line)
+            except JournalCorrupt as error:
+                raise JournalCorrupt(f"entry {number} cannot be read: {error}") from error
+            if isinstance(entry, Opened) and entry.version > SHAPE_VERSION:
+                raise JournalCorrupt(f"entry {number} was written by a newer version ({entry.version})")
+            journal.append(entry)
+            journal._elapsed = max(journal._elapsed, getattr(entry, "elapsed", 0.0))
+        journal._reading = False
+        return journal
+
+    def reopen(self, run_id: str, at: float) -> None:
+        """Go on with a run: the time since it stopped is free, and calls whose failure ended it are asked again."""
+        ended = self.ended
+        if self.mode != "replay" and ended is not None and ended.stop not in ("Suspended", "Cancelled"):
+            for path in tuple(self._index):
+                record = self.find(path)
+                while record is not None and record.outcomes and isinstance(record.outcomes[-1], Failure):
+                    record.outcomes.pop()
+        for known in self._index.values():
+            if isinstance(known, Record):
+                known.cursor = 0
+        if ended is not None:
+            self._elapsed = ended.elapsed
+        self._since = self._monotonic()
+        self.append(Opened("", run_id, SHAPE_VERSION, at))

@@ -1,0 +1,139 @@
+"""Layers: what turns one service into another that keeps its request and response types."""
+
+__all__ = ["Layer", "Layered", "layer", "stack"]
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import name_of
+from ziggurat.core.service import Service
+
+P = ParamSpec("P")
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+class Layer(Protocol[Q, R]):
+    """Wraps a service; what comes out asks and answers the same types."""
+
+    def __call__(self, inner: Service[Q, R], /) -> Service[Q, R]:
+        """Return `inner`, wrapped."""
+        ...
+
+
+class Layered(Generic[Q, R]):
+    """A service with one layer around it; `inner` is what is wrapped."""
+
+    __slots__ = ("_body", "_settings", "_title", "inner")
+
+    def __init__(
+        self, body: Callable[..., Awaitable[R]], settings: dict[str, object], title: str, inner: Service[Q, R]
+    ) -> None:
+        self._body = body
+        self._settings = settings
+        self._title = title
+        self.inner = inner
+
+    def __call__(self, request: Q, ctx: Context, /) -> Awaitable[R]:
+        """Send the request through the layer."""
+        return self._body(request, ctx, self.inner, **self._settings)
+
+    def __repr__(self) -> str:
+        return f"{self._title} > {_shown(self.inner)}"
+
+
+class _Configured:
+    """A layer with its settings, not yet around anything."""
+
+    __slots__ = ("_body", "_settings", "_title")
+
+    def __init__(self, body: Callable[..., Awaitable[Any]], settings: dict[str, object]) -> None:
+        self._body = body
+        self._settings = settings
+        shown = ", ".join(f"{name}={_shown(value)}" for name, value in settings.items())
+        self._title = f"{getattr(body, '__name__', 'layer')}({shown})"
+
+    def __call__(self, inner: Service[Any, Any], /) -> Layered[Any, Any]:
+        if not callable(inner):
+            raise ConfigurationError(
+                f"{self._title} wraps a service, an async callable (request, ctx); got {type(inner).__name__}"
+            )
+        return Layered(self._body, self._settings, self._title, inner)
+
+    def __repr__(self) -> str:
+        return self._title
+
+
+def _shown(value: object) -> str:
+    if callable(value) and hasattr(value, "__name__"):
+        return str(value.__name__)
+    return repr(value)
+
+
+def layer(
+    body: Callable[Concatenate[Q, Context, Service[Q, R], P], Awaitable[R]],
+) -> Callable[P, Callable[[Service[Q, R]], Service[Q, R]]]:
+    """Make a layer out of one flat async function.
+
+    Its third argument is the thing wrapped, named for what it is; settings are keyword-only::
+
+        @layer
+        async def polite(request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse],
+                         *, word: str = "please") -> ModelResponse:
+            return await model(request, ctx)
+
+        stack(model, polite(word="kindly"))
+
+    Await the wrapped service in one place. Pass ``ctx.again()`` to ask it the same again (a retry), and a child
+    from ``ctx.under("alt-1")`` to ask for another answer.
+
+    Raises:
+        ConfigurationError: the function does not have this form.
+    """
+    code = getattr(body, "__code__", None)
+    if code is None or code.co_argcount != 3 or code.co_flags & 0x04:
+        raise ConfigurationError(
+            f"a layer is a function (request, ctx, inner, *, settings...); {name_of(body)!r} is not: "
+            "it takes exactly three positional arguments, all settings are keyword-only"
+        )
+    names = code.co_varnames[3 : 3 + code.co_kwonlyargcount]
+    defaults: dict[str, object] = getattr(body, "__kwdefaults__", None) or {}
+    needed = [name for name in names if name not in defaults]
+
+    def configure(*args: P.args, **settings: P.kwargs) -> Callable[[Service[Q, R]], Service[Q, R]]:
+        title = name_of(body)
+        unknown = [name for name in settings if name not in names]
+        missing = [name for name in needed if name not in settings]
+        if args or unknown or missing:
+            said = f"unknown: {', '.join(unknown)}" if unknown else f"missing: {', '.join(missing)}"
+            raise ConfigurationError(
+                f"{title}() takes the keywords {', '.join(names) or 'none'}; "
+                + ("it takes no positional arguments" if args else said)
+            )
+        return _Configured(body, cast("dict[str, object]", dict(settings)))
+
+    configure.__name__ = configure.__qualname__ = name_of(body)
+    configure.__doc__ = body.__doc__
+    configure.__module__ = body.__module__
+    return configure
+
+
+def stack(service: Service[Q, R], *layers: Callable[[Service[Q, R]], Service[Q, R]]) -> Service[Q, R]:
+    """Put layers around a service; the first listed meets the request first.
+
+    ``stack(model, retry(attempts=3), timeout(seconds=30))`` gives every try 30 seconds; the other way round all
+    tries together have 30. Recommended, outermost first: deadline, load shedding, retry, circuit breaker, timeout
+    per try, concurrency limit, rate limit. ``print`` shows the stack in this order.
+
+    Raises:
+        ConfigurationError: something listed is not a layer or the first is not a service.
+    """
+    if not callable(service):
+        raise ConfigurationError(f"stack() needs a service first, got {type(service).__name__}")
+    for each in reversed(layers):
+        if hasattr(each, "inner") or not callable(each):
+            raise ConfigurationError(f"stack() needs layers after the service, such as retry(attempts=3); got {each!r}")
+        service = each(service)
+    return service

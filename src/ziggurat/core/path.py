@@ -1,0 +1,31 @@
+"""Addresses of calls in a run: ``trip/step-2/tool-1:search/researcher/step-1/model``.
+
+A path is text: names joined by ``/``. It holds names and positions only, never an id of a provider or a time,
+so a run that is replayed has the same paths.
+"""
+
+__all__ = ["escaped", "is_beneath", "parent_of", "segments"]
+
+
+def escaped(name: str) -> str:
+    """Make any name fit to be one segment of a path."""
+    if not name:
+        return "unnamed"
+    if "/" in name or "%" in name:
+        return name.replace("%", "%25").replace("/", "%2F")
+    return name
+
+
+def segments(path: str) -> list[str]:
+    """Split a path into its names, the root first."""
+    return path.split("/") if path else []
+
+
+def parent_of(path: str) -> str:
+    """Return the path one level up; the root's parent is ``""``."""
+    return path.rpartition("/")[0]
+
+
+def is_beneath(path: str, ancestor: str) -> bool:
+    """Tell whether `path` is `ancestor` or lies under it, comparing whole names (``a/b`` is not beneath ``a/bc``)."""
+    return not ancestor or path == ancestor or path.startswith(ancestor + "/")

@@ -1,0 +1,171 @@
+"""The doors from a call to an iterator of its events. Streaming is listening: the call itself is the same."""
+
+__all__ = ["EventStream", "open_stream"]
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from typing import Generic, TypeVar
+
+from ziggurat.core.context import Context, root
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import Event
+from ziggurat.core.service import Service
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+logger = logging.getLogger("ziggurat")
+
+
+class EventStream(Generic[R]):
+    """Events as they happen, for one reader; a full buffer makes the producer wait.
+
+    Iterate to the end, then read `response`. An error of the service itself is raised by the iteration.
+    """
+
+    def __init__(self, buffer: int) -> None:
+        self._buffer = buffer
+        self._events: deque[Event] = deque()
+        self._reader: asyncio.Future[None] | None = None
+        self._writers: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+        self._blocked = 0.0
+        self._blocking = 0
+        self._since = 0.0
+        self._task: asyncio.Task[R] | None = None
+
+    # -- the way in: an Emit -------------------------------------------------------------------------------------
+
+    @property
+    def blocked(self) -> float:
+        """Seconds that emitting has waited for the reader, counted once however many wait."""
+        return self._blocked + (time.monotonic() - self._since if self._blocking else 0.0)
+
+    def listens(self, kind: type[Event], /) -> bool:
+        """The reader takes every kind until it has left."""
+        return not self._closed
+
+    async def __call__(self, event: Event, /) -> None:
+        """Hand an event to the reader; waits while the buffer is full, returns at once when the reader has left."""
+        while len(self._events) >= self._buffer and not self._closed:
+            await self._wait_for_room()
+        if self._closed:
+            return
+        self._events.append(event)
+        self._wake_reader()
+
+    async def _wait_for_room(self) -> None:
+        room = asyncio.get_running_loop().create_future()
+        self._writers.append(room)
+        if not self._blocking:
+            self._since = time.monotonic()
+        self._blocking += 1
+        try:
+            await room
+        finally:
+            self._blocking -= 1
+            if not self._blocking:
+                self._blocked += time.monotonic() - self._since
+            if not room.done() or room.cancelled():
+                self._wake_writer()
+
+    def _wake_writer(self) -> None:
+        while self._writers:
+            room = self._writers.popleft()
+            if not room.done():
+                room.set_result(None)
+                return
+
+    def _wake_reader(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    # -- the way out ---------------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        assert self._task is not None
+        while not self._events:
+            if self._task.done():
+                self._task.result()
+                raise StopAsyncIteration
+            self._reader = asyncio.get_running_loop().create_future()
+            try:
+                await self._reader
+            finally:
+                self._reader = None
+        event = self._events.popleft()
+        self._wake_writer()
+        return event
+
+    @property
+    def response(self) -> R:
+        """What the service returned.
+
+        Raises:
+            ConfigurationError: the stream has not been read to its end.
+        """
+        if self._task is None or not self._task.done():
+            raise ConfigurationError("the stream is not at its end: iterate over it first, then read the response")
+        return self._task.result()
+
+    def _start(self, call: Awaitable[R]) -> None:
+        async def run() -> R:
+            return await call
+
+        self._task = asyncio.get_running_loop().create_task(run())
+        self._task.add_done_callback(lambda _: self._wake_reader())
+
+    async def _leave(self) -> None:
+        """Cancel what still runs; from now on emitting returns at once."""
+        self._closed = True
+        self._events.clear()
+        while self._writers:
+            self._wake_writer()
+        task = self._task
+        if task is None or task.done():
+            if task is not None and not task.cancelled():
+                task.exception()
+            return
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.warning("the run failed while its reader left: %r", error)
+
+
+@asynccontextmanager
+async def open_stream(
+    service: Service[Q, R], request: Q, ctx: Context | None = None, *, buffer: int = 64
+) -> AsyncIterator[EventStream[R]]:
+    """Call `service` and read what happens meanwhile.
+
+    ::
+
+        async with open_stream(agent, request) as events:
+            async for event in events:
+                ...
+        print(events.response)
+
+    Args:
+        service: Any service.
+        request: Its request.
+        ctx: The context to call it in; a fresh one by default. Its own listeners do not hear this call.
+        buffer: How many events may wait for the reader before the producer does.
+
+    Leaving the block early cancels the call and waits for it to clean up.
+    """
+    if buffer < 1:
+        raise ConfigurationError(f"buffer must be at least 1, got {buffer}")
+    ctx = ctx or root()
+    stream: EventStream[R] = EventStream(buffer)
+    stream._start(service(request, ctx.emitting(stream)))
+    try:
+        yield stream
+    finally:
+        await stream._leave()
