@@ -1,0 +1,110 @@
+"""Filling the parameters of a tool from the words of a request: the best set of values that do not share words."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ziggurat.models.local.candidates import Candidate, Reading, candidates_for
+from ziggurat.models.local.kinds import Parameter
+from ziggurat.models.local.spans import Span
+
+__all__ = ["Filled", "fill"]
+
+_MISSING = -0.6
+"""What a required parameter without a value costs."""
+
+
+class Filled(msgspec.Struct, frozen=True):
+    """Arguments found for one tool.
+
+    Args:
+        arguments: Values by parameter name, in the order of the schema.
+        missing: Required parameters for which nothing was found.
+        fit: How well the request fits the required parameters, from about -0.6 (nothing) to 1.2; 0.5 where
+            none is required.
+        coverage: Share of the telling stretches of the request that became arguments, from 0 to 1.
+        doubtful: Candidates of a required parameter whose best one is not clearly best, by name.
+    """
+
+    arguments: dict[str, Any]
+    missing: tuple[str, ...]
+    fit: float
+    coverage: float
+    doubtful: dict[str, tuple[Any, ...]]
+
+
+def fill(parameters: Sequence[Parameter], reading: Reading) -> Filled:
+    """Give every parameter its best value; optional ones only where the request speaks of them."""
+    options = [candidates_for(parameter, reading, parameters) for parameter in parameters]
+    _, chosen = _best(parameters, options, 0, ())
+    arguments: dict[str, Any] = {}
+    missing: list[str] = []
+    worths: list[float] = []
+    used: list[Span] = []
+    for parameter, candidate in zip(parameters, chosen, strict=True):
+        if candidate is not None:
+            arguments[parameter.name] = candidate.value
+            used += candidate.spans
+        elif parameter.required:
+            missing.append(parameter.name)
+        if parameter.required:
+            worths.append(_MISSING if candidate is None else candidate.worth)
+    return Filled(
+        arguments=arguments,
+        missing=tuple(missing),
+        fit=sum(worths) / len(worths) if worths else 0.5,
+        coverage=_coverage(reading, used, arguments),
+        doubtful=_doubtful(parameters, options, chosen),
+    )
+
+
+def _best(
+    parameters: Sequence[Parameter], options: Sequence[Sequence[Candidate]], at: int, used: tuple[Span, ...]
+) -> tuple[float, tuple[Candidate | None, ...]]:
+    """The set of values with the greatest worth in which no stretch is used twice."""
+    if at == len(parameters):
+        return 0.0, ()
+    required = parameters[at].required
+    worth, rest = _best(parameters, options, at + 1, used)
+    best = (worth + (_MISSING if required else 0.0), (None, *rest))
+    for candidate in options[at]:
+        if (not required and candidate.worth < 0.5) or any(_overlap(span, other) for span in candidate.spans for other in used):
+            continue
+        worth, rest = _best(parameters, options, at + 1, used + candidate.spans)
+        if worth + candidate.worth > best[0]:
+            best = (worth + candidate.worth, (candidate, *rest))
+    return best
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
+def _coverage(reading: Reading, used: Sequence[Span], arguments: dict[str, Any]) -> float:
+    telling = [span for span in reading.spans if not any(_covers(other, span) for other in reading.spans)]
+    if not telling:
+        return 0.5
+    said = {str(value).lower().removesuffix("s") for value in arguments.values()}
+    hits = sum(
+        any(_overlap(span, other) for other in used) or span.text.lower().removesuffix("s") in said for span in telling
+    )
+    return hits / len(telling)
+
+
+def _covers(one: Span, other: Span) -> bool:
+    """Whether `other` is the same stretch read as something else later, so that it counts once."""
+    return one is not other and (one.start, one.end) == (other.start, other.end) and one.kind < other.kind
+
+
+def _doubtful(
+    parameters: Sequence[Parameter], options: Sequence[Sequence[Candidate]], chosen: Sequence[Candidate | None]
+) -> dict[str, tuple[Any, ...]]:
+    doubtful: dict[str, tuple[Any, ...]] = {}
+    for parameter, candidates, choice in zip(parameters, options, chosen, strict=True):
+        if choice is None or not parameter.required:
+            continue
+        close = tuple(candidate.value for candidate in candidates if candidate.worth > choice.worth - 0.1)
+        if len(close) > 1 and choice.worth < 0.8:
+            doubtful[parameter.name] = close
+    return doubtful

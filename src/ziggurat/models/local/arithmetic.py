@@ -1,0 +1,170 @@
+"""Sums found in plain English: ``12 times 7 plus 5`` is read as ``12 * 7 + 5``."""
+
+import re
+from collections.abc import Callable, Sequence
+
+__all__ = ["expression_in", "in_digits"]
+
+_SMALL = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_VALUES = {word: value for value, word in enumerate(_SMALL)} | {word: 20 + 10 * at for at, word in enumerate(_TENS)}
+_SCALES = {"hundred": 100, "thousand": 1000, "million": 1_000_000}
+_WORD = "|".join((*_VALUES, *_SCALES))
+_AND = r"(?:(?<=hundred)|(?<=thousand)|(?<=million)) and "
+_IN_WORDS = re.compile(rf"\b(?:{_WORD})\b(?:(?:{_AND}|[ -])(?:{_WORD})\b)*", re.IGNORECASE)
+
+_A = r"(\([^()]*\)|-?\d+(?:\.\d+)?)"
+"""A number, or something in brackets that was read before."""
+
+_FORMS: tuple[tuple[str, str], ...] = (
+    (rf"\b(?:the )?(?:sum|total) of {_A}(?:,? and |, ){_A}", r"(\1 + \2)"),
+    (rf"\b(?:the )?difference (?:between|of) {_A} and {_A}", r"(\1 - \2)"),
+    (rf"\b(?:the )?product of {_A} and {_A}", r"(\1 * \2)"),
+    (rf"\b(?:the )?(?:quotient|ratio) of {_A} (?:and|to) {_A}", r"(\1 / \2)"),
+    (rf"\b(?:the )?square root of {_A}", r"(\1 ** 0.5)"),
+    (rf"{_A} ?(?:%|percent|per cent) of {_A}", r"(\1 / 100 * \2)"),
+    (rf"{_A} squared\b", r"\1 ** 2"),
+    (rf"{_A} cubed\b", r"\1 ** 3"),
+    (rf"\bhalf (?:of )?{_A}", r"\1 / 2"),
+    (rf"\b(?:double|twice) {_A}", r"2 * \1"),
+    (rf"\b(?:subtract|take|remove|deduct|subtracting|taking) {_A} (?:away )?from {_A}", r"\2 - \1"),
+    (rf"\b{_A} (?:less than|taken (?:away )?from|subtracted from) {_A}", r"\2 - \1"),
+    (rf"\b(?:add|adding) {_A} (?:and|to|with) {_A}", r"\1 + \2"),
+    (rf"\b(?:multiply|multiplying) {_A} (?:by|with|and) {_A}", r"\1 * \2"),
+    (rf"\b(?:divide|dividing|split|splitting) {_A} (?:by|among|between|into) {_A}", r"\1 / \2"),
+    (r"\b(?:to the power of|raised to(?: the power of)?|to the power)\b|\^", "**"),
+    (r"\b(?:multiplied by|multiplied with|times)\b|[×·]", "*"),
+    (rf"(?<=[\d)]) ?x ?(?={_A})", " * "),
+    (r"\b(?:divided by|shared (?:equally )?(?:by|among|between)|split (?:by|among|between)|over)\b|÷", "/"),
+    (r"\b(?:plus|added to|and then add|increased by)\b", "+"),
+    (r"\b(?:minus|less|take away|decreased by|reduced by|without)\b|[−–]", "-"),
+    (r"\b(?:modulo|mod)\b", "%"),
+    (r"\bopen(?:ing)? (?:bracket|parenthesis)\b", "("),
+    (r"\bclos(?:e|ing) (?:bracket|parenthesis)\b", ")"),
+)
+_COMPILED = tuple((re.compile(pattern, re.IGNORECASE), into) for pattern, into in _FORMS)
+_TOKEN = re.compile(r"\d+(?:\.\d+)?|\*\*|//|[-+*/%()]|[A-Za-z]+|\S")
+
+_CUES: tuple[tuple[str, Callable[[str, str], str]], ...] = (
+    (r"\b(?:left|remain|remains|remaining|take away|gives? away|spend|spent|lost|subtract\w*|fewer)\b", "{} - {}".format),
+    (r"\b(?:equally|among|share|shared|split|divide\w*)\b", "{} / {}".format),
+    (r"\b(?:altogether|in total|add|adding|sum|combined|together)\b", "{} + {}".format),
+    (r"\d \w+ (?:of|at|with|for) \d|\b(?:each|every|per|apiece|multipl\w+)\b", "{} * {}".format),
+)
+
+
+def in_digits(text: str) -> str:
+    """The text with numbers written as words turned into digits (``two hundred and five`` is ``205``)."""
+    return _IN_WORDS.sub(lambda found: str(_value(found.group().lower())), text)
+
+
+def _value(words: str) -> int:
+    total = part = 0
+    for word in re.findall(r"[a-z]+", words):
+        if word in _VALUES:
+            part += _VALUES[word]
+        elif word == "hundred":
+            part = (part or 1) * 100
+        elif word in _SCALES:
+            total += (part or 1) * _SCALES[word]
+            part = 0
+    return total + part
+
+
+def expression_in(text: str) -> str | None:
+    """The longest sum in a text, in the notation of Python, or None where there is none.
+
+    Words for numbers and for operators are understood, and two numbers with a telling word between or
+    around them ("7 boxes of 12 eggs").
+    """
+    text = in_digits(re.sub(r"(?<=\d),(?=\d{3}\b)", "", text))
+    written = _written(text)
+    return written if written is not None else _told(text)
+
+
+def _written(text: str) -> str | None:
+    for _ in range(4):
+        before = text
+        for pattern, into in _COMPILED:
+            text = pattern.sub(into, text)
+        if text == before:
+            break
+    runs: list[list[str]] = [[]]
+    for token in _TOKEN.findall(text):
+        if token[0].isdigit() or token in ("+", "-", "*", "/", "%", "(", ")", "**", "//"):
+            runs[-1].append(token)
+        else:
+            runs.append([])
+    best = max((_sound(run) for run in runs), key=len)
+    return _joined(best) if best else None
+
+
+def _sound(run: Sequence[str]) -> Sequence[str]:
+    """The longest stretch of a run of marks that is a whole expression with an operator in it."""
+    for length in range(len(run), 2, -1):
+        for start in range(len(run) - length + 1):
+            part = run[start : start + length]
+            if _is_expression(part):
+                return part
+    return ()
+
+
+def _is_expression(tokens: Sequence[str]) -> bool:
+    depth = operators = 0
+    wants_number = True
+    for token in tokens:
+        if wants_number:
+            if token == "(":
+                depth += 1
+            elif token[0].isdigit():
+                wants_number = False
+            elif token != "-":
+                return False
+        elif token == ")":
+            depth -= 1
+            if depth < 0:
+                return False
+        elif token == "(" or token[0].isdigit():
+            return False
+        else:
+            operators += 1
+            wants_number = True
+    return not wants_number and depth == 0 and operators > 0
+
+
+def _joined(tokens: Sequence[str]) -> str:
+    out = ""
+    before = "("
+    for token in tokens:
+        sign = token == "-" and before in ("+", "-", "*", "/", "%", "(", "**", "//")
+        binary = token in ("+", "-", "*", "/", "%", "**", "//") and not sign
+        out += f" {token} " if binary else token
+        before = "(" if sign else token
+    return _without_frame(out)
+
+
+def _without_frame(expression: str) -> str:
+    while expression.startswith("(") and expression.endswith(")"):
+        depth = 0
+        for at, char in enumerate(expression):
+            depth += (char == "(") - (char == ")")
+            if depth == 0 and at < len(expression) - 1:
+                return expression
+        expression = expression[1:-1]
+    return expression
+
+
+def _told(text: str) -> str | None:
+    numbers = re.findall(r"\d+(?:\.\d+)?", text)
+    if len(numbers) != 2:
+        return None
+    for pattern, write in _CUES:
+        if re.search(pattern, text, re.IGNORECASE):
+            first, second = numbers
+            if re.search(r"\bfrom \d", text):
+                first, second = second, first
+            return write(first, second)
+    return None

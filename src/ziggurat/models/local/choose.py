@@ -1,0 +1,83 @@
+"""Choosing the tool a request is about, by meaning and by whether its parameters can be filled."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ziggurat.models.local.arguments import Filled, fill
+from ziggurat.models.local.candidates import Embed, Reading, read
+from ziggurat.models.local.kinds import Parameter, parameters_of, words_of
+from ziggurat.models.local.minilm import Vector, cosine
+
+__all__ = ["Choice", "Described", "choose", "describe"]
+
+FIT = 0.12
+COVERAGE = 0.12
+THRESHOLD = 0.3
+
+
+class Described(msgspec.Struct, frozen=True):
+    """A tool as it is compared with requests.
+
+    Args:
+        name: Its name.
+        parameters: Its parameters.
+        views: Vectors of several ways of saying what it does.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    views: tuple[Vector, ...]
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """A tool with arguments for a request.
+
+    Args:
+        tool: Name of the tool.
+        filled: Its arguments.
+        score: How well it fits, about 0 to 1; below the threshold no tool is meant.
+    """
+
+    tool: str
+    filled: Filled
+    score: float
+
+
+def describe(name: str, description: str, schema: Mapping[str, Any], embed: Embed) -> Described:
+    """Prepare a tool for comparison; costs a few milliseconds per tool the first time."""
+    parameters = tuple(parameters_of(schema))
+    return Described(name=name, parameters=parameters, views=tuple(embed(_views(name, description, parameters))))
+
+
+def _views(name: str, description: str, parameters: Sequence[Parameter]) -> list[str]:
+    plain = words_of(name)
+    description = description.strip() or plain
+    head = re.split(r"(?<=[.!?])\s", description, maxsplit=1)[0]
+    inputs = "; ".join(parameter.words for parameter in parameters)
+    return [
+        plain,
+        head,
+        f"{plain}: {head}",
+        f"{plain}. {description} {inputs}",
+        f"I want to {head[:1].lower()}{head[1:]}",
+        f"A question about {plain}.",
+        f"Can you {plain}?",
+    ]
+
+
+def choose(request: str, tools: Sequence[Described], embed: Embed) -> list[Choice]:
+    """All tools with their arguments for a request, best first."""
+    reading = read(request, embed)
+    vector = embed([request])[0]
+    ranked = [_choice(tool, reading, vector) for tool in tools]
+    return sorted(ranked, key=lambda choice: -choice.score)
+
+
+def _choice(tool: Described, reading: Reading, vector: Vector) -> Choice:
+    nearness = [cosine(vector, view) for view in tool.views]
+    meaning = sum(nearness) / len(nearness)
+    filled = fill(tool.parameters, reading)
+    return Choice(tool=tool.name, filled=filled, score=meaning + FIT * filled.fit + COVERAGE * filled.coverage)

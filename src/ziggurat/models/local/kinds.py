@@ -1,0 +1,148 @@
+"""What a parameter of a tool wants, read from its schema: a place, an amount, the words of a message."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+__all__ = ["Parameter", "Want", "parameters_of", "words_of"]
+
+Want = Literal[
+    "enum", "boolean", "number", "expression", "email", "recipient", "url", "phone", "path", "date", "time", "when",
+    "language", "currency", "unit", "place", "name", "phrase", "message", "task", "topic", "title", "text", "other",
+]
+"""Kind of value a parameter takes; ``other`` is what no stretch of a request can be (lists, objects)."""
+
+_CUES: tuple[tuple[Want, str], ...] = (
+    ("expression", r"\b(?:expression|formula|arithmetic|equation|calculation|sum to)\b"),
+    ("url", r"\b(?:url|uri|link|website|web ?page)\b"),
+    ("path", r"\b(?:path|file|filename|folder|directory)\b"),
+    ("phone", r"\b(?:phone|telephone|mobile|cell)\b"),
+    ("email", r"\b(?:e-?mail)\b"),
+    ("recipient", r"\b(?:recipient|addressee|receiver|contact|whom|send to)\b"),
+    ("currency", r"\bcurrency|currencies\b"),
+    ("unit", r"\b(?:unit|units)\b"),
+    ("language", r"\blanguage\b"),
+    ("when", r"\b(?:when|deadline|due|datetime|day or time|date or time|date and time|moment)\b"),
+    ("date", r"\b(?:date|day)\b"),
+    ("time", r"\b(?:time|hour|clock)\b"),
+    ("place", r"\b(?:city|cities|town|place|location|country|region|destination|origin|address|airport|station|route|where|timezone|time zone)\b"),
+    ("message", r"\b(?:message|body|content|note|say|comment|reply|announcement|memo)\b"),
+    ("task", r"\b(?:task|todo|to-do|reminder|reminded|remember|chore)\b"),
+    ("title", r"\b(?:title|event|appointment|meeting|subject|occasion|summary|label)\b"),
+    ("query", r"\b(?:query|search|keywords?|question|look for|find out|search terms?)\b"),
+    ("topic", r"\b(?:topic|theme|about|headline)\b"),
+    ("phrase", r"\b(?:phrase|word|text|sentence|term)\b"),
+    ("name", r"\b(?:name|company|person|restaurant|artist|song|album|movie|film|book|stock|ticker|symbol|brand|team|user|customer|who|author|player|product|item|dish|room)\b"),
+)
+_COMPILED = tuple((want, re.compile(pattern, re.IGNORECASE)) for want, pattern in _CUES)
+_FORMATS: Mapping[str, Want] = {
+    "email": "email", "date": "date", "time": "time", "date-time": "when", "uri": "url", "url": "url", "path": "path",
+}
+_FROM = re.compile(r"\b(?:from|source|origin|start|starts|begin|begins|departure|base|first|sender)\b", re.IGNORECASE)
+_TO = re.compile(r"\b(?:to|into|target|destination|end|ends|arrival|second|recipient)\b", re.IGNORECASE)
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """One parameter of a tool, as far as its schema tells.
+
+    Args:
+        name: Its name in the schema.
+        schema: Its own schema, with references and options for null resolved.
+        required: Whether a call without it is refused.
+        want: What kind of value it takes.
+        side: Whether it is the near or the far end of a pair: ``"from"``, ``"to"`` or ``""``.
+        words: Name and description in plain words.
+    """
+
+    name: str
+    schema: Mapping[str, Any]
+    required: bool
+    want: Want
+    side: str
+    words: str
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """The values allowed, if they are listed."""
+        if "const" in self.schema:
+            return (self.schema["const"],)
+        return tuple(self.schema.get("enum", ()))
+
+    @property
+    def whole(self) -> bool:
+        """Whether only whole numbers are taken."""
+        return bool(self.schema.get("type") == "integer")
+
+
+def words_of(name: str) -> str:
+    """A name as code writes it, in plain words: ``fromCity`` and ``from_city`` are ``from city``."""
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    return re.sub(r"[_\-.]+", " ", parted).strip().lower()
+
+
+def parameters_of(schema: Mapping[str, Any]) -> list[Parameter]:
+    """The parameters of a tool in the order of its schema."""
+    required = schema.get("required", ())
+    return [
+        _parameter(name, _resolved(part, schema), name in required)
+        for name, part in schema.get("properties", {}).items()
+    ]
+
+
+def _resolved(part: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) -> Mapping[str, Any]:
+    """The schema behind references and behind "or null"."""
+    if depth > 8:
+        return part
+    reference = part.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#/"):
+        target: Any = root
+        for step in reference[2:].split("/"):
+            target = target.get(step, {}) if isinstance(target, Mapping) else {}
+        return _resolved({**target, **{key: value for key, value in part.items() if key != "$ref"}}, root, depth + 1)
+    options = part.get("anyOf") or part.get("oneOf")
+    rest = {key: value for key, value in part.items() if key not in ("anyOf", "oneOf", "allOf")}
+    if isinstance(options, Sequence):
+        real = [option for option in options if option.get("type") != "null"]
+        if real:
+            return {**_resolved(real[0], root, depth + 1), **rest}
+    if len(part.get("allOf", ())) == 1:
+        return {**_resolved(part["allOf"][0], root, depth + 1), **rest}
+    kind = part.get("type")
+    if isinstance(kind, list):
+        return {**part, "type": next((option for option in kind if option != "null"), "string")}
+    return part
+
+
+def _parameter(name: str, schema: Mapping[str, Any], required: bool) -> Parameter:
+    plain = words_of(name)
+    description = str(schema.get("description", "")).strip()
+    words = f"{plain}: {description}" if description else plain
+    side = "from" if _FROM.search(plain) else "to" if _TO.search(plain) else ""
+    if not side:
+        side = "from" if _FROM.search(description) else "to" if _TO.search(description) else ""
+    return Parameter(
+        name=name, schema=schema, required=required, want=_want(plain, description, schema), side=side, words=words
+    )
+
+
+def _want(plain: str, description: str, schema: Mapping[str, Any]) -> Want:
+    if "enum" in schema or "const" in schema:
+        return "enum"
+    kind = schema.get("type", "string")
+    if kind in ("integer", "number"):
+        return "number"
+    if kind == "boolean":
+        return "boolean"
+    if kind != "string":
+        return "other"
+    if schema.get("format") in _FORMATS:
+        return _FORMATS[schema["format"]]
+    # The head of a description says more than its tail ("Name of the city", "Day or time of the reminder"),
+    # and a name that tells is believed before a description.
+    for text in (plain, description.split(",")[0].split(" such as ")[0]):
+        for want, pattern in _COMPILED:
+            if pattern.search(text):
+                return want
+    return "text"

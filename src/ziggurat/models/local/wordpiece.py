@@ -1,0 +1,72 @@
+"""A WordPiece tokenizer for uncased BERT vocabularies, small enough to read in one sitting."""
+
+import functools
+import unicodedata
+from collections.abc import Iterator, Mapping
+from importlib import resources
+
+_LONGEST_WORD = 100
+_IDEOGRAPHS = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x2FA1F))
+
+
+@functools.cache
+def vocabulary() -> Mapping[str, int]:
+    """Piece to number, read from the file beside this module (MiniLM's own, Apache-2.0)."""
+    text = resources.files(__package__).joinpath("minilm-vocab.txt").read_text(encoding="utf-8")
+    return {piece: number for number, piece in enumerate(text.rstrip("\n").split("\n"))}
+
+
+def words(text: str) -> Iterator[str]:
+    """Lower-case words without accents; every mark and every ideograph is a word of its own."""
+    word: list[str] = []
+    for char in unicodedata.normalize("NFD", text.lower()):
+        kind = unicodedata.category(char)
+        if kind == "Mn" or (kind[0] == "C" and char not in "\t\n\r"):
+            continue
+        alone = _stands_alone(char, kind)
+        if alone or char.isspace():
+            if word:
+                yield "".join(word)
+                word.clear()
+            if alone:
+                yield char
+        else:
+            word.append(char)
+    if word:
+        yield "".join(word)
+
+
+def _stands_alone(char: str, kind: str) -> bool:
+    code = ord(char)
+    if code < 128:
+        return not char.isalnum() and not char.isspace()
+    return kind[0] == "P" or any(low <= code <= high for low, high in _IDEOGRAPHS)
+
+
+def pieces(text: str, limit: int) -> list[int]:
+    """Numbers of the pieces of a text, framed by the opening and closing mark, at most `limit` of them."""
+    known = vocabulary()
+    numbers = [known["[CLS]"]]
+    for word in words(text):
+        numbers += _split(word, known)
+        if len(numbers) >= limit:
+            break
+    return [*numbers[: limit - 1], known["[SEP]"]]
+
+
+def _split(word: str, known: Mapping[str, int]) -> list[int]:
+    unknown = [known["[UNK]"]]
+    if len(word) > _LONGEST_WORD:
+        return unknown
+    numbers: list[int] = []
+    start = 0
+    while start < len(word):
+        prefix = "##" if start else ""
+        end = len(word)
+        while end > start and prefix + word[start:end] not in known:
+            end -= 1
+        if end == start:
+            return unknown
+        numbers.append(known[prefix + word[start:end]])
+        start = end
+    return numbers
