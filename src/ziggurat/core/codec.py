@@ -93,7 +93,7 @@ def error_to_json(error: BaseException) -> dict[str, object]:
     """Code an error by its kind: type, text, whether it is transient, and its plain facts."""
     try:
         message = str(error)
-    except Exception:  # an error of a user's whose own text fails
+    except Exception:  # noqa: BLE001 - an error of a user's whose own text fails
         message = "(its text cannot be shown)"
     coded: dict[str, object] = {"type": type(error).__name__, "message": message}
     if isinstance(error, ZigguratError):

@@ -17,6 +17,7 @@ _KINDS: dict[str, type[Entry]] = {kind.__name__: kind for kind in Entry.__subcla
 _RAW = frozenset({"request", "value", "error", "decision", "setup"})
 _line = msgspec.json.Decoder(dict[str, Raw])
 _KNOWN: dict[str, type[Exception]] = {
+    "TimeoutError": TimeoutError,
     **{
         name: kind
         for name, kind in vars(errors).items()
@@ -24,7 +25,7 @@ _KNOWN: dict[str, type[Exception]] = {
     },
     **{
         name: getattr(builtins, name)
-        for name in ("ValueError", "TypeError", "RuntimeError", "KeyError", "ConnectionError", "TimeoutError", "OSError")
+        for name in ("ConnectionError", "KeyError", "OSError", "RuntimeError", "TypeError", "ValueError")
     },
 }
 

@@ -1,0 +1,247 @@
+"""What an agent is asked, what it answers, and what it may wait for."""
+
+__all__ = [
+    "AgentRequest",
+    "AgentRun",
+    "Approve",
+    "Decision",
+    "Deny",
+    "Modify",
+    "PendingItem",
+    "Step",
+    "error_of",
+    "pending_of",
+    "stop_of",
+]
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ziggurat.core import errors
+from ziggurat.core.codec import as_type, digest
+from ziggurat.messages import stops
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.message import Message
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.usage import Usage
+
+
+class AgentRequest(Struct, frozen=True):
+    """A task for an agent.
+
+    Attributes:
+        messages: What it is told; earlier turns first, if any.
+    """
+
+    messages: tuple[Message, ...]
+
+    def fingerprint(self) -> str:
+        """Return a digest of the messages."""
+        return digest(self.messages)
+
+
+class PendingItem(Struct, frozen=True):
+    """A call that waits for a decision.
+
+    Attributes:
+        id: A digest of its path and frozen arguments; decisions are given by it.
+        path: Where the call stands in the run.
+        call: Exactly what will be executed if it is approved.
+        reason: Why it is asked.
+    """
+
+    id: str
+    path: str
+    call: ToolCall
+    reason: str = ""
+
+
+class Approve(Struct, frozen=True, tag="approve", tag_field="decision"):
+    """Yes, execute it as it is."""
+
+
+class Deny(Struct, frozen=True, tag="deny", tag_field="decision"):
+    """No; the model is told why."""
+
+    reason: str = "denied"
+
+
+class Modify(Struct, frozen=True, tag="modify", tag_field="decision"):
+    """Yes, but with these arguments, a JSON object as text."""
+
+    arguments: str
+
+
+Decision = Approve | Deny | Modify
+
+
+class Step(Struct, frozen=True):
+    """One turn of the loop, as seen afterwards: what was thought, done and observed.
+
+    Attributes:
+        index: Its number, from 1.
+        thought: What was thought, or said beside the calls.
+        calls: The tools called.
+        results: What came of them, in the order of the calls.
+    """
+
+    index: int
+    thought: str
+    calls: tuple[ToolCall, ...]
+    results: tuple[ToolResult, ...]
+
+    @property
+    def action(self) -> str:
+        """The calls as text, ``name {arguments}``."""
+        return "; ".join(f"{call.name} {call.arguments}" for call in self.calls)
+
+    @property
+    def observation(self) -> str:
+        """The results as text."""
+        return "; ".join(result.text for result in self.results)
+
+
+class AgentRun(Struct, frozen=True, weakref=True):
+    """How a run went.
+
+    Attributes:
+        messages: The conversation: what was asked and all that followed; always fit to be sent to a model again.
+        stop: Why it stopped.
+        output: The final answer: text, or a value of the type that was asked for.
+        usage: What it cost, failed tries and nested agents included.
+        model_calls: How many model calls, nested agents included.
+        tool_calls: How many tool calls, nested agents included.
+        steps: How many turns its own loop took.
+        id: The run's id, by which it is resumed.
+        agent: The agent that answered.
+        pending: What it waits for, when `stop` is Suspended.
+        start: Where in `messages` this run began; earlier ones were given to it.
+        seconds: How long it took, waiting for people excluded.
+    """
+
+    messages: Transcript
+    stop: stops.Stop
+    output: Any = None
+    usage: Usage = Usage()
+    model_calls: int = 0
+    tool_calls: int = 0
+    steps: int = 0
+    id: str = ""
+    agent: str = ""
+    pending: tuple[PendingItem, ...] = ()
+    start: int = 0
+    seconds: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The text of the model's last message of this run; empty if there is none."""
+        for index in range(len(self.messages) - 1, self.start - 1, -1):
+            message = self.messages[index]
+            if message.role == "assistant":
+                return message.text
+        return ""
+
+    @property
+    def history(self) -> Transcript:
+        """Everything that was said, compacted or not."""
+        return self.messages
+
+    def raise_for_stop(self) -> "AgentRun":
+        """Return the run if it completed, or stopped where it was told to.
+
+        Raises:
+            ServiceError: of the kind that stopped it, such as Timeout, LimitExceeded or Denied.
+        """
+        if isinstance(self.stop, (stops.Completed, stops.ToolCalled, stops.StopCondition)):
+            return self
+        error = error_of(self.stop)
+        error.partial = self
+        raise error
+
+    # -- views: how it went, step by step ------------------------------------------------------------------------
+
+    def trace(self) -> tuple[Step, ...]:
+        """Return the steps of this run, each with thought, calls and results."""
+        steps: list[Step] = []
+        for message in self.messages[self.start :]:
+            if message.role == "assistant":
+                thought = message.thinking or ("" if not message.tool_calls else message.text)
+                steps.append(Step(len(steps) + 1, thought, message.tool_calls, ()))
+            elif message.role == "tool" and steps:
+                last = steps[-1]
+                steps[-1] = msgspec.structs.replace(last, results=last.results + message.tool_results)
+        return tuple(steps)
+
+    def step_at(self, index: int) -> Step | None:
+        """Return the step with this number, counted from 0, or None."""
+        trace = self.trace()
+        return trace[index] if 0 <= index < len(trace) else None
+
+    @property
+    def thoughts(self) -> tuple[str, ...]:
+        """What was thought, one text per step that thought."""
+        return tuple(step.thought for step in self.trace() if step.thought)
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """The tool calls as text, in order."""
+        return tuple(f"{call.name} {call.arguments}" for step in self.trace() for call in step.calls)
+
+    @property
+    def observations(self) -> tuple[str, ...]:
+        """The tool results as text, in order."""
+        return tuple(result.text for step in self.trace() for result in step.results)
+
+    @property
+    def failed_tool_calls(self) -> int:
+        """How many results were errors."""
+        return sum(result.error is not None for step in self.trace() for result in step.results)
+
+    @property
+    def most_common_action(self) -> str | None:
+        """The tool called most often, of equals the one called first; None if none was."""
+        counted = Counter(call.name for step in self.trace() for call in step.calls)
+        return counted.most_common(1)[0][0] if counted else None
+
+    @property
+    def has_final_answer(self) -> bool:
+        """Whether the run completed."""
+        return isinstance(self.stop, stops.Completed)
+
+
+def stop_of(error: BaseException) -> stops.Stop:
+    """Return the stop that an error amounts to."""
+    if isinstance(error, errors.Timeout):
+        return stops.Timeout(error.seconds or 0.0)
+    if isinstance(error, errors.LimitExceeded):
+        return stops.BudgetExceeded(error.kind, error.limit, error.used)
+    if isinstance(error, errors.Denied):
+        return stops.Denied(str(error))
+    if isinstance(error, errors.Suspend):
+        return stops.Suspended()
+    return stops.Failed(str(error) or type(error).__name__, type(error).__name__)
+
+
+def error_of(stop: stops.Stop) -> errors.ServiceError:
+    """Return the error that a stop amounts to."""
+    if isinstance(stop, stops.Timeout):
+        return errors.Timeout(f"the run timed out after {stop.seconds:g} s", seconds=stop.seconds)
+    if isinstance(stop, stops.BudgetExceeded):
+        return errors.LimitExceeded(stop.kind, stop.limit, stop.used)
+    if isinstance(stop, stops.MaxSteps):
+        return errors.LimitExceeded("steps", stop.limit, stop.limit)
+    if isinstance(stop, stops.Denied):
+        return errors.Denied(stop.reason)
+    if isinstance(stop, stops.Failed):
+        return errors.ServiceError(f"the run failed: {stop.kind}: {stop.error}")
+    return errors.ServiceError(f"the run stopped: {stop}")
+
+
+def pending_of(suspend: errors.Suspend) -> tuple[PendingItem, ...]:
+    """Return what a suspension waits for."""
+    return tuple(as_type(item, PendingItem) for item in suspend.pending)
+
+

@@ -1,0 +1,110 @@
+"""The log of a conversation: appended to, never copied; a request holds a view of it."""
+
+__all__ = ["Conversation", "Transcript"]
+
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Any, overload
+
+import msgspec
+
+from ziggurat.core.codec import encode
+from ziggurat.messages.message import Message
+
+
+class Conversation:
+    """Messages in the order they came. Appending costs the same at any length.
+
+    Args:
+        messages: What to begin with.
+    """
+
+    __slots__ = ("_digests", "log")
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        self.log: list[Message] = list(messages)
+        self._digests: list[bytes] | None = None
+
+    def append(self, message: Message) -> None:
+        """Add a message at the end."""
+        self.log.append(message)
+
+    def view(self) -> "Transcript":
+        """Return what there is now; later messages do not show in it."""
+        return Transcript(self, len(self.log))
+
+    def __len__(self) -> int:
+        return len(self.log)
+
+    def digest(self, length: int) -> bytes:
+        """Return a digest of the first `length` messages; each message is digested once, when first asked for.
+
+        It rolls: the digest of n+1 messages is made from that of n and the one message, so a run of N steps
+        costs O(N).
+        """
+        if self._digests is None:
+            self._digests = [b""]
+        digests = self._digests
+        while len(digests) <= length:
+            message = self.log[len(digests) - 1]
+            digests.append(blake2b(digests[-1] + encode(message), digest_size=16).digest())
+        return digests[length]
+
+
+class Transcript(Sequence[Message]):
+    """The first messages of a conversation, unchanging; cheap to make at any length."""
+
+    __slots__ = ("_conversation", "_length")
+
+    def __init__(self, conversation: Conversation, length: int) -> None:
+        self._conversation = conversation
+        self._length = length
+
+    @classmethod
+    def of(cls, *messages: Message) -> "Transcript":
+        """Make a transcript of its own from messages."""
+        return cls(Conversation(messages), len(messages))
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        if isinstance(index, slice):
+            return self._conversation.log[: self._length][index]
+        if index < 0:
+            index += self._length
+        if not 0 <= index < self._length:
+            raise IndexError(f"message {index} of {self._length}")
+        return self._conversation.log[index]
+
+    def __iter__(self) -> Iterator[Message]:
+        log = self._conversation.log
+        for index in range(self._length):
+            yield log[index]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        return list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Transcript({list(self)!r})"
+
+    def digest(self) -> str:
+        """Return a digest of all its messages."""
+        return self._conversation.digest(self._length).hex()
+
+    def to_json(self) -> list[Message]:
+        """Write it as a list of messages."""
+        return list(self)
+
+    @classmethod
+    def from_json(cls, value: Any) -> "Transcript":
+        """Read it from a list of messages."""
+        return cls.of(*msgspec.convert(value, list[Message]))

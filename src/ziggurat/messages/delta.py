@@ -1,0 +1,174 @@
+"""What a model says piece by piece, filters upon it, and the one fold that makes a message of it again."""
+
+__all__ = [
+    "DeltaFilter",
+    "Fold",
+    "PartDelta",
+    "TextDelta",
+    "ThinkingDelta",
+    "ToolCallDelta",
+    "WholePart",
+    "deltas_of",
+]
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from msgspec import Struct
+
+from ziggurat.messages.message import Message
+from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
+
+
+class TextDelta(Struct, frozen=True, gc=False, tag="text_delta", tag_field="type"):
+    """More text."""
+
+    text: str
+
+
+class ThinkingDelta(Struct, frozen=True, gc=False, tag="thinking_delta", tag_field="type", omit_defaults=True):
+    """More of a thought; a signature or a redacted block ends it."""
+
+    text: str = ""
+    signature: str | None = None
+    redacted: str | None = None
+    id: str | None = None
+
+
+class ToolCallDelta(Struct, frozen=True, gc=False, tag="tool_call_delta", tag_field="type"):
+    """More of a tool call; a new `index` begins another call.
+
+    Attributes:
+        index: Which call of the reply this belongs to.
+        arguments: The next piece of the JSON text.
+        id: The call's id, with its first piece.
+        name: The tool's name, with its first piece.
+    """
+
+    index: int
+    arguments: str = ""
+    id: str = ""
+    name: str = ""
+
+
+class WholePart(Struct, frozen=True, gc=False, tag="whole_part", tag_field="type"):
+    """A part that came in one piece, such as a picture."""
+
+    part: Image | Audio | File | ToolResult
+
+
+PartDelta = TextDelta | ThinkingDelta | ToolCallDelta | WholePart
+"""Any piece of a reply."""
+
+
+class DeltaFilter(Protocol):
+    """Changes a reply while it comes; one is made for each call and try."""
+
+    def push(self, delta: PartDelta, /) -> Iterable[PartDelta]:
+        """Take a piece and return what may pass now; hold back what cannot be judged yet."""
+        ...
+
+    def flush(self) -> Iterable[PartDelta]:
+        """Return what was held back, at the end of the reply."""
+        ...
+
+    def reset(self) -> None:
+        """Forget everything: the reply was abandoned and will begin again."""
+        ...
+
+
+class _Open:
+    """A tool call that is not complete."""
+
+    __slots__ = ("arguments", "id", "name")
+
+    def __init__(self, delta: ToolCallDelta) -> None:
+        self.id = delta.id
+        self.name = delta.name
+        self.arguments = [delta.arguments]
+
+
+class Fold:
+    """Makes a message of deltas: pieces of one kind that follow each other are one part.
+
+    >>> fold = Fold()
+    >>> fold.push(TextDelta("Hel")); fold.push(TextDelta("lo"))
+    >>> fold.message().text
+    'Hello'
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[Part | _Open | list[str] | list[ThinkingDelta]] = []
+        self._calls: dict[int, _Open] = {}
+
+    def push(self, delta: PartDelta) -> None:
+        """Take the next piece."""
+        last = self._parts[-1] if self._parts else None
+        if isinstance(delta, TextDelta):
+            if isinstance(last, list) and last and isinstance(last[0], str):
+                last.append(delta.text)  # type: ignore[arg-type]
+            else:
+                self._parts.append([delta.text])
+        elif isinstance(delta, ThinkingDelta):
+            open_thought = isinstance(last, list) and last and isinstance(last[-1], ThinkingDelta)
+            if open_thought and last[-1].signature is None and last[-1].redacted is None:  # type: ignore[index,union-attr]
+                last.append(delta)  # type: ignore[union-attr,arg-type]
+            else:
+                self._parts.append([delta])
+        elif isinstance(delta, ToolCallDelta):
+            self._push_call(delta)
+        else:
+            self._parts.append(delta.part)
+
+    def _push_call(self, delta: ToolCallDelta) -> None:
+        known = self._calls.get(delta.index)
+        if known is None:
+            known = self._calls[delta.index] = _Open(delta)
+            self._parts.append(known)
+            return
+        known.arguments.append(delta.arguments)
+        known.id = known.id or delta.id
+        known.name = known.name or delta.name
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._parts.clear()
+        self._calls.clear()
+
+    def message(self) -> Message:
+        """Return the message that the pieces so far make."""
+        return Message("assistant", tuple(part for part in map(_closed, self._parts) if part is not None))
+
+
+def _closed(part: "Part | _Open | list[str] | list[ThinkingDelta]") -> Part | None:
+    if isinstance(part, _Open):
+        return ToolCall(part.id, part.name, "".join(part.arguments))
+    if not isinstance(part, list):
+        return part
+    first = part[0]
+    if isinstance(first, str):
+        text = "".join(part)  # type: ignore[arg-type]
+        return Text(text) if text else None
+    thoughts: list[ThinkingDelta] = part  # type: ignore[assignment]
+    last = thoughts[-1]
+    return Thinking(
+        "".join(thought.text for thought in thoughts),
+        last.signature,
+        last.redacted,
+        next((thought.id for thought in thoughts if thought.id), None),
+    )
+
+
+def deltas_of(message: Message) -> Iterator[PartDelta]:
+    """Take a whole message apart into one delta per part; folding them gives the message again."""
+    calls = 0
+    for part in message.parts:
+        if isinstance(part, Text):
+            yield TextDelta(part.text)
+        elif isinstance(part, Thinking):
+            yield ThinkingDelta(part.text, part.signature, part.redacted, part.id)
+        elif isinstance(part, ToolCall):
+            yield ToolCallDelta(calls, part.arguments, part.id, part.name)
+            calls += 1
+        else:
+            yield WholePart(part)

@@ -1,0 +1,85 @@
+"""One turn of a conversation."""
+
+__all__ = ["Message", "Role", "assistant", "system", "tool_message", "user"]
+
+from typing import Literal
+
+from msgspec import Struct
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.parts import Part, Text, Thinking, ToolCall, ToolResult
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+class Message(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What one side said.
+
+    Attributes:
+        role: Who said it.
+        parts: What it is made of, in order.
+        name: Which of several users or agents said it.
+        origin: ``"runtime"`` for what Ziggurat added itself (a warning, a summary, a request to repair).
+    """
+
+    role: Role
+    parts: tuple[Part, ...] = ()
+    name: str | None = None
+    origin: str | None = None
+
+    @property
+    def text(self) -> str:
+        """All of its text, joined."""
+        parts = self.parts
+        if len(parts) == 1 and isinstance(parts[0], Text):
+            return parts[0].text
+        return "".join(part.text for part in parts if isinstance(part, Text))
+
+    @property
+    def thinking(self) -> str:
+        """All that was thought, joined."""
+        return "".join(part.text for part in self.parts if isinstance(part, Thinking))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls, in order."""
+        return tuple([part for part in self.parts if isinstance(part, ToolCall)])
+
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        """The tool results, in order."""
+        return tuple([part for part in self.parts if isinstance(part, ToolResult)])
+
+
+def _parts(content: tuple[str | Part, ...], role: str) -> tuple[Part, ...]:
+    for each in content:
+        if not isinstance(each, (str, Part)):
+            raise ConfigurationError(
+                f"a {role} message is made of text and parts, got {type(each).__name__}; "
+                "pass a string, or one of Text, Image, Audio, File from ziggurat.messages"
+            )
+    return tuple([Text(each) if isinstance(each, str) else each for each in content])
+
+
+def system(*content: str | Part) -> Message:
+    """Make a system message."""
+    return Message("system", _parts(content, "system"))
+
+
+def user(*content: str | Part, name: str | None = None) -> Message:
+    """Make a user message from text and parts.
+
+    >>> user("What is this?").role
+    'user'
+    """
+    return Message("user", _parts(content, "user"), name)
+
+
+def assistant(*content: str | Part) -> Message:
+    """Make a message of the model's, from text, thinking and tool calls."""
+    return Message("assistant", _parts(content, "assistant"))
+
+
+def tool_message(result: ToolResult) -> Message:
+    """Make the message that carries one tool result."""
+    return Message("tool", (result,))

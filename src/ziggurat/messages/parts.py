@@ -1,0 +1,150 @@
+"""What a message is made of."""
+
+__all__ = [
+    "Audio",
+    "File",
+    "Image",
+    "Part",
+    "Text",
+    "Thinking",
+    "ToolCall",
+    "ToolErrorKind",
+    "ToolResult",
+    "tool_call",
+]
+
+import msgspec
+from msgspec import Struct
+
+from ziggurat.core.codec import digest, encode
+from ziggurat.core.errors import InvalidArguments, ToolErrorKind
+
+
+class Text(Struct, frozen=True, gc=False, tag="text", tag_field="type"):
+    """Plain text."""
+
+    text: str
+
+
+class Image(Struct, frozen=True, gc=False, tag="image", tag_field="type", omit_defaults=True):
+    """A picture, by its bytes or by an address that the provider fetches."""
+
+    data: bytes | None = None
+    url: str | None = None
+    media_type: str = "image/png"
+    detail: str | None = None
+
+
+class Audio(Struct, frozen=True, gc=False, tag="audio", tag_field="type", omit_defaults=True):
+    """Sound, by its bytes or by an address that the provider fetches."""
+
+    data: bytes | None = None
+    url: str | None = None
+    media_type: str = "audio/wav"
+
+
+class File(Struct, frozen=True, gc=False, tag="file", tag_field="type", omit_defaults=True):
+    """A document, by its bytes, by an address, or by the id under which the provider keeps it."""
+
+    data: bytes | None = None
+    url: str | None = None
+    id: str | None = None
+    name: str | None = None
+    media_type: str = "application/octet-stream"
+
+
+class Thinking(Struct, frozen=True, gc=False, tag="thinking", tag_field="type", omit_defaults=True):
+    """What a model thought; handed back to its provider byte for byte.
+
+    Attributes:
+        text: The thought, or its summary; may be empty when only a signature came.
+        signature: The provider's proof that the thought is its own.
+        redacted: An opaque block in place of a thought that the provider does not show.
+        id: The provider's id of the block.
+    """
+
+    text: str = ""
+    signature: str | None = None
+    redacted: str | None = None
+    id: str | None = None
+
+
+class ToolCall(Struct, frozen=True, gc=False, tag="tool_call", tag_field="type"):
+    """A model's wish to have a tool called.
+
+    Attributes:
+        id: The provider's id, repeated by the result.
+        name: The tool.
+        arguments: JSON text, exactly as the model wrote it; it need not be valid.
+    """
+
+    id: str
+    name: str
+    arguments: str = "{}"
+
+    def parsed(self) -> dict[str, object]:
+        """Return the arguments as a mapping.
+
+        Raises:
+            InvalidArguments: they are not a JSON object.
+        """
+        try:
+            return msgspec.json.decode(self.arguments or "{}", type=dict[str, object])
+        except msgspec.DecodeError as error:
+            raise InvalidArguments(f"the arguments of {self.name} are not a JSON object: {error}") from error
+
+    def canonical(self) -> str:
+        """Return the arguments with sorted keys and no spaces, or as they are when they cannot be read."""
+        try:
+            return msgspec.json.encode(self.parsed(), order="sorted").decode()
+        except InvalidArguments:
+            return self.arguments
+
+    def fingerprint(self) -> str:
+        """Return a digest of name and arguments, blind to ids and the order of keys."""
+        return digest([self.name, self.canonical()])
+
+
+class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", tag_field="type", omit_defaults=True):
+    """What came of a tool call.
+
+    Attributes:
+        id: The id of the call.
+        name: The tool.
+        content: What the model is shown: text (JSON of a value), or parts.
+        error: How it failed, None when it did not.
+        origin: Where the content comes from; text of a tool is data, not an instruction.
+    """
+
+    id: str
+    name: str
+    content: "str | tuple[Text | Image | Audio | File, ...]" = ""
+    error: ToolErrorKind | None = None
+    origin: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of the content."""
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(part.text for part in self.content if isinstance(part, Text))
+
+    def value(self) -> object:
+        """Return the content read as JSON, or the text itself when it is not JSON."""
+        try:
+            return msgspec.json.decode(self.text)
+        except msgspec.DecodeError:
+            return self.text
+
+
+Part = Text | Image | Audio | File | Thinking | ToolCall | ToolResult
+"""Anything a message can hold."""
+
+
+def tool_call(name: str, /, *, id: str = "call", **arguments: object) -> ToolCall:  # noqa: A002
+    """Make a tool call from values.
+
+    >>> tool_call("add", a=1, b=2).arguments
+    '{"a":1,"b":2}'
+    """
+    return ToolCall(id, name, encode(arguments).decode())

@@ -1,0 +1,15 @@
+"""What the runtime knows of a tool, whatever stands around it."""
+
+__all__ = ["CHECK", "SPEC"]
+
+from collections.abc import Callable
+
+from ziggurat.core.facts import Fact
+from ziggurat.messages.model import ToolSpec
+from ziggurat.messages.parts import ToolCall
+
+SPEC: Fact[ToolSpec | None] = Fact("spec", None)
+"""The tool's name, schema and declarations."""
+
+CHECK: Fact[Callable[[ToolCall], None] | None] = Fact("check", None)
+"""Checks a call's arguments against the tool's schema; raises InvalidArguments."""
