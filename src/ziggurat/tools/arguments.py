@@ -1,0 +1,213 @@
+"""The text of a model's arguments: read strictly, and its mistakes put into words the model can act on."""
+
+__all__ = ["expectation", "explain", "has_infinity", "near", "read", "shown"]
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import cast
+
+import msgspec
+
+from ziggurat.core.errors import InvalidArguments
+
+MAX_DEPTH = 100
+"""Levels of arrays and objects within each other that a tool's arguments may have."""
+
+_WORDS = {
+    "int": "an integer", "float": "a number", "str": "a string", "bool": "true or false", "array": "an array",
+    "object": "an object", "null": "null", "bytes": "a base64 string", "integer": "an integer", "number": "a number",
+    "string": "a string", "boolean": "true or false", "datetime": "a date and time", "date": "a date",
+    "time": "a time", "timedelta": "a duration", "decimal": "a decimal number", "uuid": "a UUID",
+}  # fmt: skip
+_PLACE = re.compile(r" - at (?:`key` in )?`\$(.*)`$")
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
+_EXPECTED = re.compile(r"Expected `([^`]*)`(?:, got `[^`]*`)?")
+
+
+def read(text: str | bytes) -> object:
+    """Parse JSON, refusing what two readers could understand differently.
+
+    Raises:
+        InvalidArguments: No valid JSON, a key given twice, NaN or infinity, a number of more than 4,300 digits,
+            a lone surrogate, or deeper than `MAX_DEPTH`.
+    """
+    import json
+
+    try:
+        text.encode() if isinstance(text, str) else text.decode()
+        value = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+    except InvalidArguments:
+        raise
+    except RecursionError:
+        raise _too_deep() from None
+    except json.JSONDecodeError as error:
+        near_text = error.doc[error.pos : error.pos + 20]
+        place = f"character {error.pos + 1}" + (f", near {near_text!r}" if near_text else ", at its end")
+        raise InvalidArguments(f"the arguments are not valid JSON: {error.msg.lower()} ({place})") from None
+    except ValueError as error:
+        raise InvalidArguments(f"the arguments are not valid JSON: {error}") from None
+    _check(value)
+    return cast(object, value)
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise InvalidArguments(f"{twice}: given more than once; give it once")
+    return found
+
+
+def _refuse(constant: str) -> object:
+    raise InvalidArguments(f"the arguments are not valid JSON: {constant} is not a JSON number")
+
+
+def _too_deep() -> InvalidArguments:
+    return InvalidArguments(f"the arguments are nested more than {MAX_DEPTH} levels deep")
+
+
+def _check(value: object) -> None:
+    """Walk level by level (not by recursion), refusing what is too deep, overflowed, or not text."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        following: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                following += each.keys()
+                following += each.values()
+            elif isinstance(each, list):
+                following += each
+            elif isinstance(each, float) and not math.isfinite(each):
+                raise InvalidArguments("the arguments hold a number that is too large")
+            elif isinstance(each, str) and not each.isascii() and any("\ud800" <= sign <= "\udfff" for sign in each):
+                raise InvalidArguments(r"the arguments hold half of a surrogate pair (such as \ud83d alone)")
+        if not following:
+            return
+        level = following
+    raise _too_deep()
+
+
+def has_infinity(value: object) -> bool:
+    """Tell whether a decoded value is, or holds, NaN or an infinity (which texts such as ``"nan"`` decode to)."""
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, Decimal):
+        return not value.is_finite()
+    if isinstance(value, (str, bytes, int)) or value is None:
+        return False
+    plain = msgspec.to_builtins(value, builtin_types=(Decimal,), str_keys=True, enc_hook=str)
+    if isinstance(plain, dict):
+        return any(has_infinity(each) for each in plain.values())
+    return isinstance(plain, (list, tuple, set)) and any(has_infinity(each) for each in plain)
+
+
+def near(name: str, names: Iterable[str]) -> str | None:
+    """Find the known name that an unknown one was probably meant to be."""
+    import difflib
+
+    known = list(names)
+    folded = {each.lower().replace("_", ""): each for each in known}
+    if (same := folded.get(name.lower().replace("_", "").replace("-", ""))) is not None:
+        return same
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.5)), None)
+
+
+def shown(value: object) -> str:
+    """Show a wrong value briefly, the way JSON names it."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str):
+        return repr(value if len(value) <= 60 else value[:57] + "...")
+    if isinstance(value, (int, float)):
+        return "a very long integer" if isinstance(value, int) and value.bit_length() > 200 else repr(value)
+    return "an object" if isinstance(value, Mapping) else "an array"
+
+
+def explain(name: str, error: msgspec.ValidationError, value: object, schema: Mapping[str, object]) -> str:
+    """Turn a decoder's complaint about one parameter into ``path: what was expected, got what``."""
+    message = str(error)
+    place = _PLACE.search(message)
+    message = message[: place.start()] if place else message
+    path, found, wanted = name, value, schema
+    for step in _STEP.finditer(place[1] if place else ""):
+        path += step[0]
+        key: str | int | None = step[1] or (int(step[2]) if step[2] else None)
+        wanted = _within(wanted, key)
+        found = _item(found, key)
+    if (missing := re.match(r"Object missing required field `([^`]*)`", message)) is not None:
+        return f"{path}.{missing[1]}: missing (required)"
+    if (unknown := re.match(r"Object contains unknown field `([^`]*)`", message)) is not None:
+        return f"{path}.{unknown[1]}: unknown field"
+    got = "" if found is _LOST or (place and "`key`" in place[0]) else f", got {shown(found)}"
+    if message.startswith("Invalid "):
+        return f"{path}: {_mend(message, wanted)}{got}"
+    return f"{path}: {_EXPECTED.sub(_in_words, message)}{got}"
+
+
+_LOST = object()
+
+
+def _item(value: object, key: str | int | None) -> object:
+    if isinstance(value, Mapping) and key in value:
+        return value[key]
+    if isinstance(value, list) and isinstance(key, int) and key < len(value):
+        return value[key]
+    return _LOST
+
+
+def _within(schema: Mapping[str, object], key: str | int | None) -> Mapping[str, object]:
+    """Follow one step of a path through a schema; an empty one where that is not possible."""
+    for arm in _arms(schema):
+        inner: object = None
+        properties, prefix = arm.get("properties"), arm.get("prefixItems")
+        if isinstance(key, str) and isinstance(properties, dict):
+            inner = properties.get(key)
+        elif key is None:
+            inner = arm.get("additionalProperties")
+        elif isinstance(prefix, list) and isinstance(key, int) and key < len(prefix):
+            inner = prefix[key]
+        elif isinstance(key, int):
+            inner = arm.get("items")
+        if isinstance(inner, dict):
+            return inner
+    return {}
+
+
+def _arms(schema: Mapping[str, object]) -> list[Mapping[str, object]]:
+    arms = schema.get("anyOf")
+    return arms if isinstance(arms, list) else [schema]
+
+
+def _in_words(match: re.Match[str]) -> str:
+    return "expected " + " or ".join(_WORDS.get(each, each) for each in match[1].split(" | "))
+
+
+def _mend(message: str, schema: Mapping[str, object]) -> str:
+    """Say what would have been right, where the decoder only says that a text is invalid."""
+    samples = {
+        "date-time": "a date and time such as '2026-01-31T09:30:00Z'",
+        "date": "a date such as '2026-01-31'",
+        "time": "a time such as '09:30:00'",
+        "duration": "an ISO 8601 duration such as 'PT1H30M'",
+        "uuid": "a UUID such as '00000000-0000-4000-8000-000000000000'",
+        "decimal": "a decimal number such as '12.50'",
+    }
+    for arm in _arms(schema):
+        if message.startswith("Invalid enum value") and "enum" in arm:
+            return f"expected {expectation(arm)}"
+        if (sample := samples.get(str(arm.get("format")))) is not None:
+            return f"expected {sample}"
+    return message[0].lower() + message[1:]
+
+
+def expectation(schema: Mapping[str, object]) -> str:
+    """Say in a few words what a schema wants, for problems that have no decoder's text."""
+    if isinstance(choices := schema.get("enum"), list):
+        return "one of " + ", ".join(map(shown, choices))
+    if isinstance(arms := schema.get("anyOf"), list):
+        return " or ".join(expectation(arm) for arm in arms)
+    name = str(schema.get("title") or schema.get("format") or schema.get("type") or "another value")
+    return _WORDS.get(name, name)

@@ -1,0 +1,130 @@
+"""What a tool's docstring tells a model: a summary, and a line for each parameter.
+
+The Google style is read here, so that most tools cost no import; NumPy, Sphinx and Epytext are read by the
+`docstring-parser` library where it is installed. Without it their text reaches the model whole.
+"""
+
+__all__ = ["Docstring", "describe", "parse"]
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+
+import msgspec
+
+
+class Docstring(msgspec.Struct, frozen=True):
+    """A docstring taken apart.
+
+    Attributes:
+        summary: The text before the first section: what the tool does.
+        parameters: Description by parameter name; names without a description are left out.
+        returns: What comes back, or an empty text.
+    """
+
+    summary: str = ""
+    parameters: dict[str, str] = {}
+    returns: str = ""
+
+
+_SECTION = re.compile(
+    r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters|Returns?|Yields?|Raises|"
+    r"Attributes|Examples?|Notes?|References|See Also|Todo|Warnings?|Warns)[ ]*:[ ]*$"
+)
+_PARAMETERS = {"Args", "Arguments", "Parameters", "Params", "Keyword Args", "Keyword Arguments", "Other Parameters"}
+_ENTRY = re.compile(r"\*{0,2}(\w+)(?:[ ]*\([^)]*(?:\([^)]*\)[^)]*)*\))?[ ]*:(?:[ ]+(.*)|[ ]*)$")
+_OTHER_STYLE = re.compile(
+    r"^[ ]*[:@](param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises)\b.*:|^-{3,}[ ]*$", re.MULTILINE
+)
+
+
+def describe(function: Callable[..., object]) -> Docstring:
+    """Read the docstring of a function, a method, a partial or an object that can be called.
+
+    An object's own class says what it is for, unless its ``__call__`` has a docstring.
+    """
+    target = function
+    while isinstance(target, functools.partial):
+        target = target.func
+    if inspect.isroutine(target):
+        return parse(target.__doc__ or "")
+    return parse(type(target).__call__.__doc__ or type(target).__doc__ or "")
+
+
+def parse(text: str) -> Docstring:
+    """Take a docstring apart, in whichever of the four styles it is written.
+
+    Example:
+        >>> parse("Add two numbers.").summary
+        'Add two numbers.'
+    """
+    text = inspect.cleandoc(text)
+    if _OTHER_STYLE.search(text):
+        return _by_library(text)
+    return _google(text)
+
+
+def _google(text: str) -> Docstring:
+    lines = text.split("\n")
+    starts = [index for index, line in enumerate(lines) if _SECTION.match(line) and _is_header(lines, index)]
+    parameters: dict[str, str] = {}
+    returns = ""
+    for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
+        title = lines[start].rstrip(": ")
+        body = inspect.cleandoc("\n" + "\n".join(_indented(lines[start + 1 : end]))).rstrip()
+        if title in _PARAMETERS:
+            parameters.update(_entries(body))
+        elif title in ("Return", "Returns"):
+            returns = _joined(body)
+    summary = "\n".join(lines[: starts[0]] if starts else lines).strip()
+    return Docstring(summary, parameters, returns)
+
+
+def _is_header(lines: list[str], index: int) -> bool:
+    following = next((line for line in lines[index + 1 :] if line.strip()), "")
+    return following.startswith((" ", "\t"))
+
+
+def _indented(lines: list[str]) -> list[str]:
+    """Keep the lines of a section: those that are indented, up to the first that is not."""
+    end = next((index for index, line in enumerate(lines) if line.strip() and not line[0].isspace()), len(lines))
+    return lines[:end]
+
+
+def _entries(body: str) -> dict[str, str]:
+    found: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in body.split("\n"):
+        entry = None if line[:1].isspace() else _ENTRY.match(line)
+        if entry is not None:
+            current = found.setdefault(entry[1], [])
+            current.append(entry[2] or "")
+        else:
+            current.append(line.strip())
+    return {name: description for name, lines in found.items() if (description := _joined("\n".join(lines)))}
+
+
+def _joined(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _by_library(text: str) -> Docstring:
+    try:
+        from docstring_parser import ParseError
+        from docstring_parser import parse as parse_any
+    except ImportError:
+        return Docstring(text)
+    try:
+        parsed = parse_any(text)
+    except ParseError:
+        return Docstring(text)
+    summary = "\n\n".join(part.strip() for part in (parsed.short_description, parsed.long_description) if part)
+    parameters = {
+        name.strip().lstrip("*"): _joined(each.description)
+        for each in parsed.params
+        for name in each.arg_name.split(",")
+        if each.description
+    }
+    returns = parsed.returns.description if parsed.returns is not None else None
+    return Docstring(summary, parameters, _joined(returns or ""))

@@ -1,0 +1,163 @@
+"""One parameter of a tool: its schema, and the way from what a model wrote to what the function takes."""
+
+__all__ = ["Parameter", "Problem"]
+
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.tools.arguments import expectation, explain, has_infinity, read, shown
+from ziggurat.tools.schema import alternatives, is_pydantic, schema_of
+
+
+class Problem(ValueError):
+    """What is wrong with one argument, one sentence for each place, for the model to read."""
+
+
+class Parameter(msgspec.Struct, frozen=True, eq=False):
+    """A named parameter as the model sees it and as the function takes it.
+
+    Attributes:
+        name: Name in the function and in the schema.
+        wire: Type the JSON decoder reads; ``Any`` where `check` does the reading.
+        schema: JSON Schema of a value.
+        required: Whether the function has no default for it.
+        check: Turns plain JSON data into the annotated type where the decoder alone cannot; raises `Problem`.
+        inexact: Whether values may hold floats or decimals, for which texts such as ``"nan"`` must be refused.
+        nested: Whether values may hold other values.
+    """
+
+    name: str
+    wire: Any
+    schema: dict[str, object]
+    required: bool
+    check: Callable[[object], object] | None = None
+    inexact: bool = False
+    nested: bool = False
+
+    @classmethod
+    def of(cls, name: str, annotation: object, *, required: bool) -> "Parameter":
+        """Prepare a parameter of this type.
+
+        Raises:
+            ConfigurationError: The type has no JSON form.
+        """
+        schema = schema_of(annotation)
+        if is_pydantic(annotation):
+            return cls(name, Any, schema, required, _by_pydantic(name, annotation), nested=True)
+        written = msgspec.json.encode(schema)
+        inexact = b'"number"' in written or b'"decimal"' in written
+        wire: Any = Any if annotation is object else annotation
+        try:
+            msgspec.json.Decoder(wire)
+        except TypeError:
+            return cls(name, Any, schema, required, _by_arms(name, annotation, schema), inexact, nested=True)
+        return cls(name, wire, schema, required, None, inexact, nested=not _flat(schema))
+
+    def convert(self, value: object) -> object:
+        """Read one plain JSON value, repairing what is unmistakable.
+
+        A text that itself holds JSON is read as such, and a single value stands for a list of one, if only
+        that fits the type.
+
+        Raises:
+            Problem: The value fits in no reading.
+        """
+        first: Problem | None = None
+        for reading in _readings(value):
+            try:
+                return self._exactly(reading)
+            except Problem as problem:
+                if first is None or (isinstance(value, str) and isinstance(reading, dict)):
+                    first = problem
+        raise first or Problem(f"{self.name}: expected {expectation(self.schema)}, got {shown(value)}")
+
+    def _exactly(self, value: object) -> object:
+        if self.check is not None:
+            return self.check(value)
+        try:
+            found: object = msgspec.convert(value, self.wire, strict=False)
+        except msgspec.ValidationError as error:
+            raise Problem(explain(self.name, error, value, self.schema)) from None
+        if self.inexact and has_infinity(found):
+            raise Problem(f"{self.name}: expected a finite number, got {shown(value)}")
+        return found
+
+
+def _flat(schema: dict[str, object]) -> bool:
+    if isinstance(arms := schema.get("anyOf"), list):
+        return all(_flat(arm) for arm in arms)
+    return "enum" in schema or schema.get("type") in ("string", "integer", "number", "boolean", "null")
+
+
+def _readings(value: object) -> Iterator[object]:
+    """Yield a value and what else it may have been meant as, the likeliest first."""
+    yield value
+    if isinstance(value, str) and value.strip():
+        inner = _inner(value)
+        if inner is not value:
+            yield inner
+            if not isinstance(inner, list) and inner is not None:
+                yield [inner]
+    if value is not None and not isinstance(value, list):
+        yield [value]
+
+
+def _inner(text: str) -> object:
+    bare = text.strip()
+    if bare[0] not in '[{"':
+        return bare if bare != text else text
+    try:
+        return read(bare)
+    except InvalidArguments:
+        return text
+
+
+def _by_pydantic(name: str, annotation: Any) -> Callable[[object], object]:
+    import pydantic
+
+    adapter: pydantic.TypeAdapter[object] = pydantic.TypeAdapter(annotation)
+
+    def check(value: object) -> object:
+        try:
+            return adapter.validate_json(msgspec.json.encode(value))
+        except pydantic.ValidationError as error:
+            lines = []
+            for each in error.errors(include_url=False, include_context=False):
+                path = name + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in each["loc"])
+                if each["type"] == "missing":
+                    lines.append(f"{path}: missing (required)")
+                else:
+                    lines.append(f"{path}: {each['msg'][0].lower()}{each['msg'][1:]}, got {shown(each['input'])}")
+            raise Problem("\n".join(lines)) from None
+
+    return check
+
+
+def _by_arms(name: str, annotation: object, schema: dict[str, object]) -> Callable[[object], object]:
+    """Read a union the decoder refuses (of two dataclasses, say): the first member that fits, exactly or else laxly."""
+    while typing.get_origin(annotation) is typing.Annotated:
+        annotation = typing.get_args(annotation)[0]
+    arms = alternatives(annotation)
+    if not arms:
+        raise ConfigurationError(f"{annotation} cannot be decoded from JSON; use a simpler type")
+    members = [Parameter.of(name, arm, required=True) for arm in arms]
+
+    def check(value: object) -> object:
+        for member in members:
+            if member.check is None:
+                try:
+                    return msgspec.convert(value, member.wire)
+                except msgspec.ValidationError:
+                    continue
+        for member in members:
+            try:
+                return member._exactly(value)
+            except Problem:
+                continue
+        raise Problem(f"{name}: expected {expectation(schema)}, got {shown(value)}")
+
+    return check

@@ -1,0 +1,184 @@
+"""From a Python type to the JSON Schema a model is shown.
+
+The dialect is JSON Schema 2020-12. Definitions are written in place where they are used, because several
+providers cannot follow references; only a type that contains itself keeps its name under ``$defs``.
+"""
+
+__all__ = ["alternatives", "is_pydantic", "schema_of"]
+
+import datetime
+import types
+import typing
+from collections.abc import Iterator
+from typing import Annotated, Any, cast
+
+import msgspec
+
+from ziggurat.core.errors import ConfigurationError
+
+JSONSchema = dict[str, object]
+
+_ANYTHING = "x-anything"
+_KNOWN = (
+    "built-in types, Literal, Enum, datetime types, a dataclass, a TypedDict, a NamedTuple, "
+    "a msgspec Struct or a pydantic model"
+)
+_FORMATS: dict[object, object] = {
+    datetime.datetime: Annotated[datetime.datetime, msgspec.Meta(extra_json_schema={"format": "date-time"})],
+    datetime.time: Annotated[datetime.time, msgspec.Meta(extra_json_schema={"format": "time"})],
+}
+
+
+def schema_of(annotation: object) -> JSONSchema:
+    """Translate a type into JSON Schema (2020-12).
+
+    Accepts built-in types, Literal, Enum, unions, ``Annotated`` with `msgspec.Meta` (or with a plain string
+    as the description), dataclass, TypedDict, NamedTuple, msgspec Struct, the datetime types, Decimal, UUID,
+    ``object`` and ``Any`` (no constraint), and pydantic models where pydantic is installed.
+
+    Example:
+        >>> schema_of(list[int])
+        {'type': 'array', 'items': {'type': 'integer'}}
+
+    Raises:
+        ConfigurationError: The type has no JSON form that is known here; the text says what to write instead.
+    """
+    if annotation is object:
+        return {}
+    if is_pydantic(annotation):
+        return _tidy(_pydantic_schema(annotation))
+    try:
+        schema: JSONSchema = msgspec.json.schema(_enrich(annotation), schema_hook=_hook)
+    except (TypeError, ValueError, NameError) as error:
+        arms = alternatives(annotation)
+        if not arms:
+            raise ConfigurationError(_unsupported(annotation, error)) from error
+        return {"anyOf": [schema_of(arm) for arm in arms]}
+    return _tidy(schema)
+
+
+def alternatives(annotation: object) -> tuple[object, ...]:
+    """List the members of a union; empty for anything that is not a union."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return typing.get_args(annotation)
+    return ()
+
+
+def is_pydantic(annotation: object) -> bool:
+    """Tell whether pydantic must handle this type: it is, or is made of, a pydantic class.
+
+    Looks at the classes only, so nothing is imported.
+    """
+    if isinstance(annotation, type) and hasattr(annotation, "__pydantic_core_schema__"):
+        return True
+    return any(is_pydantic(part) for part in typing.get_args(annotation))
+
+
+def _pydantic_schema(annotation: Any) -> JSONSchema:
+    import pydantic
+
+    try:
+        return pydantic.TypeAdapter(annotation).json_schema()
+    except pydantic.errors.PydanticUserError as error:
+        raise ConfigurationError(_unsupported(annotation, error)) from error
+
+
+def _hook(kind: type) -> JSONSchema:
+    if kind is object:
+        return {_ANYTHING: True}
+    raise NotImplementedError
+
+
+def _unsupported(annotation: object, error: Exception) -> str:
+    name = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    reason = str(error).splitlines()[0]
+    if reason.startswith("Generating JSON schema for custom types"):
+        culprit = str(error).rpartition("type <class '")[2].partition("'")[0]
+        reason = f"{culprit or name} has no known JSON form"
+    return f"cannot make a JSON schema for {name} ({reason}); use {_KNOWN}"
+
+
+def _enrich(annotation: Any) -> Any:
+    """Write what the schema engine leaves out into the type: formats of times, strings as descriptions."""
+    if isinstance(annotation, type) and annotation in _FORMATS:
+        return _FORMATS[annotation]
+    arguments = typing.get_args(annotation)
+    origin = typing.get_origin(annotation)
+    if not arguments or origin is typing.Literal:
+        return annotation
+    if origin is Annotated:
+        notes = [msgspec.Meta(description=note) if isinstance(note, str) else note for note in arguments[1:]]
+        return Annotated[(_enrich(arguments[0]), *notes)]
+    parts = tuple(_enrich(part) for part in arguments)
+    if alternatives(annotation):
+        return typing.Union[parts]  # noqa: UP007
+    if isinstance(annotation, types.GenericAlias):
+        return types.GenericAlias(cast(type, annotation.__origin__), parts)
+    return annotation.copy_with(parts) if hasattr(annotation, "copy_with") else annotation
+
+
+def _tidy(schema: JSONSchema) -> JSONSchema:
+    """Write definitions in place, except those that contain themselves; drop titles made up from names."""
+    definitions = cast("dict[str, JSONSchema]", schema.pop("$defs", {}))
+    recursive = {name for name in definitions if name in _reachable(definitions[name], definitions)}
+    for name, definition in definitions.items():
+        if definition.get("title") == name.rpartition(".")[2]:
+            del definition["title"]
+    tidy = _inline(schema, definitions, recursive)
+    kept = {name: _inline(definitions[name], definitions, recursive) for name in sorted(recursive)}
+    return {**tidy, "$defs": kept} if kept else tidy
+
+
+def _inline(schema: JSONSchema, definitions: dict[str, JSONSchema], recursive: set[str]) -> JSONSchema:
+    reference = _target(schema)
+    if reference in definitions and reference not in recursive:
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        return _inline({**definitions[reference], **beside}, definitions, recursive)
+    tidy: JSONSchema = {}
+    for key, value in schema.items():
+        if key in (_ANYTHING, "discriminator"):
+            continue
+        if key in ("properties", "patternProperties"):
+            children = cast("dict[str, JSONSchema]", value)
+            inlined = {name: _inline(child, definitions, recursive) for name, child in children.items()}
+            tidy[key] = {name: _untitled(name, child) for name, child in inlined.items()}
+        elif key in ("anyOf", "allOf", "oneOf", "prefixItems"):
+            tidy[key] = [_inline(child, definitions, recursive) for child in cast("list[JSONSchema]", value)]
+        elif key in ("items", "additionalProperties", "propertyNames", "not") and isinstance(value, dict):
+            tidy[key] = _inline(value, definitions, recursive)
+        else:
+            tidy[key] = value
+    return tidy
+
+
+def _untitled(name: str, schema: JSONSchema) -> JSONSchema:
+    if schema.get("title") == name.replace("_", " ").title():
+        del schema["title"]
+    return schema
+
+
+def _target(schema: JSONSchema) -> str:
+    return str(schema.get("$ref", "")).removeprefix("#/$defs/")
+
+
+def _reachable(schema: JSONSchema, definitions: dict[str, JSONSchema]) -> set[str]:
+    """Name every definition that following references from here can arrive at."""
+    found: set[str] = set()
+    waiting = [schema]
+    while waiting:
+        for name in _references(waiting.pop()):
+            if name in definitions and name not in found:
+                found.add(name)
+                waiting.append(definitions[name])
+    return found
+
+
+def _references(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield _target(node)
+        for value in node.values():
+            yield from _references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _references(value)

@@ -1,0 +1,196 @@
+"""A Python function as a tool: what a model is told of it, and how its arguments are read."""
+
+__all__ = ["Signature"]
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NotRequired, TypedDict, cast
+
+import msgspec
+
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.tools.arguments import MAX_DEPTH, has_infinity, near, read, shown
+from ziggurat.tools.docstring import Docstring, describe
+from ziggurat.tools.inspection import Inspection, inspect_function
+from ziggurat.tools.parameter import Parameter, Problem
+
+_Reader = Callable[[str | bytes], dict[str, object]]
+
+
+class Signature(msgspec.Struct, frozen=True, eq=False):
+    """The contract between a model and a function, read once from the function's annotations and docstring.
+
+    Make one with `Signature.of`; `decode` is then all a call costs.
+
+    Attributes:
+        name: Name the model calls.
+        description: What the model is told the tool does; may be empty.
+        parameters: JSON Schema of the arguments, an object.
+        context_parameter: Parameter that is given the call's Context, never shown to the model.
+        is_async: Whether calling the function gives a coroutine.
+        returns: Annotation of the result, ``Any`` where there is none.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, object]
+    context_parameter: str | None
+    is_async: bool
+    returns: object
+    _inputs: dict[str, Parameter]
+    _extra: Parameter | None
+    _ignore: bool
+    _read: _Reader
+    _length: int
+    _inexact: tuple[str, ...]
+    _checked: bool
+
+    @classmethod
+    def of(
+        cls,
+        function: Callable[..., object],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        unknown: Literal["refuse", "ignore"] = "refuse",
+    ) -> "Signature":
+        """Read a function, a coroutine function, a bound method, a partial or an object with ``__call__``.
+
+        Arguments that a `functools.partial` has fixed are out of the model's reach.
+
+        Args:
+            function: What a call of the tool will run.
+            name: Name for the model, where the function's own will not do.
+            description: Text for the model in place of the docstring's; parameters keep theirs.
+            unknown: Whether arguments the function does not have are an error the model is told, or dropped.
+
+        Raises:
+            ConfigurationError: The function cannot be offered to a model; the text names what, where and the fix.
+        """
+        found = inspect_function(function, name)
+        text = describe(function)
+        inputs = found.inputs
+        return cls(
+            name=found.name,
+            description=text.summary if description is None else description,
+            parameters=_object(found, text, unknown),
+            context_parameter=found.context_parameter,
+            is_async=found.is_async,
+            returns=found.returns,
+            _inputs=inputs,
+            _extra=found.extra,
+            _ignore=unknown == "ignore",
+            _read=_reader(found),
+            _length=2 * MAX_DEPTH if any(each.nested for each in inputs.values()) else sys.maxsize,
+            _inexact=tuple(each.name for each in inputs.values() if each.inexact),
+            _checked=any(each.check is not None for each in inputs.values()),
+        )
+
+    def decode(self, arguments: str | bytes) -> dict[str, object]:
+        """Read a model's JSON into keyword arguments for the function; what was not given is left out.
+
+        Small mistakes are mended: ``"3"`` for 3, null for a parameter with a default, one value for a list,
+        JSON within a text, no text at all for no arguments.
+
+        Raises:
+            InvalidArguments: The text lists every problem found, a line each: path, what was expected, what came.
+        """
+        try:
+            values = self._read(arguments)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return self.validate(_object_in(arguments))
+        # As many colons as keys that were kept: then no key was unknown, and none was given twice.
+        colons = arguments.count(":") if isinstance(arguments, str) else arguments.count(b":")
+        if colons != len(values) or len(arguments) > self._length:
+            plain = _object_in(arguments)
+            if len(plain) != len(values):
+                return self.validate(plain)
+        if self._checked or (self._inexact and any(has_infinity(values.get(name)) for name in self._inexact)):
+            return self.validate(_object_in(arguments))
+        return values
+
+    def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Convert plain JSON data into keyword arguments, as `decode` does for text; for arguments that were edited.
+
+        Raises:
+            InvalidArguments: As for `decode`.
+        """
+        result: dict[str, object] = {}
+        problems: list[str] = []
+        missing = [name for name, each in self._inputs.items() if each.required and name not in arguments]
+        for name, value in arguments.items():
+            parameter = self._inputs.get(name) or (self._extra if name != self.context_parameter else None)
+            try:
+                if parameter is not None:
+                    result[name] = parameter.convert(value)
+                elif not self._ignore:
+                    problems.append(self._unknown(name, missing))
+            except Problem as problem:
+                if value is not None or parameter is None or parameter.required:
+                    problems.append(_named(str(problem), name, parameter))
+        problems += [f"{name}: missing (required)" for name in missing]
+        if problems:
+            raise InvalidArguments("\n".join(problems))
+        return result
+
+    def _unknown(self, name: str, missing: list[str]) -> str:
+        if not self._inputs:
+            return f"{name}: unknown parameter, this tool takes none"
+        guess = near(name, self._inputs) or (missing[0] if len(missing) == 1 else None)
+        if guess is not None:
+            return f"{name}: unknown parameter, did you mean {guess}?"
+        return f"{name}: unknown parameter, there are {', '.join(self._inputs)}"
+
+
+def _named(problem: str, name: str, parameter: Parameter | None) -> str:
+    return problem if parameter is None or parameter.name == name else name + problem.removeprefix(parameter.name)
+
+
+def _object_in(text: str | bytes) -> dict[str, object]:
+    """Read a text as an object; no text and null stand for the empty one, a JSON text for the object in it."""
+    if not text.strip():
+        return {}
+    value = read(text)
+    if isinstance(value, str):
+        value = read(value) if value.strip() else {}
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InvalidArguments(f"the arguments must be a JSON object, got {shown(value)}")
+    return value
+
+
+def _reader(found: Inspection) -> _Reader:
+    """Build the decoder of the common case: a TypedDict, as it gives a dict that holds what was given and no more."""
+    fields = {name: each.wire if each.required else NotRequired[each.wire] for name, each in found.inputs.items()}
+    make = cast("Callable[[str, dict[str, Any]], type[dict[str, object]]]", TypedDict)
+    return msgspec.json.Decoder(make(found.name, fields), strict=False).decode
+
+
+def _object(found: Inspection, text: Docstring, unknown: str) -> dict[str, object]:
+    """Put the parameters' schemas together, with their descriptions, and with the definitions they share on top."""
+    definitions: dict[str, object] = {}
+    properties: dict[str, object] = {}
+    for name, each in found.inputs.items():
+        schema = dict(each.schema)
+        if name not in found.described and name in text.parameters:
+            schema["description"] = text.parameters[name]
+        _hoist(found.name, schema, definitions)
+        properties[name] = schema
+    others: object = unknown == "ignore"
+    if found.extra is not None:
+        others = extra = dict(found.extra.schema)
+        _hoist(found.name, extra, definitions)
+    result: dict[str, object] = {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name, each in found.inputs.items() if each.required],
+        "additionalProperties": others,
+    }
+    return {**result, "$defs": definitions} if definitions else result
+
+
+def _hoist(tool: str, schema: dict[str, object], definitions: dict[str, object]) -> None:
+    for name, definition in cast("dict[str, object]", schema.pop("$defs", {})).items():
+        if definitions.setdefault(name, definition) != definition:
+            raise ConfigurationError(f"tool {tool!r}: two recursive types are both called {name!r}; rename one")
