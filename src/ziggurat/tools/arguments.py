@@ -36,7 +36,7 @@ def read(text: str | bytes) -> object:
     import json
 
     try:
-        text.encode() if isinstance(text, str) else text.decode()
+        text = text if isinstance(text, str) else text.decode()
         value = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
     except InvalidArguments:
         raise
@@ -105,14 +105,14 @@ def has_infinity(value: object) -> bool:
 
 
 def near(name: str, names: Iterable[str]) -> str | None:
-    """Find the known name that an unknown one was probably meant to be."""
+    """Find the known name that an unknown one was probably meant to be: alike but for case and dashes, or nearly."""
     import difflib
 
     known = list(names)
     folded = {each.lower().replace("_", ""): each for each in known}
     if (same := folded.get(name.lower().replace("_", "").replace("-", ""))) is not None:
         return same
-    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.5)), None)
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.6)), None)
 
 
 def shown(value: object) -> str:
@@ -144,7 +144,8 @@ def explain(name: str, error: msgspec.ValidationError, value: object, schema: Ma
     got = "" if found is _LOST or (place and "`key`" in place[0]) else f", got {shown(found)}"
     if message.startswith("Invalid "):
         return f"{path}: {_mend(message, wanted)}{got}"
-    return f"{path}: {_EXPECTED.sub(_in_words, message)}{got}"
+    message = _EXPECTED.sub(_in_words, message)
+    return f"{path}: {message}{'' if ', got ' in message else got}"
 
 
 _LOST = object()
@@ -209,5 +210,7 @@ def expectation(schema: Mapping[str, object]) -> str:
         return "one of " + ", ".join(map(shown, choices))
     if isinstance(arms := schema.get("anyOf"), list):
         return " or ".join(expectation(arm) for arm in arms)
+    if isinstance(keys := schema.get("required"), list) and keys:
+        return f"an object with {', '.join(keys)}"
     name = str(schema.get("title") or schema.get("format") or schema.get("type") or "another value")
     return _WORDS.get(name, name)

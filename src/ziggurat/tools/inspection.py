@@ -17,6 +17,7 @@ import msgspec
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.tools.parameter import Parameter
+from ziggurat.tools.schema import note_of
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _INFERABLE = (bool, int, float, str, list, dict, enum.Enum)
@@ -68,7 +69,7 @@ def inspect_function(function: Callable[..., object], name: str | None = None) -
             extra = parameter
             continue
         inputs[each.name] = parameter
-        if (note := _note(annotation)) is not None:
+        if (note := note_of(annotation)) is not None:
             parameter.schema["description"] = note
             described.add(each.name)
     is_async = inspect.iscoroutinefunction(runs)
@@ -168,12 +169,3 @@ def _parameter(where: str, each: inspect.Parameter, annotation: object) -> Param
     if isinstance(default, (bool, int, float, str)) and finite:
         parameter.schema["default"] = default
     return parameter
-
-
-def _note(annotation: object) -> str | None:
-    """Find the description within ``Annotated``: a string, a `msgspec.Meta` or a PEP 727 ``Doc``."""
-    for note in getattr(annotation, "__metadata__", ()):
-        text = note if isinstance(note, str) else getattr(note, "description", getattr(note, "documentation", None))
-        if isinstance(text, str):
-            return text
-    return None

@@ -2,7 +2,6 @@
 
 __all__ = ["Parameter", "Problem"]
 
-import typing
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -139,8 +138,6 @@ def _by_pydantic(name: str, annotation: Any) -> Callable[[object], object]:
 
 def _by_arms(name: str, annotation: object, schema: dict[str, object]) -> Callable[[object], object]:
     """Read a union the decoder refuses (of two dataclasses, say): the first member that fits, exactly or else laxly."""
-    while typing.get_origin(annotation) is typing.Annotated:
-        annotation = typing.get_args(annotation)[0]
     arms = alternatives(annotation)
     if not arms:
         raise ConfigurationError(f"{annotation} cannot be decoded from JSON; use a simpler type")

@@ -4,7 +4,7 @@ The dialect is JSON Schema 2020-12. Definitions are written in place where they 
 providers cannot follow references; only a type that contains itself keeps its name under ``$defs``.
 """
 
-__all__ = ["alternatives", "is_pydantic", "schema_of"]
+__all__ = ["alternatives", "is_pydantic", "note_of", "schema_of"]
 
 import datetime
 import types
@@ -53,15 +53,28 @@ def schema_of(annotation: object) -> JSONSchema:
         arms = alternatives(annotation)
         if not arms:
             raise ConfigurationError(_unsupported(annotation, error)) from error
-        return {"anyOf": [schema_of(arm) for arm in arms]}
+        union: JSONSchema = {"anyOf": [schema_of(arm) for arm in arms]}
+        note = note_of(annotation)
+        return union if note is None else {**union, "description": note}
     return _tidy(schema)
 
 
 def alternatives(annotation: object) -> tuple[object, ...]:
-    """List the members of a union; empty for anything that is not a union."""
+    """List the members of a union, also of one with notes; empty for anything that is not a union."""
+    if typing.get_origin(annotation) is Annotated:
+        return alternatives(typing.get_args(annotation)[0])
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return typing.get_args(annotation)
     return ()
+
+
+def note_of(annotation: object) -> str | None:
+    """Find the description within ``Annotated``: a string, a `msgspec.Meta` or a PEP 727 ``Doc``."""
+    for note in getattr(annotation, "__metadata__", ()):
+        text = note if isinstance(note, str) else getattr(note, "description", getattr(note, "documentation", None))
+        if isinstance(text, str):
+            return text
+    return None
 
 
 def is_pydantic(annotation: object) -> bool:

@@ -45,6 +45,9 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
     _inexact: tuple[str, ...]
     _checked: bool
 
+    def __repr__(self) -> str:
+        return f"Signature({self.name}({', '.join(self._inputs)}))"
+
     @classmethod
     def of(
         cls,
@@ -124,7 +127,7 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
                 if parameter is not None:
                     result[name] = parameter.convert(value)
                 elif not self._ignore:
-                    problems.append(self._unknown(name, missing))
+                    problems.append(self._unknown(name, arguments, missing))
             except Problem as problem:
                 if value is not None or parameter is None or parameter.required:
                     problems.append(_named(str(problem), name, parameter))
@@ -133,13 +136,14 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             raise InvalidArguments("\n".join(problems))
         return result
 
-    def _unknown(self, name: str, missing: list[str]) -> str:
+    def _unknown(self, name: str, given: Mapping[str, object], missing: list[str]) -> str:
         if not self._inputs:
             return f"{name}: unknown parameter, this tool takes none"
-        guess = near(name, self._inputs) or (missing[0] if len(missing) == 1 else None)
+        absent = [each for each in self._inputs if each not in given]
+        guess = missing[0] if len(missing) == 1 else near(name, absent)
         if guess is not None:
             return f"{name}: unknown parameter, did you mean {guess}?"
-        return f"{name}: unknown parameter, there are {', '.join(self._inputs)}"
+        return f"{name}: unknown parameter, the tool takes {', '.join(self._inputs)}"
 
 
 def _named(problem: str, name: str, parameter: Parameter | None) -> str:

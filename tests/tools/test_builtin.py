@@ -1,0 +1,158 @@
+import contextlib
+from datetime import UTC, datetime
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ziggurat.core.clock import CLOCK, SystemClock
+from ziggurat.core.context import root
+from ziggurat.core.errors import InvalidArguments
+from ziggurat.tools.arithmetic import MAX_LENGTH
+from ziggurat.tools.builtin import calculator, echo, timestamp
+
+
+def test_echo() -> None:
+    assert echo("héllo\n") == "héllo\n"
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("12 * (7 + 5)", 144),
+        ("7 / 2", 3.5),
+        ("6 / 2", 3),
+        ("6.0 / 2", 3),
+        ("1,000 * 2", 2000),
+        ("12,345,678.5", 12345678.5),
+        ("-2 ** 2", -4),
+        ("(-2) ** 2", 4),
+        ("2 ** -1", 0.5),
+        ("2 ** 3 ** 2", 512),
+        ("2 ** -1 * 3", 1.5),
+        ("2^10", 1024),
+        ("3 \u00d7 4 \u00f7 2 \u2212 1", 5),
+        ("0.1 + 0.2", 0.3),
+        ("1 / 3 * 3", 1),
+        ("7 // 2", 3),
+        ("-7 // 2", -4),
+        ("-7 % 3", 2),
+        ("7.5 % 2", 1.5),
+        ("--3", 3),
+        ("+3 - -3", 6),
+        ("1e3", 1000),
+        ("1.5e-1", 0.15),
+        (".5 + 5.", 5.5),
+        ("4 ** 0.5", 2),
+        ("0 ** 0", 1),
+        ("(-1) ** 1,000,001", -1),
+        ("2 ** 13999", 2**13999),
+        ("10 ** 100 - 1", 10**100 - 1),
+        ("  ( 1 )  ", 1),
+    ],
+)  # fmt: skip
+def test_calculator(expression: str, value: float) -> None:
+    found = calculator(expression)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("", "the expression is empty"),
+        ("   ", "the expression is empty"),
+        ("1 / 0", "division by zero at character 3"),
+        ("1 // (2 - 2)", "division by zero at character 3"),
+        ("4 % 0", "division by zero at character 3"),
+        ("0 ** -1", "division by zero at character 3"),
+        ("2 +", "expected a number at the end (character 4)"),
+        ("2 + * 3", "expected a number instead of '*' at character 5"),
+        ("2 (3)", "expected an operator before '(' at character 3"),
+        ("2 3", "expected an operator before '3' at character 3"),
+        ("(2", "the parenthesis at character 1 is not closed"),
+        ("2)", "expected the end instead of ')' at character 2"),
+        ("12 * 7 =", "expected the end instead of '=' at character 8"),
+        ("1 + 1; import os", "expected the end instead of ';' at character 6"),
+        ("sqrt(4)", "'sqrt' at character 1 is not known"),
+        ("__import__('os')", "'__import__' at character 1 is not known"),
+        ("1,00", "instead of ',' at character 2"),
+        ("1..2", "'.2' at character 3"),
+        ("9 ** 9 ** 9", "too large at character 3"),
+        ("2 ** 14000", "too large at character 3"),
+        ("0.5 ** 20000", "too large at character 5"),
+        ("1e9999", "the number at character 1 is too large"),
+        ("1e99999999999999999999", "the number at character 1 is too large"),
+        ("1e400 / 3", "fraction too large to write"),
+        ("1e300 ** 1.5", "too large at character 7"),
+        ("(-8) ** 0.5", "no real value (character 6)"),
+        ("(" * 60 + "1" + ")" * 60, "more than 50 levels deep at character 51"),
+        ("-" * 100 + "1", "more than 50 levels deep"),
+        ("1" * (MAX_LENGTH + 1), f"at most {MAX_LENGTH} are allowed"),
+    ],
+)
+def test_calculator_refuses(expression: str, text: str) -> None:
+    with pytest.raises(InvalidArguments) as caught:
+        calculator(expression)
+    assert text in str(caught.value)
+
+
+def test_a_long_chain_of_powers_of_products_is_bounded() -> None:
+    with pytest.raises(InvalidArguments, match="too large"):
+        calculator("*".join(["9 ** 4000"] * 3))
+
+
+LEAVES = st.integers(0, 10**20).map(lambda n: (str(n), Fraction(n)))
+
+
+def grown(children: st.SearchStrategy[tuple[str, Fraction]]) -> st.SearchStrategy[tuple[str, Fraction]]:
+    binary = st.builds(
+        lambda a, operator, b, space: (
+            f"({a[0]}{space}{operator}{space}{b[0]})",
+            {"+": a[1] + b[1], "-": a[1] - b[1], "*": a[1] * b[1]}[operator],
+        ),
+        children,
+        st.sampled_from("+-*"),
+        children,
+        st.sampled_from(["", " ", "  "]),
+    )
+    return binary | children.map(lambda a: (f"-{a[0]}", -a[1])) | children.map(lambda a: (f"({a[0]})", a[1]))
+
+
+@given(st.recursive(LEAVES, grown, max_leaves=12))
+def test_calculator_agrees_with_fractions(case: tuple[str, Fraction]) -> None:
+    expression, value = case
+    found = calculator(expression)
+    assert isinstance(found, int)
+    assert found == value
+
+
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=8), st.data())
+def test_precedence_agrees_with_python(numbers: list[int], data: st.DataObject) -> None:
+    signs = st.sampled_from(["+", "-", "*", "//", "%", "-  -", "*-"])
+    expression = str(numbers[0])
+    for number in numbers[1:]:
+        expression += f" {data.draw(signs)} {number}"
+    try:
+        value = eval(expression)
+    except ZeroDivisionError:
+        with pytest.raises(InvalidArguments, match="division by zero"):
+            calculator(expression)
+    else:
+        assert calculator(expression) == value
+
+
+@given(st.text("0123456789.,+-*/%^()e x\u00d7", max_size=40) | st.text(max_size=40))
+def test_any_text_gives_a_number_or_a_clear_refusal(expression: str) -> None:
+    with contextlib.suppress(InvalidArguments):
+        assert isinstance(calculator(expression), (int, float))
+
+
+class Stopped(SystemClock):
+    def now(self) -> float:  # type: ignore[override]
+        return datetime(2026, 1, 31, 9, 30, 0, 999_000, tzinfo=UTC).timestamp()
+
+
+def test_timestamp_takes_the_time_of_the_run() -> None:
+    assert timestamp(root().within(CLOCK, Stopped())) == "2026-01-31T09:30:00Z"

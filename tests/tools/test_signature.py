@@ -1,0 +1,584 @@
+import contextlib
+import datetime
+import enum
+import functools
+import sys
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
+
+import jsonschema_rs
+import msgspec
+import pydantic
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec import Meta
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.tools.signature import Signature
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Place:
+    name: str
+    size: int = 1
+
+
+@dataclass
+class Circle:
+    radius: float
+
+
+@dataclass
+class Tree:
+    value: int
+    children: list["Tree"] = field(default_factory=list)
+
+
+class Row(TypedDict):
+    key: str
+    note: NotRequired[str]
+
+
+class Pair(NamedTuple):
+    left: int
+    right: str
+
+
+class Point(msgspec.Struct, forbid_unknown_fields=True):
+    x: float
+    y: float = 0.0
+
+
+class Trip(pydantic.BaseModel):
+    city: str
+    days: int = 1
+
+
+async def weather(city: str, days: int = 1, ctx: Context | None = None) -> str:
+    """Forecast for a city.
+
+    Args:
+        city: Name of the city.
+        days: How many days ahead.
+        ctx: Not for the model.
+    """
+    return f"{city} {days} {ctx}"
+
+
+def taking(annotation: object, default: object = ...) -> Signature:
+    """Make the signature of a function with one parameter, `value`, of this type."""
+
+    def tool(value: Any = default) -> None: ...
+
+    if default is ...:
+        tool.__defaults__ = None
+    tool.__annotations__["value"] = annotation
+    return Signature.of(tool)
+
+
+def problem(signature: Signature, arguments: str | bytes) -> str:
+    with pytest.raises(InvalidArguments) as caught:
+        signature.decode(arguments)
+    return str(caught.value)
+
+
+# What the model is told
+
+
+def test_signature_of_a_function() -> None:
+    found = Signature.of(weather)
+    assert (found.name, found.description, found.is_async) == ("weather", "Forecast for a city.", True)
+    assert found.context_parameter == "ctx"
+    assert found.returns is str
+    assert found.parameters == {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "description": "Name of the city."},
+            "days": {"type": "integer", "default": 1, "description": "How many days ahead."},
+        },
+        "required": ["city"],
+        "additionalProperties": False,
+    }
+
+
+def test_name_and_description_can_be_given() -> None:
+    found = Signature.of(weather, name="forecast", description="Look ahead.")
+    assert (found.name, found.description) == ("forecast", "Look ahead.")
+    assert "description" in found.parameters["properties"]["city"]  # type: ignore[index]
+
+
+def test_a_description_in_the_annotation_wins() -> None:
+    def tool(
+        a: Annotated[int, "from a string"], b: Annotated[int, Meta(description="from Meta", ge=1)], c: int
+    ) -> None:
+        """Do.
+
+        Args:
+            a: From the docstring.
+            b: From the docstring.
+            c: From the docstring.
+        """
+
+    properties: Any = Signature.of(tool).parameters["properties"]
+    assert [properties[name]["description"] for name in "abc"] == ["from a string", "from Meta", "From the docstring."]
+    assert properties["b"]["minimum"] == 1
+
+
+class Adder:
+    """Add to a number."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __call__(self, other: int) -> int:
+        return self.number + other
+
+    def method(self, other: int) -> int:
+        """Add, as a method."""
+        return self.number + other
+
+    async def slow(self, other: int) -> int:
+        return self.number + other
+
+    @classmethod
+    def made(cls, number: int) -> int:
+        return number
+
+    @staticmethod
+    def still(number: int) -> int:
+        return number
+
+
+class Waiter:
+    async def __call__(self, other: int) -> int:
+        return other
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "keys", "is_async"),
+    [
+        (Adder(1), "Adder", ["other"], False),
+        (Waiter(), "Waiter", ["other"], True),
+        (Adder(1).method, "method", ["other"], False),
+        (Adder(1).slow, "slow", ["other"], True),
+        (Adder.made, "made", ["number"], False),
+        (Adder.still, "still", ["number"], False),
+        (functools.partial(weather, "Paris"), "weather", ["days"], True),
+        (functools.partial(weather, days=2), "weather", ["city"], True),
+        (functools.partial(functools.partial(weather, "Paris"), days=2), "weather", [], True),
+        (functools.partial(Adder(1)), "Adder", ["other"], False),
+    ],
+)
+def test_every_kind_of_callable(function: Callable[..., object], name: str, keys: list[str], is_async: bool) -> None:
+    found = Signature.of(function)
+    assert (found.name, found.is_async) == (name, is_async)
+    assert list(found.parameters["properties"]) == keys  # type: ignore[call-overload]
+
+
+def test_what_a_partial_fixed_is_out_of_reach() -> None:
+    found = Signature.of(functools.partial(weather, days=2))
+    assert problem(found, '{"city": "Rome", "days": 99}') == "days: unknown parameter, the tool takes city"
+
+
+def test_types_are_inferred_from_defaults() -> None:
+    def tool(a=1, b="x", c=1.5, d=True, e=[], f=Colour.RED):  # type: ignore[no-untyped-def]  # noqa: B006
+        return None
+
+    properties: Any = Signature.of(tool).parameters["properties"]
+    assert [properties[name].get("type") for name in "abcde"] == ["integer", "string", "number", "boolean", "array"]
+    assert properties["f"] == {"enum": ["blue", "red"], "default": "red"}
+
+
+def test_annotations_as_strings_are_resolved() -> None:
+    def tool(place: "Place", ctx: "Context") -> "Place":
+        return place
+
+    found = Signature.of(tool)
+    assert found.decode('{"place": {"name": "x"}}') == {"place": Place("x")}
+    assert (found.context_parameter, found.returns) == ("ctx", Place)
+
+
+def test_further_keyword_arguments() -> None:
+    def tool(ctx: Context, a: int, **rest: float) -> None: ...
+
+    found = Signature.of(tool)
+    assert found.parameters["additionalProperties"] == {"type": "number"}
+    assert found.decode('{"a": 1, "b": "2.5", "c": 1}') == {"a": 1, "b": 2.5, "c": 1.0}
+    assert problem(found, '{"a": 1, "b": "x"}') == "b: expected a number, got 'x'"
+    assert problem(found, '{"a": 1, "ctx": 1}').startswith("ctx: unknown parameter")
+
+
+def test_unknown_arguments_can_be_ignored() -> None:
+    def tool(a: int) -> None: ...
+
+    found = Signature.of(tool, unknown="ignore")
+    assert found.parameters["additionalProperties"] is True
+    assert found.decode('{"a": 1, "b": 2}') == {"a": 1}
+
+
+def test_recursive_types_are_defined_once_on_top() -> None:
+    def tool(left: Tree, right: Tree) -> None: ...
+
+    schema = Signature.of(tool).parameters
+    assert list(schema["$defs"]) == ["Tree"]  # type: ignore[call-overload]
+    assert jsonschema_rs.is_valid(schema, {"left": {"value": 1}, "right": {"value": 2, "children": [{"value": 3}]}})
+    assert not jsonschema_rs.is_valid(schema, {"left": {"value": 1}, "right": {"value": 2, "children": [{}]}})
+
+
+# What is refused at construction
+
+
+def positional(a: int, /) -> None: ...
+def starred(*a: int) -> None: ...
+def bare(a) -> None: ...  # type: ignore[no-untyped-def]
+def nothing(a=None) -> None: ...  # type: ignore[no-untyped-def]
+def unresolvable(a: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def opaque(a: int, thing: list[complex]) -> None: ...
+def two(a: Context, b: Context) -> None: ...
+def many(**contexts: Context) -> None: ...
+def yielding() -> Iterator[int]:
+    yield 1
+
+
+async def streaming() -> AsyncIterator[int]:
+    yield 1
+
+
+def broken(a: "1 +") -> None: ...  # type: ignore[syntax]  # noqa: F722
+def overlong() -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "parts"),
+    [
+        (positional, ["tool 'positional', parameter 'a'", "positional-only", "drop the '/'"]),
+        (starred, ["tool 'starred', parameter 'a'", "*a has no names", "take a list instead"]),
+        (bare, ["tool 'bare', parameter 'a'", "has no type", "annotate it, such as a: str"]),
+        (nothing, ["tool 'nothing', parameter 'a'", "default does not tell", "a: str | None = None"]),
+        (unresolvable, ["tool 'unresolvable'", "'Nowhere' cannot be resolved", "at the top of the module"]),
+        (
+            opaque,
+            ["tool 'opaque', parameter 'thing'", "list[complex]", "complex has no known JSON form", "use built-in"],
+        ),
+        (two, ["tool 'two'", "a and b both take the Context", "keep one"]),
+        (many, ["tool 'many'", "the Context is passed by name", "make 'contexts' a plain parameter"]),
+        (yielding, ["tool 'yielding' yields", "return one value"]),
+        (streaming, ["tool 'streaming' yields", "return one value"]),
+        (broken, ["tool 'broken'", "signature cannot be read"]),
+        (lambda a: a, ["'<lambda>' is no name", "name=..."]),
+        (Adder, ["Adder is a class", "an instance with __call__"]),
+        (3, ["3 cannot be called", "give a function"]),
+        (print, ["tool 'print'"]),
+        (dict.fromkeys, ["tool 'fromkeys'"]),
+    ],
+)
+def test_a_bad_signature_is_refused_with_the_fix(function: Any, parts: list[str]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Signature.of(function)
+    assert [part for part in parts if part not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize("name", ["", "two words", "a" * 65, "naïve", "a.b"])
+def test_a_bad_name_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="choose another"):
+        Signature.of(overlong, name=name)
+
+
+def test_two_recursive_types_of_one_name_are_refused() -> None:
+    @dataclass
+    class Other:
+        parts: list["Other"]
+
+    Other.__name__ = Other.__qualname__ = "Tree"
+    Other.__annotations__["parts"] = list[Other]
+
+    def tool(a: Any, b: Any) -> None: ...
+
+    tool.__annotations__.update(a=Tree, b=Other)
+    with pytest.raises(ConfigurationError, match=r"two recursive types are both called 'Tree'; rename one"):
+        Signature.of(tool)
+
+
+# Decoding
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text", "value"),
+    [
+        (int, '"3"', 3),
+        (int, "3.0", 3),
+        (int, '"3.0"', 3),
+        (int, '" 3 "', 3),
+        (int | None, '"null"', None),
+        (float, '"2.5"', 2.5),
+        (float, "2", 2.0),
+        (bool, '"true"', True),
+        (bool, '"1"', True),
+        (bool, "0", False),
+        (str, '"3"', "3"),
+        (str | None, '"null"', "null"),
+        (int | str, '"3"', "3"),
+        (list[int], "5", [5]),
+        (list[int], '"[1, 2]"', [1, 2]),
+        (list[int], '["1", 2.0]', [1, 2]),
+        (list[str], '"a"', ["a"]),
+        (list[str] | None, '"a"', ["a"]),
+        (list[Place], '{"name": "x"}', [Place("x")]),
+        (list[Place], '"{\\"name\\": \\"x\\"}"', [Place("x")]),
+        (set[int], "[1, 1, 2]", {1, 2}),
+        (tuple[int, str], '[1, "a"]', (1, "a")),
+        (dict[str, int], '"{\\"a\\": 1}"', {"a": 1}),
+        (dict[int, str], '{"1": "a"}', {1: "a"}),
+        (Place, '"{\\"name\\": \\"x\\"}"', Place("x")),
+        (Place, '{"name": "x", "size": "2"}', Place("x", 2)),
+        (Tree, '{"value": 1, "children": [{"value": 2}]}', Tree(1, [Tree(2)])),
+        (Row, '{"key": "k"}', {"key": "k"}),
+        (Pair, '[1, "b"]', Pair(1, "b")),
+        (Point, '{"x": 1}', Point(1.0)),
+        (Colour, '"red"', Colour.RED),
+        (Literal[1, 2], '"2"', 2),
+        (object, '{"a": [1]}', {"a": [1]}),
+        (Any, "null", None),
+        (datetime.date, '"2026-01-31"', datetime.date(2026, 1, 31)),
+        (datetime.timedelta, '"PT5S"', datetime.timedelta(seconds=5)),
+        (Decimal, '"12.50"', Decimal("12.50")),
+        (bytes, '"aGk="', b"hi"),
+        (Place | Circle, '{"radius": 2}', Circle(2.0)),
+        (Place | Circle, '{"name": "x", "size": "3"}', Place("x", 3)),
+        (Place | Circle | None, "null", None),
+        (datetime.date | str, '"2026-01-31"', datetime.date(2026, 1, 31)),
+        (datetime.date | str, '"soon"', "soon"),
+        (Annotated[Place | Circle, "a shape"], '{"radius": 2}', Circle(2.0)),
+        (Trip, '{"city": "Rome", "days": "2"}', Trip(city="Rome", days=2)),
+        (list[Trip], '{"city": "Rome"}', [Trip(city="Rome")]),
+        (Trip | None, "null", None),
+        (Trip, '"{\\"city\\": \\"Rome\\"}"', Trip(city="Rome")),
+    ],
+)
+def test_lax_reading(annotation: object, text: str, value: object) -> None:
+    found = taking(annotation).decode(f'{{"value": {text}}}')
+    assert found == {"value": value}
+    assert type(found["value"]) is type(value)
+
+
+@pytest.mark.parametrize("arguments", ["", "  ", b"", "null", "{}", '"{}"', '""', " {} "])
+def test_no_arguments_at_all(arguments: str | bytes) -> None:
+    assert taking(int, 1).decode(arguments) == {}
+    assert problem(taking(int), arguments) == "value: missing (required)"
+
+
+def test_arguments_wrapped_in_a_text() -> None:
+    assert Signature.of(weather).decode('"{\\"city\\": \\"Rome\\"}"') == {"city": "Rome"}
+
+
+def test_null_for_a_parameter_with_a_default_is_left_out() -> None:
+    assert Signature.of(weather).decode('{"city": "Rome", "days": null}') == {"city": "Rome"}
+
+
+def test_defaults_are_left_to_the_function() -> None:
+    assert Signature.of(weather).decode('{"city": "Rome"}') == {"city": "Rome"}
+
+
+def test_bytes_and_text_are_the_same() -> None:
+    text = '{"city": "Zürich: Höngg", "days": 2}'
+    assert Signature.of(weather).decode(text) == Signature.of(weather).decode(text.encode())
+
+
+def test_all_problems_at_once() -> None:
+    def trip(
+        city: str, days: int, mode: Literal["car", "train"] = "car", when: datetime.date | None = None
+    ) -> None: ...
+
+    text = problem(Signature.of(trip), '{"town": "Rome", "days": "soon", "mode": "boat", "when": "never"}')
+    assert text.splitlines() == [
+        "town: unknown parameter, did you mean city?",
+        "days: expected an integer, got 'soon'",
+        "mode: expected one of 'car', 'train', got 'boat'",
+        "when: expected a date such as '2026-01-31', got 'never'",
+        "city: missing (required)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text", "expected"),
+    [
+        (int, "null", "value: expected an integer, got null"),
+        (int, "true", "value: expected an integer, got true"),
+        (int, "1.5", "value: expected an integer, got 1.5"),
+        (int, "[1]", "value: expected an integer, got an array"),
+        (str, "3", "value: expected a string, got 3"),
+        (str, '{"a": 1}', "value: expected a string, got an object"),
+        (float, '"nan"', "value: expected a finite number, got 'nan'"),
+        (float, '"-Infinity"', "value: expected a finite number, got '-Infinity'"),
+        (float, r'"\u006ean"', "value: expected a finite number, got 'nan'"),
+        (list[float], '[1, "inf"]', "value: expected a finite number, got an array"),
+        (Decimal, '"NaN"', "value: expected a finite number, got 'NaN'"),
+        (Point, '{"x": "nan"}', "value: expected a finite number, got an object"),
+        (Annotated[int, Meta(ge=1)], "0", "value: expected an integer >= 1, got 0"),
+        (Annotated[str, Meta(max_length=2)], '"abc"', "value: expected a string of length <= 2, got 'abc'"),
+        (list[int], '["x"]', "value[0]: expected an integer, got 'x'"),
+        (dict[str, int], '{"a": "x"}', "value[...]: expected an integer"),
+        (dict[int, int], '{"a": 1}', "value: expected an integer"),
+        (tuple[int, str], "[1]", "value: expected an array of length 2, got 1"),
+        (Place, "{}", "value.name: missing (required)"),
+        (Place, '{"name": 3}', "value.name: expected a string, got 3"),
+        (list[Place], '[{"name": "a"}, {}]', "value[1].name: missing (required)"),
+        (Point, '{"x": 1, "z": 2}', "value.z: unknown field"),
+        (list[Colour], '["green"]', "value[0]: expected one of 'blue', 'red', got 'green'"),
+        (Colour | None, '"green"', "value: expected one of 'blue', 'red', got 'green'"),
+        (int | None, '"x"', "value: expected an integer or null, got 'x'"),
+        (uuid.UUID, '"x"', "value: expected a UUID such as '00000000-0000-4000-8000-000000000000', got 'x'"),
+        (Place | Circle, "3", "value: expected an object with name or an object with radius, got 3"),
+        (Trip, "{}", "value.city: missing (required)"),
+        (Trip, '{"city": 1, "days": "x"}', "value.city: input should be a valid string, got 1\nvalue.days: "),
+        (int, '"' + "x" * 100 + '"', "value: expected an integer, got '" + "x" * 57 + "...'"),
+    ],
+)
+def test_problems_are_named_for_the_model(annotation: object, text: str, expected: str) -> None:
+    found = problem(taking(annotation), f'{{"value": {text}}}')
+    assert found == expected or (expected.endswith(" ") and found.startswith(expected))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ("nonsense", "not valid JSON: expecting value (character 1, near 'nonsense')"),
+        ('{"value": 1', "at its end"),
+        ('{"value": 1} x', "extra data (character 14"),
+        ('{"value": NaN}', "NaN is not a JSON number"),
+        ('{"value": Infinity}', "Infinity is not a JSON number"),
+        ('{"value": 1e999}', "too large"),
+        ('{"value": ' + "1" * 5000 + "}", "not valid JSON"),
+        ("[1]", "must be a JSON object, got an array"),
+        ("3", "must be a JSON object, got 3"),
+        ('"hello"', "not valid JSON"),
+        ('{"value": 1, "value": 2}', "value: given more than once"),
+        ('{"value": {"a": 1, "a": 2}}', "a: given more than once"),
+        ('{"value": [{"a": 1, "a": 2}]}', "a: given more than once"),
+        ('{"value": "\\ud800"}', "surrogate"),
+        (b'{"value": "\xff"}', "not valid JSON"),
+        (b"\xef\xbb\xbf{}", "not valid JSON"),
+        ('{"value": ' + "[" * 150 + "]" * 150 + "}", "more than 100 levels"),
+        ('{"value": ' + "[" * 100_000 + "]" * 100_000 + "}", "more than 100 levels"),
+        ('{"value": ' + '{"a":' * 200 + "1" + "}" * 200 + "}", "more than 100 levels"),
+        ('{"value": ' + "[" * 100_000, "more than 100 levels"),
+    ],
+    ids=range(20),
+)
+@pytest.mark.parametrize("annotation", [Any, int, list[Any]])
+def test_what_is_no_json_object_is_refused(annotation: object, arguments: str | bytes, part: str) -> None:
+    assert part in problem(taking(annotation), arguments)
+
+
+def test_a_tool_without_parameters_says_so() -> None:
+    def tool() -> None: ...
+
+    assert problem(Signature.of(tool), '{"a": 1}') == "a: unknown parameter, this tool takes none"
+
+
+@pytest.mark.parametrize(("name", "guess"), [("City", "city"), ("citi", "city"), ("number-of-days", "number_of_days")])
+def test_near_names(name: str, guess: str) -> None:
+    def tool(city: str = "", number_of_days: int = 1) -> None: ...
+
+    assert problem(Signature.of(tool), f'{{"{name}": 1}}') == f"{name}: unknown parameter, did you mean {guess}?"
+    assert problem(Signature.of(tool), '{"xyz": 1}') == "xyz: unknown parameter, the tool takes city, number_of_days"
+
+
+def test_edited_arguments_are_validated_alike() -> None:
+    found = Signature.of(weather)
+    assert found.validate({"city": "Rome", "days": "2"}) == {"city": "Rome", "days": 2}
+    with pytest.raises(InvalidArguments, match="days: expected an integer"):
+        found.validate({"city": "Rome", "days": "x"})
+
+
+TYPES: list[tuple[object, st.SearchStrategy[Any]]] = [
+    (int, st.integers()),
+    (float, st.floats(allow_nan=False, allow_infinity=False)),
+    (bool, st.booleans()),
+    (str, st.text()),
+    (bytes, st.binary()),
+    (int | None, st.none() | st.integers()),
+    (str | None, st.none() | st.text()),
+    (int | str | None, st.none() | st.integers() | st.text()),
+    (list[int], st.lists(st.integers())),
+    (dict[str, list[str]], st.dictionaries(st.text(), st.lists(st.text()), max_size=4)),
+    (dict[int, bool], st.dictionaries(st.integers(-(2**63), 2**63 - 1), st.booleans(), max_size=4)),
+    (tuple[int, str], st.tuples(st.integers(), st.text())),
+    (set[int], st.sets(st.integers())),
+    (Literal["a", "b", 3], st.sampled_from(["a", "b", 3])),
+    (Colour, st.sampled_from(Colour)),
+    (Place, st.builds(Place, st.text(), st.integers())),
+    (list[Place], st.lists(st.builds(Place, st.text(), st.integers()), max_size=3)),
+    (Tree, st.builds(Tree, st.integers(), st.lists(st.builds(Tree, st.integers()), max_size=3))),
+    (Row, st.fixed_dictionaries({"key": st.text()}, optional={"note": st.text()})),
+    (Pair, st.builds(Pair, st.integers(), st.text())),
+    (Point, st.builds(Point, st.floats(allow_nan=False, allow_infinity=False))),
+    (datetime.date, st.dates()),
+    (datetime.datetime, st.datetimes(timezones=st.just(datetime.UTC))),
+    (uuid.UUID, st.uuids()),
+    (Decimal, st.decimals(allow_nan=False, allow_infinity=False)),
+    (Place | Circle, st.builds(Place, st.text(), st.integers()) | st.builds(Circle, st.floats(0, 1e6))),
+    (object, st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5)),
+]
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.sampled_from(TYPES), min_size=1, max_size=3), st.data())
+def test_what_was_encoded_decodes_to_the_same(
+    kinds: list[tuple[object, st.SearchStrategy[Any]]], data: st.DataObject
+) -> None:
+    def tool(a: Any = 0, b: Any = 0, c: Any = 0, d: Any = 0) -> None: ...
+
+    for name, (kind, _) in zip("abcd", kinds, strict=False):
+        tool.__annotations__[name] = kind
+    values = {name: data.draw(strategy) for name, (_, strategy) in zip("abcd", kinds, strict=False)}
+    given_values = {name: value for name, value in values.items() if data.draw(st.booleans())}
+    found = Signature.of(tool)
+    text = msgspec.json.encode(given_values)
+    assert found.decode(text) == given_values
+    assert found.decode(text.decode()) == given_values
+    assert found.validate(msgspec.json.decode(text)) == given_values
+
+
+@given(st.text(max_size=60) | st.text('{}[]":,0123456789abntrue\\u ', max_size=60))
+def test_any_text_is_decoded_or_refused(text: str) -> None:
+    for found in (taking(int), taking(Any), taking(dict[str, float]), Signature.of(weather)):
+        with contextlib.suppress(InvalidArguments):
+            assert isinstance(found.decode(text), dict)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["city", "days", "town", "ctx"]), st.none() | st.integers() | st.text() | st.floats()
+    )
+)
+def test_what_is_let_through_fits_the_schema(values: dict[str, object]) -> None:
+    found = Signature.of(weather)
+    try:
+        decoded = found.decode(msgspec.json.encode(values))
+    except InvalidArguments:
+        return
+    assert jsonschema_rs.is_valid(found.parameters, decoded)
+
+
+def test_modules_of_heavy_libraries_are_not_needed() -> None:
+    import subprocess
+
+    code = (
+        "import sys\nfrom ziggurat.tools.signature import Signature\n"
+        "def add(a: int, b: int = 1) -> int:\n    'Add.'\n"
+        "Signature.of(add).decode('{\"a\": 1}')\n"
+        "print([m for m in ('pydantic', 'docstring_parser', 'json', 'difflib', 'fractions') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
