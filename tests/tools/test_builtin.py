@@ -150,7 +150,7 @@ def test_any_text_gives_a_number_or_a_clear_refusal(expression: str) -> None:
 
 
 class Stopped(SystemClock):
-    def now(self) -> float:  # type: ignore[override]
+    def now(self) -> float:
         return datetime(2026, 1, 31, 9, 30, 0, 999_000, tzinfo=UTC).timestamp()
 
 

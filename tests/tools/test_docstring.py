@@ -2,6 +2,7 @@ import functools
 import subprocess
 import sys
 import textwrap
+from dataclasses import dataclass
 
 import docstring_parser
 import pytest
@@ -166,6 +167,14 @@ class Better:
         """These."""
 
 
+@dataclass
+class Silent:
+    number: int
+
+    def __call__(self) -> int:
+        return self.number
+
+
 def test_describe_functions_partials_methods_and_objects() -> None:
     assert describe(documented) == Docstring("Say something.", {"x": "A number."})
     assert describe(functools.partial(functools.partial(documented), x=1)).summary == "Say something."
@@ -173,6 +182,7 @@ def test_describe_functions_partials_methods_and_objects() -> None:
     assert describe(Callable().method).summary == "A method's words."
     assert describe(Better()).summary == "These."
     assert describe(lambda: None) == Docstring()
+    assert describe(Silent(1)) == Docstring()
 
 
 def in_fresh_python(code: str) -> str:

@@ -89,7 +89,7 @@ class Node(pydantic.BaseModel):
         (list[int], {"type": "array", "items": {"type": "integer"}}),
         (Sequence[str], {"type": "array", "items": {"type": "string"}}),
         (set[int], {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}),
-        (dict[str, set], {"type": "object", "additionalProperties": {"type": "array", "uniqueItems": True}}),
+        (dict[str, set[Any]], {"type": "object", "additionalProperties": {"type": "array", "uniqueItems": True}}),
         (tuple[int, ...], {"type": "array", "items": {"type": "integer"}}),
         (Literal["a", "b"], {"enum": ["a", "b"]}),
         (int | None, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),

@@ -21,9 +21,10 @@ _WORDS = {
     "string": "a string", "boolean": "true or false", "datetime": "a date and time", "date": "a date",
     "time": "a time", "timedelta": "a duration", "decimal": "a decimal number", "uuid": "a UUID",
 }  # fmt: skip
-_PLACE = re.compile(r" - at (?:`key` in )?`\$(.*)`$")
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
-_EXPECTED = re.compile(r"Expected `([^`]*)`(?:, got `[^`]*`)?")
+# Patterns for the decoder's messages, compiled when a mistake is made, as most processes see none.
+_PLACE = r" - at (?:`key` in )?`\$(.*)`$"
+_STEP = r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]"
+_EXPECTED = r"Expected `([^`]*)`(?:, got `[^`]*`)?"
 
 
 def read(text: str | bytes) -> object:
@@ -129,10 +130,10 @@ def shown(value: object) -> str:
 def explain(name: str, error: msgspec.ValidationError, value: object, schema: Mapping[str, object]) -> str:
     """Turn a decoder's complaint about one parameter into ``path: what was expected, got what``."""
     message = str(error)
-    place = _PLACE.search(message)
+    place = re.search(_PLACE, message)
     message = message[: place.start()] if place else message
     path, found, wanted = name, value, schema
-    for step in _STEP.finditer(place[1] if place else ""):
+    for step in re.finditer(_STEP, place[1] if place else ""):
         path += step[0]
         key: str | int | None = step[1] or (int(step[2]) if step[2] else None)
         wanted = _within(wanted, key)
@@ -144,7 +145,7 @@ def explain(name: str, error: msgspec.ValidationError, value: object, schema: Ma
     got = "" if found is _LOST or (place and "`key`" in place[0]) else f", got {shown(found)}"
     if message.startswith("Invalid "):
         return f"{path}: {_mend(message, wanted)}{got}"
-    message = _EXPECTED.sub(_in_words, message)
+    message = re.sub(_EXPECTED, _in_words, message)
     return f"{path}: {message}{'' if ', got ' in message else got}"
 
 

@@ -28,15 +28,14 @@ class Docstring(msgspec.Struct, frozen=True):
     returns: str = ""
 
 
-_SECTION = re.compile(
+# Compiled when the first docstring of more than a line is read.
+_SECTION = (
     r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters|Returns?|Yields?|Raises|"
     r"Attributes|Examples?|Notes?|References|See Also|Todo|Warnings?|Warns)[ ]*:[ ]*$"
 )
 _PARAMETERS = {"Args", "Arguments", "Parameters", "Params", "Keyword Args", "Keyword Arguments", "Other Parameters"}
-_ENTRY = re.compile(r"\*{0,2}(\w+)(?:[ ]*\([^)]*(?:\([^)]*\)[^)]*)*\))?[ ]*:(?:[ ]+(.*)|[ ]*)$")
-_OTHER_STYLE = re.compile(
-    r"^[ ]*[:@](param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises)\b.*:|^-{3,}[ ]*$", re.MULTILINE
-)
+_ENTRY = r"\*{0,2}(\w+)(?:[ ]*\((?:[^()]|\([^()]*\))*\))?[ ]*:(?:[ ]+(.*)|[ ]*)$"
+_OTHER_STYLE = r"^[ ]*[:@](param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises)\b.*:|^-{3,}[ ]*$"
 
 
 def describe(function: Callable[..., object]) -> Docstring:
@@ -49,7 +48,11 @@ def describe(function: Callable[..., object]) -> Docstring:
         target = target.func
     if inspect.isroutine(target):
         return parse(target.__doc__ or "")
-    return parse(type(target).__call__.__doc__ or type(target).__doc__ or "")
+    kind = type(target)
+    own = kind.__doc__ or ""
+    if own.startswith(f"{kind.__name__}("):  # what `dataclass` writes where there is no docstring
+        own = ""
+    return parse(kind.__call__.__doc__ or own)
 
 
 def parse(text: str) -> Docstring:
@@ -60,14 +63,16 @@ def parse(text: str) -> Docstring:
         'Add two numbers.'
     """
     text = inspect.cleandoc(text)
-    if _OTHER_STYLE.search(text):
+    if "\n" not in text:
+        return Docstring(text)
+    if re.search(_OTHER_STYLE, text, re.MULTILINE):
         return _by_library(text)
     return _google(text)
 
 
 def _google(text: str) -> Docstring:
     lines = text.split("\n")
-    starts = [index for index, line in enumerate(lines) if _SECTION.match(line) and _is_header(lines, index)]
+    starts = [index for index, line in enumerate(lines) if re.match(_SECTION, line) and _is_header(lines, index)]
     parameters: dict[str, str] = {}
     returns = ""
     for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
@@ -96,7 +101,7 @@ def _entries(body: str) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     current: list[str] = []
     for line in body.split("\n"):
-        entry = None if line[:1].isspace() else _ENTRY.match(line)
+        entry = None if line[:1].isspace() else re.match(_ENTRY, line)
         if entry is not None:
             current = found.setdefault(entry[1], [])
             current.append(entry[2] or "")
