@@ -2,11 +2,11 @@
 
 __all__ = ["expectation", "explain", "has_infinity", "near", "read", "shown"]
 
+import functools
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
-from typing import cast
 
 import msgspec
 
@@ -38,7 +38,7 @@ def read(text: str | bytes) -> object:
 
     try:
         text = text if isinstance(text, str) else text.decode()
-        value = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+        value = _decoder()(text)
     except InvalidArguments:
         raise
     except RecursionError:
@@ -50,7 +50,14 @@ def read(text: str | bytes) -> object:
     except ValueError as error:
         raise InvalidArguments(f"the arguments are not valid JSON: {error}") from None
     _check(value)
-    return cast(object, value)
+    return value
+
+
+@functools.cache
+def _decoder() -> Callable[[str], object]:
+    import json
+
+    return json.JSONDecoder(object_pairs_hook=_once, parse_constant=_refuse).decode
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:

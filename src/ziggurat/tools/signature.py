@@ -108,8 +108,11 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             plain = _object_in(arguments)
             if len(plain) != len(values):
                 return self.validate(plain)
-        if self._checked or (self._inexact and any(has_infinity(values.get(name)) for name in self._inexact)):
+        if self._checked:
             return self.validate(_object_in(arguments))
+        for name in self._inexact:
+            if has_infinity(values.get(name)):
+                return self.validate(_object_in(arguments))
         return values
 
     def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:
