@@ -8,11 +8,11 @@ __all__ = ["escaped", "is_beneath", "parent_of", "segments"]
 
 
 def escaped(name: str) -> str:
-    """Make any name fit to be one segment of a path."""
+    """Make any name fit to be one segment of a path, unlike that of every other name; ``#`` is for numbering."""
     if not name:
         return "unnamed"
-    if "/" in name or "%" in name:
-        return name.replace("%", "%25").replace("/", "%2F")
+    if "/" in name or "%" in name or "#" in name:
+        return name.replace("%", "%25").replace("/", "%2F").replace("#", "%23")
     return name
 
 
