@@ -7,12 +7,13 @@ __all__ = ["Raw", "SHAPE_VERSION", "as_type", "decode", "digest", "encode"]
 
 from functools import lru_cache
 from hashlib import blake2b
+from types import NoneType
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import msgspec
 from msgspec import Raw
 
-from ziggurat.core.errors import JournalCorrupt, ZigguratError
+from ziggurat.core.errors import ForeignError, JournalCorrupt, ZigguratError
 
 T = TypeVar("T")
 
@@ -32,12 +33,12 @@ def _write(value: object) -> object:
         return error_to_json(value)
     if hasattr(value, "model_dump"):  # a pydantic model, without importing pydantic
         return value.model_dump(mode="json")
-    if isinstance(value, Exception):
-        return error_to_json(value)
     raise NotImplementedError(f"{type(value).__name__} cannot be written as JSON")
 
 
 def _read(kind: type, value: object) -> object:
+    if kind is object:
+        return value
     reader = getattr(kind, "from_json", None) or getattr(kind, "model_validate", None)
     if reader is None:
         raise NotImplementedError(f"{kind.__name__} cannot be read from JSON")
@@ -72,7 +73,7 @@ def decode(data: bytes | str | Raw, kind: type[T]) -> T:
     """
     try:
         return cast("T", _decoder(cast(Any, kind)).decode(data))
-    except (msgspec.DecodeError, NotImplementedError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, NotImplementedError) as error:
         raise JournalCorrupt(f"cannot read a {getattr(kind, '__name__', kind)}: {error}") from error
 
 
@@ -85,8 +86,15 @@ def digest(value: object) -> str:
     """Return 128 bits of BLAKE2b over the JSON of a value with sorted keys, as text.
 
     Equal values have equal digests, whatever order their keys came in.
+
+    Raises:
+        TypeError: something in it has no JSON form.
     """
-    return blake2b(msgspec.json.encode(value, order="sorted", enc_hook=_write), digest_size=16).hexdigest()
+    try:
+        written = msgspec.json.encode(value, order="sorted", enc_hook=_write)
+    except NotImplementedError as error:
+        raise TypeError(str(error)) from None
+    return blake2b(written, digest_size=16).hexdigest()
 
 
 def error_to_json(error: BaseException) -> dict[str, object]:
@@ -95,12 +103,13 @@ def error_to_json(error: BaseException) -> dict[str, object]:
         message = str(error)
     except Exception:  # noqa: BLE001 - an error of a user's whose own text fails
         message = "(its text cannot be shown)"
-    coded: dict[str, object] = {"type": type(error).__name__, "message": message}
+    name = error.type_name if isinstance(error, ForeignError) else type(error).__name__
+    coded: dict[str, object] = {"type": name, "message": message}
     if isinstance(error, ZigguratError):
         facts = {
             name: value
             for name, value in vars(error).items()
-            if not name.startswith("_") and isinstance(value, (str, int, float, bool))
+            if not name.startswith("_") and isinstance(value, (str, int, float, bool, NoneType))
         }
         coded["facts"] = facts
     coded["transient"] = bool(getattr(error, "transient", isinstance(error, (ConnectionError, TimeoutError))))

@@ -25,7 +25,7 @@ _KNOWN: dict[str, type[Exception]] = {
     },
     **{
         name: getattr(builtins, name)
-        for name in ("ConnectionError", "KeyError", "OSError", "RuntimeError", "TypeError", "ValueError")
+        for name in ("ConnectionError", "OSError", "RuntimeError", "TypeError", "ValueError")
     },
 }
 
@@ -63,7 +63,7 @@ def read_entry(line: bytes) -> Entry:
             if name in known
         }
         return kind(**values)  # type: ignore[arg-type]
-    except (msgspec.DecodeError, KeyError, TypeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError) as error:
         raise JournalCorrupt(f"not an entry of a journal: {error}") from error
 
 
@@ -76,7 +76,8 @@ def _plain(name: str, raw: Raw, kind: type[object]) -> object:
 def as_error(recorded: object) -> Exception:
     """Return a recorded error: as it was when it lives here, else one of its kind with its text and plain facts.
 
-    Only our own kinds and a few of the standard library are made again; any other is a `ForeignError`.
+    Only our own kinds and a few of the standard library are made again; any other is a `ForeignError`, and so is
+    KeyError, whose text would gain quotes each time.
     """
     if isinstance(recorded, Exception):
         return recorded
@@ -92,8 +93,6 @@ def as_error(recorded: object) -> Exception:
         Exception.__init__(error, message)
         facts = coded.get("facts")
         if isinstance(facts, dict):
-            for fact, value in facts.items():
-                setattr(error, str(fact), value)
-    error._recorded = True  # type: ignore[attr-defined]
+            vars(error).update((fact, value) for fact, value in facts.items() if not str(fact).startswith("_"))
     return error
 
