@@ -125,7 +125,13 @@ class Context(Struct, frozen=True, eq=False):
         return self.emit is not SILENCE and self.emit.listens(kind)
 
     def once(
-        self, name: str, request: Q, call: "Callable[[Q, Context], Awaitable[R]]", *, returns: type[R]
+        self,
+        name: str,
+        request: Q,
+        call: "Callable[[Q, Context], Awaitable[R]]",
+        *,
+        returns: type[R],
+        composite: bool = False,
     ) -> Awaitable[R]:
         """Make a call that the run's journal answers for if it was made before.
 
@@ -134,10 +140,11 @@ class Context(Struct, frozen=True, eq=False):
             request: What is asked; compared by its `fingerprint()` where it has one.
             call: Makes the call.
             returns: The type of the response, by which it is coded.
+            composite: The call is made of others that are on record themselves: only how it ended is recorded.
         """
         if self._spent is not None:
             return call(request, self)
-        return self.scope[JOURNAL].once(self, name, request, call, returns)
+        return self.scope[JOURNAL].once(self, name, request, call, returns, composite)
 
     def charge(self, usage: object) -> None:
         """Add what a failed or lost try beneath a model's `once` has cost; nothing for None, or elsewhere."""
@@ -193,8 +200,8 @@ class Journal(Protocol):
         """Return what is known of the call at `path`."""
         ...
 
-    def append(self, path: str, entry: Entry, /) -> Awaitable[None] | None:
-        """Record what happened at `path`; await what is returned, if anything, before acting upon it."""
+    def append(self, entry: Entry, /) -> Awaitable[None] | None:
+        """Record what happened; await what is returned, if anything, before acting upon it."""
         ...
 
     def missing(self, path: str, what: str, /) -> None:
@@ -206,7 +213,14 @@ class Journal(Protocol):
         ...
 
     def once(
-        self, ctx: Context, name: str, request: Q, call: Callable[[Q, Context], Awaitable[R]], returns: type[R], /
+        self,
+        ctx: Context,
+        name: str,
+        request: Q,
+        call: Callable[[Q, Context], Awaitable[R]],
+        returns: type[R],
+        composite: bool = False,
+        /,
     ) -> Awaitable[R]:
         """Answer from the record, or call and record."""
         ...
@@ -233,6 +247,9 @@ def root(name: str = "run", scope: Scope | None = None, emit: Emit = SILENCE) ->
     return Context(escaped(name), emit, None, scope or Scope())
 
 
+_WHILE = 0.01
+
+
 class Limit:
     """The block of `Context.limit`: one timer, no task."""
 
@@ -254,9 +271,11 @@ class Limit:
         return ctx._with(deadline=deadline)
 
     def _fire(self) -> None:
+        clock = self._ctx.clock
         when = self._when + self._ctx.emit.blocked - self._blocked
-        if when > self._when and self._ctx.clock.monotonic() < when:
-            self._timer = self._ctx.clock.call_at(when, self._fire)
+        now = clock.monotonic()
+        if when > self._when and now < when:  # never sooner than in a while: blocked time may grow as fast as time
+            self._timer = clock.call_at(max(when, now + _WHILE), self._fire)
             return
         self._expired = True
         self._task.cancel()

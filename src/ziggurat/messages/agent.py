@@ -9,13 +9,14 @@ __all__ = [
     "Modify",
     "PendingItem",
     "Step",
+    "decision_of",
     "error_of",
     "pending_of",
     "stop_of",
 ]
 
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
@@ -76,6 +77,11 @@ class Modify(Struct, frozen=True, tag="modify", tag_field="decision"):
 
 
 Decision = Approve | Deny | Modify
+
+
+def decision_of(recorded: object) -> Decision:
+    """Return a recorded decision, read from JSON if need be."""
+    return as_type(recorded, cast("type[Decision]", Decision))
 
 
 class Step(Struct, frozen=True):

@@ -106,7 +106,7 @@ class Fold:
         last = self._parts[-1] if self._parts else None
         if isinstance(delta, TextDelta):
             if isinstance(last, list) and last and isinstance(last[0], str):
-                last.append(delta.text)  # type: ignore[arg-type]
+                last.append(delta.text)
             else:
                 self._parts.append([delta.text])
         elif isinstance(delta, ThinkingDelta):

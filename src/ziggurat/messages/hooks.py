@@ -1,0 +1,46 @@
+"""How hooks of middleware are called: told of, in order, and an error told to all of them once."""
+
+__all__ = ["hooked", "tell"]
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from ziggurat.core.context import AMBIENT, Context
+from ziggurat.messages.events import MiddlewareCompleted, MiddlewareStarted
+from ziggurat.messages.middleware import Chain, Middleware
+
+T = TypeVar("T")
+
+logger = logging.getLogger("ziggurat")
+
+
+async def hooked(
+    middleware: Middleware, hook: str, call: Callable[[T, Context], Awaitable[T | None]], value: T, ctx: Context
+) -> T:
+    """Call one hook with a value and return the value to go on with."""
+    if ctx.listens(MiddlewareStarted):
+        await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, hook))
+    token = AMBIENT.set(ctx)
+    try:
+        changed = await call(value, ctx)
+    finally:
+        AMBIENT.reset(token)
+    if ctx.listens(MiddlewareCompleted):
+        await ctx.emit(MiddlewareCompleted(ctx.path, middleware.name, hook))
+    return value if changed is None else changed
+
+
+async def tell(chain: Chain, error: BaseException, ctx: Context) -> None:
+    """Tell every middleware of an error, exactly once per error however many calls it passes through.
+
+    An error in `on_error` is logged and never masks the first.
+    """
+    if not chain.hooks["on_error"] or getattr(error, "_told", False):
+        return
+    error._told = True  # type: ignore[attr-defined]
+    for middleware in chain.hooks["on_error"]:
+        try:
+            await hooked(middleware, "on_error", middleware.on_error, error, ctx)
+        except Exception:
+            logger.exception("on_error of %s failed", middleware.name)

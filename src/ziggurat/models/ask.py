@@ -1,0 +1,102 @@
+"""The station of model calls: every question of every agent goes this way.
+
+    look-up in the journal > before_model > wrap_model > the model's own layers > the model
+    > delta filters > after_model > record
+
+The pieces that a listener hears, folded, are always the message that the conversation gets.
+"""
+
+__all__ = ["ask"]
+
+from collections.abc import Awaitable
+from functools import partial
+
+from ziggurat.core.context import Context
+from ziggurat.core.event import SILENCE, Dropped
+from ziggurat.core.facts import name_of
+from ziggurat.core.service import Service
+from ziggurat.messages.delta import deltas_of
+from ziggurat.messages.events import Delta, ModelEnded, ModelStarted
+from ziggurat.messages.hooks import hooked, tell
+from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.models.pieces import Pieces
+
+Model = Service[ModelRequest, ModelResponse]
+
+_NO_CHAIN = Chain()
+
+
+def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | None = None) -> Awaitable[ModelResponse]:
+    """Ask a model at this context's path, once: an answer on record is given again.
+
+    Args:
+        model: The model with its layers.
+        request: The question.
+        ctx: Where the call stands; make it with ``ctx.under("model")``.
+        name: The model's name, if it is known already.
+    """
+    chain = ctx.scope.get(MIDDLEWARE)
+    name = name or name_of(model)
+    if chain is None and ctx.emit is SILENCE:
+        return ctx.once(name, request, model, returns=ModelResponse)
+    return _Question(model, name, chain or _NO_CHAIN).ask(request, ctx)
+
+
+class _Question:
+    """One model call that somebody listens to or stands around."""
+
+    __slots__ = ("chain", "live", "model", "name")
+
+    def __init__(self, model: Model, name: str, chain: Chain) -> None:
+        self.model = model
+        self.name = name
+        self.chain = chain
+        self.live = False
+
+    async def ask(self, request: ModelRequest, ctx: Context) -> ModelResponse:
+        if ctx.emit is not SILENCE:
+            await ctx.emit(ModelStarted(ctx.path, self.name, len(request.messages)))
+        try:
+            response = await ctx.once(self.name, request, self._call, returns=ModelResponse)
+        except BaseException as error:
+            if ctx.listens(Dropped):
+                await ctx.emit(Dropped(ctx.path, type(error).__name__))
+            if isinstance(error, Exception):
+                await tell(self.chain, error, ctx)
+            raise
+        if ctx.emit is not SILENCE:
+            if not self.live:
+                for delta in deltas_of(response.message):
+                    await ctx.emit(Delta(ctx.path, delta))
+            await ctx.emit(ModelEnded(ctx.path, response, not self.live))
+        return response
+
+    async def _call(self, request: ModelRequest, ctx: Context) -> ModelResponse:
+        """Make the call live; this is what the journal records."""
+        self.live = True
+        chain = self.chain
+        for middleware in chain.hooks["before_model"]:
+            request = await hooked(middleware, "before_model", middleware.before_model, request, ctx)
+        filtered = chain.has("deltas", "on_model_delta")
+        pieces = Pieces(ctx, chain) if filtered or ctx.listens(Delta) else None
+        service: Model = self.model
+        for middleware in reversed(chain.hooks["wrap_model"]):
+            service = partial(_wrapped, middleware, service)
+        response = await service(request, ctx if pieces is None else ctx.emitting(pieces))
+        if pieces is not None:
+            response = await pieces.finish(response)
+        changed = response
+        for middleware in reversed(chain.hooks["after_model"]):
+            changed = await hooked(middleware, "after_model", middleware.after_model, changed, ctx)
+        if changed.message is not response.message and pieces is not None and ctx.listens(Delta):
+            await ctx.emit(Dropped(ctx.path, "changed after it was said"))
+            for delta in deltas_of(changed.message):
+                await ctx.emit(Delta(ctx.path, delta))
+        return changed
+
+
+async def _wrapped(middleware: Middleware, inner: Model, request: ModelRequest, ctx: Context) -> ModelResponse:
+    return await middleware.wrap_model(request, ctx, inner)
+
+

@@ -1,0 +1,142 @@
+"""What a model says while it is asked: filtered on its way out, and folded so that nothing shown is ever wrong."""
+
+__all__ = ["Pieces"]
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from ziggurat.core.context import Context
+from ziggurat.core.event import Dropped, Event
+from ziggurat.core.path import is_beneath
+from ziggurat.messages.delta import DeltaFilter, Fold, PartDelta, deltas_of
+from ziggurat.messages.events import Delta
+from ziggurat.messages.hooks import hooked
+from ziggurat.messages.message import Message
+from ziggurat.messages.middleware import Chain, Middleware
+from ziggurat.messages.model import ModelResponse
+
+
+class _Hook:
+    """`on_model_delta` of one middleware as a filter."""
+
+    def __init__(self, middleware: Middleware) -> None:
+        self.middleware = middleware
+
+
+class _Voice:
+    """One reply in the making: what the model said, and what of it passed the filters."""
+
+    def __init__(self, filters: list[DeltaFilter | _Hook]) -> None:
+        self.filters = filters
+        self.said = Fold()
+        self.shown = Fold()
+
+    async def push(self, delta: PartDelta, ctx: Context, start: int = 0) -> list[PartDelta]:
+        """Send a piece through the filters from number `start` on."""
+        passing: Iterable[PartDelta] = (delta,)
+        for each in self.filters[start:]:
+            if isinstance(each, _Hook):
+                middleware = each.middleware
+                passing = [
+                    await hooked(middleware, "on_model_delta", middleware.on_model_delta, piece, ctx)
+                    for piece in passing
+                ]
+            else:
+                passing = [out for piece in passing for out in each.push(piece)]
+        return list(passing)
+
+    async def flush(self, ctx: Context) -> list[PartDelta]:
+        """Let the filters give out what they hold back."""
+        passing: list[PartDelta] = []
+        for number, each in enumerate(self.filters):
+            if not isinstance(each, _Hook):
+                for piece in each.flush():
+                    passing += await self.push(piece, ctx, number + 1)
+        return passing
+
+    def reset(self) -> None:
+        for each in self.filters:
+            if not isinstance(each, _Hook):
+                each.reset()
+        self.said.reset()
+        self.shown.reset()
+
+
+class Pieces:
+    """The way out (an Emit) for one model call.
+
+    Replies of alternatives come under paths of their own. When the call is done, what was shown of the reply that
+    won stands, and all else is dropped.
+    """
+
+    def __init__(self, ctx: Context, chain: Chain) -> None:
+        self._ctx = ctx
+        self._chain = chain
+        self._voices: dict[str, _Voice] = {}
+
+    @property
+    def blocked(self) -> float:
+        """As of the way out beneath."""
+        return self._ctx.emit.blocked
+
+    def listens(self, kind: type[Event], /) -> bool:
+        """Pieces are always wanted, other events if anybody else wants them."""
+        return kind is Delta or kind is Dropped or self._ctx.listens(kind)
+
+    async def __call__(self, event: Event, /) -> None:
+        """Pass an event on; pieces go through the filters first."""
+        if isinstance(event, Delta):
+            voice = self._voice(event.path)
+            voice.said.push(event.delta)
+            await self._show(event.path, voice, await voice.push(event.delta, self._ctx))
+            return
+        if isinstance(event, Dropped):
+            for path, voice in self._voices.items():
+                if is_beneath(path, event.path):
+                    voice.reset()
+        if self._ctx.listens(type(event)):
+            await self._ctx.emit(event)
+
+    def _voice(self, path: str) -> _Voice:
+        voice = self._voices.get(path)
+        if voice is None:
+            voice = self._voices[path] = _Voice(self._filters())
+        return voice
+
+    def _filters(self) -> list[DeltaFilter | _Hook]:
+        filters: list[DeltaFilter | _Hook] = []
+        for middleware in self._chain.middlewares:
+            made = middleware.deltas(self._ctx) if middleware in self._chain.hooks["deltas"] else None
+            if made is not None:
+                filters.append(made)
+            if middleware in self._chain.hooks["on_model_delta"]:
+                filters.append(_Hook(middleware))
+        return filters
+
+    async def _show(self, path: str, voice: _Voice, deltas: list[PartDelta]) -> None:
+        heard = self._ctx.listens(Delta)
+        for delta in deltas:
+            voice.shown.push(delta)
+            if heard:
+                await self._ctx.emit(Delta(path, delta))
+
+    async def finish(self, response: ModelResponse) -> ModelResponse:
+        """Settle the call: return the response with the message that the filters let through."""
+        winner: _Voice | None = None
+        for path, voice in self._voices.items():
+            if winner is None and voice.said.message() == response.message:
+                winner = voice
+                await self._show(path, voice, await voice.flush(self._ctx))
+            elif voice.said.message().parts and self._ctx.listens(Dropped):
+                await self._ctx.emit(Dropped(path, "another answer was taken"))
+        if winner is None:
+            winner = _Voice(self._filters())
+            for delta in deltas_of(response.message):
+                await self._show(self._ctx.path, winner, await winner.push(delta, self._ctx))
+            await self._show(self._ctx.path, winner, await winner.flush(self._ctx))
+        if not any(self._chain.hooks[hook] for hook in ("deltas", "on_model_delta")):
+            return response
+        shown = winner.shown.message()
+        message = Message(response.message.role, shown.parts, response.message.name, response.message.origin)
+        return response if message == response.message else replace(response, message=message)

@@ -1,0 +1,189 @@
+"""The station of tool calls: every tool call of every agent goes this way.
+
+    look-up in the journal > check > before_tool > check > freeze > permissions > approval > intent
+    > wrap_tool > the tool's own layers > the function's door > error made a result > after_tool > record
+"""
+
+__all__ = ["act"]
+
+from functools import partial
+
+import msgspec
+
+from ziggurat.core.codec import as_type
+from ziggurat.core.context import JOURNAL, Context, Journal
+from ziggurat.core.entries import Decided, Intent, Record, Result
+from ziggurat.core.errors import Denied, InvalidArguments, Suspend, ToolError
+from ziggurat.core.event import SILENCE, Diverged
+from ziggurat.core.service import Service
+from ziggurat.messages.agent import Approve, Decision, Deny, Modify, PendingItem, decision_of
+from ziggurat.messages.events import ToolEnded, ToolStarted
+from ziggurat.messages.hooks import hooked, tell
+from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.tools.approval import APPROVALS, decide, item_of, needed, pending_entry
+from ziggurat.tools.function import FROZEN, Frozen
+from ziggurat.tools.permissions import check as check_permissions
+from ziggurat.tools.results import error_result
+from ziggurat.tools.toolbox import Entry, Toolbox
+
+_NO_CHAIN = Chain()
+
+
+async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
+    """Make one tool call; whatever goes wrong with it is in the result.
+
+    Raises:
+        Suspend: the call waits for a decision.
+    """
+    journal = ctx.scope[JOURNAL]
+    clock = ctx.clock
+    started = clock.monotonic()
+    entry = box.find(call.name)
+    record = journal.find(ctx.path)
+    if record is not None and record.result is not None:
+        return await _answered(record.result, call, ctx, journal)
+    chain = ctx.scope.get(MIDDLEWARE)
+    if ctx.emit is not SILENCE:
+        await ctx.emit(ToolStarted(ctx.path, call))
+    journal.missing(ctx.path, call.name)
+    if entry is not None and entry.plain and chain is None and record is None and ctx.scope.get(APPROVALS) is None:
+        try:
+            result = await entry.service(call, ctx)
+        except Exception as error:  # noqa: BLE001 - a tool's failure is the model's to know
+            result = error_result(error, call)
+    else:
+        result = await _guarded(box, entry, record, call, ctx, journal, chain or _NO_CHAIN)
+    journal.append(Result(ctx.path, call.name, call, result))
+    seconds = clock.monotonic() - started
+    if entry is not None:
+        figures = entry.statistics
+        figures.calls += 1
+        figures.seconds += seconds
+        if result.error is not None:
+            figures.errors += 1
+    if ctx.emit is not SILENCE:
+        await ctx.emit(ToolEnded(ctx.path, call, result, seconds))
+    return result
+
+
+async def _answered(recorded: Result, call: ToolCall, ctx: Context, journal: Journal) -> ToolResult:
+    result = as_type(recorded.value, ToolResult)
+    known = recorded.request if isinstance(recorded.request, ToolCall) else None
+    asked = call.fingerprint()
+    was = known.fingerprint() if known is not None else as_type(recorded.request, str)
+    event = journal.diverged(ctx.path, "tool call", f"{recorded.name} {was}", f"{call.name} {asked}")
+    if event is not None and ctx.listens(Diverged):
+        await ctx.emit(event)
+    if ctx.listens(ToolEnded):
+        await ctx.emit(ToolEnded(ctx.path, call, result, 0.0, True))
+    return result if result.id == call.id else msgspec.structs.replace(result, id=call.id)
+
+
+async def _guarded(
+    box: Toolbox,
+    entry: Entry | None,
+    record: Record | None,
+    call: ToolCall,
+    ctx: Context,
+    journal: Journal,
+    chain: Chain,
+) -> ToolResult:
+    """The whole way, for calls that are hooked, layered, decided upon, or have been begun before."""
+    try:
+        if entry is None:
+            raise ToolError(box.unknown(call.name), kind="not_found")
+        if record is not None and record.intent is not None:
+            frozen = _begun(entry, record.intent)
+        else:
+            frozen = await _freeze(entry, record, call, ctx, journal, chain)
+        result = await _run(entry, frozen, ctx, chain)
+    except Exception as error:  # noqa: BLE001 - a tool's failure is the model's to know
+        await tell(chain, error, ctx)
+        result = error_result(error, call)
+    for middleware in reversed(chain.hooks["after_tool"]):
+        try:
+            result = await hooked(middleware, "after_tool", middleware.after_tool, result, ctx)
+        except Exception as error:  # noqa: BLE001 - as above; the result is not known to be fit without its hook
+            await tell(chain, error, ctx)
+            result = error_result(error, call)
+    return result if result.id == call.id else msgspec.structs.replace(result, id=call.id)
+
+
+def _begun(entry: Entry, intent: Intent) -> ToolCall:
+    """Return the frozen call of an intent without a result.
+
+    Raises:
+        ToolError: it acts once only, and nobody knows whether it did.
+    """
+    if entry.spec.effect == "once":
+        raise ToolError(
+            f"{entry.spec.name} was interrupted and acts once only, so it was not run again; "
+            "whether it took effect is unknown: find out before you ask for it again",
+            kind="interrupted",
+        )
+    return as_type(intent.request, ToolCall)
+
+
+async def _freeze(
+    entry: Entry, record: Record | None, call: ToolCall, ctx: Context, journal: Journal, chain: Chain
+) -> ToolCall:
+    """Bring a call to the point from which on it cannot change: checked, permitted, agreed to, and on record."""
+    decision: Decision | None = None
+    if record is not None and record.pending is not None:
+        frozen = as_type(record.pending.request, ToolCall)
+        if record.decided is None:
+            raise Suspend((PendingItem(record.pending.id, ctx.path, frozen, record.pending.reason),))
+        decision = decision_of(record.decided.decision)
+        check_permissions(entry.spec, ctx)
+    else:
+        frozen = await _prepared(entry, call, ctx, chain)
+        check_permissions(entry.spec, ctx)
+        asked, approver = needed(entry.spec, ctx)
+        if asked:
+            item = item_of(frozen, ctx)
+            journal.append(pending_entry(item))
+            decision = await decide(item, approver, ctx)
+            journal.append(Decided(ctx.path, item.id, decision))
+    if isinstance(decision, Deny):
+        raise Denied(f"denied: {decision.reason}")
+    if isinstance(decision, Modify):
+        frozen = msgspec.structs.replace(frozen, arguments=decision.arguments)
+        if entry.check is not None:
+            entry.check(frozen)
+    elif decision is not None and not isinstance(decision, Approve):
+        raise InvalidArguments(f"not a decision: {decision!r}")
+    if entry.spec.effect == "once" or journal.durable or chain.hooks["before_tool"] or decision is not None:
+        waiting = journal.append(Intent(ctx.path, call.name, frozen, frozen.fingerprint()))
+        if waiting is not None:
+            await waiting
+    return frozen
+
+
+async def _prepared(entry: Entry, call: ToolCall, ctx: Context, chain: Chain) -> ToolCall:
+    if entry.check is not None:
+        entry.check(call)
+    changed = call
+    for middleware in chain.hooks["before_tool"]:
+        changed = await hooked(middleware, "before_tool", middleware.before_tool, changed, ctx)
+    if changed is not call:
+        if changed.name != call.name:
+            raise ToolError(f"a middleware turned the call of {call.name} into one of {changed.name}; it was not run")
+        if entry.check is not None:
+            entry.check(changed)
+    return changed
+
+
+async def _run(entry: Entry, frozen: ToolCall, ctx: Context, chain: Chain) -> ToolResult:
+    if not entry.composite:
+        ctx = ctx.within(FROZEN, Frozen(frozen, entry.spec.effect))
+    service = entry.service
+    for middleware in reversed(chain.hooks["wrap_tool"]):
+        service = partial(_wrapped, middleware, service)
+    return await service(frozen, ctx)
+
+
+async def _wrapped(
+    middleware: Middleware, inner: Service[ToolCall, ToolResult], call: ToolCall, ctx: Context
+) -> ToolResult:
+    return await middleware.wrap_tool(call, ctx, inner)

@@ -1,0 +1,173 @@
+"""The function's door: the one place where a user's code runs, and where it is kept from doing harm.
+
+Whatever it raises, SystemExit and a CancelledError of its own included, comes out as an error of this call; our
+own cancellation and `Suspend` pass. What does not stop when it is told to is left behind, and counted.
+"""
+
+__all__ = ["GRACE", "Leaks", "LEAKS", "bounded", "guarded", "settle"]
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from ziggurat.core.clock import Clock
+from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.errors import Suspend, Timeout, ToolError
+from ziggurat.messages.events import ToolAbandoned
+from ziggurat.tools.threads import POOL, ThreadRaised
+
+T = TypeVar("T")
+
+GRACE = 1.0
+"""Seconds that a cancelled tool is given to clean up before it is left behind."""
+
+logger = logging.getLogger("ziggurat")
+
+
+class Leaks:
+    """Counts the calls that were left behind in this process because they would not stop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._running: set[asyncio.Future[object]] = set()
+
+    def add(self, work: "asyncio.Future[object]") -> None:
+        """Count one, and keep it from being collected until it ends."""
+        self.count += 1
+        self._running.add(work)
+        work.add_done_callback(self._ended)
+
+    def _ended(self, work: "asyncio.Future[object]") -> None:
+        self._running.discard(work)
+        if not work.cancelled():
+            work.exception()
+
+    @property
+    def running(self) -> int:
+        """How many of them still run."""
+        return len(self._running)
+
+
+LEAKS = Leaks()
+
+
+async def guarded(function: Callable[..., Awaitable[T]], arguments: dict[str, object], ctx: Context) -> T:
+    """Await a user's function here and now; what must not pass becomes a ToolError."""
+    token = AMBIENT.set(ctx)
+    try:
+        value = await function(**arguments)
+    except (Exception, Suspend):
+        raise
+    except BaseException as error:
+        if _is_ours(error):
+            raise
+        raise _contained(error) from error
+    finally:
+        AMBIENT.reset(token)
+    return value
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Tell our cancellation, and a coroutine being closed, from what the function raised of its own."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    if isinstance(error, asyncio.CancelledError):
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, GeneratorExit) and task is None
+
+
+def _contained(error: BaseException) -> ToolError:
+    return ToolError(f"the tool raised {type(error).__name__}, which ends a program, not a call: {error}")
+
+
+async def in_thread(function: Callable[..., T], arguments: dict[str, object], ctx: Context) -> T:
+    """Run a user's function that is not async in a thread."""
+    token = AMBIENT.set(ctx)
+    try:
+        future = POOL.submit(lambda: function(**arguments))
+    finally:
+        AMBIENT.reset(token)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        if not future.done():
+            POOL.write_off()
+            future.add_done_callback(_back)
+        raise
+    except ThreadRaised as raised:
+        if isinstance(raised.error, Suspend):
+            raise raised.error from None
+        raise _contained(raised.error) from raised.error
+
+
+def _back(done: "asyncio.Future[T]") -> None:
+    POOL.return_write_off()
+    done.exception()
+
+
+async def bounded(work: Awaitable[T], ctx: Context, *, name: str, seconds: float | None) -> T:
+    """Await `work` in a task of its own, so that control comes back even if it ignores cancellation.
+
+    Raises:
+        Timeout: it took longer than `seconds`; it was cancelled, and after the grace left behind.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        if not await _done_within(task, seconds, ctx.clock):
+            await settle([task], ctx, name=name)
+            if task.done() and not task.cancelled() and isinstance(task.exception(), Suspend):
+                task.result()
+            raise Timeout(f"the tool {name} timed out after {seconds:g} s", seconds=seconds)
+    except asyncio.CancelledError:
+        await settle([task], ctx, name=name)
+        raise
+    return task.result()
+
+
+async def _done_within(task: "asyncio.Future[T]", seconds: float | None, clock: Clock) -> bool:
+    if seconds is None:
+        await asyncio.wait([task])
+        return True
+    ring = asyncio.get_running_loop().create_future()
+    timer = clock.call_at(clock.monotonic() + seconds, lambda: _ring(ring))
+    try:
+        await asyncio.wait([task, ring], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        timer.cancel()
+        ring.cancel()
+    return task.done()
+
+
+def _ring(bell: "asyncio.Future[None]") -> None:
+    if not bell.done():
+        bell.set_result(None)
+
+
+async def settle(tasks: "Iterable[asyncio.Future[T]]", ctx: Context, *, name: str) -> None:
+    """Cancel tasks and wait for them within the grace; those that go on are left behind, counted and told of."""
+    waiting = [task for task in tasks if not task.done()]
+    for task in waiting:
+        task.cancel()
+    ring = asyncio.get_running_loop().create_future()
+    timer = ctx.clock.call_at(ctx.clock.monotonic() + GRACE, lambda: _ring(ring))
+    cancelled: asyncio.CancelledError | None = None
+    try:
+        while waiting and not ring.done():
+            try:
+                await asyncio.wait([*waiting, ring], return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError as error:  # told again while cleaning up: the grace still bounds it
+                cancelled = error
+            waiting = [task for task in waiting if not task.done()]
+    finally:
+        timer.cancel()
+        ring.cancel()
+    for task in waiting:
+        LEAKS.add(task)  # type: ignore[arg-type]
+        logger.warning("%s at %s did not stop within %g s and was left behind", name, ctx.path, GRACE)
+        if ctx.listens(ToolAbandoned):
+            await ctx.emit(ToolAbandoned(ctx.path, name, LEAKS.count))
+    if cancelled is not None:
+        raise cancelled

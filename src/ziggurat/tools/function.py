@@ -1,0 +1,226 @@
+"""A typed function becomes a tool."""
+
+__all__ = ["FunctionTool", "raw_tool", "tool"]
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, overload
+
+import msgspec
+from msgspec import Struct
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolError
+from ziggurat.core.facts import NAME, Fact
+from ziggurat.core.scope import Key
+from ziggurat.messages.events import ToolDelta
+from ziggurat.messages.model import Effect, ToolSpec
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.tool import CHECK, SPEC
+from ziggurat.tools.door import bounded, guarded, in_thread
+from ziggurat.tools.raw import RawSchema
+from ziggurat.tools.results import MAX_RESULT, result_of
+from ziggurat.tools.signature import Signature
+
+Validator = Callable[..., str | None]
+"""Called with a tool's arguments; returns what is wrong with them, or None."""
+
+
+class Frozen(Struct):
+    """The call that was approved, and whether it has been made."""
+
+    call: ToolCall
+    effect: Effect
+    runs: int = 0
+
+
+FROZEN: Key[Frozen] = Key("frozen call")
+
+
+class FunctionTool:
+    """A tool made of a function; a service from ToolCall to ToolResult.
+
+    Made by `tool` and `raw_tool`. `function` is the function itself, to be called as it is.
+    """
+
+    __slots__ = ("_async", "_context", "_streams", "_validators", "arguments", "facts", "function", "spec")
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        spec: ToolSpec,
+        arguments: Signature | RawSchema,
+        validators: Sequence[Validator] = (),
+        *,
+        streams: bool = False,
+    ) -> None:
+        self.function = function
+        self.spec = spec
+        self.arguments = arguments
+        self._async = arguments.is_async
+        self._streams = streams
+        self._context = arguments.context_parameter
+        self._validators = tuple(validators)
+        self.facts: dict[Fact[Any], Any] = {SPEC: spec, NAME: spec.name, CHECK: self.check}
+
+    def check(self, call: ToolCall) -> None:
+        """Raise InvalidArguments if the call's arguments do not fit."""
+        self._decoded(call)
+
+    def _decoded(self, call: ToolCall) -> dict[str, Any]:
+        arguments = self.arguments.decode(call.arguments)
+        for validator in self._validators:
+            wrong = validator(**arguments)
+            if wrong:
+                raise InvalidArguments(wrong)
+        return arguments
+
+    async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
+        """Run the function with the call's arguments.
+
+        Raises:
+            InvalidArguments: they do not fit.
+            ToolError: the call is not the one that was approved, or an effect would be repeated.
+        """
+        frozen = ctx.scope.get(FROZEN)
+        if frozen is not None:
+            _must_be(call, frozen)
+        arguments = self._decoded(call)
+        if self._context is not None:
+            arguments[self._context] = ctx
+        work: Awaitable[Any]
+        if self._streams:
+            work = guarded(self._collected, {"arguments": arguments, "ctx": ctx}, ctx)
+        elif self._async:
+            work = guarded(self.function, arguments, ctx)
+        else:
+            work = in_thread(self.function, arguments, ctx)
+        if self.spec.timeout is None and ctx.deadline is None:
+            return result_of(await work, call)
+        return result_of(await bounded(work, ctx, name=self.spec.name, seconds=self.spec.timeout), call)
+
+    async def _collected(self, arguments: dict[str, Any], ctx: Context) -> str:
+        """Join what an async generator yields, telling of each piece; the rest beyond the bound is not asked for."""
+        pieces: list[str] = []
+        size = 0
+        stream: AsyncIterator[object] = self.function(**arguments)
+        async for piece in stream:
+            text = piece if isinstance(piece, str) else msgspec.json.encode(piece).decode()
+            pieces.append(text)
+            size += len(text)
+            if ctx.listens(ToolDelta):
+                await ctx.emit(ToolDelta(ctx.path, self.spec.name, text))
+            if size > MAX_RESULT:
+                break
+        return "".join(pieces)
+
+    def __repr__(self) -> str:
+        return f"tool({self.spec.name!r})"
+
+
+def _must_be(call: ToolCall, frozen: Frozen) -> None:
+    if call.name != frozen.call.name or call.arguments != frozen.call.arguments:
+        raise ToolError(f"{call.name} was called with other arguments than those that were approved; it was not run")
+    if frozen.effect == "once" and frozen.runs:
+        raise ToolError(f"{call.name} acts once only and has been run; it was not run again")
+    frozen.runs += 1
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> FunctionTool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: Effect = "repeatable",
+    permissions: Sequence[str] = (),
+    approval: bool = False,
+    timeout: float | None = None,
+    validators: Sequence[Validator] = (),
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: Effect = "repeatable",
+    permissions: Sequence[str] = (),
+    approval: bool = False,
+    timeout: float | None = None,
+    validators: Sequence[Validator] = (),
+) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
+    """Make a tool of a typed function, sync or async, or an async generator whose pieces are told as they come.
+
+    ::
+
+        @tool
+        async def weather(city: str, days: int = 1) -> str:
+            '''Forecast for a city.
+
+            Args:
+                city: Name of the city.
+                days: How many days ahead.
+            '''
+
+    Args:
+        function: The function; its signature is the schema, its docstring the description.
+        name: What the model calls it; the function's name by default.
+        description: When to use it; the docstring's by default.
+        effect: ``"none"`` if it only reads, ``"repeatable"`` if doing it again under the same
+            ``ctx.idempotency_key`` is harmless, ``"once"`` if it must never be done twice.
+        permissions: What must have been granted, such as ``"network"``.
+        approval: Whether a person must agree to each call.
+        timeout: Seconds it may take.
+        validators: Called with the arguments; each returns what is wrong with them, or None.
+
+    Raises:
+        ConfigurationError: the signature cannot be offered to a model; the text says which parameter and why.
+    """
+
+    def make(function: Callable[..., Any]) -> FunctionTool:
+        if isinstance(function, FunctionTool):
+            raise ConfigurationError(f"{function!r} is a tool already")
+        signature = Signature.of(function, name=name, description=description)
+        spec = ToolSpec(
+            signature.name, signature.description, signature.parameters, effect, tuple(permissions), approval, timeout
+        )
+        return FunctionTool(
+            function, _checked(spec), signature, validators, streams=inspect.isasyncgenfunction(function)
+        )
+
+    return make if function is None else make(function)
+
+
+def raw_tool(
+    function: Callable[..., Any],
+    *,
+    name: str,
+    description: str,
+    parameters: dict[str, Any],
+    effect: Effect = "repeatable",
+    permissions: Sequence[str] = (),
+    approval: bool = False,
+    timeout: float | None = None,
+) -> FunctionTool:
+    """Make a tool whose schema you write; the function takes the arguments as one mapping, and the Context if it
+    has a second parameter.
+
+    Raises:
+        ConfigurationError: `parameters` is not the JSON Schema of an object.
+    """
+    schema = RawSchema.of(function, name, parameters)
+    spec = ToolSpec(name, description, parameters, effect, tuple(permissions), approval, timeout)
+    return FunctionTool(schema.function, _checked(spec), schema, streams=inspect.isasyncgenfunction(function))
+
+
+def _checked(spec: ToolSpec) -> ToolSpec:
+    if not spec.name or len(spec.name) > 64 or not all(c.isalnum() or c in "_-" for c in spec.name):
+        raise ConfigurationError(
+            f"{spec.name!r} cannot be a tool's name: models take 1 to 64 letters, digits, _ and -; give another "
+            "with @tool(name=...)"
+        )
+    if spec.timeout is not None and spec.timeout <= 0:
+        raise ConfigurationError(f"the timeout of {spec.name} must be positive, got {spec.timeout}")
+    return spec

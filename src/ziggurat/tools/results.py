@@ -1,0 +1,114 @@
+"""What a tool returned, made fit for a conversation: bounded, and always text or parts."""
+
+__all__ = ["MAX_RESULT", "error_result", "result_of", "text_of_error"]
+
+import msgspec
+
+from ziggurat.core.codec import encode
+from ziggurat.core.errors import (
+    Denied,
+    InvalidArguments,
+    Timeout,
+    ToolError,
+    ToolErrorKind,
+    ZigguratError,
+    is_transient,
+)
+from ziggurat.messages.parts import Audio, File, Image, Text, ToolCall, ToolResult
+
+MAX_RESULT = 200_000
+"""Characters of a result that reach the conversation; the rest is cut, and the cut is marked."""
+
+_MAX_NODES = 1_000_000
+_MAX_DEPTH = 200
+_CONTAINERS = (dict, list, tuple, set, frozenset, msgspec.Struct)
+
+
+def result_of(value: object, call: ToolCall) -> ToolResult:
+    """Turn what a tool returned into its result.
+
+    Raises:
+        ToolError: it cannot be written as JSON, or is too deep or too large to be.
+    """
+    kind = type(value)
+    if kind is str:
+        return ToolResult(call.id, call.name, _clean(value), None, call.name)  # type: ignore[arg-type]
+    if kind is int or kind is bool or kind is float or value is None:
+        return ToolResult(call.id, call.name, _json(value, call), None, call.name)
+    if isinstance(value, ToolResult):
+        return msgspec.structs.replace(value, id=call.id, name=call.name, origin=value.origin or call.name)
+    if isinstance(value, (Text, Image, Audio, File)):
+        value = (value,)
+    if isinstance(value, (tuple, list)) and value and all(isinstance(each, (Text, Image, Audio, File)) for each in value):
+        return ToolResult(call.id, call.name, tuple(value), None, call.name)
+    _measure(value, call)
+    return ToolResult(call.id, call.name, _clean(_json(value, call)), None, call.name)
+
+
+def _json(value: object, call: ToolCall) -> str:
+    try:
+        return encode(value).decode()
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise ToolError(
+            f"{call.name} returned a {type(value).__name__} that cannot be written as JSON ({error}); "
+            "return text, numbers, lists, mappings, dataclasses, or parts such as Image"
+        ) from error
+
+
+def _clean(text: str) -> str:
+    if len(text) > MAX_RESULT:
+        text = f"{text[:MAX_RESULT]}\n[cut: {len(text) - MAX_RESULT} more characters]"
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates cannot be sent anywhere
+
+
+def _measure(value: object, call: ToolCall) -> None:
+    """Refuse what would grow without bound when written: shared parts count as often as they occur."""
+    budget = _MAX_NODES
+    waiting: list[tuple[object, int]] = [(value, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        if not isinstance(node, _CONTAINERS):
+            continue
+        children = _children(node)
+        budget -= len(children)
+        if budget < 0 or depth > _MAX_DEPTH:
+            raise ToolError(f"{call.name} returned something too large or too deeply nested to be shown")
+        waiting.extend([(child, depth + 1) for child in children])
+
+
+def _children(node: object) -> "list[object]":
+    if isinstance(node, dict):
+        return [*node.values()]
+    if isinstance(node, msgspec.Struct):
+        return [getattr(node, name) for name in node.__struct_fields__]
+    return [*node]  # type: ignore[misc]
+
+
+def error_result(error: BaseException, call: ToolCall) -> ToolResult:
+    """Turn an error into a result that tells the model what went wrong and of which kind it is."""
+    return ToolResult(call.id, call.name, _clean(text_of_error(error)), _kind(error), call.name)
+
+
+def _kind(error: BaseException) -> ToolErrorKind:
+    if isinstance(error, InvalidArguments):
+        return "invalid_arguments"
+    if isinstance(error, ToolError):
+        return error.kind
+    if isinstance(error, (Timeout, TimeoutError)):
+        return "timeout"
+    if isinstance(error, Denied):
+        return "denied"
+    return "transient" if is_transient(error) else "permanent"
+
+
+def text_of_error(error: BaseException) -> str:
+    """Return an error's text, with its type where it is not one of ours; never raises."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - the text of a user's error may fail in any way
+        text = "(its text cannot be shown)"
+    if isinstance(error, ZigguratError):
+        return text or type(error).__name__
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,169 @@
+"""A router by name: the tools of an agent, and how their calls go."""
+
+__all__ = ["Entry", "ToolStatistics", "Toolbox"]
+
+from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import COMPOSITE, fact
+from ziggurat.core.service import Service
+from ziggurat.messages.model import ToolSpec
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.tool import CHECK, SPEC
+from ziggurat.tools.function import FunctionTool, tool
+
+Tool = Service[ToolCall, ToolResult] | Callable[..., Any]
+Join = Literal["join_all", "fail_fast"]
+
+
+class ToolStatistics(Struct):
+    """How often a tool was called, how often it failed, and how long it took."""
+
+    calls: int = 0
+    errors: int = 0
+    seconds: float = 0.0
+
+    @property
+    def mean_seconds(self) -> float:
+        """The mean time of a call, 0 when there was none."""
+        return self.seconds / self.calls if self.calls else 0.0
+
+
+class Entry(Struct, frozen=True, eq=False):
+    """A tool as the station sees it.
+
+    Attributes:
+        service: The tool with its layers.
+        spec: Its declarations.
+        check: Checks arguments before anything else sees them; None where the tool has no such thing.
+        composite: Whether it is made of other calls.
+        plain: Whether nothing stands around its function and nothing needs deciding, so that it may be called at once.
+        statistics: Its figures.
+    """
+
+    service: Service[ToolCall, ToolResult]
+    spec: ToolSpec
+    check: Callable[[ToolCall], None] | None
+    composite: bool
+    plain: bool
+    statistics: ToolStatistics
+
+
+class Toolbox:
+    """Tools by name.
+
+    Args:
+        tools: Functions, tools, layered tools, or services that state a `SPEC`.
+        concurrency: How many calls of one reply may run at once; None for all.
+        join: What a failing call means for its siblings: ``join_all`` lets all finish; ``fail_fast`` cancels them.
+        on_error: ``"return"`` tells the model; ``"raise"`` ends the run.
+
+    Raises:
+        ConfigurationError: two tools have one name, or something is not a tool.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Tool] = (),
+        *,
+        concurrency: int | None = None,
+        join: Join = "join_all",
+        on_error: Literal["return", "raise"] = "return",
+    ) -> None:
+        if concurrency is not None and concurrency < 1:
+            raise ConfigurationError(f"concurrency must be at least 1, or None for no limit; got {concurrency}")
+        self.concurrency = concurrency
+        self.join = join
+        self.on_error = on_error
+        self._entries: dict[str, Entry] = {}
+        for each in tools:
+            self._add(entry_of(each))
+        self.specs = tuple(entry.spec for entry in self._entries.values())
+
+    def _add(self, entry: Entry) -> None:
+        if entry.spec.name in self._entries:
+            raise ConfigurationError(
+                f"two tools are named {entry.spec.name!r}; give one of them another name with @tool(name=...)"
+            )
+        self._entries[entry.spec.name] = entry
+
+    def find(self, name: str) -> Entry | None:
+        """Return the tool with this name, or None."""
+        return self._entries.get(name)
+
+    def unknown(self, name: str) -> str:
+        """Return a sentence that tells a model that there is no such tool, and which names are near."""
+        if not self._entries:
+            return f"unknown tool {name!r}: there are no tools"
+        near = get_close_matches(name, self._entries, n=3, cutoff=0.5)
+        hint = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(self._entries)}"
+        return f"unknown tool {name!r}; {hint}"
+
+    def only(self, *names: str) -> "Toolbox":
+        """Return a box with just these tools.
+
+        Raises:
+            ConfigurationError: there is no tool of one of the names.
+        """
+        return self._scoped(names, lambda name: name in names)
+
+    def without(self, *names: str) -> "Toolbox":
+        """Return a box with all but these tools.
+
+        Raises:
+            ConfigurationError: there is no tool of one of the names.
+        """
+        return self._scoped(names, lambda name: name not in names)
+
+    def _scoped(self, names: tuple[str, ...], keep: Callable[[str], bool]) -> "Toolbox":
+        for name in names:
+            if name not in self._entries:
+                raise ConfigurationError(self.unknown(name))
+        box = Toolbox((), concurrency=self.concurrency, join=self.join, on_error=self.on_error)
+        for name, entry in self._entries.items():
+            if keep(name):
+                box._add(entry)
+        box.specs = tuple(entry.spec for entry in box._entries.values())
+        return box
+
+    @property
+    def statistics(self) -> dict[str, ToolStatistics]:
+        """The figures of each tool; boxes made with `only` and `without` share them."""
+        return {name: entry.statistics for name, entry in self._entries.items()}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __repr__(self) -> str:
+        return f"Toolbox({', '.join(self._entries)})"
+
+
+def entry_of(each: Tool) -> Entry:
+    """Look at a tool once, so that its calls need not.
+
+    Raises:
+        ConfigurationError: it is neither a function nor a service that states what it is.
+    """
+    spec = fact(each, SPEC)
+    service: Any = each
+    if spec is None:
+        if not callable(each) or isinstance(each, type):
+            raise ConfigurationError(
+                f"a tool is a typed function, something made by @tool, or an agent; got {type(each).__name__}: {each!r}"
+            )
+        service = tool(each)
+        spec = service.spec
+    composite = fact(service, COMPOSITE)
+    bare = isinstance(service, FunctionTool)
+    plain = bare and not spec.permissions and not spec.approval and spec.effect != "once"
+    return Entry(service, spec, fact(service, CHECK), composite, plain, ToolStatistics())
