@@ -4,12 +4,12 @@ __all__ = ["EventStream", "open_stream"]
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
@@ -27,7 +27,7 @@ class EventStream(Generic[R]):
     Iterate to the end, then read `response`. An error of the service itself is raised by the iteration.
     """
 
-    def __init__(self, buffer: int) -> None:
+    def __init__(self, buffer: int, clock: Clock = SYSTEM_CLOCK) -> None:
         self._buffer = buffer
         self._events: deque[Event] = deque()
         self._reader: asyncio.Future[None] | None = None
@@ -36,6 +36,7 @@ class EventStream(Generic[R]):
         self._blocked = 0.0
         self._blocking = 0
         self._since = 0.0
+        self._monotonic = clock.monotonic
         self._task: asyncio.Task[R] | None = None
 
     # -- the way in: an Emit -------------------------------------------------------------------------------------
@@ -43,7 +44,7 @@ class EventStream(Generic[R]):
     @property
     def blocked(self) -> float:
         """Seconds that emitting has waited for the reader, counted once however many wait."""
-        return self._blocked + (time.monotonic() - self._since if self._blocking else 0.0)
+        return self._blocked + (self._monotonic() - self._since if self._blocking else 0.0)
 
     def listens(self, kind: type[Event], /) -> bool:
         """The reader takes every kind until it has left."""
@@ -62,16 +63,18 @@ class EventStream(Generic[R]):
         room = asyncio.get_running_loop().create_future()
         self._writers.append(room)
         if not self._blocking:
-            self._since = time.monotonic()
+            self._since = self._monotonic()
         self._blocking += 1
         try:
             await room
+        except asyncio.CancelledError:
+            if not room.cancelled():
+                self._wake_writer()  # there is room that this writer will not use
+            raise
         finally:
             self._blocking -= 1
             if not self._blocking:
-                self._blocked += time.monotonic() - self._since
-            if not room.done() or room.cancelled():
-                self._wake_writer()
+                self._blocked += self._monotonic() - self._since
 
     def _wake_writer(self) -> None:
         while self._writers:
@@ -91,7 +94,11 @@ class EventStream(Generic[R]):
 
     async def __anext__(self) -> Event:
         assert self._task is not None
+        if self._reader is not None:
+            raise ConfigurationError("a stream has one reader; open it again, or pass listeners, for more")
         while not self._events:
+            if self._closed:
+                raise StopAsyncIteration
             if self._task.done():
                 self._task.result()
                 raise StopAsyncIteration
@@ -109,9 +116,9 @@ class EventStream(Generic[R]):
         """What the service returned.
 
         Raises:
-            ConfigurationError: the stream has not been read to its end.
+            ConfigurationError: the stream has not been read to its end, or was left before it.
         """
-        if self._task is None or not self._task.done():
+        if self._task is None or not self._task.done() or (self._closed and self._task.cancelled()):
             raise ConfigurationError("the stream is not at its end: iterate over it first, then read the response")
         return self._task.result()
 
@@ -163,7 +170,7 @@ async def open_stream(
     if buffer < 1:
         raise ConfigurationError(f"buffer must be at least 1, got {buffer}")
     ctx = ctx or root()
-    stream: EventStream[R] = EventStream(buffer)
+    stream: EventStream[R] = EventStream(buffer, ctx.clock)
     stream._start(service(request, ctx.emitting(stream)))
     try:
         yield stream
