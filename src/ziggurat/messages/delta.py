@@ -88,6 +88,32 @@ class _Open:
         self.arguments = [delta.arguments]
 
 
+class _Thought:
+    """A thought that may go on."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self, delta: ThinkingDelta) -> None:
+        self.pieces = [delta]
+
+    @property
+    def id(self) -> str | None:
+        """The first id that came."""
+        return next((piece.id for piece in self.pieces if piece.id is not None), None)
+
+    def takes(self, delta: ThinkingDelta) -> bool:
+        """Tell whether a piece belongs here: not after the end, nor a block of its own, nor one with another id."""
+        last = self.pieces[-1]
+        if last.signature is not None or last.redacted is not None or delta.redacted is not None:
+            return False
+        return delta.id is None or self.id is None or delta.id == self.id
+
+    def closed(self) -> Thinking:
+        """Return the thought so far."""
+        last = self.pieces[-1]
+        return Thinking("".join([piece.text for piece in self.pieces]), last.signature, last.redacted, self.id)
+
+
 class Fold:
     """Makes a message of deltas: pieces of one kind that follow each other are one part.
 
@@ -98,23 +124,22 @@ class Fold:
     """
 
     def __init__(self) -> None:
-        self._parts: list[Part | _Open | list[str] | list[ThinkingDelta]] = []
+        self._parts: list[Part | _Open | _Thought | list[str]] = []
         self._calls: dict[int, _Open] = {}
 
     def push(self, delta: PartDelta) -> None:
         """Take the next piece."""
         last = self._parts[-1] if self._parts else None
         if isinstance(delta, TextDelta):
-            if isinstance(last, list) and last and isinstance(last[0], str):
+            if isinstance(last, list):
                 last.append(delta.text)
-            else:
+            elif delta.text:
                 self._parts.append([delta.text])
         elif isinstance(delta, ThinkingDelta):
-            open_thought = isinstance(last, list) and last and isinstance(last[-1], ThinkingDelta)
-            if open_thought and last[-1].signature is None and last[-1].redacted is None:  # type: ignore[index,union-attr]
-                last.append(delta)  # type: ignore[union-attr,arg-type]
+            if isinstance(last, _Thought) and last.takes(delta):
+                last.pieces.append(delta)
             else:
-                self._parts.append([delta])
+                self._parts.append(_Thought(delta))
         elif isinstance(delta, ToolCallDelta):
             self._push_call(delta)
         else:
@@ -137,26 +162,15 @@ class Fold:
 
     def message(self) -> Message:
         """Return the message that the pieces so far make."""
-        return Message("assistant", tuple(part for part in map(_closed, self._parts) if part is not None))
+        return Message("assistant", tuple(map(_closed, self._parts)))
 
 
-def _closed(part: "Part | _Open | list[str] | list[ThinkingDelta]") -> Part | None:
+def _closed(part: "Part | _Open | _Thought | list[str]") -> Part:
     if isinstance(part, _Open):
         return ToolCall(part.id, part.name, "".join(part.arguments))
-    if not isinstance(part, list):
-        return part
-    first = part[0]
-    if isinstance(first, str):
-        text = "".join(part)  # type: ignore[arg-type]
-        return Text(text) if text else None
-    thoughts: list[ThinkingDelta] = part  # type: ignore[assignment]
-    last = thoughts[-1]
-    return Thinking(
-        "".join(thought.text for thought in thoughts),
-        last.signature,
-        last.redacted,
-        next((thought.id for thought in thoughts if thought.id), None),
-    )
+    if isinstance(part, _Thought):
+        return part.closed()
+    return Text("".join(part)) if isinstance(part, list) else part
 
 
 def deltas_of(message: Message) -> Iterator[PartDelta]:
