@@ -228,7 +228,8 @@ def stop_of(error: BaseException) -> stops.Stop:
         return stops.Denied(str(error))
     if isinstance(error, errors.Suspend):
         return stops.Suspended()
-    return stops.Failed(str(error) or type(error).__name__, type(error).__name__)
+    kind = error.type_name if isinstance(error, errors.ForeignError) else type(error).__name__
+    return stops.Failed(str(error) or kind, kind)
 
 
 def error_of(stop: stops.Stop) -> errors.ServiceError:

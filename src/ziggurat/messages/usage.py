@@ -4,6 +4,8 @@ __all__ = ["Tally", "Usage", "estimate_tokens"]
 
 from msgspec import Struct
 
+from ziggurat.core.codec import Raw, decode
+
 
 class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     """Tokens of one or several model calls. None means unknown; adding keeps what is known.
@@ -63,6 +65,8 @@ class Tally:
 
     def add(self, usage: object) -> None:
         """Count one model call, here and in every run around this one."""
+        if isinstance(usage, Raw):
+            usage = decode(usage, Usage)  # what a recorded failure cost
         if isinstance(usage, Usage):
             self._waiting.append(usage)
             if self._outer is not None:
