@@ -1,0 +1,154 @@
+"""Messages kept as items and had back as they were.
+
+What items can express comes back equal: role and text, tool calls in parallel or one by one, the text of results,
+errors with their kind, calls without a result and results without a call. Four things come back in another form:
+
+- The texts of a message are joined into one, before its calls. Neighbouring calls of one message stay together.
+- Arguments that are a JSON object come back as the same object, written without spaces; any others as they were.
+- A result has no name of its own; it takes that of the latest call with its id, and ``""`` without one.
+- A message with several results becomes a message for each.
+
+Items have no place for thoughts, pictures, sound and files, for a message's `name` and `origin`, and for a result's
+`origin`; these are left out, or refused with ``strict=True``. Hand-offs are no messages and are passed over.
+"""
+
+__all__ = ["items_to_messages", "messages_to_items"]
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import get_args
+
+import msgspec
+
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
+from ziggurat.core.codec import encode
+from ziggurat.core.errors import ConfigurationError, ToolErrorKind
+from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem, said
+from ziggurat.messages.message import Message, tool_message
+from ziggurat.messages.parts import Text, ToolCall, ToolResult
+
+_ERROR_KINDS: dict[str, ToolErrorKind] = {kind: kind for kind in get_args(ToolErrorKind)}
+
+
+def messages_to_items(
+    messages: Iterable[Message],
+    *,
+    ids: Callable[[], str] = new_id,
+    clock: Clock = SYSTEM_CLOCK,
+    strict: bool = False,
+) -> list[RunItem]:
+    """Write messages as items.
+
+    Args:
+        messages: A conversation.
+        ids: Makes the ids of items that bring none along; a call keeps its own.
+        clock: Says when it is.
+        strict: Refuse what items have no place for, rather than leave it out.
+
+    Raises:
+        ConfigurationError: a call or result has no id, or `strict` found something that would be left out.
+    """
+    items: list[RunItem] = []
+    for number, message in enumerate(messages, 1):
+        if strict:
+            _refuse_loss(number, message)
+        now = datetime.fromtimestamp(clock.now(), UTC)
+        calls, results = message.tool_calls, message.tool_results
+        if not all([call.id for call in calls] + [result.id for result in results]):
+            raise ConfigurationError(
+                f"message {number} holds a tool call or result without an id, which items need to pair them"
+            )
+        if message.text or not results:
+            items.append(MessageItem(id=ids(), role=message.role, content=message.text, created_at=now))
+        for call in calls:
+            arguments = _object_or_text(call.arguments)
+            items.append(ToolCallItem(id=call.id, tool_name=call.name, arguments=arguments, created_at=now))
+        for result in results:
+            output, error = _value_or_text(result.text), None
+            if result.error is not None:
+                output, error = {"kind": result.error}, result.text
+            items.append(ToolOutputItem(id=ids(), tool_call_id=result.id, output=output, error=error, created_at=now))
+    return items
+
+
+def items_to_messages(items: Iterable[RunItem]) -> list[Message]:
+    """Read items that `messages_to_items` wrote, or any others.
+
+    An assistant message takes the calls that follow it; calls that follow none are put into one of their own. A
+    failed output becomes a result with that text as its content and the kind of the error, `permanent` where none is
+    told. A string is the text of a result as it stands; any other value is told as JSON.
+    """
+    messages: list[Message] = []
+    names: dict[str, str] = {}
+    opened: MessageItem | None = None
+    calls: list[ToolCall] = []
+
+    def close() -> None:
+        nonlocal opened, calls
+        if opened is not None:
+            messages.append(said(opened, calls))
+        elif calls:
+            messages.append(Message("assistant", tuple(calls)))
+        opened, calls = None, []
+
+    for item in items:
+        if isinstance(item, HandoffItem):
+            continue
+        if isinstance(item, ToolCallItem):
+            names[item.id] = item.tool_name
+            calls.append(ToolCall(item.id, item.tool_name, _text_of(item.arguments)))
+            continue
+        close()
+        if isinstance(item, ToolOutputItem):
+            messages.append(tool_message(_result_of(item, names.get(item.tool_call_id, ""))))
+        elif item.role == "assistant":
+            opened = item
+        else:
+            messages.append(said(item))
+    close()
+    return messages
+
+
+def _result_of(item: ToolOutputItem, name: str) -> ToolResult:
+    if item.error is None:
+        return ToolResult(item.tool_call_id, name, _text_of(item.output))
+    kind = item.output.get("kind") if isinstance(item.output, dict) else None
+    return ToolResult(item.tool_call_id, name, item.error, _ERROR_KINDS.get(str(kind), "permanent"))
+
+
+def _text_of(value: object) -> str:
+    return value if isinstance(value, str) else encode(value).decode()
+
+
+def _object_or_text(text: str) -> object:
+    """Return arguments as a value if they are a JSON object, else the text itself."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, object])
+    except (msgspec.DecodeError, RecursionError):
+        return text
+
+
+def _value_or_text(text: str) -> object:
+    """Return a result as a value if its JSON text comes out the same again, else the text itself."""
+    try:
+        value: object = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text
+    return value if not isinstance(value, str) and encode(value).decode() == text else text
+
+
+def _refuse_loss(number: int, message: Message) -> None:
+    lost = [name for name in ("name", "origin") if getattr(message, name) is not None]
+    for part in message.parts:
+        if isinstance(part, ToolResult):
+            if part.origin is not None:
+                lost.append("the origin of a result")
+            if not isinstance(part.content, str) and not all(isinstance(each, Text) for each in part.content):
+                lost.append("pictures, sound or files of a result")
+        elif not isinstance(part, (Text, ToolCall)):
+            lost.append(type(part).__name__.lower())
+    if lost:
+        raise ConfigurationError(
+            f"message {number} ({message.role}) holds what items have no place for: {', '.join(lost)}; "
+            "keep the messages themselves, or pass strict=False to leave it out"
+        )
