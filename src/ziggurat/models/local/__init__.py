@@ -1,0 +1,52 @@
+"""Models that run inside this process: the embedded one, and any GGUF file."""
+
+from pathlib import Path
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.models.local.embedded import EmbeddedModel
+from ziggurat.models.local.engine import CONTEXT, SLOTS, Engine, engine_for
+from ziggurat.models.local.install import Progress, cache_directory, install, installed, model_path, progress_bar
+from ziggurat.models.local.minilm import Embedder, shared_embedder
+from ziggurat.models.local.templated import TemplatedModel
+
+__all__ = [
+    "EmbeddedModel",
+    "Embedder",
+    "Engine",
+    "Progress",
+    "TemplatedModel",
+    "cache_directory",
+    "engine_for",
+    "install",
+    "installed",
+    "local",
+    "model_path",
+    "progress_bar",
+    "shared_embedder",
+]
+
+
+def local(
+    path: str | Path | None = None, *, slots: int = SLOTS, context: int = CONTEXT
+) -> EmbeddedModel | TemplatedModel:
+    """The embedded model, or the model in a GGUF file; weights load with the first request.
+
+    Args:
+        path: A GGUF file; without one, the embedded model.
+        slots: Requests served at the same time.
+        context: Tokens held, shared by the slots.
+
+    Raises:
+        ConfigurationError: There is no such file, it is no GGUF file, or a number is below one.
+
+    Example::
+
+        Agent(local("models/qwen.gguf", context=16_384), tools=[weather])
+    """
+    if slots < 1 or context < 1:
+        raise ConfigurationError(f"slots and context must be at least 1, got slots={slots} and context={context}")
+    if path is None:
+        return EmbeddedModel(slots=slots, context=context)
+    if not str(path).strip():
+        raise ConfigurationError("the path of a GGUF file is empty; leave it out for the embedded model")
+    return TemplatedModel(engine_for(Path(path), slots=slots, context=context))

@@ -20,6 +20,8 @@ _A = r"(\([^()]*\)|-?\d+(?:\.\d+)?)"
 """A number, or something in brackets that was read before."""
 
 _FORMS: tuple[tuple[str, str], ...] = (
+    (r"\b(?:a|1) dozen\b", "12"),
+    (r"(\d+) dozen\b", r"(\1 * 12)"),
     (rf"\b(?:the )?(?:sum|total) of {_A}(?:,? and |, ){_A}", r"(\1 + \2)"),
     (rf"\b(?:the )?difference (?:between|of) {_A} and {_A}", r"(\1 - \2)"),
     (rf"\b(?:the )?product of {_A} and {_A}", r"(\1 * \2)"),
@@ -49,7 +51,7 @@ _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), into) for pattern, into i
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|\*\*|//|[-+*/%()]|[A-Za-z]+|\S")
 
 _CUES: tuple[tuple[str, Callable[[str, str], str]], ...] = (
-    (r"\b(?:left|remain|remains|remaining|take away|gives? away|spend|spent|lost|subtract\w*|fewer)\b", "{} - {}".format),
+    (r"\b(?:left|remain|remains|remaining|take away|gives? away|spend|spent|ate|eats?|sold|sells?|used|lost|subtract\w*|fewer)\b", "{} - {}".format),
     (r"\b(?:equally|among|share|shared|split|divide\w*)\b", "{} / {}".format),
     (r"\b(?:altogether|in total|add|adding|sum|combined|together)\b", "{} + {}".format),
     (r"\d \w+ (?:of|at|with|for) \d|\b(?:each|every|per|apiece|multipl\w+)\b", "{} * {}".format),

@@ -85,10 +85,17 @@ _DIRECT: Mapping[Want, tuple[tuple[SpanKind, float], ...]] = {
     "text": (("quoted", 1.0), ("name", 0.5), ("email", 0.2), ("date", 0.2), ("time", 0.2)),
 }
 _LOOSE: frozenset[Want] = frozenset({"place", "name", "topic", "title", "phrase", "query", "text", "task", "recipient"})
+_WHOLE: frozenset[SpanKind] = frozenset({"email", "url", "path", "phone"})
+"""What is one thing and never a piece of a text."""
+_FREE: frozenset[Want] = frozenset({"message", "task", "title", "topic", "query", "text", "phrase"})
+"""What would fit nearly any words, so that an optional parameter of this kind must be named to be given."""
 _FROM_WORDS = frozenset("from".split())
 _TO_WORDS = frozenset("to into in towards many much how".split())
 _AT_WORDS = frozenset("in at for to from near around of over".split())
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
+_ORDER = 0.02
+"""What it costs to give values out of the order in which they are said."""
+_SMALL = frozenset("and or for to in at on from please then with of is are until till before after so".split())
 _NOT = re.compile(r"\b(?:not?|don't|without|never)\b", re.IGNORECASE)
 
 
@@ -112,7 +119,7 @@ def candidates_for(parameter: Parameter, reading: Reading, others: Sequence[Para
 def _found(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> Iterator[Candidate]:
     match parameter.want:
         case "number":
-            yield from _numbers(parameter, reading)
+            yield from _numbers(parameter, reading, others)
         case "enum":
             yield from _choices(parameter, reading)
         case "boolean":
@@ -125,16 +132,19 @@ def _found(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) 
             yield from _texts(parameter, reading, others)
 
 
-def _numbers(parameter: Parameter, reading: Reading) -> Iterator[Candidate]:
+def _numbers(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> Iterator[Candidate]:
+    place = [other.name for other in others if other.want == "number"].index(parameter.name)
     measure = next((word for word in re.findall(r"[a-z]+", parameter.words.lower()) if _scale(word)), "")
-    for span in reading.of("number"):
+    for rank, span in enumerate(reading.of("number")):
         value = float(span.text.replace(",", ""))
         unit = reading.after(span)
-        worth = 0.8
+        worth = 0.8 - _ORDER * abs(place - rank)
         if measure and _scale(unit):
             value = value * _scale(unit) / _scale(measure)
             worth = 1.1
-        elif unit:
+        elif measure and unit.isalpha() and unit not in _SMALL:
+            worth = 0.3
+        elif unit.isalpha() and len(parameter.words) > 2:
             worth += 0.4 * max(0.0, reading.near(unit, parameter.words))
         if parameter.whole and value != int(value):
             continue
@@ -195,13 +205,21 @@ def _expressions(reading: Reading) -> Iterator[Candidate]:
 
 
 def _texts(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> Iterator[Candidate]:
-    pair = sum(other.want == parameter.want for other in others) > 1
+    named = _named(parameter, reading)
+    if named is not None:
+        yield named
+    if not parameter.required and parameter.want in _FREE:
+        return
+    alike = [other.name for other in others if other.want == parameter.want]
+    pair, place = len(alike) > 1, alike.index(parameter.name)
     direct = False
     for kind, worth in _DIRECT.get(parameter.want, ()):
-        for span in reading.of(kind):
+        for rank, span in enumerate(reading.of(kind)):
             direct = direct or worth >= 0.8
             yield Candidate(
-                value=span.text, worth=worth + _position(parameter, reading, span, pair), spans=(span,)
+                value=span.text,
+                worth=worth + _position(parameter, reading, span, pair) - _ORDER * abs(place - rank) * pair,
+                spans=(span,),
             )
     if parameter.want == "when":
         yield from _moments(reading)
@@ -213,6 +231,16 @@ def _texts(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) 
             # Two words that belong together say more than one of them, so length counts a little.
             worth = 0.45 * reading.near(text, parameter.words) + 0.04 * text.count(" ") + 0.15
             yield Candidate(value=text, worth=worth, spans=_inside(reading, text))
+
+
+def _named(parameter: Parameter, reading: Reading) -> Candidate | None:
+    """A value that follows the parameter's own name: ``with the subject "Lunch"``."""
+    name = words_of(parameter.name)
+    found = re.search(rf"\b{re.escape(name)}\b(?: is| of| called)?:? ([\"“'][^\"”']+[\"”']|[A-Z][\w-]*)", reading.text)
+    if found is None or len(name) < 3:
+        return None
+    text = found.group(1).strip("\"“”'")
+    return Candidate(value=text, worth=1.2, spans=_inside(reading, text))
 
 
 def _position(parameter: Parameter, reading: Reading, span: Span, pair: bool) -> float:
@@ -261,7 +289,7 @@ def _taken(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) 
         kinds.add("number")
     if any(other.want == "place" for other in others if other.name != parameter.name):
         kinds.add("name")
-    return [span for span in reading.spans if span.kind in kinds]
+    return [span for span in reading.spans if span.kind in kinds or (span.kind in _WHOLE and " " not in span.text)]
 
 
 def _inside(reading: Reading, text: str) -> tuple[Span, ...]:

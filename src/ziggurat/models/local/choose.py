@@ -13,9 +13,11 @@ from ziggurat.models.local.minilm import Vector, cosine
 
 __all__ = ["Choice", "Described", "choose", "describe"]
 
-FIT = 0.12
-COVERAGE = 0.12
-THRESHOLD = 0.3
+_FIT = 0.2
+_COVERAGE = 0.2
+_QUESTION = 0.05
+_ASKS = re.compile(r"^(?:who|what|what's|where|when|which|why|how|is|are|was|were|does|did|any)\b", re.IGNORECASE)
+_ADDRESSED = re.compile(r"\b(?:are|can|do|is|were) you\b|\byour? (?:name|self)\b|^you\b", re.IGNORECASE)
 
 
 class Described(msgspec.Struct, frozen=True):
@@ -80,4 +82,10 @@ def _choice(tool: Described, reading: Reading, vector: Vector) -> Choice:
     nearness = [cosine(vector, view) for view in tool.views]
     meaning = sum(nearness) / len(nearness)
     filled = fill(tool.parameters, reading)
-    return Choice(tool=tool.name, filled=filled, score=meaning + FIT * filled.fit + COVERAGE * filled.coverage)
+    score = meaning + _FIT * filled.fit + _COVERAGE * filled.coverage
+    if _ADDRESSED.search(reading.text):
+        score -= _QUESTION
+    elif _ASKS.search(reading.text) and any(part.want == "query" and part.required for part in tool.parameters):
+        # What looks for anything can be asked anything.
+        score += _QUESTION
+    return Choice(tool=tool.name, filled=filled, score=score)

@@ -4,27 +4,29 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ziggurat.models.local.kinds import Want
-from ziggurat.models.local.spans import Span, trimmed
+from ziggurat.models.local.spans import HEADS, Span, trimmed
 
 __all__ = ["clipped", "noun_phrases", "phrases_for"]
 
 _REST = r"(?P<it>[^.;?!]+)"
 _CLAUSE = r"(?P<it>[^,.;:?!]+)"
 _ALL = r"(?P<it>.+)"
+_WHEN = r"(?:(?: (?:at|on|in))? (?:today|tomorrow|tonight|later|\w+day|(?<=at )\S+|(?<=in )\S+ \w+))?"
 
 _PATTERNS: Mapping[Want, tuple[tuple[str, float], ...]] = {
     "message": (
-        (rf":\s*{_ALL}", 0.95),
+        (rf":\s+{_ALL}", 0.95),
         (rf"\b(?:saying|says?|reads?|reading|the words|the message|the text|telling \w+)\b(?: that)?:? {_REST}", 0.9),
         (rf"\bthat {_REST}", 0.85),
+        (rf"\b(?:tell|remind|ping|poke|nudge|prompt|ask) (?:me|us){_WHEN} to {_CLAUSE}", 0.9),
         (rf"\b(?:ask\w*|whether|if) {_REST}", 0.4),
         (rf"\babout {_REST}", 0.35),
     ),
     "task": (
-        (rf":\s*{_ALL}", 0.8),
+        (rf":\s+{_ALL}", 0.8),
         (
             r"\b(?:remind|tell|prompt|nudge|nag|ping|poke|help|let|forget|forgetting|remember|have|has|ought|supposed|need|want"
-            rf"|going|got)(?: (?:me|us|myself))?(?: (?:forget|remember|today|tomorrow|tonight|later))?(?: on \w+)? to {_CLAUSE}",
+            rf"|got)(?: (?:me|us|myself))?(?: (?:forget|remember))?{_WHEN} to {_CLAUSE}",
             0.95,
         ),
         (rf"\b(?:must|should|gotta|i'll|i will) {_CLAUSE}", 0.85),
@@ -33,13 +35,14 @@ _PATTERNS: Mapping[Want, tuple[tuple[str, float], ...]] = {
         (rf"\bto (?!(?:me|do|be)\b){_CLAUSE}", 0.5),
     ),
     "title": (
-        (rf":\s*{_ALL}", 0.8),
+        (rf":\s+{_ALL}", 0.8),
         (
             r"\b(?:schedule|book|pencil in|add|create|plan|put|enter|note|arrange|organi[sz]e|set up)"
             rf"(?: me| us)?(?: in for| in)? (?!(?:it|that|this|me|us)\b){_CLAUSE}",
             0.75,
         ),
         (rf"\b(?:have|having|attend|attending|go to|going to|got|meet|meeting) {_CLAUSE}", 0.65),
+        (r"^(?P<it>[^,.;:?!]+?) (?:is|are|takes place|starts|begins|happens) (?:on|at|in)\b", 0.7),
         (rf"\bfor (?:the|an?|my|our) {_CLAUSE}", 0.85),
         (rf"\bfor {_CLAUSE}", 0.55),
         (rf"\b(?:called|named|titled|hear|play|put on|listen to|mood for|some) {_CLAUSE}", 0.8),
@@ -59,8 +62,8 @@ _PATTERNS: Mapping[Want, tuple[tuple[str, float], ...]] = {
         (rf"\b(?:of|for) {_CLAUSE}", 0.6),
     ),
     "phrase": (
-        (rf":\s*{_ALL}", 0.8),
-        (r"\b(?:say|write|wish|translate|put|express|call)(?: the (?:word|text|phrase|sentence))? (?P<it>[^?.!]+?) (?:in|into|to) [A-Z]", 0.9),
+        (rf":\s+{_ALL}", 0.8),
+        (r"\b(?i:say|write|wish|translate|put|express|call)(?: the (?:word|text|phrase|sentence))? (?P<it>[^?.!]+?) (?:in|into|to) [A-Z]", 0.9),
         (r"\b(?:word|term|name|expression|equivalent|translation|version|[A-Z]\w+) (?:for|of) (?P<it>[^?.!,]+)", 0.85),
         (r"\b(?:do|does|did) (?P<it>[^?.!,]+) (?:mean|stand for)\b", 0.95),
         (r"\b(?:meaning|definition) of (?P<it>[^?.!,]+)", 0.95),
@@ -74,7 +77,7 @@ _COMPILED = {
 }
 _LIKE: Mapping[Want, tuple[Want, ...]] = {"text": ("message", "title", "topic", "phrase")}
 _BEFORE = re.compile(r"(?:\s*,)?\s*\b(?:at|on|by|for|in|from|until|till|to|into|of)\s*$", re.IGNORECASE)
-_SMALL_HEAD = re.compile(r"^(?:to|that|the|an?|some|my|please|and|about|for|of|on)\s+", re.IGNORECASE)
+_SMALL_HEAD = re.compile(r"^(?:(?:to|that|the|an?|some|my|please|and|about|for|of|on|with)\s+)+", re.IGNORECASE)
 _SMALL_TAIL = re.compile(
     r"(?:[\s,]+(?:please|for me|to me|now|then|today|and|or|(?:on|in|into|to|onto|from) (?:the|my|our) "
     r"(?:calendar|agenda|planner|diary|schedule|list|web|internet)))+$",
@@ -100,7 +103,7 @@ def phrases_for(want: Want, request: str, taken: Sequence[Span]) -> Iterator[tup
     for kind in _LIKE.get(want, (want,)):
         for pattern, worth in _COMPILED.get(kind, ()):
             for match in pattern.finditer(request):
-                text = clipped(request, match.start("it"), match.end("it"), taken)
+                text = clipped(request, match.start("it"), match.end("it"), taken, tail=kind != "message")
                 if kind in ("title", "topic", "phrase", "query"):
                     text = _SMALL_HEAD.sub("", text)
                 elif kind == "message":
@@ -109,8 +112,16 @@ def phrases_for(want: Want, request: str, taken: Sequence[Span]) -> Iterator[tup
                     yield text, worth
 
 
-def clipped(request: str, start: int, end: int, taken: Sequence[Span]) -> str:
-    """A stretch of a request without the taken stretches at its two ends, and without the prepositions before them."""
+def clipped(request: str, start: int, end: int, taken: Sequence[Span], *, tail: bool = True) -> str:
+    """A stretch of a request without the taken stretches at its two ends and the prepositions before them.
+
+    Args:
+        request: What the user said.
+        start: Where the stretch begins.
+        end: Where it ends.
+        taken: Stretches that belong to other parameters.
+        tail: Whether small words at the end ("please", "on my list") go too.
+    """
     for _ in range(4):
         before = (start, end)
         for span in taken:
@@ -122,9 +133,9 @@ def clipped(request: str, start: int, end: int, taken: Sequence[Span]) -> str:
             elif start <= span.start and not request[start : span.start].strip(" ,") and span.end < end:
                 start = span.end
         text = request[start:end]
-        tail = _SMALL_TAIL.search(text)
-        if tail and tail.start() > 0:
-            end = start + tail.start()
+        small = _SMALL_TAIL.search(text) if tail else None
+        if small and small.start() > 0:
+            end = start + small.start()
         end = start + len(request[start:end].rstrip(" ,.;:?!"))
         if (start, end) == before:
             break
@@ -137,7 +148,8 @@ def noun_phrases(request: str, taken: Sequence[Span]) -> list[str]:
     for match in re.finditer(r"[\w'’-]+|[^\w\s]", request):
         word = match.group()
         covered = any(span.start < match.end() and match.start() < span.end for span in taken)
-        if covered or not word[0].isalnum() or word.lower() in _STOP:
+        leads = match.start() == 0 and word.lower() in HEADS
+        if covered or leads or not word[0].isalnum() or word.lower() in _STOP:
             runs.append([])
         else:
             runs[-1].append(word)

@@ -8,7 +8,7 @@ import msgspec
 
 from ziggurat.models.local.arithmetic import in_digits
 
-__all__ = ["Span", "SpanKind", "spans_in", "trimmed"]
+__all__ = ["HEADS", "Span", "SpanKind", "spans_in", "trimmed"]
 
 SpanKind = Literal[
     "quoted", "email", "url", "phone", "path", "date", "time", "number", "language", "currency", "unit", "name"
@@ -68,7 +68,7 @@ _PATTERNS: tuple[tuple[SpanKind, str], ...] = (
     ),
     ("number", r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\d])"),
     ("currency", rf"\b(?:{'|'.join(CODES)})\b|(?i:\b(?:{_plural(CURRENCIES)})\b)|[$€£¥]"),
-    ("unit", rf"(?i:\b(?:{_plural(UNITS)})\b)|°[CF]\b"),
+    ("unit", rf"(?i:\b(?:(?:square|cubic) )?(?:{_plural(UNITS)})\b(?:(?: per |/)(?:hour|second|minute|day|gallon|h|s)\b)?)|°[CF]\b"),
     ("language", rf"(?i:\b(?:{'|'.join(LANGUAGES)})\b)"),
     ("name", r"\b[A-Z][\w&'’-]*(?:(?: (?:of|de|la|le|the|and|van|von|del|da|di|y)(?: the)?)? [A-Z][\w&'’-]*)*"),
 )
@@ -77,7 +77,7 @@ _COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
 _SHARED: frozenset[SpanKind] = frozenset({"currency", "unit", "language", "name"})
 """Kinds that may lie over one another: a pound is money and a weight, German a name and a language."""
 
-_COMMON = frozenset(
+HEADS = frozenset(
     "i i'm i'd i'll i've a an the is are am was were do does did can could will would should may might must shall have has "
     "had what what's where when who who's whom whose why how which if it it's its there this that these those my your "
     "our their his her we we're you they he she me us let let's please tell give show find get make put set say write "
@@ -86,8 +86,12 @@ _COMMON = frozenset(
     "text thank time translate turn use wake want watch any some and or but so then at on in for to from by of with as "
     "hello hi hey yes no not don't latest current compute calculate evaluate how's email today tomorrow tonight "
     "which between throw read weather forecast stock price local nag buzz poke nudge block did is between also next "
-    "another one two three four five six seven eight nine ten dinner lunch breakfast nobody".split()
+    "forward ping plan share mail meet cancel move change invite another one two three four five six seven eight nine ten dinner lunch breakfast nobody".split()
 )
+"""Words that begin a sentence with a capital and name nothing."""
+
+_OBJECTS = tuple(f" {word} " for word in "a an the me my us it some our this that him her them your".split())
+_NEVER = frozenset("i i'm i'd i'll i've ok okay please and or but so the a an".split())
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
@@ -112,7 +116,7 @@ def spans_in(request: str) -> list[Span]:
     for kind, pattern in _COMPILED:
         for match in pattern.finditer(request):
             text = next((group for group in match.groups() if group is not None), match.group())
-            for span in _tidied(kind, Span(kind=kind, text=text.strip(), start=match.start(), end=match.end())):
+            for span in _tidied(kind, Span(kind=kind, text=text.strip(), start=match.start(), end=match.end()), request):
                 if not any(_clash(span, other) for other in found):
                     found.append(span)
     return found + list(_numbers_in_words(request, found))
@@ -124,7 +128,7 @@ def _clash(span: Span, other: Span) -> bool:
     return not (span.kind in _SHARED and other.kind in _SHARED and span.kind != other.kind)
 
 
-def _tidied(kind: SpanKind, span: Span) -> Iterator[Span]:
+def _tidied(kind: SpanKind, span: Span, request: str) -> Iterator[Span]:
     if kind != "name":
         if kind != "unit" or len(span.text) > 1 or span.start > 0:
             yield span
@@ -132,17 +136,24 @@ def _tidied(kind: SpanKind, span: Span) -> Iterator[Span]:
     # A capital at the head of a sentence says nothing; neither do the small words of English.
     words = span.text.split(" ")
     start = span.start
-    while words and words[0].lower() in _COMMON:
+    if request[span.end :].lower().startswith(_OBJECTS) and len(words) == 1:
+        return  # what is done to something is a verb, whatever its capital says
+    head = re.search(r"(?:^|[.?!:;\"“]\s*)$", request[:start]) is not None
+    while words and words[0].lower() in (HEADS if head else _NEVER):
         start += len(words.pop(0)) + 1
-    while words and words[-1].lower() in _COMMON:
+    while words and words[-1].lower() in _NEVER:
         words.pop()
     text = " ".join(words)
-    text = re.sub(r"['’]s$", "", text) if len(words) == 1 and span.text.endswith(("'s", "’s")) else text
+    if re.match(r"\s+[a-z]", request[span.end :]) and not re.match(r"\s+(?:at|on|in|for|to|by|with|and|or)\b", request[span.end :]):
+        text = re.sub(r"['’]s$", "", text)
     if text:
         yield Span(kind="name", text=text, start=start, end=start + len(text))
 
 
 def _numbers_in_words(request: str, found: Sequence[Span]) -> Iterator[Span]:
+    for match in re.finditer(r"\b(half an?|an?)(?= (?:second|minute|hour|day|week|month|year|dozen)\b)", request, re.IGNORECASE):
+        amount = "0.5" if match.group().lower().startswith("half") else "1"
+        yield Span(kind="number", text=amount, start=match.start(), end=match.end())
     for match in re.finditer(r"[A-Za-z]+(?:[ -][A-Za-z]+)*", request):
         start = match.start()
         for word in re.finditer(r"[A-Za-z]+(?:-[A-Za-z]+)?", match.group()):

@@ -1,0 +1,65 @@
+"""What the words of a request do not give is generated, under a schema that leaves no room for anything else."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ziggurat.models.local.choose import Choice, Described
+from ziggurat.models.local.kinds import Parameter
+from ziggurat.models.local.phrases import noun_phrases
+
+__all__ = ["arguments_prompt", "arguments_schema"]
+
+_EXAMPLES = """\
+Request: Could you find me a quiet hotel in Athens for 3 people?
+Tool: find_hotel(city: City to stay in; guests: How many guests; wish: What the room should be)
+Arguments: {"city": "Athens", "guests": 3, "wish": "quiet"}
+
+Request: Tell Maria that the train is late.
+Tool: send_message(to: Who gets it; text: What to say)
+Arguments: {"to": "Maria", "text": "the train is late"}
+"""
+_FREE = 120
+
+
+def arguments_prompt(request: str, tool: Described) -> str:
+    """Two examples, then the request and the tool, ending where its arguments begin."""
+    line = re.sub(r"\s+", " ", request).strip()
+    inputs = "; ".join(f"{parameter.name}: {parameter.words}" for parameter in tool.parameters)
+    return f"{_EXAMPLES}\nRequest: {line}\nTool: {tool.name}({inputs})\nArguments:"
+
+
+def arguments_schema(request: str, tool: Described, choice: Choice, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The tool's schema, narrowed to what the request allows.
+
+    What was found stands fixed; what is in doubt may be one of its candidates; a text that was not found is one
+    of the phrases of the request. Only required parameters and those found are in it.
+    """
+    filled = choice.filled
+    properties: dict[str, Any] = {}
+    for parameter in tool.parameters:
+        if parameter.name in filled.doubtful:
+            properties[parameter.name] = {"enum": list(filled.doubtful[parameter.name])}
+        elif parameter.name in filled.arguments:
+            properties[parameter.name] = {"const": filled.arguments[parameter.name]}
+        elif parameter.required:
+            properties[parameter.name] = _open(parameter, request)
+    narrowed: dict[str, Any] = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+    for place in ("$defs", "definitions"):
+        if place in schema:
+            narrowed[place] = schema[place]
+    return narrowed
+
+
+def _open(parameter: Parameter, request: str) -> dict[str, Any]:
+    schema = dict(parameter.schema)
+    free = schema.get("type", "string") == "string" and not schema.keys() & {"enum", "const", "format", "pattern"}
+    if free:
+        phrases = noun_phrases(request, ())
+        return {"enum": phrases} if phrases else {"type": "string", "maxLength": _FREE}
+    return schema

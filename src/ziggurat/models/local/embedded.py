@@ -1,0 +1,237 @@
+"""The embedded model: sentence vectors choose the tool, the words of the request fill it, a small model speaks."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import NAME, Fact
+from ziggurat.messages.delta import ToolCallDelta
+from ziggurat.messages.events import Delta
+from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
+from ziggurat.messages.parts import Text, ToolCall, ToolResult
+from ziggurat.messages.usage import Usage
+from ziggurat.models.local.answers import answer_grammar, answer_prompt, plain_answer, rendered
+from ziggurat.models.local.choose import Choice, Described, describe
+from ziggurat.models.local.complete import arguments_prompt, arguments_schema
+from ziggurat.models.local.engine import CONTEXT, SLOTS, Engine, engine_for
+from ziggurat.models.local.install import installed, model_path
+from ziggurat.models.local.minilm import Embedder, shared_embedder
+from ziggurat.models.local.plan import THRESHOLD, Wish, plan
+from ziggurat.models.local.speech import Spoken, body_of, chat_messages, show, speak
+from ziggurat.models.local.wordpiece import pieces
+
+__all__ = ["EmbeddedModel"]
+
+_NAME = "SmolLM2-135M-Instruct"
+_MANNER = "You are a helpful assistant. You answer briefly and correctly, in English."
+_SHORT = 96
+"""Tokens of the sentence around a tool's result."""
+
+
+class EmbeddedModel:
+    """A model service that needs no key and no network once it is installed.
+
+    A sentence model picks the tool and the request's own words become its arguments, so it answers at once and
+    never invents an argument that was not said. Good for first runs, tests, demonstrations and simple commands.
+    It knows next to nothing about the world, reasons about nothing and loses long conversations.
+
+    Args:
+        engine: The loaded weights; by default those that `install` put into the cache, shared by the process.
+        embedder: The sentence model; by default the one of the process.
+        slots: Requests served at the same time, where no engine is given.
+        context: Tokens held, shared by the slots, where no engine is given.
+    """
+
+    def __init__(
+        self,
+        engine: Engine | None = None,
+        embedder: Embedder | None = None,
+        *,
+        slots: int = SLOTS,
+        context: int = CONTEXT,
+    ) -> None:
+        self._engine = engine
+        self._size = {"slots": slots, "context": context}
+        self.embedder = embedder or shared_embedder()
+        self.facts: Mapping[Fact[Any], object] = {
+            NAME: "local",
+            MODEL_NAME: _NAME,
+            WINDOW: context if engine is None else engine.context,
+            OUTPUT_MODES: ("native", "prompted"),
+        }
+
+    def __repr__(self) -> str:
+        return "local()" if self._engine is None else f"local({str(self._engine.path)!r})"
+
+    async def __call__(self, request: ModelRequest, ctx: Context) -> ModelResponse:
+        """Answer a request.
+
+        Raises:
+            ConfigurationError: The weights are not installed.
+            MissingExtra: The extra ``local`` is not installed.
+            ModelError: The request cannot be served.
+        """
+        turn = _Turn.of(request)
+        asked = [turn.asked]
+        if request.tools and turn.asked and request.settings.tool_choice != "none":
+            wishes = await asyncio.to_thread(self._plan, request, turn)
+            calls = _due(wishes, len(turn.results), request)
+            if calls:
+                return await self._call(calls, request, turn, ctx)
+            asked = [wish.text for wish in wishes]
+        if turn.results and request.output is None:
+            return await self._answer(turn, asked, request, ctx)
+        return await self._talk(request, ctx)
+
+    @property
+    def engine(self) -> Engine:
+        """The weights, found now and loaded with the first use."""
+        if self._engine is None:
+            if not installed():
+                raise ConfigurationError(
+                    f"the embedded model is not installed (looked for {model_path()}); "
+                    "run `ziggurat models install`, which fetches 93 MB once"
+                )
+            self._engine = engine_for(model_path(), **self._size)
+        return self._engine
+
+    def _described(self, tools: Sequence[ToolSpec]) -> list[Described]:
+        embed = self.embedder.embed_now
+        return [describe(tool.name, tool.description, tool.parameters, embed) for tool in tools]
+
+    def _plan(self, request: ModelRequest, turn: "_Turn") -> list[Wish]:
+        said = [rendered(result) for result in turn.results]
+        return plan(turn.asked, self._described(request.tools), self.embedder.embed_now, said)
+
+    async def _call(
+        self, wishes: Sequence[Wish], request: ModelRequest, turn: "_Turn", ctx: Context
+    ) -> ModelResponse:
+        usage = Usage(input=len(pieces(turn.asked, CONTEXT)), output=0, requests=1)
+        calls: list[ToolCall] = []
+        for wish in wishes:
+            choice = wish.choices[0]
+            arguments = msgspec.json.encode(choice.filled.arguments).decode()
+            if choice.filled.missing or choice.filled.doubtful:
+                spoken = await self._complete(wish, request, ctx)
+                arguments = spoken.text.strip()
+                usage += msgspec.structs.replace(spoken.usage, requests=0)
+            call = ToolCall(f"call-{turn.calls_before + len(calls) + 1}", choice.tool, arguments)
+            if ctx.listens(Delta):
+                delta = ToolCallDelta(len(calls), call.arguments, call.id, call.name)
+                await ctx.emit(Delta(ctx.path, delta))
+            calls.append(call)
+        return ModelResponse(Message("assistant", tuple(calls)), "tool_calls", usage, _NAME)
+
+    async def _complete(self, wish: Wish, request: ModelRequest, ctx: Context) -> Spoken:
+        choice = wish.choices[0]
+        spec = next(tool for tool in request.tools if tool.name == choice.tool)
+        tool = self._described([spec])[0]
+        body = body_of(
+            request.settings,
+            prompt=arguments_prompt(wish.text, tool),
+            json_schema=arguments_schema(wish.text, tool, choice, spec.parameters),
+        )
+        return await speak(self.engine, "completion", body, ctx, lambda piece: "")
+
+    async def _answer(
+        self, turn: "_Turn", asked: Sequence[str], request: ModelRequest, ctx: Context
+    ) -> ModelResponse:
+        texts: list[str] = []
+        usage = Usage(input=0, output=0, requests=1)
+        for at, result in enumerate(turn.results):
+            if texts:
+                await show(" ", ctx)
+            text = plain_answer(result)
+            if text is not None:
+                await show(text, ctx)
+            else:
+                spoken = await self._sentence(asked[min(at, len(asked) - 1)], result, request, ctx)
+                text = spoken.text.lstrip()
+                usage += msgspec.structs.replace(spoken.usage, requests=0)
+            texts.append(text)
+        return ModelResponse(Message("assistant", (Text(" ".join(texts)),)), "stop", usage, _NAME)
+
+    async def _sentence(self, asked: str, result: ToolResult, request: ModelRequest, ctx: Context) -> Spoken:
+        plain = msgspec.structs.replace(request.settings, stop=(), max_tokens=None)
+        body = body_of(
+            plain,
+            prompt=answer_prompt(asked, result),
+            grammar=answer_grammar(asked, result),
+            max_tokens=_SHORT + 2 * len(rendered(result)),
+        )
+        return await speak(self.engine, "completion", body, ctx, _without_lead())
+
+    async def _talk(self, request: ModelRequest, ctx: Context) -> ModelResponse:
+        manner = f"{_MANNER} {request.instructions}" if request.instructions else _MANNER
+        told = chat_messages(msgspec.structs.replace(request, instructions=manner))
+        fields: dict[str, Any] = {"messages": told, "repeat_penalty": 1.05}
+        if request.output is not None:
+            fields["json_schema"] = request.output.schema
+        spoken = await speak(self.engine, "chat", body_of(request.settings, **fields), ctx)
+        parts = (Text(spoken.text),) if spoken.text else ()
+        return ModelResponse(Message("assistant", parts), spoken.finish, spoken.usage, _NAME)
+
+
+class _Turn(msgspec.Struct, frozen=True):
+    """The last thing a person said, and what tools have given since."""
+
+    asked: str
+    results: tuple[ToolResult, ...]
+    calls_before: int
+
+    @classmethod
+    def of(cls, request: ModelRequest) -> "_Turn":
+        asked = ""
+        results: list[ToolResult] = []
+        calls = 0
+        for message in request.messages:
+            if message.role == "user" and message.origin is None:
+                asked, results = message.text, []
+            results += message.tool_results
+            calls += len(message.tool_calls)
+        return cls(asked=asked, results=tuple(results), calls_before=calls)
+
+
+def _due(wishes: Sequence[Wish], done: int, request: ModelRequest) -> list[Wish]:
+    """The wishes to call now: the next ones up to one that waits for a result that is not there yet."""
+    wanted = request.settings.tool_choice
+    forced = wanted not in (None, "auto")
+    due: list[Wish] = []
+    for at, wish in enumerate(wishes[done:]):
+        if at and (wish.waits or request.settings.parallel_tools is False):
+            break
+        choice = _picked(wish.choices, wanted if wanted not in ("auto", "required") else None)
+        if choice is None:
+            continue
+        if (forced and not done) or _meant(choice):
+            due.append(msgspec.structs.replace(wish, choices=(choice,)))
+    return due
+
+
+def _picked(choices: Sequence[Choice], name: str | None) -> Choice | None:
+    if name is None:
+        return choices[0] if choices else None
+    return next((choice for choice in choices if choice.tool == name), None)
+
+
+def _meant(choice: Choice) -> bool:
+    return choice.score >= THRESHOLD and (not choice.filled.missing or choice.score >= THRESHOLD + 0.15)
+
+
+def _without_lead() -> Any:
+    """Shows a reply without the blank it begins with."""
+    begun = False
+
+    def heard(piece: str) -> str:
+        nonlocal begun
+        shown = piece if begun else piece.lstrip()
+        begun = begun or bool(shown)
+        return shown
+
+    return heard

@@ -1,0 +1,220 @@
+"""llama.cpp inside this process: loads a GGUF file, generates in threads, answers several requests at once."""
+
+import asyncio
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal
+
+from ziggurat.core.errors import ConfigurationError, MissingExtra, ModelError
+
+__all__ = ["CONTEXT", "SLOTS", "Engine", "engine_for"]
+
+SLOTS = 4
+"""Requests one engine generates for at the same time; more wait their turn."""
+
+CONTEXT = 8192
+"""Tokens an engine holds, shared by the requests it is serving."""
+
+Endpoint = Literal["chat", "completion"]
+Chunk = dict[str, Any]
+
+_END = object()
+
+
+class Engine:
+    """One loaded GGUF file.
+
+    Loading is left until the first request. Generation runs in threads of its own and gives way to the event
+    loop; leaving `stream` early stops it at the next token. No TCP port is opened: llama.cpp insists on a
+    listening place, which is a Unix socket that is unlinked at once (on Windows the loopback address, with a
+    random key).
+
+    Args:
+        path: The GGUF file.
+        slots: Requests served at the same time.
+        context: Tokens held, shared by the slots.
+        threads: Threads that compute; by default one per processor, eight at most.
+
+    Raises:
+        ConfigurationError: There is no such file, or it is no GGUF file.
+    """
+
+    def __init__(
+        self, path: Path, *, slots: int = SLOTS, context: int = CONTEXT, threads: int | None = None
+    ) -> None:
+        self.path = _checked(path)
+        self.slots = slots
+        self.context = context
+        self.threads = threads or min(8, os.cpu_count() or 1)
+        self._lock = threading.Lock()
+        self._server: Any = None
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __repr__(self) -> str:
+        return f"Engine({self.path.name!r}, slots={self.slots}, context={self.context})"
+
+    async def stream(self, endpoint: Endpoint, body: Mapping[str, Any]) -> AsyncIterator[Chunk]:
+        """Yield the pieces of one reply as llama.cpp writes them; the last one holds the usage.
+
+        Raises:
+            MissingExtra: The extra ``local`` is not installed.
+            ModelError: The request was refused; ``transient`` says whether trying again may help.
+        """
+        loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[Any] = asyncio.Queue()
+        stopped = threading.Event()
+
+        def put(item: Any) -> None:
+            try:
+                loop.call_soon_threadsafe(queue.put_nowait, item)
+            except RuntimeError:  # the event loop is closed, so nobody waits for the rest
+                stopped.set()
+
+        def take(chunk: Chunk) -> bool:
+            put(chunk)
+            return stopped.is_set()
+
+        self._threads().submit(self._work, endpoint, {**body, "stream": True}, take, put, stopped)
+        try:
+            while (item := await queue.get()) is not _END:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            stopped.set()
+
+    def _work(
+        self,
+        endpoint: Endpoint,
+        body: dict[str, Any],
+        take: Callable[[Chunk], bool],
+        put: Callable[[Any], None],
+        stopped: threading.Event,
+    ) -> None:
+        try:
+            if not stopped.is_set():
+                self._generate(endpoint, body, take)
+        except Exception as error:  # noqa: BLE001 - handed to the event loop, where it is raised
+            put(error)
+        finally:
+            put(_END)
+
+    def _generate(self, endpoint: Endpoint, body: dict[str, Any], take: Callable[[Chunk], bool]) -> None:
+        server = self.load()
+        handle = server.handle_chat_completions if endpoint == "chat" else server.handle_completions
+        failures: list[ModelError] = []
+
+        def heard(chunk: Chunk) -> bool:
+            if "error" in chunk:
+                failures.append(_failure(chunk["error"]))
+                return True
+            return take(chunk)
+
+        try:
+            answer = handle(body | {"stream_options": {"include_usage": True}}, heard)
+        except (ValueError, RuntimeError, TypeError) as error:
+            raise ModelError(f"{self.path.name} refused the request: {error}", transient=False) from error
+        if isinstance(answer, dict) and "error" in answer:
+            raise _failure(answer["error"])
+        if failures:
+            raise failures[0]
+
+    def _threads(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.slots, thread_name_prefix="ziggurat-local")
+            return self._pool
+
+    def load(self) -> Any:
+        """Load the weights unless they are loaded; blocks for up to a few seconds.
+
+        Raises:
+            MissingExtra: The extra ``local`` is not installed.
+            ModelError: llama.cpp cannot read the file.
+        """
+        with self._lock:
+            if self._server is None:
+                self._server = self._start()
+            return self._server
+
+    def _start(self) -> Any:
+        # Threads of OpenMP spin while they wait unless this is set before the library is loaded.
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+        try:
+            import xllamacpp
+        except ImportError as error:
+            raise MissingExtra("The embedded model", "local") from error
+        room = tempfile.mkdtemp(prefix="ziggurat-")
+        try:
+            return xllamacpp.Server(self._parameters(xllamacpp.CommonParams(), Path(room)))
+        except RuntimeError as error:
+            raise ModelError(f"llama.cpp cannot load {self.path}: {error}", transient=False) from error
+        finally:
+            shutil.rmtree(room, ignore_errors=True)
+
+    def _parameters(self, parameters: Any, room: Path) -> Any:
+        parameters.model.path = str(self.path)
+        parameters.n_ctx = self.context
+        parameters.n_parallel = self.slots
+        parameters.kv_unified = True
+        parameters.cache_ram_mib = 64
+        parameters.cpuparams.n_threads = self.threads
+        parameters.cpuparams_batch.n_threads = self.threads
+        parameters.warmup = False
+        parameters.ui = False
+        parameters.endpoint_slots = False
+        parameters.verbosity = -1
+        parameters.api_keys = [secrets.token_hex(32)]
+        if sys.platform != "win32":
+            parameters.hostnames = [str(room / "model.sock")]
+        return parameters
+
+    def close(self) -> None:
+        """Free the weights and the threads; a later request loads them again."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+            self._server = None
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _checked(path: Path) -> Path:
+    path = path.expanduser()
+    if not path.is_file():
+        raise ConfigurationError(f"there is no model file at {path}; give the path of a GGUF file")
+    with path.open("rb") as file:
+        if file.read(4) != b"GGUF":
+            raise ConfigurationError(f"{path} is not a GGUF file: it does not begin with the four bytes GGUF")
+    return path.resolve()
+
+
+def _failure(error: Mapping[str, Any]) -> ModelError:
+    code = error.get("code", 500)
+    message = str(error.get("message", "unknown error"))
+    if error.get("type") == "exceed_context_size_error":
+        return ModelError(
+            f"the conversation has {error.get('n_prompt_tokens', 'too many')} tokens and the model takes "
+            f"{error.get('n_ctx', 'fewer')}; shorten or compact it",
+            transient=False,
+        )
+    return ModelError(f"the embedded model failed ({code}): {message}", transient=code in (429, 503))
+
+
+_engines: dict[tuple[Path, int, int], Engine] = {}
+_engines_lock = threading.Lock()
+
+
+def engine_for(path: Path, *, slots: int = SLOTS, context: int = CONTEXT) -> Engine:
+    """The one engine of the process for a file, so that agents on the same model share its weights."""
+    with _engines_lock:
+        key = (path.expanduser().absolute(), slots, context)
+        if key not in _engines:
+            _engines[key] = Engine(path, slots=slots, context=context)
+        return _engines[key]

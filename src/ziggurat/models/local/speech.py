@@ -1,0 +1,123 @@
+"""One generation: what llama.cpp is sent, what listeners hear of it, and what comes back."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from ziggurat.core.context import Context
+from ziggurat.messages.delta import TextDelta
+from ziggurat.messages.events import Delta
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import FinishReason, ModelRequest, ModelSettings
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.usage import Usage
+from ziggurat.models.local.engine import Endpoint, Engine
+
+__all__ = ["Spoken", "body_of", "chat_messages", "show", "speak"]
+
+_LONGEST_REPLY = 512
+"""Tokens of a reply where the caller sets no limit; small models seldom stop of themselves."""
+
+
+class Spoken(msgspec.Struct, frozen=True):
+    """What a generation gave."""
+
+    text: str
+    finish: FinishReason
+    usage: Usage
+
+
+def body_of(settings: ModelSettings, **fields: Any) -> dict[str, Any]:
+    """The request of llama.cpp for some settings; likeliest words and 512 tokens unless they say otherwise."""
+    body: dict[str, Any] = {
+        "temperature": 0.0 if settings.temperature is None else settings.temperature,
+        "max_tokens": settings.max_tokens or _LONGEST_REPLY,
+        "cache_prompt": True,
+    }
+    if settings.top_p is not None:
+        body["top_p"] = settings.top_p
+    if settings.stop:
+        body["stop"] = list(settings.stop)
+    if settings.seed is not None:
+        body["seed"] = settings.seed
+    return {**body, **fields, **settings.extra}
+
+
+def chat_messages(request: ModelRequest) -> list[dict[str, str]]:
+    """The conversation in the form of chat templates, which know text and three roles only."""
+    told: list[dict[str, str]] = []
+    if request.instructions:
+        told.append({"role": "system", "content": request.instructions})
+    for message in request.messages:
+        role = "user" if message.role == "tool" else message.role
+        text = "\n".join(_lines(message))
+        if not text:
+            continue
+        if told and told[-1]["role"] == role:
+            told[-1] = {"role": role, "content": f"{told[-1]['content']}\n{text}"}
+        else:
+            told.append({"role": role, "content": text})
+    return told
+
+
+def _lines(message: Message) -> Iterator[str]:
+    if message.text:
+        yield message.text
+    for part in message.parts:
+        if isinstance(part, ToolCall):
+            yield f'{{"tool": "{part.name}", "arguments": {part.arguments}}}'
+        elif isinstance(part, ToolResult):
+            yield f"Result of {part.name}: {part.text}"
+
+
+async def speak(
+    engine: Engine,
+    endpoint: Endpoint,
+    body: Mapping[str, Any],
+    ctx: Context,
+    heard: Callable[[str], str] | None = None,
+) -> Spoken:
+    """Generate, telling listeners each piece of text as it comes.
+
+    Args:
+        engine: The loaded model.
+        endpoint: Whether `body` holds a chat or a plain prompt.
+        body: The request of llama.cpp.
+        ctx: Whose listeners are told.
+        heard: Turns a piece as it is generated into the text that is shown for it, which may be nothing; by
+            default all is shown as it is.
+    """
+    pieces: list[str] = []
+    finish: FinishReason = "stop"
+    usage = Usage(requests=1)
+    listens = ctx.listens(Delta)
+    async for chunk in engine.stream(endpoint, body):
+        for choice in chunk.get("choices", ()):
+            text = choice.get("text") if endpoint == "completion" else choice.get("delta", {}).get("content")
+            if text:
+                pieces.append(text)
+                shown = heard(text) if heard is not None else text
+                if listens and shown:
+                    await ctx.emit(Delta(ctx.path, TextDelta(shown)))
+            if choice.get("finish_reason") == "length":
+                finish = "length"
+        if chunk.get("usage"):
+            usage = _usage(chunk["usage"])
+    return Spoken(text="".join(pieces), finish=finish, usage=usage)
+
+
+async def show(text: str, ctx: Context) -> None:
+    """Tell listeners of a text that is ready, word by word, as if it were generated."""
+    if ctx.listens(Delta):
+        for at, word in enumerate(text.split(" ")):
+            await ctx.emit(Delta(ctx.path, TextDelta(word if at == 0 else f" {word}")))
+
+
+def _usage(counted: Mapping[str, Any]) -> Usage:
+    return Usage(
+        input=counted.get("prompt_tokens"),
+        output=counted.get("completion_tokens"),
+        cache_read=(counted.get("prompt_tokens_details") or {}).get("cached_tokens"),
+        requests=1,
+    )

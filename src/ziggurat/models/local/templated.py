@@ -1,0 +1,183 @@
+"""Any GGUF file as a model: its own chat template, and tool calls under a grammar made from the tools' schemas."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import NAME, Fact
+from ziggurat.messages.delta import ToolCallDelta
+from ziggurat.messages.events import Delta
+from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
+from ziggurat.messages.parts import Text, ToolCall
+from ziggurat.models.local.engine import Engine
+from ziggurat.models.local.speech import Spoken, body_of, chat_messages, speak
+
+__all__ = ["AnswerText", "TemplatedModel", "reply_schema"]
+
+_HOW = (
+    'You can call tools. To call one, reply with {"tool": its name, "arguments": an object}. '
+    'When you know the answer, reply with {"answer": the answer}. The tools:'
+)
+
+
+class TemplatedModel:
+    """A model service over any GGUF file that has a chat template.
+
+    The reply is held to JSON by a grammar when there are tools, so every call names a tool that exists and has
+    arguments that fit its schema. How good the choice is depends on the model.
+
+    Args:
+        engine: The loaded file.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.facts: Mapping[Fact[Any], object] = {
+            NAME: f"local:{engine.path.stem}",
+            MODEL_NAME: engine.path.stem,
+            WINDOW: engine.context,
+            OUTPUT_MODES: ("native", "tool", "prompted"),
+        }
+
+    def __repr__(self) -> str:
+        return f"local({str(self.engine.path)!r})"
+
+    async def __call__(self, request: ModelRequest, ctx: Context) -> ModelResponse:
+        """Answer a request.
+
+        Raises:
+            ConfigurationError: The request insists on a tool that is not among its tools.
+            MissingExtra: The extra ``local`` is not installed.
+            ModelError: The request cannot be served.
+        """
+        tools = _offered(request)
+        if not tools:
+            return await self._talk(request, ctx)
+        output = request.output.schema if request.output is not None else None
+        must = request.settings.tool_choice not in (None, "auto")
+        said = AnswerText()
+        body = body_of(
+            request.settings,
+            messages=_with_tools(chat_messages(request), tools),
+            json_schema=reply_schema(tools, output, must_call=must),
+        )
+        spoken = await speak(self.engine, "chat", body, ctx, said.push if output is None else None)
+        return await self._read(spoken, request, ctx)
+
+    async def _talk(self, request: ModelRequest, ctx: Context) -> ModelResponse:
+        fields: dict[str, Any] = {"messages": chat_messages(request)}
+        if request.output is not None:
+            fields["json_schema"] = request.output.schema
+        spoken = await speak(self.engine, "chat", body_of(request.settings, **fields), ctx)
+        parts = (Text(spoken.text),) if spoken.text else ()
+        return ModelResponse(Message("assistant", parts), spoken.finish, spoken.usage, self.engine.path.stem)
+
+    async def _read(self, spoken: Spoken, request: ModelRequest, ctx: Context) -> ModelResponse:
+        model = self.engine.path.stem
+        try:
+            reply = json.loads(spoken.text)
+        except ValueError:
+            finish = "length" if spoken.finish == "length" else "malformed"
+            said = AnswerText()
+            text = said.push(spoken.text)
+            return ModelResponse(Message("assistant", (Text(text),) if text else ()), finish, spoken.usage, model)  # type: ignore[arg-type]
+        if "tool" in reply:
+            before = sum(len(message.tool_calls) for message in request.messages)
+            arguments = msgspec.json.encode(reply.get("arguments", {})).decode()
+            call = ToolCall(f"call-{before + 1}", str(reply["tool"]), arguments)
+            if ctx.listens(Delta):
+                await ctx.emit(Delta(ctx.path, ToolCallDelta(0, call.arguments, call.id, call.name)))
+            return ModelResponse(Message("assistant", (call,)), "tool_calls", spoken.usage, model)
+        answer = reply.get("answer", "")
+        text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+        return ModelResponse(Message("assistant", (Text(text),) if text else ()), "stop", spoken.usage, model)
+
+
+def _offered(request: ModelRequest) -> tuple[ToolSpec, ...]:
+    wanted = request.settings.tool_choice
+    if wanted == "none":
+        return ()
+    if wanted in (None, "auto", "required"):
+        return request.tools
+    named = tuple(tool for tool in request.tools if tool.name == wanted)
+    if not named:
+        known = ", ".join(tool.name for tool in request.tools) or "none"
+        raise ConfigurationError(f"tool_choice names {wanted!r}, which is not among the tools ({known})")
+    return named
+
+
+def _with_tools(messages: list[dict[str, str]], tools: tuple[ToolSpec, ...]) -> list[dict[str, str]]:
+    lines = [
+        json.dumps({"tool": tool.name, "description": tool.description, "arguments": tool.parameters}) for tool in tools
+    ]
+    told = "\n".join((_HOW, *lines))
+    if messages and messages[0]["role"] == "system":
+        return [{"role": "system", "content": f"{messages[0]['content']}\n\n{told}"}, *messages[1:]]
+    return [{"role": "system", "content": told}, *messages]
+
+
+def reply_schema(
+    tools: tuple[ToolSpec, ...], output: Mapping[str, Any] | None = None, *, must_call: bool = False
+) -> dict[str, Any]:
+    """The schema of a reply: a call of one of the tools, or an answer (a text, or what `output` asks for)."""
+    definitions: dict[str, Any] = {}
+    options = []
+    for tool in tools:
+        inner = dict(tool.parameters)
+        for place in ("$defs", "definitions"):
+            definitions |= inner.pop(place, {})
+        options.append(_object(tool={"const": tool.name}, arguments=inner))
+    if not must_call:
+        answer = dict(output) if output is not None else {"type": "string"}
+        definitions |= answer.pop("$defs", {})
+        options.append(_object(answer=answer))
+    schema: dict[str, Any] = {"anyOf": options} if len(options) > 1 else options[0]
+    if definitions:
+        schema = {**schema, "$defs": definitions, "definitions": definitions}
+    return schema
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+class AnswerText:
+    """Reads the text of ``{"answer": "..."}`` while it is still being written.
+
+    >>> said = AnswerText()
+    >>> said.push('{"answer": "He') + said.push('llo"}')
+    'Hello'
+    """
+
+    _HEAD = re.compile(r'\s*\{\s*"answer"\s*:\s*"')
+    _UNIT = re.compile(r'[^"\\]+|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\[^u]')
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._at: int | None = None
+
+    def push(self, piece: str) -> str:
+        """Take the next piece; returns what it adds to the answer."""
+        self._text += piece
+        if self._at is None:
+            head = self._HEAD.match(self._text)
+            if head is None:
+                return ""
+            self._at = head.end()
+        shown: list[str] = []
+        while (unit := self._UNIT.match(self._text, self._at)) is not None:
+            shown.append(json.loads(f'"{unit.group()}"', strict=False))
+            self._at = unit.end()
+        return "".join(shown)
