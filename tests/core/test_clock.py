@@ -1,0 +1,68 @@
+import asyncio
+import re
+import time
+
+from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, new_id
+from ziggurat.core.context import root
+
+from .hand import HandClock
+
+
+def test_the_systems_clock_tells_the_time() -> None:
+    assert abs(SYSTEM_CLOCK.now() - time.time()) < 5
+    assert SYSTEM_CLOCK.monotonic() <= SYSTEM_CLOCK.monotonic()
+
+
+def test_the_systems_timers_fire_and_can_be_called_off() -> None:
+    async def main() -> list[str]:
+        called: list[str] = []
+        fired = asyncio.Event()
+        clock: Clock = SYSTEM_CLOCK
+        off = clock.call_at(clock.monotonic(), lambda: called.append("off"))
+        off.cancel()
+        clock.call_at(clock.monotonic() - 10, fired.set)  # a time that has passed is now
+        await fired.wait()
+        await clock.sleep(0)
+        off.cancel()
+        return called
+
+    assert asyncio.run(main()) == []
+
+
+def test_ids_are_fit_for_paths_files_and_addresses() -> None:
+    ids = {new_id() for _ in range(200)}
+    assert len(ids) == 200
+    assert all(re.fullmatch("[a-z2-7]{26}", each) for each in ids)
+
+
+def test_a_context_draws_from_the_runs_sources() -> None:
+    clock = HandClock()
+    ctx = root().within(CLOCK, clock).within(IDS, lambda: "id-1").within(RANDOM, lambda: 0.25)
+    child = ctx.under("a").at("b")
+    assert child.clock is clock
+    assert child.new_id() == "id-1"
+    assert child.random() == 0.25
+
+
+def test_a_context_without_sources_draws_from_the_systems() -> None:
+    ctx = root()
+    assert ctx.clock is SYSTEM_CLOCK
+    assert ctx.new_id() != ctx.new_id()
+    assert 0 <= ctx.random() < 1
+
+
+def test_a_hand_clock_wakes_sleepers_in_order() -> None:
+    async def main() -> list[str]:
+        clock = HandClock()
+        woken: list[str] = []
+
+        async def sleeper(name: str, seconds: float) -> None:
+            await clock.sleep(seconds)
+            woken.append(f"{name}@{clock.monotonic():g}")
+
+        tasks = [asyncio.create_task(sleeper("b", 2)), asyncio.create_task(sleeper("a", 1))]
+        await clock.advance(3)
+        await asyncio.gather(*tasks)
+        return woken
+
+    assert asyncio.run(main()) == ["a@1001", "b@1002"]

@@ -1,0 +1,87 @@
+import asyncio
+import logging
+
+import pytest
+
+from ziggurat.core.context import root
+from ziggurat.core.event import SILENCE, Diverged, Dropped, Event, Retrying, listening_to
+
+
+class Recorder:
+    """A way out that keeps what it is told."""
+
+    blocked = 1.5
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    async def __call__(self, event: Event, /) -> None:
+        self.events.append(event)
+
+    def listens(self, kind: type[Event], /) -> bool:
+        return kind is Dropped
+
+
+def test_silence_takes_everything_and_listens_to_nothing() -> None:
+    asyncio.run(SILENCE(Dropped("run", "why")))
+    assert not SILENCE.listens(Event)
+    assert not root().listens(Dropped)
+
+
+def test_whether_anybody_listens_is_asked_by_kind() -> None:
+    ctx = root(emit=Recorder())
+    assert ctx.listens(Dropped)
+    assert not ctx.listens(Retrying)
+
+
+def test_without_listeners_the_way_out_is_the_same() -> None:
+    out = Recorder()
+    assert listening_to(out, ()) is out
+
+
+def test_listeners_hear_in_order_and_then_the_outer_way_out() -> None:
+    heard: list[str] = []
+    out = Recorder()
+
+    async def later(event: Event) -> None:
+        await asyncio.sleep(0)
+        heard.append("later")
+
+    emit = listening_to(out, [lambda event: heard.append("at once"), later])
+    event = Dropped("run", "why")
+    asyncio.run(emit(event))
+    assert heard == ["at once", "later"]
+    assert out.events == [event]
+    assert emit.listens(Diverged)
+    assert emit.blocked == 1.5
+
+
+def test_listeners_nest() -> None:
+    heard: list[str] = []
+    ctx = root().heard_by(lambda _: heard.append("outer")).heard_by(lambda _: heard.append("inner"))
+    asyncio.run(ctx.under("x").emit(Dropped("run/x", "why")))
+    assert sorted(heard) == ["inner", "outer"]
+
+
+def test_a_listener_that_fails_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    out = Recorder()
+    heard: list[Event] = []
+
+    def broken(event: Event) -> None:
+        raise ValueError("no")
+
+    async def broken_later(event: Event) -> None:
+        raise ValueError("no")
+
+    event = Dropped("run/x", "why")
+    with caplog.at_level(logging.ERROR, "ziggurat"):
+        asyncio.run(listening_to(out, [broken, broken_later, heard.append])(event))
+    assert heard == out.events == [event]
+    assert [record.getMessage() for record in caplog.records] == ["a listener failed on Dropped at run/x"] * 2
+
+
+def test_events_are_frozen_and_know_their_path() -> None:
+    event = Retrying("run/x", 1, "boom", 0.5)
+    assert event.path == "run/x"
+    with pytest.raises(AttributeError):
+        event.attempt = 2  # type: ignore[misc]

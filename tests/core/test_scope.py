@@ -1,0 +1,60 @@
+import pytest
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.scope import Key, Scope
+
+DATABASE = Key[str]("database")
+COUNT = Key[int]("count")
+
+
+def test_an_empty_scope_has_nothing() -> None:
+    assert Scope().get(DATABASE) is None
+
+
+def test_a_changed_copy_leaves_the_first_as_it_was() -> None:
+    first = Scope()
+    second = first.with_value(DATABASE, "x.db")
+    assert second[DATABASE] == "x.db"
+    assert first.get(DATABASE) is None
+
+
+def test_many_values_at_once_win_over_those_there() -> None:
+    scope = Scope().with_value(DATABASE, "old").with_values({DATABASE: "new", COUNT: 3})  # type: ignore[dict-item]
+    assert scope[DATABASE] == "new"
+    assert scope[COUNT] == 3
+
+
+def test_keys_of_one_name_do_not_clash() -> None:
+    other = Key[str]("database")
+    scope = Scope().with_value(DATABASE, "mine").with_value(other, "yours")
+    assert (scope[DATABASE], scope[other]) == ("mine", "yours")
+
+
+def test_falsy_values_are_values() -> None:
+    assert Scope().with_value(COUNT, 0)[COUNT] == 0
+
+
+def test_the_mapping_given_is_copied() -> None:
+    values: dict[Key[object], object] = {COUNT: 1}  # type: ignore[dict-item]
+    scope = Scope(values)
+    values.clear()
+    assert scope.get(COUNT) == 1
+
+
+def test_what_is_missing_is_named_with_what_there_is_and_the_fix() -> None:
+    scope = Scope().with_value(COUNT, 1)
+    with pytest.raises(ConfigurationError) as caught:
+        scope[DATABASE]
+    assert "'database'" in str(caught.value)
+    assert "it has: count" in str(caught.value)
+    assert "deps=" in str(caught.value)
+
+
+def test_an_empty_scope_says_that_it_has_nothing() -> None:
+    with pytest.raises(ConfigurationError, match="it has: nothing"):
+        Scope()[DATABASE]
+
+
+def test_repr_names_keys_and_hides_values() -> None:
+    assert repr(Scope().with_value(DATABASE, "secret").with_value(COUNT, 1)) == "Scope(count, database)"
+    assert repr(DATABASE) == "Key('database')"
