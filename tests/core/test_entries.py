@@ -1,0 +1,60 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ziggurat.core.entries import Decided, Entered, Entry, Failure, Intent, Pending, Record, Result
+
+
+def failure(number: int) -> Failure:
+    return Failure("run/a", "n", 1, ValueError(str(number)))
+
+
+RESULT = Result("run/a", "n", 1, "answer")
+
+
+def recorded(*entries: Entry) -> Record:
+    record = Record()
+    for entry in entries:
+        record.add(entry)
+    return record
+
+
+def test_nothing_answers_nothing() -> None:
+    assert recorded().answer() is None
+    assert recorded().result is None
+
+
+@given(st.integers(0, 5))
+def test_failed_tries_answer_once_each_in_order_then_the_result_for_ever(count: int) -> None:
+    tries = [failure(number) for number in range(count)]
+    record = recorded(*tries, RESULT)
+    assert [record.answer() for _ in range(count + 3)] == [*tries, RESULT, RESULT, RESULT]
+
+
+@given(st.integers(0, 5))
+def test_without_a_result_the_next_try_has_no_answer(count: int) -> None:
+    tries = [failure(number) for number in range(count)]
+    record = recorded(*tries)
+    assert [record.answer() for _ in range(count + 2)] == [*tries, None, None]
+    assert record.result is None
+
+
+def test_the_result_is_known_before_it_is_asked_for() -> None:
+    assert recorded(failure(1), RESULT).result is RESULT
+
+
+def test_what_led_to_an_outcome_is_kept() -> None:
+    entered, intent = Entered("run/a", "agent", 1), Intent("run/a", "pay", 1, "digest")
+    pending, decided = Pending("run/a", "id", "pay", 1), Decided("run/a", "id", "yes")
+    record = recorded(entered, intent, pending, decided)
+    assert (record.entered, record.intent, record.pending, record.decided) == (entered, intent, pending, decided)
+
+
+def test_a_decision_counts_for_the_question_before_it_only() -> None:
+    record = recorded(Pending("run/a", "1", "pay", 1), Decided("run/a", "1", "yes"), Pending("run/a", "2", "pay", 2))
+    assert record.decided is None
+
+
+def test_entries_are_frozen() -> None:
+    with pytest.raises(AttributeError):
+        RESULT.value = 2  # type: ignore[misc]
