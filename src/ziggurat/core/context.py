@@ -3,7 +3,7 @@
 __all__ = ["AMBIENT", "JOURNAL", "METER", "RUN_ID", "Context", "Journal", "Limit", "Meter", "root"]
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Protocol, TypeVar
@@ -74,6 +74,10 @@ class Context(Struct, frozen=True, eq=False):
     def within(self, key: Key[T], value: T) -> "Context":
         """Make a context whose scope has `value` under `key`, for this call and all beneath it."""
         return self._with(scope=self.scope.with_value(key, value))
+
+    def scoped(self, scope: Scope) -> "Context":
+        """Make a context with another scope."""
+        return self._with(scope=scope)
 
     def heard_by(self, *listeners: Listener) -> "Context":
         """Make a context whose events also go to `listeners`."""
@@ -194,6 +198,20 @@ class Journal(Protocol):
     @property
     def durable(self) -> bool:
         """Whether entries outlive the process, so that intents must be written before effects."""
+        ...
+
+    @property
+    def replaying(self) -> bool:
+        """Whether nothing may be called, so that composites are run again upon the record of their parts."""
+        ...
+
+    def spent(self, path: str, /) -> Iterable[object]:
+        """Return the usage of every try of every call on record beneath `path`."""
+        ...
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of the run's allowance used up so far, in this process and before; waiting for people is free."""
         ...
 
     def find(self, path: str, /) -> Record | None:

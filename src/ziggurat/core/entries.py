@@ -39,6 +39,8 @@ class Entered(Entry, frozen=True):
     request: object
     setup: object = None
     """What the composite was made of, compared on re-entry: a mapping from names to plain values."""
+    elapsed: float = 0.0
+    """Seconds of the run's allowance used up when it was entered."""
 
 
 class Intent(Entry, frozen=True):
@@ -132,6 +134,11 @@ class Record:
         if isinstance(outcome, Failure):
             self.cursor += 1
         return outcome
+
+    @property
+    def waits(self) -> bool:
+        """Whether a decision is missing."""
+        return self.pending is not None and self.decided is None and self.result is None
 
     @property
     def result(self) -> Result | None:

@@ -40,6 +40,7 @@ __all__ = [
     "Timeout",
     "ToolError",
     "ZigguratError",
+    "described",
     "is_transient",
 ]
 
@@ -191,3 +192,12 @@ def is_transient(error: BaseException) -> bool:
     if isinstance(error, ZigguratError):
         return error.transient
     return isinstance(error, (ConnectionError, TimeoutError))
+
+
+def described(error: BaseException) -> str:
+    """Return an error's type and text in one line, also when it cannot say its text."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an error of a user's whose own text fails
+        text = "(its text cannot be shown)"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,6 +1,17 @@
 """What can happen to any call, and who hears of it."""
 
-__all__ = ["SILENCE", "Diverged", "Dropped", "Emit", "Event", "Listener", "Retrying", "Silence", "listening_to"]
+__all__ = [
+    "SILENCE",
+    "CacheHit",
+    "Diverged",
+    "Dropped",
+    "Emit",
+    "Event",
+    "Listener",
+    "Retrying",
+    "Silence",
+    "listening_to",
+]
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -31,6 +42,12 @@ class Retrying(Event, frozen=True):
     error: str
     delay: float
     """Seconds until the next try."""
+
+
+class CacheHit(Event, frozen=True):
+    """A call was answered from a cache."""
+
+    key: str
 
 
 class Diverged(Event, frozen=True):

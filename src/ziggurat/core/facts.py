@@ -3,7 +3,7 @@
 A service states facts in an attribute `facts`; a layer or wrapper keeps what it wraps in an attribute `inner`.
 """
 
-__all__ = ["COMPOSITE", "NAME", "Fact", "fact", "name_of"]
+__all__ = ["COMPOSITE", "NAME", "RETURNS", "Fact", "fact", "name_of"]
 
 from collections.abc import Mapping
 from typing import Generic, TypeVar, cast
@@ -40,6 +40,9 @@ NAME: Fact[str] = Fact("name", "")
 
 COMPOSITE: Fact[bool] = Fact("composite", False)
 """Whether it is made of other calls (an agent, a team): then it is entered again on resume, never redone blindly."""
+
+RETURNS: Fact[type] = Fact("returns", object)
+"""The type of its responses, by which a recorded one is read."""
 
 
 def name_of(service: object) -> str:

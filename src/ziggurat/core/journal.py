@@ -10,15 +10,18 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Literal, Protocol, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type, decode
 from ziggurat.core.context import METER, Context
-from ziggurat.core.entries import Ended, Entry, Failure, Opened, Record, Result
+from ziggurat.core.entries import Ended, Entry, Failure, Opened, Pending, Record, Result
 from ziggurat.core.errors import JournalCorrupt, JournalMismatch
 from ziggurat.core.event import Diverged
 from ziggurat.core.lines import as_error, fingerprint, read_entry, write_entry
+from ziggurat.core.path import parent_of, segments
+from ziggurat.core.path import is_beneath
 from ziggurat.core.scope import Key
 
 Q = TypeVar("Q")
@@ -50,6 +53,22 @@ class Admission(Protocol):
 ADMISSION = Key[tuple[Admission, ...]]("admission")
 
 
+class _WithUsage(Struct):
+    """The usage of a recorded value, whatever else it has."""
+
+    usage: Raw | None = None
+
+
+def _usage_of(outcome: Result | Failure) -> object | None:
+    if isinstance(outcome, Failure):
+        return None
+    if not isinstance(outcome.value, Raw):
+        return getattr(outcome.value, "usage", None)
+    if not bytes(memoryview(outcome.value)).startswith(b"{"):
+        return None
+    return decode(outcome.value, _WithUsage).usage
+
+
 class MemoryJournal:
     """The journal of a run that lives as long as the process, unless `dump` writes it out.
 
@@ -71,6 +90,7 @@ class MemoryJournal:
         self._since = clock.monotonic()
         self._elapsed = 0.0
         self._reading = False
+        self._mark = object()  # on errors: recorded here
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -85,9 +105,33 @@ class MemoryJournal:
         return record
 
     @property
+    def replaying(self) -> bool:
+        """Whether this journal only answers."""
+        return self.mode == "replay"
+
+    def spent(self, path: str, /) -> list[object]:
+        """Return the usage of every try of every call on record beneath `path`; composites only sum up others."""
+        spent: list[object] = []
+        for known in tuple(self._index):
+            record = self.find(known)
+            if record is None or record.entered is not None or not is_beneath(known, path):
+                continue
+            for outcome in record.outcomes:
+                spent.extend(outcome.spent)
+                usage = _usage_of(outcome)
+                if usage is not None:
+                    spent.append(usage)
+        return spent
+
+    @property
     def elapsed(self) -> float:
         """Seconds of the run's allowance used up: time in this process and all before, waiting excluded."""
         return self._elapsed + self._monotonic() - self._since
+
+    def pending(self) -> list[Pending]:
+        """Return the calls that wait for a decision, in the order in which they came to wait."""
+        waiting = [self.find(entry.path) for entry in self.entries if isinstance(entry, Pending)]
+        return [record.pending for record in waiting if record is not None and record.waits and record.pending]
 
     @property
     def ended(self) -> Ended | None:
@@ -108,7 +152,9 @@ class MemoryJournal:
             if self.ended is not None:
                 return
             waiting = asyncio.get_running_loop().create_future()
-            self._readers = [*(self._readers or ()), waiting]
+            if self._readers is None:
+                self._readers = []
+            self._readers.append(waiting)
             await waiting
 
     # -- writing -------------------------------------------------------------------------------------------------
@@ -153,15 +199,24 @@ class MemoryJournal:
     # -- the call ------------------------------------------------------------------------------------------------
 
     async def once(
-        self, ctx: Context, name: str, request: Q, call: Callable[[Q, Context], Awaitable[R]], returns: type[R], /
+        self,
+        ctx: Context,
+        name: str,
+        request: Q,
+        call: Callable[[Q, Context], Awaitable[R]],
+        returns: type[R],
+        composite: bool = False,
+        /,
     ) -> R:
         """Answer from the record, or admit, call and record."""
         if ctx.path in self._index:
             record = self.find(ctx.path)
             assert record is not None
             outcome = record.answer()
-            if outcome is not None:
-                return await self._answered(ctx, name, request, outcome, returns)
+            if outcome is not None and (record.entered is None or isinstance(outcome, Failure)):
+                return await self._answered(ctx, name, request, outcome, returns, composite)
+        if composite:
+            return await self._through(ctx, name, request, call)
         if self.mode == "replay":
             self.missing(ctx.path, name)
         spent: list[object] = []
@@ -178,11 +233,13 @@ class MemoryJournal:
             if failed_usage is not None:
                 spent.append(failed_usage)
             self._settle(ctx, permits, spent)
-            self.failed(ctx.path, name, request, error, tuple(spent))
+            self._record_failure(Failure(ctx.path, name, request, error, tuple(spent), self.elapsed), error)
             raise
         except BaseException:
             self._settle(ctx, permits, spent)
             raise
+        finally:
+            force_setattr(ctx, "_spent", None)  # the next call in this context is another one
         self.append(Result(ctx.path, name, request, value, tuple(spent) if spent else (), self.elapsed))
         usage = getattr(value, "usage", None)
         if usage is not None:
@@ -190,12 +247,42 @@ class MemoryJournal:
         self._settle(ctx, permits, spent)
         return value
 
+    async def _through(
+        self, ctx: Context, name: str, request: Q, call: Callable[[Q, Context], Awaitable[R]]
+    ) -> R:
+        """Call what is made of recorded calls, and record how it ended unless it has done so itself."""
+        try:
+            value = await call(request, ctx)
+        except Exception as error:
+            usage = getattr(error, "usage", None) or getattr(getattr(error, "partial", None), "usage", None)
+            spent = () if usage is None else (usage,)
+            self._record_failure(Failure(ctx.path, name, request, error, spent, self.elapsed), error)
+            raise
+        record = self.find(ctx.path)
+        if record is None or record.result is None:
+            self.append(Result(ctx.path, name, request, value, (), self.elapsed))
+        return value
+
+    def _pass_over(self, verdict: Failure) -> None:
+        """Mark the tries that failed beneath a verdict before it as seen: nobody will ask for them again."""
+        counts: dict[str, int] = {}
+        for entry in self.entries:
+            if entry is verdict:
+                return
+            if isinstance(entry, Failure) and entry.path.startswith(verdict.path + "/"):
+                counts[entry.path] = counts.get(entry.path, 0) + 1
+                record = self.find(entry.path)
+                if record is not None:
+                    record.cursor = max(record.cursor, counts[entry.path])
+
     def failed(self, path: str, name: str, request: object, error: Exception, spent: tuple[object, ...] = ()) -> None:
         """Record a try that failed, or a verdict; an error already recorded is not recorded twice."""
-        if getattr(error, "_recorded", False):
-            return
-        self.append(Failure(path, name, request, error, spent, self.elapsed))
-        error._recorded = True  # type: ignore[attr-defined]
+        if vars(error).get("_recorded") is not self._mark:
+            self._record_failure(Failure(path, name, request, error, spent, self.elapsed), error)
+
+    def _record_failure(self, failure: Failure, error: Exception) -> None:
+        self.append(failure)
+        vars(error)["_recorded"] = self._mark  # around `__setattr__`, which a frozen dataclass forbids
 
     @staticmethod
     def _settle(ctx: Context, permits: list[Permit], spent: list[object]) -> None:
@@ -207,7 +294,13 @@ class MemoryJournal:
                 meter.add(usage)
 
     async def _answered(
-        self, ctx: Context, name: str, request: object, outcome: Result | Failure, returns: type[R]
+        self,
+        ctx: Context,
+        name: str,
+        request: object,
+        outcome: Result | Failure,
+        returns: type[R],
+        composite: bool,
     ) -> R:
         event = self.diverged(ctx.path, "service", outcome.name, name)
         if event is None and isinstance(outcome.request, Raw):
@@ -217,8 +310,15 @@ class MemoryJournal:
         spent: list[object] = [*outcome.spent]
         if isinstance(outcome, Failure):
             self._settle(ctx, [], spent)
-            raise as_error(outcome.error)
-        value = as_type(outcome.value, returns)
+            if composite:
+                self._pass_over(outcome)
+            error = as_error(outcome.error)
+            vars(error).update(_recorded=self._mark, _answered=True)  # answered: nobody waits before the next try
+            raise error
+        try:
+            value = as_type(outcome.value, returns)
+        except JournalCorrupt as error:
+            raise JournalCorrupt(f"the result of {ctx.path} ({name}): {error}") from error
         usage = getattr(value, "usage", None)
         self._settle(ctx, [], spent if usage is None else [*spent, usage])
         return value
@@ -262,7 +362,11 @@ class MemoryJournal:
         """Go on with a run: the time since it stopped is free, and calls whose failure ended it are asked again."""
         ended = self.ended
         if self.mode != "replay" and ended is not None and ended.stop not in ("Suspended", "Cancelled"):
+            answered = (entry.path for entry in self.entries if isinstance(entry, Result))
+            won = {parent_of(path) for path in answered if segments(path)[-1].startswith("alt-")}
             for path in tuple(self._index):
+                if parent_of(path) in won:
+                    continue  # an alternative that failed before another answered did not end the run
                 record = self.find(path)
                 while record is not None and record.outcomes and isinstance(record.outcomes[-1], Failure):
                     record.outcomes.pop()

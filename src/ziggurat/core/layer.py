@@ -3,7 +3,7 @@
 __all__ = ["Layer", "Layered", "layer", "stack"]
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
@@ -56,9 +56,9 @@ class _Configured:
         self._title = f"{getattr(body, '__name__', 'layer')}({shown})"
 
     def __call__(self, inner: Service[Any, Any], /) -> Layered[Any, Any]:
-        if not callable(inner):
+        if not callable(inner) or isinstance(inner, _Configured):
             raise ConfigurationError(
-                f"{self._title} wraps a service, an async callable (request, ctx); got {type(inner).__name__}"
+                f"{self._title} wraps a service, an async callable (request, ctx); got {_shown(inner)}"
             )
         return Layered(self._body, self._settings, self._title, inner)
 
@@ -72,9 +72,19 @@ def _shown(value: object) -> str:
     return repr(value)
 
 
-def layer(
-    body: Callable[Concatenate[Q, Context, Service[Q, R], P], Awaitable[R]],
-) -> Callable[P, Callable[[Service[Q, R]], Service[Q, R]]]:
+_Body = Callable[Concatenate[Q, Context, Service[Q, R], P], Awaitable[R]]
+_Configure = Callable[P, Callable[[Service[Q, R]], Service[Q, R]]]
+
+
+@overload
+def layer(body: _Body[Q, R, P], /) -> _Configure[P, Q, R]: ...
+
+
+@overload
+def layer(*, check: Callable[..., None]) -> Callable[[_Body[Q, R, P]], _Configure[P, Q, R]]: ...
+
+
+def layer(body: Any = None, /, *, check: Callable[..., None] | None = None) -> Any:
     """Make a layer out of one flat async function.
 
     Its third argument is the thing wrapped, named for what it is; settings are keyword-only::
@@ -89,9 +99,19 @@ def layer(
     Await the wrapped service in one place. Pass ``ctx.again()`` to ask it the same again (a retry), and a child
     from ``ctx.under("alt-1")`` to ask for another answer.
 
+    Args:
+        body: The function.
+        check: Called with all settings as keywords where the layer is made; raises for those that make no sense.
+
     Raises:
         ConfigurationError: the function does not have this form.
     """
+    if body is None:
+        return lambda body: _layer(body, check)
+    return _layer(body, check)
+
+
+def _layer(body: Callable[..., Awaitable[Any]], check: Callable[..., None] | None) -> Callable[..., _Configured]:
     code = getattr(body, "__code__", None)
     if code is None or code.co_argcount != 3 or code.co_flags & 0x04:
         raise ConfigurationError(
@@ -102,7 +122,7 @@ def layer(
     defaults: dict[str, object] = getattr(body, "__kwdefaults__", None) or {}
     needed = [name for name in names if name not in defaults]
 
-    def configure(*args: P.args, **settings: P.kwargs) -> Callable[[Service[Q, R]], Service[Q, R]]:
+    def configure(*args: object, **settings: object) -> _Configured:
         title = name_of(body)
         unknown = [name for name in settings if name not in names]
         missing = [name for name in needed if name not in settings]
@@ -112,12 +132,19 @@ def layer(
                 f"{title}() takes the keywords {', '.join(names) or 'none'}; "
                 + ("it takes no positional arguments" if args else said)
             )
-        return _Configured(body, cast("dict[str, object]", dict(settings)))
+        if check is not None:
+            check(**{**defaults, **settings})
+        return _Configured(body, settings)
 
     configure.__name__ = configure.__qualname__ = name_of(body)
     configure.__doc__ = body.__doc__
     configure.__module__ = body.__module__
     return configure
+
+
+def _is_coroutine_function(value: object) -> bool:
+    code = getattr(value, "__code__", None)
+    return code is not None and bool(code.co_flags & 0x80)
 
 
 def stack(service: Service[Q, R], *layers: Callable[[Service[Q, R]], Service[Q, R]]) -> Service[Q, R]:
@@ -130,10 +157,10 @@ def stack(service: Service[Q, R], *layers: Callable[[Service[Q, R]], Service[Q, 
     Raises:
         ConfigurationError: something listed is not a layer or the first is not a service.
     """
-    if not callable(service):
-        raise ConfigurationError(f"stack() needs a service first, got {type(service).__name__}")
+    if not callable(service) or isinstance(service, _Configured):
+        raise ConfigurationError(f"stack() needs a service first, got {_shown(service)}")
     for each in reversed(layers):
-        if hasattr(each, "inner") or not callable(each):
+        if hasattr(each, "inner") or not callable(each) or _is_coroutine_function(each):
             raise ConfigurationError(f"stack() needs layers after the service, such as retry(attempts=3); got {each!r}")
         service = each(service)
     return service

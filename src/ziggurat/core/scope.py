@@ -3,7 +3,7 @@
 __all__ = ["Key", "Scope"]
 
 from collections.abc import Mapping
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from ziggurat.core.errors import ConfigurationError
 
@@ -59,7 +59,7 @@ class Scope:
         copy._values = {**self._values, cast("Key[object]", key): value}
         return copy
 
-    def with_values(self, values: Mapping[Key[object], object]) -> "Scope":
+    def with_values(self, values: Mapping[Any, object]) -> "Scope":
         """Return a copy with all of `values`."""
         copy = Scope.__new__(Scope)
         copy._values = {**self._values, **values}

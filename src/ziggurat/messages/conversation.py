@@ -19,11 +19,12 @@ class Conversation:
         messages: What to begin with.
     """
 
-    __slots__ = ("_digests", "log")
+    __slots__ = ("_digests", "_sizes", "log")
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self.log: list[Message] = list(messages)
         self._digests: list[bytes] | None = None
+        self._sizes: list[int] | None = None
 
     def append(self, message: Message) -> None:
         """Add a message at the end."""
@@ -49,6 +50,15 @@ class Conversation:
             message = self.log[len(digests) - 1]
             digests.append(blake2b(digests[-1] + encode(message), digest_size=16).digest())
         return digests[length]
+
+    def size(self, length: int) -> int:
+        """Return about how many characters the first `length` messages have; each is counted once."""
+        if self._sizes is None:
+            self._sizes = [0]
+        sizes = self._sizes
+        while len(sizes) <= length:
+            sizes.append(sizes[-1] + len(encode(self.log[len(sizes) - 1].parts)))
+        return sizes[length]
 
 
 class Transcript(Sequence[Message]):
@@ -99,6 +109,10 @@ class Transcript(Sequence[Message]):
     def digest(self) -> str:
         """Return a digest of all its messages."""
         return self._conversation.digest(self._length).hex()
+
+    def size(self) -> int:
+        """Return about how many characters all its messages have."""
+        return self._conversation.size(self._length)
 
     def to_json(self) -> list[Message]:
         """Write it as a list of messages."""

@@ -3,7 +3,7 @@
 The standard pool is not used because it joins its threads at exit, so one tool that hangs would hold the process.
 """
 
-__all__ = ["POOL", "ThreadPool"]
+__all__ = ["POOL", "ThreadPool", "ThreadRaised", "loop_of_this_thread"]
 
 import asyncio
 import contextvars
@@ -55,6 +55,7 @@ class ThreadPool:
         context = contextvars.copy_context()
 
         def job() -> None:
+            _thread.loop = loop
             try:
                 value = context.run(function)
             except BaseException as error:  # noqa: BLE001 - whatever a tool raises goes to who awaits it
@@ -123,6 +124,14 @@ class ThreadRaised(Exception):
     def __init__(self, error: BaseException) -> None:
         super().__init__(type(error).__name__)
         self.error = error
+
+
+_thread = threading.local()
+
+
+def loop_of_this_thread() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that waits for the tool in this thread; None in any other thread."""
+    return getattr(_thread, "loop", None)
 
 
 POOL = ThreadPool(min(32, (os.cpu_count() or 1) + 4))

@@ -1,0 +1,179 @@
+"""The agent: a model, tools and instructions in a loop."""
+
+__all__ = ["Agent"]
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ziggurat.agents.as_tool import AgentTool
+from ziggurat.agents.enter import AGENT, AgentParts
+from ziggurat.agents.loop import AgentLoop, Instructions, LoopSettings
+from ziggurat.agents.output import FINAL_ANSWER, Output
+from ziggurat.agents.runnable import Runnable
+from ziggurat.agents.stop import Policy, any_of
+from ziggurat.agents.stop import max_steps as _max_steps
+from ziggurat.core.codec import digest
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import fact, name_of
+from ziggurat.core.service import Service
+from ziggurat.messages.budget import Budget, budgeted
+from ziggurat.messages.middleware import Chain, Middleware, given
+from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
+from ziggurat.messages.tool import SPEC
+from ziggurat.models.resolve import resolve
+from ziggurat.stores.memory import MemoryStore
+from ziggurat.tools.approval import APPROVALS, Approvals
+from ziggurat.tools.permissions import GRANTS, narrowed
+from ziggurat.tools.toolbox import Tool, Toolbox
+
+
+class Agent(Runnable):
+    """Asks a model, calls the tools it asks for, and again, until it answers.
+
+    ::
+
+        agent = Agent("local", tools=[weather], instructions="You are brief.")
+        run = agent.run_sync("Rain in Paris tomorrow?")
+        print(run.text)
+
+    Args:
+        model: A name such as ``"local"`` or ``"openai:gpt-5-mini"``, or any model service, layered or not.
+        tools: Typed functions, tools, agents, or a `Toolbox`.
+        instructions: What the agent should be: text, or a function of the context that gives it.
+        name: What it is called in paths, and as a tool.
+        description: When to call it, where it is a tool of another agent.
+        output: The type of its answer; text by default.
+        settings: How the model generates.
+        max_steps: How many turns it may take; the tools of the last one do run.
+        stop: Further policies, such as ``until_tool_called("submit")``.
+        timeout: Seconds a run may take; time spent waiting for people is free.
+        budget: What it and all agents beneath it may spend.
+        approvals: Which tool calls a person must agree to.
+        grants: What its tools may do; by default exactly what they declare.
+        middleware: What stands around all calls of this agent and of all beneath it.
+        store: Where runs are kept, such as ``"memory:"``.
+
+    Raises:
+        ConfigurationError: something given cannot work; the text says what, and what would.
+    """
+
+    def __init__(
+        self,
+        model: str | Service[ModelRequest, ModelResponse],
+        *,
+        tools: Iterable[Tool | Runnable] | Toolbox = (),
+        instructions: Instructions = None,
+        name: str = "agent",
+        description: str = "",
+        output: Any = None,
+        settings: ModelSettings | None = None,
+        max_steps: int = 25,
+        stop: Policy | None = None,
+        timeout: float | None = None,
+        budget: Budget | None = None,
+        approvals: Approvals | None = None,
+        grants: Iterable[str] | None = None,
+        middleware: Sequence[Middleware] = (),
+        store: str | MemoryStore | None = None,
+    ) -> None:
+        service = resolve(model)
+        box = _toolbox(tools)
+        answer = output if isinstance(output, Output) or output is None else Output.of(output, service)
+        _check(name, instructions, timeout, budget, approvals, settings)
+        _max_steps(max_steps)
+        final = answer.tool() if answer is not None else None
+        if final is not None and FINAL_ANSWER in box:
+            raise ConfigurationError(f"the name {FINAL_ANSWER!r} is taken by the output; give your tool another one")
+        self.settings = LoopSettings(
+            name,
+            service,
+            name_of(service),
+            box,
+            box.specs if final is None else (*box.specs, final),
+            instructions,
+            settings or ModelSettings(),
+            answer,
+            None if stop is None else any_of(stop),
+            max_steps,
+            timeout,
+        )
+        self._middleware = Chain(middleware).middlewares
+        self._budget = budget
+        self._approvals = approvals
+        needs = frozenset(permission for spec in box.specs for permission in spec.permissions)
+        self._grants = needs if grants is None else frozenset(grants)
+        narrowed(Context(name), self._grants)
+        parts = AgentParts(name, self._prepare, self._setup, description, needs)
+        loop = AgentLoop(self.settings)
+        loop.facts = {AGENT: parts}
+        super().__init__(loop, name=name, store=store)
+
+    @property
+    def tools(self) -> Toolbox:
+        """Its tools, with their statistics."""
+        return self.settings.tools
+
+    def _prepare(self, ctx: Context) -> Context:
+        """Give a context what this agent brings with it, for itself and all beneath."""
+        if self._grants or ctx.scope.get(GRANTS) is not None:
+            ctx = ctx.within(GRANTS, narrowed(ctx, self._grants))
+        if self._middleware:
+            ctx = given(ctx, *self._middleware)
+        if self._approvals is not None:
+            ctx = ctx.within(APPROVALS, (*(ctx.scope.get(APPROVALS) or ()), self._approvals))
+        if self._budget is not None:
+            ctx = budgeted(ctx, self._budget)
+        return ctx
+
+    def _setup(self) -> dict[str, str]:
+        settings = self.settings
+        instructions = settings.instructions
+        return {
+            "model": settings.model_name,
+            "instructions": instructions if isinstance(instructions, str) else name_of(instructions or ""),
+            "tools": ", ".join(f"{spec.name}:{digest(spec)[:8]}" for spec in settings.specs),
+            "settings": digest(settings.settings),
+        }
+
+    def __repr__(self) -> str:
+        tools = f", tools=[{', '.join(self.settings.tools)}]" if len(self.settings.tools) else ""
+        return f"Agent({self.settings.model!r}{tools})"
+
+
+def _toolbox(tools: "Iterable[Tool | Runnable] | Toolbox") -> Toolbox:
+    if isinstance(tools, Toolbox):
+        return tools
+    if isinstance(tools, (str, bytes)) or not isinstance(tools, Iterable):
+        raise ConfigurationError(f"tools is a list of functions, tools and agents; got {tools!r}")
+    return Toolbox(
+        [
+            AgentTool(each) if fact(each, AGENT) is not None and fact(each, SPEC) is None else each  # type: ignore[arg-type]
+            for each in tools
+        ]
+    )
+
+
+def _check(
+    name: str,
+    instructions: Instructions,
+    timeout: float | None,
+    budget: Budget | None,
+    approvals: Approvals | None,
+    settings: ModelSettings | None,
+) -> None:
+    if not isinstance(name, str) or not name:
+        raise ConfigurationError(f"an agent's name is a text that is not empty, got {name!r}")
+    if instructions is not None and not isinstance(instructions, str) and not callable(instructions):
+        raise ConfigurationError(f"instructions are text or a function of the context, got {instructions!r}")
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or timeout <= 0):
+        raise ConfigurationError(f"timeout is a positive number of seconds, got {timeout!r}")
+    for what, value, kind in (
+        ("budget", budget, Budget),
+        ("approvals", approvals, Approvals),
+        ("settings", settings, ModelSettings),
+    ):
+        if value is not None and not isinstance(value, kind):
+            raise ConfigurationError(f"{what} must be a {kind.__name__}, got {value!r}")
+
+

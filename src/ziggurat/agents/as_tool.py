@@ -1,0 +1,86 @@
+"""An agent is a tool: its input is a text, its result the answer."""
+
+__all__ = ["AgentTool"]
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ziggurat.agents.enter import AGENT, AgentService, enter
+from ziggurat.core.codec import encode
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.message import user
+from ziggurat.messages.model import ToolSpec
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.tool import CHECK, SPEC
+
+
+class _Input(Struct, forbid_unknown_fields=True):
+    """What an agent is called with."""
+
+    input: str
+
+
+_decoder = msgspec.json.Decoder(_Input)
+
+
+class AgentTool:
+    """A tool that hands its input to an agent and answers with what the agent answers.
+
+    Args:
+        agent: The agent, with any layers.
+        name: What the model calls it; the agent's name by default.
+        description: When to call it; the agent's description by default.
+    """
+
+    def __init__(self, agent: AgentService, *, name: str | None = None, description: str | None = None) -> None:
+        parts = fact(agent, AGENT)
+        if parts is None:
+            raise ConfigurationError(f"as_tool() needs an agent or a team, got {agent!r}")
+        self.inner = agent
+        self.name = name or parts.name
+        self.entered_as = parts.name
+        self.spec = ToolSpec(
+            self.name,
+            description or parts.description or f"Ask {self.name}.",
+            {
+                "type": "object",
+                "properties": {"input": {"type": "string", "description": "What it should do, in full."}},
+                "required": ["input"],
+                "additionalProperties": False,
+            },
+            permissions=tuple(sorted(parts.permissions)),
+        )
+        self.facts: dict[Fact[Any], Any] = {
+            SPEC: self.spec,
+            COMPOSITE: True,
+            NAME: self.name,
+            CHECK: self._decoded,
+        }
+
+    def _decoded(self, call: ToolCall) -> str:
+        try:
+            return _decoder.decode(call.arguments).input
+        except msgspec.DecodeError as error:
+            raise InvalidArguments(f"{self.name} takes one text named input: {error}") from error
+
+    async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
+        """Run the agent beneath this call."""
+        request = AgentRequest((user(self._decoded(call)),))
+        return _result(call, await enter(self.inner, request, ctx.under(self.entered_as)))
+
+    def __repr__(self) -> str:
+        return f"{self.inner!r}.as_tool({self.name!r})"
+
+
+def _result(call: ToolCall, run: AgentRun) -> ToolResult:
+    text = run.output if isinstance(run.output, str) else encode(run.output).decode()
+    if isinstance(run.stop, (stops.Completed, stops.ToolCalled, stops.StopCondition)):
+        return ToolResult(call.id, call.name, text if run.output is not None else run.text, None, call.name)
+    told = f"{call.name} stopped before it was done ({type(run.stop).__name__}); so far: {run.text}"
+    return ToolResult(call.id, call.name, told, "permanent", call.name)

@@ -1,0 +1,96 @@
+"""How a run goes at its root: errors and suspensions become values here, and nowhere else."""
+
+__all__ = ["Prompt", "drive", "partial_of", "request_of"]
+
+import asyncio
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from ziggurat.agents.enter import AgentService, enter
+from ziggurat.core.context import Context
+from ziggurat.core.entries import Ended
+from ziggurat.core.errors import ConfigurationError, JournalError, Suspend
+from ziggurat.core.event import SILENCE
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.events import AgentEnded
+from ziggurat.messages.message import Message, user
+from ziggurat.messages.parts import Part
+
+Prompt = str | Message | Part | Sequence[str | Part | Message]
+"""A question: text, a message, or parts and messages in order."""
+
+
+def request_of(prompt: Prompt, history: Sequence[Message] = ()) -> AgentRequest:
+    """Turn what a user passes into a request.
+
+    Raises:
+        ConfigurationError: there is nothing in it, or something that is no message.
+    """
+    if isinstance(prompt, str):
+        if not prompt.strip():
+            raise ConfigurationError("the prompt is empty: pass a question or a task as text")
+        return AgentRequest((*history, user(prompt)))
+    if isinstance(prompt, (Message, Part)):
+        prompt = [prompt]
+    if not isinstance(prompt, Sequence) or not prompt:
+        raise ConfigurationError(f"the prompt must be text, a message, or a list of parts; got {prompt!r}")
+    messages: list[Message] = [*history]
+    loose: list[str | Part] = []
+    for each in prompt:
+        if isinstance(each, Message):
+            if loose:
+                messages.append(user(*loose))
+                loose.clear()
+            messages.append(each)
+        else:
+            loose.append(each)
+    if loose:
+        messages.append(user(*loose))
+    return AgentRequest(tuple(messages))
+
+
+def partial_of(error: BaseException) -> AgentRun | None:
+    """Return the run so far that an error carries, itself or as its cause."""
+    seen: BaseException | None = error
+    for _ in range(10):
+        if seen is None:
+            break
+        partial = getattr(seen, "partial", None)
+        if isinstance(partial, AgentRun):
+            return partial
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+async def drive(
+    agent: AgentService, name: str, request: AgentRequest, ctx: Context, journal: MemoryJournal
+) -> AgentRun:
+    """Run an agent as the root of a run; how it stopped is in the run, and only wrong use is raised."""
+    try:
+        run = await enter(agent, request, ctx)
+    except (ConfigurationError, JournalError):
+        journal.append(Ended("", "Failed", journal.elapsed))
+        raise
+    except asyncio.CancelledError:
+        journal.append(Ended("", "Cancelled", journal.elapsed))
+        raise
+    except (Exception, Suspend) as error:  # noqa: BLE001 - here, at the root, it becomes the value of the stop
+        run = _stopped(error, name, request, ctx)
+        if ctx.emit is not SILENCE:
+            await ctx.emit(AgentEnded(ctx.path, run))
+    journal.append(Ended("", type(run.stop).__name__, journal.elapsed))
+    return run
+
+
+def _stopped(error: BaseException, name: str, request: AgentRequest, ctx: Context) -> AgentRun:
+    partial = partial_of(error)
+    if partial is None or partial.agent != name:
+        partial = AgentRun(
+            Transcript.of(*request.messages), stops.Suspended(), None, start=len(request.messages), agent=name
+        )
+    pending = pending_of(error) if isinstance(error, Suspend) else ()
+    return replace(partial, stop=stop_of(error), pending=pending, id=ctx.run_id)

@@ -1,0 +1,167 @@
+"""The station of agents: every entry into an agent, at any depth, goes this way.
+
+    look-up > before_agent > entered on record > wrap_agent > the agent's own layers > its loop > after_agent > record
+"""
+
+__all__ = ["AGENT", "AgentParts", "enter"]
+
+from collections.abc import Callable
+from functools import partial
+
+from msgspec import Struct
+
+from ziggurat.agents.frame import FRAME, Frame
+from ziggurat.core.codec import as_type
+from ziggurat.core.context import JOURNAL, METER, Context, Journal
+from ziggurat.core.entries import Entered, Failure, Record, Result
+from ziggurat.core.errors import ConfigurationError, LimitExceeded
+from ziggurat.core.event import SILENCE, Diverged
+from ziggurat.core.facts import Fact, fact
+from ziggurat.core.lines import as_error
+from ziggurat.core.scope import Key
+from ziggurat.core.service import Service
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.events import AgentEnded, AgentStarted
+from ziggurat.messages.hooks import hooked, tell
+from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
+from ziggurat.messages.usage import Tally
+from ziggurat.tools.function import FROZEN
+
+AgentService = Service[AgentRequest, AgentRun]
+
+MAX_DEPTH = 8
+"""How many agents may stand within each other, unless the outermost says otherwise."""
+
+MAX_DEPTH_KEY: Key[int] = Key("max depth")
+
+_NO_CHAIN = Chain()
+
+
+class AgentParts(Struct, frozen=True, eq=False):
+    """What the station must know of an agent, reachable through its layers.
+
+    Attributes:
+        name: The agent's name.
+        prepare: Gives a context what the agent brings: middleware, grants, budget, approvals.
+        setup: Says what it is made of, compared when a run is entered again.
+        description: When to call it, where it is offered as a tool.
+        permissions: What its tools need.
+    """
+
+    name: str
+    prepare: Callable[[Context], Context]
+    setup: Callable[[], dict[str, str]]
+    description: str = ""
+    permissions: frozenset[str] = frozenset()
+
+
+AGENT: Fact[AgentParts | None] = Fact("agent", None)
+
+
+async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> AgentRun:
+    """Run an agent at this context's path; a run that ended there before is answered from the record.
+
+    Raises:
+        LimitExceeded: agents stand too deep within each other.
+        Suspend: something beneath waits for a decision.
+    """
+    parts = fact(agent, AGENT) or AgentParts("agent", lambda ctx: ctx, dict)
+    journal = ctx.scope[JOURNAL]
+    record = journal.find(ctx.path)
+    if record is not None:
+        recorded = _recorded(record, ctx)
+        if recorded is not None:
+            return recorded
+    ctx = _framed(parts.prepare(ctx), parts.name)
+    chain = ctx.scope.get(MIDDLEWARE) or _NO_CHAIN
+    try:
+        request = await _entered(parts, record, request, ctx, journal, chain)
+        if ctx.emit is not SILENCE:
+            await ctx.emit(AgentStarted(ctx.path, parts.name, ctx.run_id))
+        service = agent
+        for middleware in reversed(chain.hooks["wrap_agent"]):
+            service = partial(_wrapped, middleware, service)
+        run = await service(request, ctx.entered())
+        for middleware in reversed(chain.hooks["after_agent"]):
+            run = await hooked(middleware, "after_agent", middleware.after_agent, run, ctx)
+    except Exception as error:
+        if not getattr(error, "_recorded", False):
+            journal.append(Failure(ctx.path, parts.name, request, error))
+            error._recorded = True  # type: ignore[attr-defined]
+        await tell(chain, error, ctx)
+        raise
+    waiting = journal.append(Result(ctx.path, parts.name, request, run))
+    if waiting is not None:
+        await waiting
+    if ctx.emit is not SILENCE:
+        await ctx.emit(AgentEnded(ctx.path, run))
+    return run
+
+
+def _recorded(record: Record, ctx: Context) -> AgentRun | None:
+    """Answer from the record: the run that ended here, or the verdict upon it."""
+    outcome = record.answer()
+    if outcome is None:
+        return None
+    if isinstance(outcome, Failure):
+        raise as_error(outcome.error)
+    if ctx.scope[JOURNAL].replaying:
+        return None  # run its loop again, so that a difference shows
+    run = as_type(outcome.value, AgentRun)
+    meter = ctx.scope.get(METER)
+    if meter is not None:
+        meter.add(run.usage)
+    return run
+
+
+def _framed(ctx: Context, name: str) -> Context:
+    outer = ctx.scope.get(FRAME)
+    depth = 0 if outer is None else outer.depth + 1
+    limit = ctx.scope.get(MAX_DEPTH_KEY) or MAX_DEPTH
+    if depth > limit:
+        raise LimitExceeded("depth", limit, depth, f"agents may stand {limit} levels deep; {name} is one too deep")
+    frozen = ctx.scope.get(FROZEN)
+    if frozen is not None and frozen.effect == "once":
+        raise ConfigurationError(
+            f"the tool {frozen.call.name} calls the agent {name}, so it is made of other calls and cannot act "
+            "once only: declare effect='once' on the tools beneath instead"
+        )
+    tally = Tally(None if outer is None else outer.tally)
+    return ctx.scoped(ctx.scope.with_values({FRAME: Frame(name, depth, tally), METER: tally, FROZEN: None}))
+
+
+async def _entered(
+    parts: AgentParts, record: Record | None, request: AgentRequest, ctx: Context, journal: Journal, chain: Chain
+) -> AgentRequest:
+    """Return the request as the hooks leave it, or as they left it when the agent was first entered."""
+    if record is not None and record.entered is not None:
+        was = record.entered.setup
+        before = was.to_json() if isinstance(was, _Setup) else as_type(was, dict[str, str])
+        for what, now in parts.setup().items():
+            event = journal.diverged(ctx.path, what, before.get(what, ""), now)
+            if event is not None and ctx.listens(Diverged):
+                await ctx.emit(event)
+        return as_type(record.entered.request, AgentRequest)
+    for middleware in chain.hooks["before_agent"]:
+        request = await hooked(middleware, "before_agent", middleware.before_agent, request, ctx)
+    waiting = journal.append(Entered(ctx.path, parts.name, request, _Setup(parts), journal.elapsed))
+    if waiting is not None:
+        await waiting
+    return request
+
+
+class _Setup:
+    """What an agent is made of, worked out only if somebody looks."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: AgentParts) -> None:
+        self.parts = parts
+
+    def to_json(self) -> dict[str, str]:
+        return self.parts.setup()
+
+
+async def _wrapped(middleware: Middleware, inner: AgentService, request: AgentRequest, ctx: Context) -> AgentRun:
+    return await middleware.wrap_agent(request, ctx, inner)
+

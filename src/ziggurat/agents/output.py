@@ -1,0 +1,102 @@
+"""An answer of a given type: how the model is held to it, how it is read, and what is said when it does not fit."""
+
+__all__ = ["FINAL_ANSWER", "Output"]
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.core.facts import fact
+from ziggurat.messages.facts import OUTPUT_MODES, OutputMode
+from ziggurat.messages.model import OutputSchema, ToolSpec
+
+FINAL_ANSWER = "final_answer"
+"""The tool through which a model gives its answer, where it is held to a type by a tool."""
+
+
+class Output(Struct, frozen=True, eq=False):
+    """The type that an agent answers with.
+
+    Attributes:
+        kind: The type.
+        mode: How the model is held to it.
+        schema: Its JSON Schema; an object, with the value under ``value`` where the type is not one.
+        wrapped: Whether the value stands under ``value``.
+        retries: How often the model is asked again when its answer does not fit.
+    """
+
+    kind: Any
+    mode: OutputMode
+    schema: dict[str, Any]
+    wrapped: bool
+    retries: int = 2
+
+    @classmethod
+    def of(cls, kind: Any, model: object, mode: OutputMode | None = None, retries: int = 2) -> "Output":
+        """Choose how `model` is held to `kind`: as it can best, unless `mode` says otherwise.
+
+        Raises:
+            ConfigurationError: the type has no schema, or the model cannot be held to one in this way.
+        """
+        from ziggurat.tools.schema import schema_of
+
+        modes = fact(model, OUTPUT_MODES)
+        if mode is not None and mode not in modes:
+            raise ConfigurationError(f"the model {model!r} cannot give its output by {mode!r}; it can by {modes}")
+        schema = schema_of(kind)
+        wrapped = schema.get("type") != "object"
+        if wrapped:
+            schema = {
+                "type": "object",
+                "properties": {"value": schema},
+                "required": ["value"],
+                "additionalProperties": False,
+            }
+        return cls(kind, mode or modes[0], schema, wrapped, retries)
+
+    @property
+    def name(self) -> str:
+        """What the type is called."""
+        return str(getattr(self.kind, "__name__", "answer"))
+
+    def native(self) -> OutputSchema | None:
+        """Return the schema that goes with the request, where the model holds itself to one."""
+        return OutputSchema(self.name, self.schema) if self.mode == "native" else None
+
+    def tool(self) -> ToolSpec | None:
+        """Return the tool that takes the answer, where it comes through one."""
+        if self.mode != "tool":
+            return None
+        return ToolSpec(FINAL_ANSWER, "Give the final answer; call this when you are done.", self.schema, "none")
+
+    def instructions(self) -> str | None:
+        """Return what the model is told, where it is only told."""
+        if self.mode != "prompted":
+            return None
+        schema = msgspec.json.encode(self.schema).decode()
+        return f"Answer with one JSON object that fits this JSON Schema, and nothing else:\n{schema}"
+
+    def read(self, text: str) -> Any:
+        """Read an answer.
+
+        Raises:
+            InvalidArguments: it does not fit; the text is written for the model.
+        """
+        body = _json_in(text)
+        try:
+            if hasattr(self.kind, "model_validate_json") and not self.wrapped:
+                return self.kind.model_validate_json(body)
+            if self.wrapped:
+                wrapper = msgspec.defstruct("Answer", [("value", self.kind)])
+                return msgspec.json.decode(body, type=wrapper, strict=False).value  # type: ignore[attr-defined]
+            return msgspec.json.decode(body, type=self.kind, strict=False)
+        except ValueError as error:
+            raise InvalidArguments(f"the answer does not fit the type {self.name}: {error}") from error
+
+
+def _json_in(text: str) -> str:
+    """Return the JSON in a text that may have words or a code fence around it."""
+    start, end = text.find("{"), text.rfind("}")
+    return text[start : end + 1] if 0 <= start < end else text

@@ -1,0 +1,308 @@
+"""The front of everything that answers an AgentRequest: agents, teams, and whatever stands around them."""
+
+__all__ = ["Runnable"]
+
+import asyncio
+import contextvars
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeVar
+
+from ziggurat.agents.as_tool import AgentTool
+from ziggurat.agents.drive import Prompt, drive, request_of
+from ziggurat.agents.enter import AGENT, AgentParts, AgentService, enter
+from ziggurat.agents.handle import RunHandle
+from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
+from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
+from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context
+from ziggurat.core.entries import Decided, Opened
+from ziggurat.core.errors import ConfigurationError, RunExists, RunNotFound
+from ziggurat.core.event import Listener
+from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.layer import stack
+from ziggurat.core.path import escaped
+from ziggurat.core.scope import Key, Scope
+from ziggurat.core.stream import EventStream, open_stream
+from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
+from ziggurat.messages.events import Warned
+from ziggurat.messages.message import Message
+from ziggurat.stores.connect import connect
+from ziggurat.stores.memory import MemoryStore
+from ziggurat.tools.threads import POOL, loop_of_this_thread
+
+T = TypeVar("T")
+Deps = Mapping[Key[Any], Any]
+
+
+class Runnable:
+    """Runs a service from AgentRequest to AgentRun, and is one itself.
+
+    Args:
+        service: An agent loop, a team, or any function `(request, ctx)` that answers with an AgentRun.
+        name: What it is called in paths.
+        store: Where runs are kept so that they can be resumed; unfinished ones are kept in this process anyway.
+    """
+
+    def __init__(
+        self, service: AgentService, *, name: str | None = None, store: str | MemoryStore | None = None
+    ) -> None:
+        if not callable(service):
+            raise ConfigurationError(f"Runnable() needs a service (request, ctx), got {type(service).__name__}")
+        self.inner = service
+        self.store = MemoryStore(finished=False) if store is None else connect(store)
+        parts = fact(service, AGENT)
+        if parts is None:
+            given = name or str(getattr(service, "__name__", "agent"))
+            parts = AgentParts(given, lambda ctx: ctx, dict)
+        self.name = name or parts.name
+        self.facts: dict[Fact[Any], Any] = {AGENT: parts, COMPOSITE: True, NAME: self.name}
+
+    async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
+        """Answer as a service, at this context's path."""
+        if ctx._entered:
+            return await self.inner(request, ctx)
+        return await enter(self, request, ctx)
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        prompt: Prompt,
+        *,
+        history: Sequence[Message] = (),
+        deps: Deps | None = None,
+        listeners: Sequence[Listener] = (),
+        run_id: str | None = None,
+        detached: bool = False,
+    ) -> AgentRun:
+        """Run to the end and return how it went; how it stopped is in ``run.stop``, not an exception.
+
+        Inside a tool or a hook of another run this one joins it, and shares its budget, grants, approvals and record.
+
+        Args:
+            prompt: The question or task.
+            history: What was said before, such as ``earlier.messages``.
+            deps: What tools may ask for through ``ctx.scope[KEY]``.
+            listeners: Called with every event.
+            run_id: An id of your own; with a store the same id and request give the same run.
+            detached: Start a run of its own even inside another.
+
+        Raises:
+            ConfigurationError: something was used wrongly; the text says what and how to mend it.
+            RunExists: the id belongs to a run with another request.
+        """
+        request = request_of(prompt, history)
+        ambient = AMBIENT.get()
+        if ambient is not None and not detached:
+            return await self._joined(ambient, request, deps, listeners, run_id)
+        if ambient is not None and ambient.listens(Warned):
+            await ambient.emit(Warned(ambient.path, f"{self.name} was started as a run of its own (detached)"))
+        ctx, journal = self._open(request, deps, run_id)
+        return await self._drive(request, ctx.heard_by(*listeners) if listeners else ctx, journal)
+
+    def run_sync(self, prompt: Prompt, **options: Any) -> AgentRun:
+        """Run from code that is not async; takes what `run` takes. Works in notebooks and in tools' threads too."""
+        return self._blocking(lambda: self.run(prompt, **options))
+
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        history: Sequence[Message] = (),
+        deps: Deps | None = None,
+        listeners: Sequence[Listener] = (),
+        run_id: str | None = None,
+        buffer: int = 64,
+    ) -> AbstractAsyncContextManager[EventStream[AgentRun]]:
+        """Run, and read what happens meanwhile::
+
+            async with agent.stream("...") as events:
+                async for event in events:
+                    ...
+            run = events.response
+
+        The whole run is streamed, not only its first answer. Leaving the block early cancels the run.
+        """
+        request = request_of(prompt, history)
+        ambient = AMBIENT.get()
+        if ambient is not None:
+            return open_stream(self, request, _given(ambient.under(self.name), deps), buffer=buffer)
+        ctx, journal = self._open(request, deps, run_id)
+        return self._streamed(request, ctx, journal, listeners, buffer)
+
+    def start(self, prompt: Prompt, **options: Any) -> RunHandle:
+        """Start a run in the background of this event loop; takes what `run` takes."""
+        return RunHandle(self.run(prompt, **options))
+
+    async def resume(
+        self,
+        run_id: str,
+        decisions: Mapping[str, Decision] | None = None,
+        *,
+        deps: Deps | None = None,
+        listeners: Sequence[Listener] = (),
+    ) -> AgentRun:
+        """Go on with a run that was suspended, cancelled or failed; what was done is not done again.
+
+        Args:
+            run_id: Its id.
+            decisions: For each pending item's id, ``Approve()``, ``Deny(reason)`` or ``Modify(arguments)``.
+            deps: As for `run`; they are not kept.
+            listeners: As for `run`.
+
+        Raises:
+            RunNotFound: no such run is kept here.
+            ConfigurationError: a decision names nothing that is pending; the text lists what is.
+        """
+        journal = self.store.open(run_id)
+        request = self._recorded_request(journal, run_id)
+        _decide(journal, decisions or {})
+        clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
+        journal.reopen(run_id, clock.now())
+        ctx = self._root(journal, run_id, deps)
+        return await self._drive(request, ctx.heard_by(*listeners) if listeners else ctx, journal)
+
+    async def replay(self, run_id: str) -> AgentRun:
+        """Go through a recorded run again without calling anything.
+
+        Raises:
+            JournalMismatch: this agent would have gone another way; the text shows where.
+        """
+        journal = MemoryJournal.load(self.store.dump(run_id), "replay")
+        request = self._recorded_request(journal, run_id)
+        journal.reopen(run_id, 0.0)
+        return await drive(self, self.name, request, self._root(journal, run_id, None), journal)
+
+    # -- wrapping ------------------------------------------------------------------------------------------------
+
+    def layered(self, *layers: Callable[[AgentService], AgentService]) -> "Runnable":
+        """Return this with layers around it; the first listed meets the request first."""
+        return Runnable(stack(self, *layers), name=self.name, store=self.store)
+
+    def as_tool(self, *, name: str | None = None, description: str | None = None) -> AgentTool:
+        """Return this as a tool; agents in ``tools=[...]`` become tools by themselves."""
+        return AgentTool(self, name=name, description=description)
+
+    # -- within --------------------------------------------------------------------------------------------------
+
+    async def _joined(
+        self,
+        ambient: Context,
+        request: AgentRequest,
+        deps: Deps | None,
+        listeners: Sequence[Listener],
+        run_id: str | None,
+    ) -> AgentRun:
+        if run_id is not None:
+            raise ConfigurationError("a run inside another has no id of its own; pass detached=True to start one")
+        ctx = _given(ambient.under(self.name), deps)
+        return await enter(self, request, ctx.heard_by(*listeners) if listeners else ctx)
+
+    def _open(self, request: AgentRequest, deps: Deps | None, run_id: str | None) -> tuple[Context, MemoryJournal]:
+        if run_id is not None:
+            if not isinstance(run_id, str) or not run_id:
+                raise ConfigurationError(f"run_id must be a text that is not empty, got {run_id!r}")
+            known = self.store.find(run_id)
+            if known is not None:
+                if digest(self._recorded_request(known, run_id)) != digest(request):
+                    raise RunExists(f"the run {run_id!r} exists with another request; choose another id")
+                known.reopen(run_id, SYSTEM_CLOCK.now())
+                return self._root(known, run_id, deps), known
+        clock = SYSTEM_CLOCK if deps is None else deps.get(CLOCK, SYSTEM_CLOCK)
+        journal = self.store.create(run_id or "", clock)
+        ctx = self._root(journal, run_id, deps)
+        journal.append(Opened("", ctx.run_id, SHAPE_VERSION, clock.now()))
+        return ctx, journal
+
+    def _root(self, journal: MemoryJournal, run_id: str | None, deps: Deps | None) -> Context:
+        values: dict[Key[Any], Any] = {JOURNAL: journal}
+        if deps is not None:
+            _check_deps(deps)
+            values.update(deps)
+        ctx = Context(escaped(self.name), scope=Scope(values))
+        return ctx.within(RUN_ID, run_id or ctx.new_id())
+
+    async def _drive(self, request: AgentRequest, ctx: Context, journal: MemoryJournal) -> AgentRun:
+        try:
+            return await drive(self, self.name, request, ctx, journal)
+        finally:
+            ended = journal.ended
+            finished = ended is not None and ended.stop not in ("Suspended", "Cancelled", "Failed", "Timeout")
+            self.store.keep(ctx.run_id, journal, finished=finished)
+
+    @asynccontextmanager
+    async def _streamed(
+        self, request: AgentRequest, ctx: Context, journal: MemoryJournal, listeners: Sequence[Listener], buffer: int
+    ) -> AsyncIterator[EventStream[AgentRun]]:
+        async def service(request: AgentRequest, ctx: Context) -> AgentRun:
+            return await self._drive(request, ctx.heard_by(*listeners) if listeners else ctx, journal)
+
+        async with open_stream(service, request, ctx, buffer=buffer) as events:
+            yield events
+
+    def _recorded_request(self, journal: MemoryJournal, run_id: str) -> AgentRequest:
+        record = journal.find(escaped(self.name))
+        if record is None or record.entered is None:
+            raise RunNotFound(f"the run {run_id!r} was not begun by an agent named {self.name!r}")
+        return as_type(record.entered.request, AgentRequest)
+
+    def _blocking(self, start: "Callable[[], Coroutine[Any, Any, T]]") -> T:
+        loop = loop_of_this_thread()
+        if loop is not None:  # a tool's thread: run on the loop of the run, and free the place meanwhile
+            with POOL.away():
+                return asyncio.run_coroutine_threadsafe(start(), loop).result()
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(start())
+        if AMBIENT.get() is not None:
+            raise ConfigurationError("run_sync() would block the run it is in: in async code, await run() instead")
+        from threading import Thread
+
+        outcome: list[T | BaseException] = []
+
+        def work() -> None:
+            try:
+                outcome.append(asyncio.run(start()))
+            except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
+                outcome.append(error)
+
+        thread = Thread(target=contextvars.copy_context().run, args=(work,), name="ziggurat-run-sync")
+        thread.start()
+        thread.join()
+        if isinstance(outcome[0], BaseException):
+            raise outcome[0]
+        return outcome[0]
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+
+def _check_deps(deps: Deps) -> None:
+    for key in deps:
+        if not isinstance(key, Key):
+            raise ConfigurationError(
+                f"deps maps keys to values: make one with DB = Key[Database]('database') and pass deps={{DB: db}}; "
+                f"got the key {key!r}"
+            )
+
+
+def _given(ctx: Context, deps: Deps | None) -> Context:
+    if not deps:
+        return ctx
+    _check_deps(deps)
+    return ctx.scoped(ctx.scope.with_values(deps))
+
+
+def _decide(journal: MemoryJournal, decisions: Mapping[str, Decision]) -> None:
+    """Put decisions on record, each before it is acted upon."""
+    pending = {item.id: item for item in journal.pending()}
+    for item_id, decision in decisions.items():
+        if item_id not in pending:
+            waiting = ", ".join(pending) or "nothing"
+            raise ConfigurationError(f"no call with the id {item_id!r} waits for a decision (waiting: {waiting})")
+        if not isinstance(decision, Decision):
+            raise ConfigurationError(f"a decision is Approve(), Deny(reason) or Modify(arguments); got {decision!r}")
+    for item_id, decision in decisions.items():
+        journal.append(Decided(pending[item_id].path, item_id, decision))

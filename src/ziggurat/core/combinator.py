@@ -1,0 +1,88 @@
+"""What wraps several services and is a service too: the ground that fallback, hedge and the like stand on."""
+
+__all__ = ["Combinator", "annotate"]
+
+from collections.abc import Awaitable, Iterable
+from typing import Generic, TypeVar, cast
+
+from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import Dropped
+from ziggurat.core.facts import COMPOSITE, NAME, RETURNS, Fact, fact, name_of
+from ziggurat.core.service import Service
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+class Combinator(Generic[Q, R]):
+    """Several services that answer one kind of request.
+
+    It states as its own facts those on which all alternatives agree, its name, and that it is composite if any
+    alternative is. A subclass has an async ``__call__(request, ctx)`` and asks through `ask`.
+
+    Raises:
+        ConfigurationError: an alternative is not a service.
+    """
+
+    title = "combinator"
+    """What it is called in its repr and its name."""
+
+    def __init__(self, *alternatives: Service[Q, R]) -> None:
+        for number, each in enumerate(alternatives, 1):
+            if not callable(each):
+                raise ConfigurationError(
+                    f"{self.title}() takes services, async callables (request, ctx); "
+                    f"number {number} is {type(each).__name__}"
+                )
+        self.alternatives = alternatives
+        self.names = [name_of(each) for each in alternatives]
+        self.facts: dict[Fact[object], object] = _agreed(alternatives)
+        self.facts[cast("Fact[object]", NAME)] = f"{self.title}({', '.join(self.names)})"
+        self.facts[cast("Fact[object]", COMPOSITE)] = any(fact(each, COMPOSITE) for each in alternatives)
+
+    def ask(self, index: int, request: Q, ctx: Context) -> Awaitable[R]:
+        """Ask one alternative at `ctx`, a child of the call's context; how it ends stands on replay.
+
+        Beneath a call that is itself recorded whole (a model's), and without a journal, it is simply called.
+        """
+        alternative = self.alternatives[index]
+        if ctx._spent is not None or ctx.scope.get(JOURNAL) is None:
+            return alternative(request, ctx)
+        returns = cast("type[R]", fact(alternative, RETURNS))
+        return ctx.once(self.names[index], request, alternative, returns=returns, composite=True)
+
+    async def abandon(self, ctx: Context, why: str) -> None:
+        """Tell listeners to drop what they hold of the alternative at `ctx`."""
+        if ctx.listens(Dropped):
+            await ctx.emit(Dropped(ctx.path, why))
+
+    def _settings(self) -> str:
+        return ""
+
+    def __repr__(self) -> str:
+        shown = (getattr(each, "__name__", None) or repr(each) for each in self.alternatives)
+        return f"{self.title}({', '.join(shown)}{self._settings()})"
+
+
+def annotate(error: Exception, notes: Iterable[str]) -> None:
+    """Add notes that an error does not bear yet; one answered from a record in memory is the same object again."""
+    known = getattr(error, "__notes__", ())
+    for note in notes:
+        if note not in known:
+            error.add_note(note)
+
+
+def _agreed(alternatives: tuple[Service[Q, R], ...]) -> dict[Fact[object], object]:
+    stated: dict[Fact[object], object] = {}
+    for alternative in alternatives:
+        seen: object | None = alternative
+        while seen is not None:
+            stated.update(getattr(seen, "facts", None) or {})
+            seen = getattr(seen, "inner", None)
+    first = alternatives[0]
+    return {
+        what: fact(first, what)
+        for what in stated
+        if all(fact(each, what) == fact(first, what) for each in alternatives)
+    }
