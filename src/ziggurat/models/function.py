@@ -1,0 +1,151 @@
+"""A model that is a function of yours."""
+
+__all__ = ["FunctionModel"]
+
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
+from typing import Any, Literal, cast
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.facts import OutputMode
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.usage import Usage
+from ziggurat.models.reply import Collector, model_facts, response_of
+
+_Form = Literal["messages", "request", "request and context"]
+_FORMS = "(messages), (request) or (request, ctx)"
+_ONE_CALL = Usage(requests=1)
+
+
+class FunctionModel:
+    """Answers with what a function returns; for tests, rules, and models that no provider speaks to.
+
+    The function takes ``(messages)``, ``(request)`` or ``(request, ctx)``, told apart by number and name (or by the
+    annotation ModelRequest), and may be async. It returns a text, a Message, a ToolCall or a list of them, a
+    ModelResponse, or an iterator (async or not) of texts and deltas, which are streamed as they come. A plain
+    function runs on the event loop, so it must not block.
+
+    ::
+
+        shout = FunctionModel(lambda messages: messages[-1].text.upper())
+
+    Args:
+        function: What answers.
+        name: What the model is called in paths, journals and responses.
+        window: How many tokens it can take, where that is known.
+        output_modes: How it can be held to a schema, best first.
+
+    Raises:
+        ConfigurationError: the function does not take what a model is given; while running, if it returns
+            something else than a reply.
+    """
+
+    __slots__ = ("_form", "_function", "_plain", "facts", "name")
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str = "function",
+        window: int | None = None,
+        output_modes: Sequence[OutputMode] = ("tool", "prompted"),
+    ) -> None:
+        self.name = name
+        self.facts = model_facts(name, window, output_modes)
+        self._function = function
+        self._form, lean = _form(function)
+        self._plain: Callable[[ModelRequest, Context], Awaitable[ModelResponse]] = (
+            cast("Callable[[ModelRequest, Context], Awaitable[ModelResponse]]", function) if lean else self._general
+        )
+
+    def __call__(self, request: ModelRequest, ctx: Context, /) -> Awaitable[ModelResponse]:
+        """Ask the function."""
+        return self._plain(request, ctx)
+
+    async def _general(self, request: ModelRequest, ctx: Context) -> ModelResponse:
+        if self._form == "request and context":
+            reply = self._function(request, ctx)
+        else:
+            reply = self._function(request if self._form == "request" else request.messages)
+        if hasattr(reply, "__await__"):
+            reply = await reply
+        if type(reply) is ModelResponse:
+            return reply
+        return response_of(reply, model=self.name, usage=_ONE_CALL) or await self._collected(reply, ctx)
+
+    async def _collected(self, reply: object, ctx: Context) -> ModelResponse:
+        collector = Collector(ctx, self.name, _ONE_CALL)
+        if isinstance(reply, AsyncIterator):
+            try:
+                async for piece in reply:
+                    await collector.push(piece)
+            finally:
+                if isinstance(reply, AsyncGenerator):
+                    await reply.aclose()
+        elif isinstance(reply, (list, tuple)) and reply:
+            for piece in reply:
+                await collector.push(piece)
+        elif isinstance(reply, Iterator):
+            try:
+                for piece in reply:
+                    await collector.push(piece)
+            finally:
+                if isinstance(reply, Generator):
+                    reply.close()
+        else:
+            raise ConfigurationError(
+                f"the function of the model {self.name!r} returned {_told(reply)}; it returns a text, a Message, "
+                "a ToolCall or a list of them, a ModelResponse, or an iterator of texts and deltas"
+            )
+        return collector.response()
+
+    def __repr__(self) -> str:
+        return f"function({self.name!r})"
+
+
+def _told(reply: object) -> str:
+    return "an empty list" if reply in ([], ()) else type(reply).__name__
+
+
+def _form(function: object) -> tuple[_Form, bool]:
+    """Tell how to call a function, and whether it is exactly what a model is."""
+    if not callable(function):
+        raise ConfigurationError(f"FunctionModel needs a function that takes {_FORMS}, got {type(function).__name__}")
+    shown = getattr(function, "__name__", None) or type(function).__name__
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        raise ConfigurationError(
+            f"cannot see what {shown}() takes; wrap it: FunctionModel(lambda request: {shown}(...))"
+        ) from None
+    parameters = list(signature.parameters.values())
+    positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    needed = [each for each in parameters if each.default is each.empty and each.kind is each.KEYWORD_ONLY]
+    needed += [each for each in positional[2:] if each.default is each.empty]
+    if needed or not positional:
+        raise ConfigurationError(f"FunctionModel needs a function that takes {_FORMS}; {shown}{signature} does not")
+    if len(positional) > 1 and (positional[1].default is inspect.Parameter.empty or positional[1].name == "ctx"):
+        whole = inspect.iscoroutinefunction(function) and signature.return_annotation in (
+            ModelResponse,
+            "ModelResponse",
+        )
+        return "request and context", whole
+    return _single(positional[0], f"{shown}{signature}"), False
+
+
+def _single(parameter: inspect.Parameter, shown: str) -> _Form:
+    if parameter.annotation in (ModelRequest, "ModelRequest") or parameter.name.startswith("_"):
+        return "request"
+    if (
+        parameter.name == "messages"
+        or "Message" in str(parameter.annotation)
+        or "Transcript" in str(parameter.annotation)
+    ):
+        return "messages"
+    if parameter.name == "request" and parameter.annotation not in (Context, "Context"):
+        return "request"
+    raise ConfigurationError(
+        f"cannot tell what {shown} wants: name its parameter 'messages' to be given the conversation, or 'request' "
+        f"to be given the whole ModelRequest; FunctionModel takes functions of {_FORMS}"
+    )

@@ -1,0 +1,185 @@
+"""The layer that lets a model which only writes text call tools."""
+
+__all__ = ["React", "react"]
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import Dropped, Emit, Event
+from ziggurat.core.facts import Fact
+from ziggurat.core.path import is_beneath
+from ziggurat.core.service import Service
+from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ToolCallDelta, deltas_of
+from ziggurat.messages.events import Delta
+from ziggurat.messages.facts import OUTPUT_MODES
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.models.react.parser import ReactParser
+from ziggurat.models.react.prompt import prompt_of
+
+Model = Service[ModelRequest, ModelResponse]
+
+_ENDED_FOR_GOOD = ("content_filter", "refusal")  # asking again for the right form would not help
+
+
+class _Reading:
+    """One reply as it is read: text goes through the parser, thoughts and pictures of the model's own pass."""
+
+    __slots__ = ("fold", "parser")
+
+    def __init__(self, call_id: str) -> None:
+        self.parser = ReactParser(call_id)
+        self.fold = Fold()
+
+    def push(self, delta: PartDelta) -> list[PartDelta]:
+        if isinstance(delta, TextDelta):
+            return self._kept(self.parser.feed(delta.text))
+        return [] if isinstance(delta, ToolCallDelta) else self._kept([delta])
+
+    def finish(self) -> list[PartDelta]:
+        return self._kept(self.parser.finish())
+
+    def _kept(self, deltas: list[PartDelta]) -> list[PartDelta]:
+        for delta in deltas:
+            self.fold.push(delta)
+        return deltas
+
+
+class _Ear:
+    """The way out (an Emit) for a model that writes text: what it says is told as thoughts, actions and answers."""
+
+    def __init__(self, outer: Emit, path: str, call_id: str) -> None:
+        self._outer = outer
+        self._path = path
+        self._call_id = call_id
+        self.readings: dict[str, _Reading] = {}
+
+    @property
+    def blocked(self) -> float:
+        return self._outer.blocked
+
+    def listens(self, kind: type[Event], /) -> bool:
+        return self._outer.listens(kind)
+
+    async def __call__(self, event: Event, /) -> None:
+        if isinstance(event, Delta) and is_beneath(event.path, self._path):
+            reading = self.readings.get(event.path)
+            if reading is None:
+                reading = self.readings[event.path] = _Reading(self._call_id)
+            await self.tell(event.path, reading.push(event.delta))
+            return
+        if isinstance(event, Dropped):
+            for path in [path for path in self.readings if is_beneath(path, event.path)]:
+                del self.readings[path]
+        await self._outer(event)
+
+    async def tell(self, path: str, deltas: Iterable[PartDelta]) -> None:
+        for delta in deltas:
+            await self._outer(Delta(path, delta))
+
+    async def settle(self, message: Message) -> None:
+        """Tell what is missing of the message that the whole reply came to."""
+        told = False
+        for path, reading in self.readings.items():
+            rest = reading.finish()
+            if not told and reading.fold.message() == message:
+                await self.tell(path, rest)
+                told = True
+            else:
+                await self._outer(Dropped(path, "another answer was taken"))
+        if not told:
+            await self.tell(self._path, deltas_of(message))
+
+
+class React:
+    """A model behind the protocol; made by `react`. `inner` is the model that writes the text."""
+
+    __slots__ = ("_longest", "_stop", "_title", "facts", "inner")
+
+    def __init__(self, inner: Model, longest: int, stop: tuple[str, ...], title: str) -> None:
+        self.inner = inner
+        self._longest = longest
+        self._stop = stop
+        self._title = title
+        self.facts: Mapping[Fact[Any], object] = {OUTPUT_MODES: ("prompted",)}
+
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+        """Ask in text and read the text that comes back."""
+        call_id = f"react-{len(request.messages)}"
+        asked = prompt_of(request, self._longest, self._stop)
+        ear = _Ear(ctx.emit, ctx.path, call_id) if ctx.listens(Delta) else None
+        response = _read(await self.inner(asked, ctx if ear is None else ctx.emitting(ear)), call_id)
+        if ear is not None:
+            await ear.settle(response.message)
+        return response
+
+    def __repr__(self) -> str:
+        return f"{self._title} > {self.inner!r}"
+
+
+def _read(response: ModelResponse, call_id: str) -> ModelResponse:
+    reading = _Reading(call_id)
+    for delta in deltas_of(response.message):
+        reading.push(delta)
+    reading.finish()
+    parser, finish, raw = reading.parser, response.finish, response.raw
+    if parser.fault is not None and finish not in _ENDED_FOR_GOOD:
+        cut = " The reply was cut off at its greatest length; be brief." if finish == "length" else ""
+        raw = {**(raw or {}), "malformed": parser.fault + cut}
+        finish = "malformed"
+    elif parser.called:
+        finish = "tool_calls"
+    elif finish == "tool_calls":
+        finish = "stop"
+    return replace(response, message=reading.fold.message(), finish=finish, raw=raw)
+
+
+class _Configured:
+    """`react` with its settings, not yet around a model."""
+
+    __slots__ = ("_longest", "_stop", "_title")
+
+    def __init__(self, longest: int, stop: tuple[str, ...]) -> None:
+        self._longest = longest
+        self._stop = stop
+        self._title = f"react(max_observation={longest}{f', stop={stop!r}' if stop else ''})"
+
+    def __call__(self, model: Model, /) -> Model:
+        if not callable(model):
+            raise ConfigurationError(
+                f"{self._title} wraps a model, an async callable (request, ctx); got {type(model).__name__}"
+            )
+        return React(model, self._longest, self._stop, self._title)
+
+    def __repr__(self) -> str:
+        return self._title
+
+
+def react(*, max_observation: int = 4000, stop: Sequence[str] = ()) -> Callable[[Model], Model]:
+    """Let a model that only writes text call tools, in the Thought/Action/Observation protocol.
+
+    The model is shown the rules, the tools with their schemas, and the conversation as turns of the protocol. Of its
+    reply ``Thought: ...`` becomes thinking, ``Action: tool {json}`` a tool call, and ``Action: FINAL_ANSWER text``
+    the answer; listeners hear each as it comes. A reply that cannot be read finishes ``malformed``, with
+    ``raw["malformed"]`` saying to the model what is wrong with it.
+
+    ::
+
+        model = stack(text_model, react())
+
+    Args:
+        max_observation: How many characters of a tool's result the model is shown.
+        stop: Texts at which the model should stop, besides ``Observation:``.
+
+    Raises:
+        ConfigurationError: a setting that cannot be.
+    """
+    if not isinstance(max_observation, int) or max_observation < 1:
+        raise ConfigurationError(f"max_observation is a number of characters above 0, got {max_observation!r}")
+    if isinstance(stop, str) or not all(isinstance(text, str) and text for text in stop):
+        raise ConfigurationError(f"stop is a list of texts that are not empty, such as ['END']; got {stop!r}")
+    return _Configured(max_observation, tuple(stop))

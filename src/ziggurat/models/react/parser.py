@@ -1,0 +1,281 @@
+"""Reads a reply in the protocol piece by piece; what comes out does not depend on where the pieces were cut."""
+
+__all__ = ["ReactParser"]
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.models.react.labels import ANSWER_LENGTH, Label, answer_at, label_at
+
+_BRACKETS = re.compile(r'["\\{}\[\]]')
+_HOW = 'Write one line `Action: tool {"argument": "value"}` to call a tool, or `Action: FINAL_ANSWER text` to answer'
+
+
+class _Trimmed:
+    """Passes text on without space at its ends; paragraphs that `begin` are divided by a line break."""
+
+    def __init__(self, colon: bool = False) -> None:
+        self._held = ""
+        self._fresh = True
+        self._any = False
+        self._colon = colon
+
+    def begin(self) -> None:
+        self._held = "\n" if self._any else ""
+        self._fresh = True
+
+    def push(self, text: str) -> str:
+        if self._fresh:
+            text = text.lstrip()
+            if self._colon and text:
+                self._colon = False
+                text = text[1:].lstrip() if text[0] == ":" else text
+            if not text:
+                return ""
+            self._fresh = False
+        kept = text.rstrip()
+        if not kept:
+            self._held += text
+            return ""
+        shown, self._held, self._any = self._held + kept, text[len(kept) :], True
+        return shown
+
+
+class _Brackets:
+    """Finds the end of a JSON value in text that is still coming."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._quoted = False
+        self._skip = -1  # the place after a backslash that is quoted, in the next piece when it is 0
+
+    def end_in(self, text: str, start: int) -> int | None:
+        """Return where the value ends in this piece, or None if it goes on."""
+        skip = start if self._skip == 0 else -1
+        self._skip = -1
+        for found in _BRACKETS.finditer(text, start):
+            at, sign = found.start(), found.group()
+            if at == skip:
+                continue
+            if self._quoted:
+                if sign == "\\":
+                    skip = at + 1
+                elif sign == '"':
+                    self._quoted = False
+            elif sign == '"':
+                self._quoted = True
+            elif sign in "{[":
+                self._depth += 1
+            elif sign in "}]":
+                self._depth -= 1
+                if self._depth == 0:
+                    return at + 1
+        if skip == len(text):
+            self._skip = 0
+        return None
+
+
+class ReactParser:
+    """Turns the text of one reply into deltas: thoughts and the answer as they come, the action when it is complete.
+
+    >>> parser = ReactParser("call-1")
+    >>> parser.feed('Thought: add them\\nAction: add {"a": 1}') + parser.finish()
+    [ThinkingDelta(text='add them'...), ToolCallDelta(index=0, arguments='{"a": 1}', id='call-1', name='add')]
+
+    A reply has one action; whatever follows it is left aside, and so is all from an ``Observation:`` on, which is
+    not the model's to write. Text before any label counts as a thought if an action follows.
+
+    Args:
+        call_id: The id of the tool call, if there is one.
+    """
+
+    def __init__(self, call_id: str) -> None:
+        self._call_id = call_id
+        self._text = ""
+        self._at = 0
+        self._line_start = True
+        self._final = False
+        self._lead: list[str] = []  # before any label
+        self._action: list[str] = []  # as it was written, label included, in case it cannot be read
+        self._arguments: list[str] = []
+        self._name = ""
+        self._thought = _Trimmed()
+        self._answer = _Trimmed(colon=True)
+        self._brackets = _Brackets()
+        self._state: Callable[[list[PartDelta]], bool] | None = self._leading
+        self.fault: str | None = None
+        """Why the reply cannot be read, as a sentence for the model; known at the end, None when it can."""
+        self.called = False
+        """Whether the reply calls a tool."""
+
+    def feed(self, text: str) -> list[PartDelta]:
+        """Take the next piece of the reply and return what is certain now."""
+        if self._state is None:
+            return []
+        self._text = self._text[self._at :] + text if self._at < len(self._text) else text
+        self._at = 0
+        out: list[PartDelta] = []
+        while self._state is not None and self._state(out):
+            pass
+        return out
+
+    def finish(self) -> list[PartDelta]:
+        """Return what was still open, at the end of the reply."""
+        self._final = True
+        out = self.feed("")
+        self._end_here()
+        if self.fault is not None:
+            text = "".join(self._action or self._lead)
+            if text:
+                out.append(TextDelta(text))
+        self._state = None
+        return out
+
+    def _end_here(self) -> None:
+        """Find fault with a reply that ends in this state."""
+        if self._state == self._leading:
+            self._fail("The reply has no Action" if "".join(self._lead).strip() else "The reply is empty")
+        elif self._state == self._thinking:
+            self._fail("The reply has a Thought but no Action")
+        elif self._state == self._scanning:
+            self._fail(f"The arguments of {self._name} are not closed: the JSON object is cut off")
+
+    def _fail(self, fault: str) -> bool:
+        self.fault = f"{fault}. {_HOW}."
+        self._state = self._broken
+        return True
+
+    # -- the states: each takes what it can, and tells whether another state may go on ----------------------------
+
+    def _leading(self, out: list[PartDelta]) -> bool:
+        text, label = self._take(("thought", "action", "answer", "observation"))
+        self._lead.append(text)
+        if label is not None and label != "observation":
+            if shown := self._thought.push("".join(self._lead)):
+                out.append(ThinkingDelta(shown))
+            self._lead.clear()
+        return self._go(label)
+
+    def _thinking(self, out: list[PartDelta]) -> bool:
+        text, label = self._take(("thought", "action", "answer", "observation"))
+        if shown := self._thought.push(text):
+            out.append(ThinkingDelta(shown))
+        return self._go(label)
+
+    def _go(self, label: Label | None) -> bool:
+        if label is None:
+            return False
+        if label == "thought":
+            self._thought.begin()
+            self._state = self._thinking
+        elif label == "action":
+            self._action.append("Action:")
+            self._state = self._naming
+        elif label == "answer":
+            self._state = self._answering
+        else:
+            self._end_here()
+            self._state = self._ended
+        return True
+
+    def _naming(self, out: list[PartDelta]) -> bool:
+        text, end = self._text, len(self._text)
+        start = self._at
+        while start < end and text[start] in " \t":
+            start += 1
+        answer = answer_at(text, start, self._final, spaced=True) if start < end else None
+        if answer:
+            self._at = start + ANSWER_LENGTH
+            self._state = self._answering
+            return True
+        stop = start
+        while stop < end and text[stop] != "{" and not text[stop].isspace():
+            stop += 1
+        if not self._final and (answer is None or stop == end):
+            return False
+        self._name = text[start:stop]
+        if not self._name:
+            return self._fail("The Action names no tool")
+        self._action.append(text[self._at : stop])
+        self._at = stop
+        self._state = self._opening
+        return True
+
+    def _opening(self, out: list[PartDelta]) -> bool:
+        text, end = self._text, len(self._text)
+        at = self._at
+        while at < end and text[at].isspace():
+            at += 1
+        if at == end and not self._final:
+            return False
+        if at < end and text[at] == "{":
+            self._action.append(text[self._at : at])
+            self._at = at
+            self._state = self._scanning
+            return True
+        if at == end or "\n" in text[self._at : at]:
+            self._call("{}", out)
+            return False
+        return self._fail(f"What follows {self._name} is not a JSON object")
+
+    def _scanning(self, out: list[PartDelta]) -> bool:
+        end = self._brackets.end_in(self._text, self._at)
+        piece = self._text[self._at : end]
+        self._at += len(piece)
+        self._arguments.append(piece)
+        self._action.append(piece)
+        if end is None:
+            return False
+        arguments = "".join(self._arguments)
+        try:
+            msgspec.json.decode(arguments, type=dict[str, object])
+        except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
+            return self._fail(f"The arguments of {self._name} are not a JSON object: {error}")
+        self._call(arguments, out)
+        return False
+
+    def _call(self, arguments: str, out: list[PartDelta]) -> None:
+        self.called = True
+        self._state = None
+        out.append(ToolCallDelta(0, arguments, self._call_id, self._name))
+
+    def _answering(self, out: list[PartDelta]) -> bool:
+        text, label = self._take(("observation",))
+        if shown := self._answer.push(text):
+            out.append(TextDelta(shown))
+        if label is not None:
+            self._state = None
+        return False
+
+    def _broken(self, out: list[PartDelta]) -> bool:
+        text, label = self._take(("observation",))
+        (self._action or self._lead).append(text)
+        if label is not None:
+            self._state = self._ended
+        return False
+
+    def _ended(self, out: list[PartDelta]) -> bool:
+        self._at = len(self._text)
+        return False
+
+    def _take(self, labels: tuple[Label, ...]) -> tuple[str, Label | None]:
+        """Take text up to the next of `labels`, or up to where it cannot be told yet what comes."""
+        text, start = self._text, self._at
+        while self._at < len(text):
+            if self._line_start:
+                read = label_at(text, self._at, self._final)
+                if read is None:
+                    break
+                label, after = read
+                if label in labels:
+                    taken = text[start : self._at]
+                    self._at, self._line_start = after, False
+                    return taken, label
+                self._line_start = False
+            newline = text.find("\n", self._at)
+            self._line_start = newline >= 0
+            self._at = newline + 1 if newline >= 0 else len(text)
+        return text[start : self._at], None

@@ -1,0 +1,136 @@
+"""What a model written by hand may answer with, made into a response; and its telling to whoever listens."""
+
+__all__ = ["Collector", "model_facts", "normalised", "response_of"]
+
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
+
+import msgspec
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import NAME, Fact
+from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ToolCallDelta, deltas_of
+from ziggurat.messages.events import Delta
+from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW, OutputMode
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import FinishReason, ModelResponse
+from ziggurat.messages.parts import Part, Text, ToolCall
+from ziggurat.messages.usage import Usage
+
+_DEFAULT_ID = "call"  # what `tool_call` gives where nobody cares
+_MODES = get_args(OutputMode)
+
+
+def model_facts(name: str, window: int | None, output_modes: Sequence[OutputMode]) -> Mapping[Fact[Any], object]:
+    """Return what a model states about itself.
+
+    Raises:
+        ConfigurationError: a name, window or output mode that cannot be.
+    """
+    if not isinstance(name, str) or not name:
+        raise ConfigurationError(f"a model's name is a text that is not empty, got {name!r}")
+    if window is not None and (not isinstance(window, int) or window < 1):
+        raise ConfigurationError(f"window is a number of tokens above 0, or None for unknown; got {window!r}")
+    if isinstance(output_modes, str) or not output_modes or any(mode not in _MODES for mode in output_modes):
+        raise ConfigurationError(f"output_modes lists some of {', '.join(_MODES)}, best first; got {output_modes!r}")
+    return {NAME: name, MODEL_NAME: name, WINDOW: window, OUTPUT_MODES: tuple(output_modes)}
+
+
+def normalised(message: Message) -> Message:
+    """Return the message as its deltas fold: neighbouring texts joined, empty ones left out."""
+    parts = message.parts
+    if len(parts) == 1 and not (isinstance(parts[0], Text) and not parts[0].text):
+        return message
+    fold = Fold()
+    for delta in deltas_of(message):
+        fold.push(delta)
+    return msgspec.structs.replace(message, parts=fold.message().parts)
+
+
+def _finish(message: Message) -> FinishReason:
+    return "tool_calls" if message.tool_calls else "stop"
+
+
+def response_of(reply: object, *, model: str, usage: Usage) -> ModelResponse | None:
+    """Make a response of a reply that came whole: a text, a message, a tool call or a response; None for any other.
+
+    Raises:
+        ConfigurationError: a message that is not the assistant's.
+    """
+    if isinstance(reply, str):
+        return ModelResponse(Message("assistant", (Text(reply),) if reply else ()), usage=usage, model=model)
+    if isinstance(reply, ToolCall):
+        return ModelResponse(Message("assistant", (reply,)), "tool_calls", usage, model)
+    if isinstance(reply, ModelResponse):
+        _check_role(reply.message, model)
+        return reply
+    if isinstance(reply, Message):
+        _check_role(reply, model)
+        reply = normalised(reply)
+        return ModelResponse(reply, _finish(reply), usage, model)
+    return None
+
+
+def _check_role(message: Message, model: str) -> None:
+    if message.role != "assistant":
+        raise ConfigurationError(
+            f"the model {model!r} answered with a message of the role {message.role!r}; "
+            "a model answers with assistant(...) or a plain text"
+        )
+
+
+class Collector:
+    """Takes the pieces of a reply as they come, tells them to whoever listens, and folds them into a response."""
+
+    def __init__(self, ctx: Context, model: str, usage: Usage) -> None:
+        self._ctx = ctx
+        self._model = model
+        self._usage = usage
+        self._fold = Fold()
+        self._calls = 0
+        self._defaults = 0
+        self._listening = ctx.listens(Delta)
+
+    async def push(self, item: object) -> None:
+        """Take a text, a delta, a part, or the usage of the whole reply.
+
+        Raises:
+            ConfigurationError: it is none of these.
+        """
+        if isinstance(item, str):
+            await self._tell(TextDelta(item))
+        elif isinstance(item, PartDelta):
+            if isinstance(item, ToolCallDelta):
+                self._calls = max(self._calls, item.index + 1)
+            await self._tell(item)
+        elif isinstance(item, ToolCall):
+            await self._tell(ToolCallDelta(self._calls, item.arguments, self._id(item), item.name))
+            self._calls += 1
+        elif isinstance(item, Part):
+            for delta in deltas_of(Message("assistant", (item,))):
+                await self._tell(delta)
+        elif isinstance(item, Usage):
+            self._usage = item
+        else:
+            raise ConfigurationError(
+                f"the model {self._model!r} gave a piece of the type {type(item).__name__}; pieces of a reply are "
+                "texts, deltas (TextDelta, ThinkingDelta, ToolCallDelta, WholePart), tool calls and other parts"
+            )
+
+    def _id(self, call: ToolCall) -> str:
+        """Ids must differ within a reply, so calls that were given none of their own are numbered."""
+        if call.id != _DEFAULT_ID:
+            return call.id
+        self._defaults += 1
+        return call.id if self._defaults == 1 else f"{call.id}-{self._defaults}"
+
+    async def _tell(self, delta: PartDelta) -> None:
+        self._fold.push(delta)
+        if self._listening:
+            await self._ctx.emit(Delta(self._ctx.path, delta))
+
+    def response(self) -> ModelResponse:
+        """Return the response that the pieces make."""
+        message = self._fold.message()
+        return ModelResponse(message, _finish(message), self._usage, self._model)

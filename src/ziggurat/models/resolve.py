@@ -1,0 +1,89 @@
+"""From ``"provider:name"`` to a model."""
+
+__all__ = ["PROVIDERS", "known_models", "resolve"]
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from importlib import import_module
+from typing import cast
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.service import Service
+from ziggurat.messages.model import ModelRequest, ModelResponse
+
+Model = Service[ModelRequest, ModelResponse]
+
+PROVIDERS: dict[str, str] = {"local": "ziggurat.models.local:local"}
+"""Where each provider's models are made: ``module:factory``; the factory takes the model's name.
+
+Imported when a model of the provider is first resolved. Add to it to give names of your own to models.
+"""
+
+_NAMELESS = frozenset({"local"})  # their name may be left out
+_FORMS = {"local": ("local", "local:/path/to/model.gguf")}
+
+
+def resolve(spec: str | Model) -> Model:
+    """Return the model that is meant: a service as it is, ``"local"``, or ``"provider:name"``.
+
+    ``"local"`` is the embedded model; ``"local:/path/to/model.gguf"`` any other model file.
+
+    Raises:
+        ConfigurationError: nothing of this name; the text lists what there is.
+        MissingExtra: the provider needs a package that is not installed.
+    """
+    if not isinstance(spec, str):
+        if callable(spec) and not isinstance(spec, type):
+            return spec
+        what = f"the class {spec.__name__}; make an object of it" if isinstance(spec, type) else type(spec).__name__
+        raise ConfigurationError(f"a model is {_wanted()}; got {what}")
+    provider, colon, name = (part.strip() for part in spec.partition(":"))
+    if not spec.strip():
+        raise ConfigurationError(f"the model's name is empty; a model is {_wanted()}")
+    if provider not in PROVIDERS:
+        raise ConfigurationError(_unknown(spec, provider, bool(colon)))
+    if not name and (colon or provider not in _NAMELESS):
+        raise ConfigurationError(
+            f"the model {spec!r} lacks a name after its provider; write {' or '.join(_forms(provider))}"
+        )
+    factory = _factory(provider)
+    return cast("Model", factory(name) if name else factory())
+
+
+def known_models() -> tuple[str, ...]:
+    """Return the forms in which models can be named here, such as ``local``, sorted by provider."""
+    return tuple(form for provider in sorted(PROVIDERS) for form in _forms(provider))
+
+
+def _forms(provider: str) -> tuple[str, ...]:
+    return _FORMS.get(provider, (f"{provider}:NAME",))
+
+
+def _wanted() -> str:
+    return f"one of {', '.join(known_models())}, or an async callable (request, ctx)"
+
+
+def _unknown(spec: str, provider: str, named: bool) -> str:
+    near = get_close_matches(provider.lower(), PROVIDERS, n=1, cutoff=0.6)
+    meant = f"; did you mean {near[0] + spec.strip()[len(provider) :]!r}?" if near else ""
+    what = f"there is no provider {provider!r}" if named else f"there is no model {spec!r}"
+    return f"{what}{meant or '.'} A model is {_wanted()}"
+
+
+def _factory(provider: str) -> Callable[..., object]:
+    target = PROVIDERS[provider]
+    module, _, factory = target.partition(":")
+    try:
+        return cast("Callable[..., object]", getattr(import_module(module), factory))
+    except ModuleNotFoundError as error:
+        if error.name is None or not module.startswith(error.name):
+            raise
+        raise ConfigurationError(
+            f"the provider {provider!r} is listed as {target!r}, but there is no module {error.name}; "
+            "mend its entry in PROVIDERS"
+        ) from error
+    except (AttributeError, ValueError) as error:
+        raise ConfigurationError(
+            f"the provider {provider!r} is listed as {target!r}, which is not 'module:factory' of something there; "
+            "mend its entry in PROVIDERS"
+        ) from error

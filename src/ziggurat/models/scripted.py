@@ -1,0 +1,252 @@
+"""A model that follows a script, for tests and examples: same script, same answers, no network."""
+
+__all__ = ["PAUSE", "Pause", "Reply", "Rule", "ScriptedModel"]
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Union
+
+from msgspec import Struct
+
+from ziggurat.core.context import RUN_ID, Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta, deltas_of
+from ziggurat.messages.events import Delta
+from ziggurat.messages.facts import OutputMode
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import Part, ToolCall
+from ziggurat.messages.usage import Usage
+from ziggurat.models.reply import Collector, model_facts, normalised, response_of
+
+_WORDS = re.compile(r"\s*\S+|\s+$")
+
+
+class Pause(Struct, frozen=True):
+    """A place in a script where the model waits: for the run's clock, or for one turn of the event loop.
+
+    Attributes:
+        seconds: How long, by the clock of the run; 0 lets others take one turn.
+    """
+
+    seconds: float = 0.0
+
+
+PAUSE = Pause()
+"""Lets everybody else take one turn of the event loop."""
+
+Piece = str | PartDelta | Part | Usage | Pause | BaseException | type[BaseException] | asyncio.Event
+"""A step in the script of one reply: something said, a wait, or an error raised there."""
+
+Reply = Union[  # noqa: UP007 - a text that stands for a type cannot be joined with |
+    str,
+    Message,
+    ToolCall,
+    ModelResponse,
+    BaseException,
+    type[BaseException],
+    Sequence[Piece],
+    Callable[[ModelRequest], "Reply"],
+]
+"""What a script may answer with."""
+
+Rule = tuple[str | Callable[[ModelRequest], bool], Reply]
+"""When (a test of the request, or a text that its last message holds) and what is answered then."""
+
+
+class ScriptedModel:
+    """Answers by script. Of what is given, the first that fits answers: a rule, the next reply, or `always`.
+
+    A reply is a text, a Message, a ToolCall, a ModelResponse, an exception to raise, or a list of pieces that are
+    streamed one by one: texts, deltas, tool calls, exceptions (raised at that place), `PAUSE`, ``Pause(seconds)``,
+    an asyncio.Event to wait for, and a Usage for the whole reply. A function of the request may stand for any.
+    Whoever listens hears whole messages word by word. What was asked is kept in `calls`.
+
+    ::
+
+        model = ScriptedModel(tool_call("add", a=1, b=2), "The sum is 3.")
+        model = ScriptedModel(["Hel", PAUSE, "lo", ConnectionError("lost")], "Hello")
+        model = ScriptedModel(rules=[("weather", tool_call("weather", city="Rome"))], always="I do not know.")
+
+    Args:
+        replies: One for each call, in order; shared by all runs unless `per_run`.
+        rules: Pairs of a condition and a reply, tried in order before anything else.
+        always: The reply when nothing else is left.
+        name: What the model is called.
+        usage: What each reply costs, unless it says otherwise.
+        window: How many tokens it can take, where that matters.
+        output_modes: How it can be held to a schema, best first.
+        per_run: Give every run the replies from the first.
+
+    Raises:
+        ConfigurationError: a reply that none of the above fits, or none at all; while running, when the replies
+            have run out.
+    """
+
+    def __init__(
+        self,
+        *replies: Reply,
+        rules: Sequence[Rule] = (),
+        always: Reply | None = None,
+        name: str = "scripted",
+        usage: Usage = Usage(requests=1),  # noqa: B008 - frozen
+        window: int | None = None,
+        output_modes: Sequence[OutputMode] = ("tool", "prompted"),
+        per_run: bool = False,
+    ) -> None:
+        self.name = name
+        self.facts = model_facts(name, window, output_modes)
+        self.calls: list[ModelRequest] = []
+        self._usage = usage
+        self._replies = [self._prepared(reply, f"reply {at}") for at, reply in enumerate(replies, 1)]
+        self._rules = [self._rule(rule, at) for at, rule in enumerate(rules, 1)]
+        self._always = None if always is None else self._prepared(always, "always")
+        self._per_run = per_run
+        self._positions: dict[str, int] = {}
+        if not replies and not rules and always is None:
+            raise ConfigurationError(
+                "ScriptedModel needs something to say: ScriptedModel('one', 'two') for one reply per call, "
+                "ScriptedModel(always='same') for ever the same, or rules=[(condition, reply)]"
+            )
+
+    @property
+    def last(self) -> ModelRequest:
+        """The request of the latest call.
+
+        Raises:
+            ConfigurationError: the model has not been called.
+        """
+        if not self.calls:
+            raise ConfigurationError(f"the scripted model {self.name!r} has not been called")
+        return self.calls[-1]
+
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+        """Answer with what the script says."""
+        self.calls.append(request)
+        reply = self._pick(request, ctx)
+        while callable(reply) and not isinstance(reply, type):
+            reply = self._prepared(reply(request), "what the function returned")
+        if isinstance(reply, (BaseException, type)):
+            raise _fresh(reply)
+        if isinstance(reply, ModelResponse):
+            if ctx.listens(Delta):
+                for delta in _in_words(reply.message):
+                    await ctx.emit(Delta(ctx.path, delta))
+            return reply
+        return await self._played(reply, ctx)
+
+    async def _played(self, pieces: Sequence[Piece], ctx: Context) -> ModelResponse:
+        collector = Collector(ctx, self.name, self._usage)
+        for piece in pieces:
+            if isinstance(piece, Pause):
+                await (ctx.clock.sleep(piece.seconds) if piece.seconds else asyncio.sleep(0))
+            elif isinstance(piece, asyncio.Event):
+                await piece.wait()
+            elif isinstance(piece, (BaseException, type)):
+                raise _fresh(piece)
+            else:
+                await collector.push(piece)
+        return collector.response()
+
+    def _pick(self, request: ModelRequest, ctx: Context) -> "_Prepared":
+        for condition, reply in self._rules:
+            if condition(request):
+                return reply
+        run = (ctx.scope.get(RUN_ID) or "") if self._per_run else ""
+        position = self._positions.get(run, 0)
+        if position < len(self._replies):
+            self._positions[run] = position + 1
+            return self._replies[position]
+        if self._always is None:
+            given = f"{len(self._replies)} replies" if len(self._replies) != 1 else "1 reply"
+            raise ConfigurationError(
+                f"the scripted model {self.name!r} was called {'again in this run ' if self._per_run else ''}after "
+                f"its script had run out: it was given {given}"
+                + (f" and {len(self._rules)} rule(s), none of which fits" if self._rules else "")
+                + f"; this is call {len(self.calls)}. Add a reply, or give always=... for what comes after"
+            )
+        return self._always
+
+    def _prepared(self, reply: Reply, where: str) -> "_Prepared":
+        whole = response_of(reply, model=self.name, usage=self._usage)
+        if whole is not None:
+            message = normalised(whole.message)
+            return whole if message is whole.message else _with_message(whole, message)
+        if isinstance(reply, BaseException) or (isinstance(reply, type) and issubclass(reply, BaseException)):
+            return reply
+        if isinstance(reply, (list, tuple)) and reply:
+            for at, piece in enumerate(reply):
+                _check_piece(piece, f"piece {at} of {where}")
+            return reply
+        if callable(reply) and not isinstance(reply, type):
+            return reply
+        raise ConfigurationError(
+            f"{where} of the scripted model {self.name!r} is {reply!r}; a reply is a text, a Message, a ToolCall, a "
+            "ModelResponse, an exception, a function of the request, or a list of pieces that is not empty"
+        )
+
+    def _rule(self, rule: Rule, at: int) -> "tuple[Callable[[ModelRequest], bool], _Prepared]":
+        if not isinstance(rule, tuple) or len(rule) != 2 or not (isinstance(rule[0], str) or callable(rule[0])):
+            raise ConfigurationError(
+                f"rule {at} of the scripted model {self.name!r} is {rule!r}; a rule is a pair of a condition "
+                "(a function of the request, or a text that the last message holds) and a reply"
+            )
+        condition, reply = rule
+        test = _holds(condition) if isinstance(condition, str) else condition
+        return test, self._prepared(reply, f"the reply of rule {at}")
+
+    def __repr__(self) -> str:
+        shown = [f"{len(self._replies)} replies"] if self._replies else []
+        shown += [f"{len(self._rules)} rules"] if self._rules else []
+        shown += ["always"] if self._always is not None else []
+        return f"scripted({self.name!r}, {', '.join(shown)})"
+
+
+_Prepared = ModelResponse | BaseException | type[BaseException] | Sequence[Piece] | Callable[[ModelRequest], Reply]
+
+
+def _with_message(response: ModelResponse, message: Message) -> ModelResponse:
+    return ModelResponse(message, response.finish, response.usage, response.model, response.id, response.raw)
+
+
+def _check_piece(piece: object, where: str) -> None:
+    if isinstance(piece, type) and issubclass(piece, BaseException):
+        return
+    if not isinstance(piece, (str, PartDelta, Part, Usage, Pause, BaseException, asyncio.Event)):
+        raise ConfigurationError(
+            f"{where} is {piece!r}; pieces are texts, deltas, tool calls and other parts, exceptions, Pause(seconds), "
+            "an asyncio.Event, and a Usage"
+        )
+
+
+def _fresh(error: BaseException | type[BaseException]) -> BaseException:
+    """The same error may be raised in many runs, so it forgets where it was raised last."""
+    return error() if isinstance(error, type) else error.with_traceback(None)
+
+
+def _holds(text: str) -> Callable[[ModelRequest], bool]:
+    def holds(request: ModelRequest) -> bool:
+        if not len(request.messages):
+            return False
+        message = request.messages[-1]
+        return text in message.text or any(text in result.text for result in message.tool_results)
+
+    return holds
+
+
+def _in_words(message: Message) -> Iterator[PartDelta]:
+    for delta in deltas_of(message):
+        if isinstance(delta, TextDelta):
+            for word in _WORDS.findall(delta.text):
+                yield TextDelta(word)
+        elif isinstance(delta, ThinkingDelta):
+            for word in _WORDS.findall(delta.text):
+                yield ThinkingDelta(word)
+            if not delta.text or delta != ThinkingDelta(delta.text):
+                yield ThinkingDelta("", delta.signature, delta.redacted, delta.id)
+        elif isinstance(delta, ToolCallDelta):
+            yield ToolCallDelta(delta.index, "", delta.id, delta.name)
+            yield ToolCallDelta(delta.index, delta.arguments)
+        else:
+            yield delta

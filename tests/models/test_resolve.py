@@ -1,0 +1,100 @@
+"""resolve: a name, or a service, becomes a model; mistakes list what there is."""
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.models.resolve import PROVIDERS, known_models, resolve
+from ziggurat.models.scripted import ScriptedModel
+
+
+@pytest.fixture
+def provider() -> Iterator[None]:
+    module = ModuleType("made_up_provider")
+
+    def make(name: str | None = None) -> ScriptedModel:
+        return ScriptedModel(always=f"I am {name}", name=name or "nameless")
+
+    module.make = make  # type: ignore[attr-defined]
+    sys.modules["made_up_provider"] = module
+    before = dict(PROVIDERS)
+    PROVIDERS["acme"] = "made_up_provider:make"
+    yield
+    PROVIDERS.clear()
+    PROVIDERS.update(before)
+    del sys.modules["made_up_provider"]
+
+
+def test_a_service_is_returned_as_it_is() -> None:
+    model = ScriptedModel("x")
+    assert resolve(model) is model
+
+
+@pytest.mark.usefixtures("provider")
+def test_a_name_is_given_to_the_factory_of_its_provider() -> None:
+    assert repr(resolve("acme:big-1")) == "scripted('big-1', always)"
+    assert repr(resolve(" acme : http://host:80/x ")) == "scripted('http://host:80/x', always)"
+
+
+@pytest.mark.usefixtures("provider")
+def test_local_needs_no_name_and_takes_a_path() -> None:
+    PROVIDERS["local"] = "made_up_provider:make"
+    assert "nameless" in repr(resolve("local"))
+    assert "/models/x.gguf" in repr(resolve("local:/models/x.gguf"))
+
+
+@pytest.mark.usefixtures("provider")
+def test_known_models() -> None:
+    assert known_models() == ("acme:NAME", "local", "local:/path/to/model.gguf")
+
+
+LIST = "one of acme:NAME, local, local:/path/to/model.gguf, or an async callable (request, ctx)"
+
+
+@pytest.mark.usefixtures("provider")
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("acne:big", f"there is no provider 'acne'; did you mean 'acme:big'? A model is {LIST}"),
+        ("Local", f"there is no model 'Local'; did you mean 'local'? A model is {LIST}"),
+        ("gpt-5", f"there is no model 'gpt-5'. A model is {LIST}"),
+        ("zzz:gpt-5", f"there is no provider 'zzz'. A model is {LIST}"),
+        ("acme", "the model 'acme' lacks a name after its provider; write acme:NAME"),
+        ("acme:", "the model 'acme:' lacks a name after its provider; write acme:NAME"),
+        ("local:", "the model 'local:' lacks a name after its provider; write local or local:/path/to/model.gguf"),
+        ("", f"the model's name is empty; a model is {LIST}"),
+        ("  ", f"the model's name is empty; a model is {LIST}"),
+        (":x", f"there is no provider ''. A model is {LIST}"),
+        (None, f"a model is {LIST}; got NoneType"),
+        (7, f"a model is {LIST}; got int"),
+        (ScriptedModel, f"a model is {LIST}; got the class ScriptedModel; make an object of it"),
+    ],
+)
+def test_mistakes_list_what_there_is(spec: object, message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        resolve(spec)  # type: ignore[arg-type]
+    assert str(caught.value) == message
+
+
+@pytest.mark.usefixtures("provider")
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("no_such_module_here:make", "there is no module no_such_module_here; mend its entry in PROVIDERS"),
+        ("made_up_provider:other", "is listed as 'made_up_provider:other', which is not 'module:factory'"),
+        ("", "which is not 'module:factory'"),
+    ],
+)
+def test_a_wrong_entry_of_the_table_is_named(target: str, message: str) -> None:
+    PROVIDERS["acme"] = target
+    with pytest.raises(ConfigurationError, match=message):
+        resolve("acme:x")
+
+
+def test_the_embedded_model_is_there_and_a_missing_file_is_named() -> None:
+    assert callable(resolve("local"))
+    with pytest.raises(ConfigurationError, match="no-such-file"):
+        resolve("local:/no-such-file.gguf")

@@ -1,0 +1,217 @@
+"""ScriptedModel: says what the script says, word by word, fails where it says so, and keeps what was asked."""
+
+import asyncio
+
+import pytest
+
+from ziggurat.core.clock import CLOCK, SystemClock
+from ziggurat.core.context import RUN_ID, Context, root
+from ziggurat.core.errors import ConfigurationError, ModelError
+from ziggurat.core.event import Event
+from ziggurat.core.facts import fact, name_of
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.delta import Fold, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages.events import Delta
+from ziggurat.messages.facts import OUTPUT_MODES
+from ziggurat.messages.message import assistant, tool_message, user
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult, tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.models.scripted import PAUSE, Pause, Reply, ScriptedModel
+
+
+def asking(text: str = "hello") -> ModelRequest:
+    return ModelRequest(Transcript.of(user(text)))
+
+
+def ask(model: ScriptedModel, text: str = "hello", ctx: Context | None = None) -> ModelResponse:
+    return asyncio.run(model(asking(text), ctx or root()))
+
+
+def heard_from(model: ScriptedModel) -> tuple[ModelResponse | BaseException, list[Delta]]:
+    heard: list[Event] = []
+    try:
+        response: ModelResponse | BaseException = ask(model, ctx=root().heard_by(heard.append))
+    except Exception as error:
+        response = error
+    return response, [event for event in heard if isinstance(event, Delta)]
+
+
+def test_replies_in_order_then_a_clear_error() -> None:
+    model = ScriptedModel("one", tool_call("add", a=1), name="it")
+    assert ask(model).text == "one"
+    assert ask(model, "again").finish == "tool_calls"
+    with pytest.raises(ConfigurationError, match="'it' was called after its script had run out: it was given 2 repl"):
+        ask(model)
+    assert [call.messages[0].text for call in model.calls] == ["hello", "again", "hello"]
+    assert model.last is model.calls[-1]
+
+
+def test_always_comes_after_the_replies() -> None:
+    model = ScriptedModel("first", always="same")
+    assert [ask(model).text for _ in range(4)] == ["first", "same", "same", "same"]
+
+
+def test_rules_come_first_and_match_text_results_and_requests() -> None:
+    model = ScriptedModel(
+        "one",
+        rules=[("weather", tool_call("weather")), (lambda request: request.messages[-1].role == "tool", "seen")],
+        always="else",
+    )
+    assert ask(model, "the weather?").tool_calls[0].name == "weather"
+    assert ask(model).text == "one"
+    assert ask(model).text == "else"
+    request = ModelRequest(Transcript.of(user("x"), tool_message(ToolResult("1", "t", "data"))))
+    assert asyncio.run(model(request, root())).text == "seen"
+    request = ModelRequest(Transcript.of(tool_message(ToolResult("1", "t", "some weather"))))
+    assert asyncio.run(model(request, root())).tool_calls
+
+
+def test_rules_alone_that_do_not_fit_say_so() -> None:
+    model = ScriptedModel(rules=[("weather", "rain")])
+    with pytest.raises(ConfigurationError, match=r"given 0 replies and 1 rule\(s\), none of which fits"):
+        ask(model)
+
+
+def test_errors_are_raised_as_given_and_by_class() -> None:
+    error = ModelError("overloaded", transient=True)
+    model = ScriptedModel(error, ConnectionError, asyncio.CancelledError())
+    with pytest.raises(ModelError) as caught:
+        ask(model)
+    assert caught.value is error
+    with pytest.raises(ConnectionError):
+        ask(model)
+    with pytest.raises(asyncio.CancelledError):
+        ask(model)
+
+
+def test_responses_keep_all_they_have_and_functions_may_answer() -> None:
+    whole = ModelResponse(assistant("x"), "length", Usage(output=9, requests=1), "m", "i", {"a": 1})
+    model = ScriptedModel(whole, lambda request: request.messages[0].text[::-1], usage=Usage(input=1, requests=1))
+    assert ask(model) is whole
+    response = ask(model, "abc")
+    assert (response.text, response.usage.input, response.model) == ("cba", 1, "scripted")
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_an_error_may_come_before_between_and_after_pieces(at: int) -> None:
+    pieces: list[object] = ["a", PAUSE, TextDelta("b")]
+    pieces.insert(at, ConnectionError("lost"))
+    error, heard = heard_from(ScriptedModel(pieces))  # type: ignore[arg-type]
+    assert isinstance(error, ConnectionError)
+    told = [event.delta.text for event in heard if isinstance(event.delta, TextDelta)]
+    assert told == ["a", "b"][: (0, 1, 1, 2)[at]]
+    with pytest.raises(ConnectionError):
+        ask(ScriptedModel(pieces))  # type: ignore[arg-type]
+
+
+REPLIES: list[Reply] = [
+    "Hello there,  friend.\n",
+    "",
+    "   ",
+    assistant(Thinking("let me see", "signed", None, "id"), "Two words", tool_call("f", a=1, b="x y")),
+    assistant(Thinking("", None, "opaque"), Thinking("more thought")),
+    assistant("a", "b"),
+    tool_call("f"),
+    [tool_call("f"), tool_call("g"), ToolCall("own", "h")],
+    ["Hel", PAUSE, "lo ", ThinkingDelta("hm"), ToolCallDelta(0, '{"a":', "i", "f"), ToolCallDelta(0, "1}")],
+    [ToolCallDelta(0, "{}", "i", "f"), tool_call("g")],
+    ["paid", Usage(input=5, output=2, requests=1)],
+]
+
+
+@pytest.mark.parametrize("reply", REPLIES, ids=range(len(REPLIES)))
+def test_what_is_heard_folds_to_what_is_returned(reply: Reply) -> None:
+    response, heard = heard_from(ScriptedModel(reply))
+    assert isinstance(response, ModelResponse)
+    fold = Fold()
+    for event in heard:
+        fold.push(event.delta)
+    assert fold.message() == response.message
+    assert response == ask(ScriptedModel(reply))
+
+
+def test_messages_come_word_by_word() -> None:
+    _, heard = heard_from(ScriptedModel("one two  three "))
+    assert [event.delta for event in heard] == [TextDelta(word) for word in ("one", " two", "  three", " ")]
+
+
+def test_calls_of_one_reply_have_ids_of_their_own() -> None:
+    response = ask(ScriptedModel([tool_call("f"), tool_call("f"), ToolCall("mine", "f")]))
+    assert [call.id for call in response.tool_calls] == ["call", "call-2", "mine"]
+
+
+def test_usage_in_a_script_is_that_of_the_reply() -> None:
+    assert ask(ScriptedModel(["x", Usage(output=3, requests=1)])).usage == Usage(output=3, requests=1)
+
+
+def test_pauses_wait_for_the_clock_of_the_run_and_for_events() -> None:
+    slept: list[float] = []
+
+    class ByHand(SystemClock):
+        async def sleep(self, seconds: float) -> None:
+            slept.append(seconds)
+
+    async def run() -> None:
+        gate = asyncio.Event()
+        model = ScriptedModel(["a", Pause(30), gate, "b"])
+        task = asyncio.create_task(model(asking(), root().within(CLOCK, ByHand())))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert slept == [30]
+        assert not task.done()
+        gate.set()
+        assert (await task).text == "ab"
+
+    asyncio.run(run())
+
+
+def test_position_is_shared_unless_per_run() -> None:
+    one, two = root().within(RUN_ID, "one"), root().within(RUN_ID, "two")
+    shared, own = ScriptedModel("a", "b"), ScriptedModel("a", "b", per_run=True)
+    assert [ask(shared, ctx=ctx).text for ctx in (one, two)] == ["a", "b"]
+    assert [ask(own, ctx=ctx).text for ctx in (one, two, one, two)] == ["a", "a", "b", "b"]
+    with pytest.raises(ConfigurationError, match="again in this run after its script had run out"):
+        ask(own, ctx=one)
+
+
+def test_calls_made_at_once_take_replies_in_order() -> None:
+    async def run() -> list[str]:
+        model = ScriptedModel(["a", PAUSE, PAUSE], ["b"], "c")
+        return [each.text for each in await asyncio.gather(*(model(asking(), root()) for _ in range(3)))]
+
+    assert asyncio.run(run()) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("replies", "settings", "message"),
+    [
+        ((), {}, "ScriptedModel needs something to say"),
+        ((7,), {}, "reply 1 of the scripted model 'scripted' is 7; a reply is a text"),
+        (("a", []), {}, r"reply 2 .* is \[\]"),
+        ((["a", 7],), {}, "piece 1 of reply 1 is 7; pieces are texts"),
+        ((user("x"),), {}, "a message of the role 'user'"),
+        ((), {"rules": ["weather"]}, "rule 1 .* is 'weather'; a rule is a pair"),
+        ((), {"rules": [("weather", None)]}, "the reply of rule 1"),
+        ((int,), {}, "reply 1"),
+        (("a",), {"name": ""}, "name"),
+    ],
+)
+def test_impossible_scripts_are_refused_at_once(
+    replies: tuple[object, ...], settings: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        ScriptedModel(*replies, **settings)  # type: ignore[arg-type]
+
+
+def test_last_of_none_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match="has not been called"):
+        _ = ScriptedModel("x").last
+
+
+def test_facts_and_repr() -> None:
+    model = ScriptedModel("a", "b", rules=[("x", "y")], always="z", name="it", output_modes=("native",))
+    assert repr(model) == "scripted('it', 2 replies, 1 rules, always)"
+    assert name_of(model) == "it"
+    assert fact(model, OUTPUT_MODES) == ("native",)
+    assert ask(ScriptedModel(["x", Text("y")])).text == "xy"
