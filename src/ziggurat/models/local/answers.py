@@ -7,6 +7,7 @@ from typing import Any
 
 from ziggurat.messages.parts import ToolResult
 from ziggurat.models.local.kinds import words_of
+from ziggurat.models.local.lexicon import words_in
 
 __all__ = ["answer_grammar", "answer_prompt", "plain_answer", "rendered"]
 
@@ -18,10 +19,7 @@ _EXAMPLES = (
     ("What is the area of a 5 by 6 room?", "area", "30 square meters", "The area is 30 square meters."),
     ("Tell Bob that I am late.", "send_message", "sent", "The message is sent."),
 )
-_FRAME = (
-    "The the answer result is are It it in of to for at on and has was will be Your your a This this from with that "
-    "You you There there comes"
-).split()
+_FRAME = words_in("frame")
 _LONGEST_SENTENCE = 160
 _WORDS_BEFORE = 8
 
@@ -81,7 +79,7 @@ def answer_grammar(request: str, result: ToolResult) -> str:
     So the model chooses how to say it, and can neither leave the result out nor invent another.
     """
     said = rendered(result)
-    heard = re.findall(r"[A-Za-z][\w'’-]*", request)
+    heard = re.findall(r"[A-Za-z][\w'\u2019-]*", request)
     words = list(dict.fromkeys((*_FRAME, *heard, *words_of(result.name).split())))
     frame = " | ".join(_quoted(f" {word}") for word in words if word.isprintable())
     end = "" if said.endswith((".", "!", "?")) else ' "."'

@@ -14,6 +14,9 @@ __all__ = ["Filled", "fill"]
 _MISSING = -0.6
 """What a required parameter without a value costs."""
 
+_OPTIONAL = 0.5
+"""Worth from which an optional parameter is given at all."""
+
 
 class Filled(msgspec.Struct, frozen=True):
     """Arguments found for one tool.
@@ -24,14 +27,12 @@ class Filled(msgspec.Struct, frozen=True):
         fit: How well the request fits the required parameters, from about -0.6 (nothing) to 1.2; 0.5 where
             none is required.
         coverage: Share of the telling stretches of the request that became arguments, from 0 to 1.
-        doubtful: Candidates of a required parameter whose best one is not clearly best, by name.
     """
 
     arguments: dict[str, Any]
     missing: tuple[str, ...]
     fit: float
     coverage: float
-    doubtful: dict[str, tuple[Any, ...]]
 
 
 def fill(parameters: Sequence[Parameter], reading: Reading) -> Filled:
@@ -55,7 +56,6 @@ def fill(parameters: Sequence[Parameter], reading: Reading) -> Filled:
         missing=tuple(missing),
         fit=sum(worths) / len(worths) if worths else 0.5,
         coverage=_coverage(reading, used, arguments),
-        doubtful=_doubtful(parameters, options, chosen),
     )
 
 
@@ -69,7 +69,8 @@ def _best(
     worth, rest = _best(parameters, options, at + 1, used)
     best = (worth + (_MISSING if required else 0.0), (None, *rest))
     for candidate in options[at]:
-        if (not required and candidate.worth < 0.5) or any(_overlap(span, other) for span in candidate.spans for other in used):
+        clash = any(_overlap(span, other) for span in candidate.spans for other in used)
+        if clash or (not required and candidate.worth < _OPTIONAL):
             continue
         worth, rest = _best(parameters, options, at + 1, used + candidate.spans)
         if worth + candidate.worth > best[0]:
@@ -96,15 +97,3 @@ def _covers(one: Span, other: Span) -> bool:
     """Whether `other` is the same stretch read as something else later, so that it counts once."""
     return one is not other and (one.start, one.end) == (other.start, other.end) and one.kind < other.kind
 
-
-def _doubtful(
-    parameters: Sequence[Parameter], options: Sequence[Sequence[Candidate]], chosen: Sequence[Candidate | None]
-) -> dict[str, tuple[Any, ...]]:
-    doubtful: dict[str, tuple[Any, ...]] = {}
-    for parameter, candidates, choice in zip(parameters, options, chosen, strict=True):
-        if choice is None or not parameter.required:
-            continue
-        close = tuple(candidate.value for candidate in candidates if candidate.worth > choice.worth - 0.1)
-        if len(close) > 1 and choice.worth < 0.8:
-            doubtful[parameter.name] = close
-    return doubtful

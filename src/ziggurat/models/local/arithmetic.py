@@ -3,13 +3,12 @@
 import re
 from collections.abc import Callable, Sequence
 
+from ziggurat.models.local.lexicon import words_in
+
 __all__ = ["expression_in", "in_digits"]
 
-_SMALL = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_SMALL = words_in("small numbers")
+_TENS = words_in("tens")
 _VALUES = {word: value for value, word in enumerate(_SMALL)} | {word: 20 + 10 * at for at, word in enumerate(_TENS)}
 _SCALES = {"hundred": 100, "thousand": 1000, "million": 1_000_000}
 _WORD = "|".join((*_VALUES, *_SCALES))
@@ -38,11 +37,11 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (rf"\b(?:multiply|multiplying) {_A} (?:by|with|and) {_A}", r"\1 * \2"),
     (rf"\b(?:divide|dividing|split|splitting) {_A} (?:by|among|between|into) {_A}", r"\1 / \2"),
     (r"\b(?:to the power of|raised to(?: the power of)?|to the power)\b|\^", "**"),
-    (r"\b(?:multiplied by|multiplied with|times)\b|[×·]", "*"),
+    (r"\b(?:multiplied by|multiplied with|times)\b|[\u00d7·]", "*"),
     (rf"(?<=[\d)]) ?x ?(?={_A})", " * "),
     (r"\b(?:divided by|shared (?:equally )?(?:by|among|between)|split (?:by|among|between)|over)\b|÷", "/"),
     (r"\b(?:plus|added to|and then add|increased by)\b", "+"),
-    (r"\b(?:minus|less|take away|decreased by|reduced by|without)\b|[−–]", "-"),
+    (r"\b(?:minus|less|take away|decreased by|reduced by|without)\b|[\u2212\u2013]", "-"),
     (r"\b(?:modulo|mod)\b", "%"),
     (r"\bopen(?:ing)? (?:bracket|parenthesis)\b", "("),
     (r"\bclos(?:e|ing) (?:bracket|parenthesis)\b", ")"),
@@ -51,7 +50,10 @@ _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), into) for pattern, into i
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|\*\*|//|[-+*/%()]|[A-Za-z]+|\S")
 
 _CUES: tuple[tuple[str, Callable[[str, str], str]], ...] = (
-    (r"\b(?:left|remain|remains|remaining|take away|gives? away|spend|spent|ate|eats?|sold|sells?|used|lost|subtract\w*|fewer)\b", "{} - {}".format),
+    (
+        r"\b(?:left|remain\w*|take away|gives? away|spen[dt]|ate|eats?|sold|sells?|used|lost|subtract\w*|fewer)\b",
+        "{} - {}".format,
+    ),
     (r"\b(?:equally|among|share|shared|split|divide\w*)\b", "{} / {}".format),
     (r"\b(?:altogether|in total|add|adding|sum|combined|together)\b", "{} + {}".format),
     (r"\d \w+ (?:of|at|with|for) \d|\b(?:each|every|per|apiece|multipl\w+)\b", "{} * {}".format),
@@ -117,19 +119,19 @@ def _sound(run: Sequence[str]) -> Sequence[str]:
 def _is_expression(tokens: Sequence[str]) -> bool:
     depth = operators = 0
     wants_number = True
-    for token in tokens:
+    for mark in tokens:
         if wants_number:
-            if token == "(":
+            if mark == "(":
                 depth += 1
-            elif token[0].isdigit():
+            elif mark[0].isdigit():
                 wants_number = False
-            elif token != "-":
+            elif mark != "-":
                 return False
-        elif token == ")":
+        elif mark == ")":
             depth -= 1
             if depth < 0:
                 return False
-        elif token == "(" or token[0].isdigit():
+        elif mark == "(" or mark[0].isdigit():
             return False
         else:
             operators += 1
@@ -140,11 +142,11 @@ def _is_expression(tokens: Sequence[str]) -> bool:
 def _joined(tokens: Sequence[str]) -> str:
     out = ""
     before = "("
-    for token in tokens:
-        sign = token == "-" and before in ("+", "-", "*", "/", "%", "(", "**", "//")
-        binary = token in ("+", "-", "*", "/", "%", "**", "//") and not sign
-        out += f" {token} " if binary else token
-        before = "(" if sign else token
+    for mark in tokens:
+        sign = mark == "-" and before in ("+", "-", "*", "/", "%", "(", "**", "//")
+        binary = mark in ("+", "-", "*", "/", "%", "**", "//") and not sign
+        out += f" {mark} " if binary else mark
+        before = "(" if sign else mark
     return _without_frame(out)
 
 

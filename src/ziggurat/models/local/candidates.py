@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 
 from ziggurat.models.local.arithmetic import expression_in
 from ziggurat.models.local.kinds import Parameter, Want, words_of
+from ziggurat.models.local.lexicon import word_set
 from ziggurat.models.local.minilm import Vector, cosine
 from ziggurat.models.local.phrases import noun_phrases, phrases_for
 from ziggurat.models.local.spans import Span, SpanKind, spans_in
@@ -49,11 +51,11 @@ class Reading(msgspec.Struct, frozen=True):
 
     def before(self, span: Span) -> str:
         """The two words before a stretch, in lower case."""
-        return " ".join(re.findall(r"[\w'’]+", self.text[: span.start].lower())[-2:])
+        return " ".join(re.findall(r"[\w'\u2019]+", self.text[: span.start].lower())[-2:])
 
     def after(self, span: Span) -> str:
         """The word after a stretch, in lower case."""
-        found = re.match(r"[\s-]*([\w'’]+)", self.text[span.end :].lower())
+        found = re.match(r"[\s-]*([\w'\u2019]+)", self.text[span.end :].lower())
         return found.group(1) if found else ""
 
 
@@ -89,13 +91,13 @@ _WHOLE: frozenset[SpanKind] = frozenset({"email", "url", "path", "phone"})
 """What is one thing and never a piece of a text."""
 _FREE: frozenset[Want] = frozenset({"message", "task", "title", "topic", "query", "text", "phrase"})
 """What would fit nearly any words, so that an optional parameter of this kind must be named to be given."""
-_FROM_WORDS = frozenset("from".split())
-_TO_WORDS = frozenset("to into in towards many much how".split())
-_AT_WORDS = frozenset("in at for to from near around of over".split())
+_FROM_WORDS = frozenset({"from"})
+_TO_WORDS = frozenset({"to", "into", "in", "towards", "many", "much", "how"})
+_AT_WORDS = frozenset({"in", "at", "for", "to", "from", "near", "around", "of", "over"})
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
 _ORDER = 0.02
 """What it costs to give values out of the order in which they are said."""
-_SMALL = frozenset("and or for to in at on from please then with of is are until till before after so".split())
+_SMALL = word_set("after numbers")
 _NOT = re.compile(r"\b(?:not?|don't|without|never)\b", re.IGNORECASE)
 
 
@@ -166,19 +168,20 @@ def _within(value: float, schema: Mapping[str, Any]) -> bool:
 
 
 def _choices(parameter: Parameter, reading: Reading) -> Iterator[Candidate]:
-    heard = re.findall(r"[\w'’-]+", reading.text.lower())
+    heard = re.findall(r"[\w'\u2019-]+", reading.text.lower())
     words = {form for word in heard for form in (word, word.removesuffix("s"))}
     exact = False
     for choice in parameter.choices:
         plain = words_of(str(choice))
-        position = next((at for at, word in enumerate(heard) if word.removesuffix("s") == plain.removesuffix("s")), None)
+        single = plain.removesuffix("s")
+        position = next((at for at, word in enumerate(heard) if word.removesuffix("s") == single), None)
         if plain in reading.text.lower() if " " in plain else plain.removesuffix("s") in words or plain in words:
             exact = True
             # Of two that are named, the later one is the wish: "nobody is on the sofa, switch it off".
             yield Candidate(value=choice, worth=1.0 + 0.001 * (position or 0))
     if exact:
         return
-    phrases = noun_phrases(reading.text, ())[-24:] + [reading.text]
+    phrases = [*noun_phrases(reading.text, ())[-24:], reading.text]
     for choice in parameter.choices:
         near = max(reading.near(phrase, words_of(str(choice))) for phrase in phrases)
         if parameter.required or near > 0.5:
@@ -236,10 +239,11 @@ def _texts(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) 
 def _named(parameter: Parameter, reading: Reading) -> Candidate | None:
     """A value that follows the parameter's own name: ``with the subject "Lunch"``."""
     name = words_of(parameter.name)
-    found = re.search(rf"\b{re.escape(name)}\b(?: is| of| called)?:? ([\"“'][^\"”']+[\"”']|[A-Z][\w-]*)", reading.text)
+    value = r"([\"\u201c'][^\"\u201d']+[\"\u201d']|[A-Z][\w-]*)"
+    found = re.search(rf"\b{re.escape(name)}\b(?: is| of| called)?:? {value}", reading.text)
     if found is None or len(name) < 3:
         return None
-    text = found.group(1).strip("\"“”'")
+    text = found.group(1).strip("\"\u201c\u201d'")
     return Candidate(value=text, worth=1.2, spans=_inside(reading, text))
 
 
@@ -270,7 +274,7 @@ def _position(parameter: Parameter, reading: Reading, span: Span, pair: bool) ->
 def _moments(reading: Reading) -> Iterator[Candidate]:
     """A day and a time that stand side by side, as one."""
     spans = sorted(reading.of("date", "time"), key=lambda span: span.start)
-    for one, other in zip(spans, spans[1:], strict=False):
+    for one, other in pairwise(spans):
         between = reading.text[one.end : other.start]
         if re.fullmatch(r"[\s,]*(?:at|on|in the)?\s*", between):
             yield Candidate(value=reading.text[one.start : other.end], worth=1.1, spans=(one, other))

@@ -32,15 +32,13 @@ def arguments_prompt(request: str, tool: Described) -> str:
 def arguments_schema(request: str, tool: Described, choice: Choice, schema: Mapping[str, Any]) -> dict[str, Any]:
     """The tool's schema, narrowed to what the request allows.
 
-    What was found stands fixed; what is in doubt may be one of its candidates; a text that was not found is one
-    of the phrases of the request. Only required parameters and those found are in it.
+    What was found stands fixed; a text that was not found is one of the phrases of the request. Only required
+    parameters and those found are in it.
     """
     filled = choice.filled
     properties: dict[str, Any] = {}
     for parameter in tool.parameters:
-        if parameter.name in filled.doubtful:
-            properties[parameter.name] = {"enum": list(filled.doubtful[parameter.name])}
-        elif parameter.name in filled.arguments:
+        if parameter.name in filled.arguments:
             properties[parameter.name] = {"const": filled.arguments[parameter.name]}
         elif parameter.required:
             properties[parameter.name] = _open(parameter, request)

@@ -117,7 +117,7 @@ class EmbeddedModel:
         for wish in wishes:
             choice = wish.choices[0]
             arguments = msgspec.json.encode(choice.filled.arguments).decode()
-            if choice.filled.missing or choice.filled.doubtful:
+            if choice.filled.missing:
                 spoken = await self._complete(wish, request, ctx)
                 arguments = spoken.text.strip()
                 usage += msgspec.structs.replace(spoken.usage, requests=0)

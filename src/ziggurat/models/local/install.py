@@ -15,7 +15,17 @@ from typing import IO
 
 from ziggurat.core.errors import ConfigurationError, ModelError
 
-__all__ = ["FILE", "SHA256", "SIZE", "Progress", "cache_directory", "install", "installed", "model_path", "progress_bar"]
+__all__ = [
+    "FILE",
+    "SHA256",
+    "SIZE",
+    "Progress",
+    "cache_directory",
+    "install",
+    "installed",
+    "model_path",
+    "progress_bar",
+]
 
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 """Name of the weights in the cache."""

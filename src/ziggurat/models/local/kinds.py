@@ -9,8 +9,31 @@ import msgspec
 __all__ = ["Parameter", "Want", "parameters_of", "words_of"]
 
 Want = Literal[
-    "enum", "boolean", "number", "expression", "email", "recipient", "url", "phone", "path", "date", "time", "when",
-    "language", "currency", "unit", "place", "name", "phrase", "message", "task", "topic", "title", "text", "other",
+    "enum",
+    "boolean",
+    "number",
+    "expression",
+    "email",
+    "recipient",
+    "url",
+    "phone",
+    "path",
+    "date",
+    "time",
+    "when",
+    "language",
+    "currency",
+    "unit",
+    "place",
+    "name",
+    "phrase",
+    "message",
+    "task",
+    "topic",
+    "query",
+    "title",
+    "text",
+    "other",
 ]
 """Kind of value a parameter takes; ``other`` is what no stretch of a request can be (lists, objects)."""
 
@@ -27,14 +50,22 @@ _CUES: tuple[tuple[Want, str], ...] = (
     ("when", r"\b(?:when|deadline|due|datetime|day or time|date or time|date and time|moment)\b"),
     ("date", r"\b(?:date|day)\b"),
     ("time", r"\b(?:time|hour|clock)\b"),
-    ("place", r"\b(?:city|cities|town|place|location|country|region|destination|origin|address|airport|station|route|where|timezone|time zone)\b"),
+    (
+        "place",
+        (r"\b(?:city|cities|town|place|location|country|region|destination|origin|address|airport|station|route|where"
+        r"|timezone|time zone)\b"),
+    ),
     ("message", r"\b(?:message|body|content|note|say|comment|reply|announcement|memo)\b"),
     ("task", r"\b(?:task|todo|to-do|reminder|reminded|remember|chore)\b"),
     ("title", r"\b(?:title|event|appointment|meeting|subject|occasion|summary|label)\b"),
     ("query", r"\b(?:query|search|keywords?|question|look for|find out|search terms?)\b"),
     ("topic", r"\b(?:topic|theme|about|headline)\b"),
     ("phrase", r"\b(?:phrase|word|text|sentence|term)\b"),
-    ("name", r"\b(?:name|company|person|restaurant|artist|song|album|movie|film|book|stock|ticker|symbol|brand|team|user|customer|who|author|player|product|item|dish|room)\b"),
+    (
+        "name",
+        (r"\b(?:name|company|person|restaurant|artist|song|album|movie|film|book|stock|ticker|symbol|brand|team|user"
+        r"|customer|who|author|player|product|item|dish|room)\b"),
+    ),
 )
 _COMPILED = tuple((want, re.compile(pattern, re.IGNORECASE)) for want, pattern in _CUES)
 _FORMATS: Mapping[str, Want] = {

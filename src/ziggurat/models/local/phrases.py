@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ziggurat.models.local.kinds import Want
+from ziggurat.models.local.lexicon import word_set
 from ziggurat.models.local.spans import HEADS, Span, trimmed
 
 __all__ = ["clipped", "noun_phrases", "phrases_for"]
@@ -25,8 +26,8 @@ _PATTERNS: Mapping[Want, tuple[tuple[str, float], ...]] = {
     "task": (
         (rf":\s+{_ALL}", 0.8),
         (
-            r"\b(?:remind|tell|prompt|nudge|nag|ping|poke|help|let|forget|forgetting|remember|have|has|ought|supposed|need|want"
-            rf"|got)(?: (?:me|us|myself))?(?: (?:forget|remember))?{_WHEN} to {_CLAUSE}",
+            (r"\b(?:remind|tell|prompt|nudge|nag|ping|poke|help|let|forget|forgetting|remember|have|has|ought|supposed|need|want"
+            rf"|got)(?: (?:me|us|myself))?(?: (?:forget|remember))?{_WHEN} to {_CLAUSE}"),
             0.95,
         ),
         (rf"\b(?:must|should|gotta|i'll|i will) {_CLAUSE}", 0.85),
@@ -37,8 +38,8 @@ _PATTERNS: Mapping[Want, tuple[tuple[str, float], ...]] = {
     "title": (
         (rf":\s+{_ALL}", 0.8),
         (
-            r"\b(?:schedule|book|pencil in|add|create|plan|put|enter|note|arrange|organi[sz]e|set up)"
-            rf"(?: me| us)?(?: in for| in)? (?!(?:it|that|this|me|us)\b){_CLAUSE}",
+            (r"\b(?:schedule|book|pencil in|add|create|plan|put|enter|note|arrange|organi[sz]e|set up)"
+            rf"(?: me| us)?(?: in for| in)? (?!(?:it|that|this|me|us)\b){_CLAUSE}"),
             0.75,
         ),
         (rf"\b(?:have|having|attend|attending|go to|going to|got|meet|meeting) {_CLAUSE}", 0.65),
@@ -49,8 +50,8 @@ _PATTERNS: Mapping[Want, tuple[tuple[str, float], ...]] = {
     ),
     "query": (
         (
-            r"\b(?:look up|look for|google|search(?: the web| online| the internet)?(?: for)?|find out|find|read up on"
-            rf"|information (?:on|about)|articles? (?:on|about)|learn about|details (?:on|about)) {_REST}",
+            (r"\b(?:look up|look for|google|search(?: the web| online| the internet)?(?: for)?|find out|find|read up on"
+            rf"|information (?:on|about)|articles? (?:on|about)|learn about|details (?:on|about)) {_REST}"),
             0.9,
         ),
         (r"^(?P<it>(?:who|what|where|when|which|why|how|is|are|does|did|can)\b.+)", 0.8),
@@ -63,7 +64,13 @@ _PATTERNS: Mapping[Want, tuple[tuple[str, float], ...]] = {
     ),
     "phrase": (
         (rf":\s+{_ALL}", 0.8),
-        (r"\b(?i:say|write|wish|translate|put|express|call)(?: the (?:word|text|phrase|sentence))? (?P<it>[^?.!]+?) (?:in|into|to) [A-Z]", 0.9),
+        (
+            (
+                r"\b(?i:say|write|wish|translate|put|express|call)(?: the (?:word|text|phrase|sentence))?"
+                r" (?P<it>[^?.!]+?) (?:in|into|to) [A-Z]"
+            ),
+            0.9,
+        ),
         (r"\b(?:word|term|name|expression|equivalent|translation|version|[A-Z]\w+) (?:for|of) (?P<it>[^?.!,]+)", 0.85),
         (r"\b(?:do|does|did) (?P<it>[^?.!,]+) (?:mean|stand for)\b", 0.95),
         (r"\b(?:meaning|definition) of (?P<it>[^?.!,]+)", 0.95),
@@ -71,9 +78,14 @@ _PATTERNS: Mapping[Want, tuple[tuple[str, float], ...]] = {
         (r"\bwhat (?:is|are) (?P<it>[^?.!,]+)", 0.3),
     ),
 }
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.NOFLAG if "[A-Z]" in pattern else re.IGNORECASE)
+
+
 _COMPILED = {
-    want: tuple((re.compile(pattern, re.IGNORECASE if "[A-Z]" not in pattern else 0), worth) for pattern, worth in patterns)
-    for want, patterns in _PATTERNS.items()
+    want: tuple((_compiled(pattern), worth) for pattern, worth in patterns) for want, patterns in _PATTERNS.items()
 }
 _LIKE: Mapping[Want, tuple[Want, ...]] = {"text": ("message", "title", "topic", "phrase")}
 _BEFORE = re.compile(r"(?:\s*,)?\s*\b(?:at|on|by|for|in|from|until|till|to|into|of)\s*$", re.IGNORECASE)
@@ -83,13 +95,7 @@ _SMALL_TAIL = re.compile(
     r"(?:calendar|agenda|planner|diary|schedule|list|web|internet)))+$",
     re.IGNORECASE,
 )
-_STOP = frozenset(
-    "a an the i me my you your we our us it is are was were be been am do does did to of in on at for from by with and or but if "
-    "so that this these those there here what which who when where why how can could will would should shall may might must have "
-    "has had not no yes please as up out into some any just get got give tell show let put make want need like love could "
-    "someone somebody anybody something anything nothing nobody i'm i'd i'll it's what's don't can't im too very more now "
-    "hungry much many long far off then than also about after before lately new again bit".split()
-)
+_STOP = word_set("stop")
 
 
 def phrases_for(want: Want, request: str, taken: Sequence[Span]) -> Iterator[tuple[str, float]]:
@@ -128,9 +134,9 @@ def clipped(request: str, start: int, end: int, taken: Sequence[Span], *, tail: 
             if start < span.end >= end and span.start < end:
                 lead = _BEFORE.search(request[start : span.start])
                 end = start + lead.start() if lead else span.start
-            elif span.start <= start < span.end:
-                start = span.end
-            elif start <= span.start and not request[start : span.start].strip(" ,") and span.end < end:
+            elif span.start <= start < span.end or (
+                start <= span.start and _heads(request[start : span.start], span.end, end)
+            ):
                 start = span.end
         text = request[start:end]
         small = _SMALL_TAIL.search(text) if tail else None
@@ -142,10 +148,15 @@ def clipped(request: str, start: int, end: int, taken: Sequence[Span], *, tail: 
     return trimmed(request[start:end])
 
 
+def _heads(between: str, stop: int, end: int) -> bool:
+    """Whether a taken stretch stands at the very beginning, with something left after it."""
+    return not between.strip(" ,") and stop < end
+
+
 def noun_phrases(request: str, taken: Sequence[Span]) -> list[str]:
     """Runs of one to four content words that no taken stretch covers, longest first."""
     runs: list[list[str]] = [[]]
-    for match in re.finditer(r"[\w'’-]+|[^\w\s]", request):
+    for match in re.finditer(r"[\w'\u2019-]+|[^\w\s]", request):
         word = match.group()
         covered = any(span.start < match.end() and match.start() < span.end for span in taken)
         leads = match.start() == 0 and word.lower() in HEADS

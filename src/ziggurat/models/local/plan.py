@@ -20,12 +20,13 @@ _STARTERS = (
     "schedule|create|check|play|turn|switch|read|open|order|call|multiply|divide|subtract|let|make|note|also"
 )
 _JOINT = re.compile(
-    rf"[.?!;]\s+|,?\s+(?:and then|then|after that|afterwards)[,\s]\s*|,?\s+and (?:also )?(?=(?:{_STARTERS})\b)|"
-    rf",\s+(?=(?:{_STARTERS})\b)",
+    rf"[.?!;]\s+|,?\s+(?:and then|then|after that|afterwards)[,\s]\s*|,?\s+and (?:also )?(?=(?:{_STARTERS})\b)",
     re.IGNORECASE,
 )
-_FRAMED = re.compile(r"\"[^\"]*\"|“[^”]*”|(?<!\w)'[^']*'(?!\w)|\([^()]*\)")
-_BACK = re.compile(r"\b(?:the (?:result|answer|sum|product|total|outcome)|this number|that number|that|it|this)\b", re.IGNORECASE)
+_AFTER = re.compile(r"\b(?:then|after that|afterwards)\b", re.IGNORECASE)
+_FRAMED = re.compile(r"\"[^\"]*\"|\u201c[^\u201d]*\u201d|(?<!\w)'[^']*'(?!\w)|\([^()]*\)")
+_RESULT = re.compile(r"\b(?:the (?:result|answer|sum|product|total|outcome)|th(?:is|at) number)\b", re.IGNORECASE)
+_BACK = re.compile(rf"{_RESULT.pattern}|\b(?:that|it|this)\b", re.IGNORECASE)
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -44,16 +45,22 @@ class Wish(msgspec.Struct, frozen=True):
 
 def clauses_of(request: str) -> list[str]:
     """The parts of a request that could be requests of their own; quoted text is never parted."""
+    return [text for text, _ in _clauses(request)]
+
+
+def _clauses(request: str) -> list[tuple[str, bool]]:
+    """The parts, each with whether it is said to come after the one before it."""
     framed = [match.span() for match in _FRAMED.finditer(request)]
-    parts: list[str] = []
-    start = 0
+    parts: list[tuple[str, bool]] = []
+    start, after = 0, False
     for joint in _JOINT.finditer(request):
         if any(low < joint.start() < high for low, high in framed):
             continue
-        parts.append(request[start : joint.start()])
-        start = joint.end()
-    parts.append(request[start:])
-    return [part.strip() for part in parts if part.strip(" .,;?!")]
+        parts.append((request[start : joint.start()], after))
+        start, after = joint.end(), _AFTER.search(joint.group()) is not None
+    parts.append((request[start:], after))
+    stripped = [(text.strip(), after or _AFTER.match(text.strip()) is not None) for text, after in parts]
+    return [(text, after) for text, after in stripped if text.strip(" .,;?!")]
 
 
 def plan(
@@ -68,23 +75,23 @@ def plan(
         results: What the first wishes have given, for later ones that speak of it.
         limit: How many parts are looked at; a request with more is taken as a whole.
     """
-    clauses = clauses_of(request)
+    clauses = _clauses(request)
     if 1 < len(clauses) <= limit:
-        wishes = [_wish(clause, at, tools, embed, results) for at, clause in enumerate(clauses)]
+        known = ["", *results, *["1"] * len(clauses)]
+        wishes = [_wish(text, after, at, known[at], tools, embed) for at, (text, after) in enumerate(clauses)]
         if all(_sound(wish) for wish in wishes) and _differ(wishes):
             return wishes
     return [Wish(text=request, choices=tuple(choose(request, tools, embed)))]
 
 
-def _wish(clause: str, at: int, tools: Sequence[Described], embed: Embed, results: Sequence[str]) -> Wish:
-    if at == 0 or not _BACK.search(clause):
+def _wish(
+    clause: str, after: bool, at: int, before: str, tools: Sequence[Described], embed: Embed
+) -> Wish:
+    """One part with its tools; `before` stands in for words that point at the result of the part before it."""
+    points = _RESULT.search(clause) or (_BACK.search(clause) if after else None)
+    if at == 0 or points is None:
         return Wish(text=clause, choices=tuple(choose(clause, tools, embed)))
-    alone = tuple(choose(clause, tools, embed))
-    # A part that is whole without the word that points back ("is it raining in Rome") does not wait for anything.
-    if alone and not alone[0].filled.missing and alone[0].score >= _SURE and not re.search(r"\bthe (?:result|answer|sum)", clause):
-        return Wish(text=clause, choices=alone)
-    known = results[at - 1] if at <= len(results) else "1"
-    text = _BACK.sub(lambda _: known, clause, count=1)
+    text = clause[: points.start()] + before + clause[points.end() :]
     return Wish(text=text, choices=tuple(choose(text, tools, embed)), waits=True)
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from ziggurat.models.local.arithmetic import in_digits
+from ziggurat.models.local.lexicon import word_set, words_in
 
 __all__ = ["HEADS", "Span", "SpanKind", "spans_in", "trimmed"]
 
@@ -14,35 +15,20 @@ SpanKind = Literal[
     "quoted", "email", "url", "phone", "path", "date", "time", "number", "language", "currency", "unit", "name"
 ]
 
-CURRENCIES = (
-    "dollar euro pound yen franc rupee peso yuan renminbi rouble ruble krona krone zloty lira real rand "
-    "dirham shekel baht forint koruna dinar riyal ringgit rupiah sterling bitcoin ether"
-).split()
+CURRENCIES = words_in("currencies")
 """Names of money in the singular."""
 
-CODES = (
-    "USD EUR GBP JPY CHF CAD AUD NZD CNY INR MXN BRL RUB KRW SEK NOK DKK PLN CZK HUF TRY ZAR ILS THB SGD HKD BTC ETH"
-).split()
-
-UNITS = (
-    "kilometer kilometre meter metre centimeter centimetre millimeter millimetre mile yard foot feet inch inches km cm mm "
-    "kilogram gram kilo milligram pound ounce stone ton tonne kg mg lb lbs oz liter litre milliliter millilitre gallon "
-    "pint quart cup tablespoon teaspoon ml celsius fahrenheit kelvin acre hectare joule calorie kilowatt watt "
-    "horsepower byte kilobyte megabyte gigabyte terabyte mph knot degree radian bar psi pascal second minute hour day "
-    "week month year m g l"
-).split()
-
-LANGUAGES = (
-    "English French German Spanish Italian Portuguese Dutch Swedish Norwegian Danish Finnish Icelandic Polish Czech "
-    "Slovak Hungarian Romanian Bulgarian Greek Turkish Russian Ukrainian Arabic Hebrew Persian Farsi Hindi Urdu "
-    "Bengali Tamil Telugu Punjabi Thai Vietnamese Indonesian Malay Japanese Korean Chinese Mandarin Cantonese Swahili "
-    "Latin Irish Welsh Catalan Basque Croatian Serbian Slovenian Lithuanian Latvian Estonian Albanian Tagalog Esperanto"
-).split()
-
-_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
-_MONTHS = "january february march april may june july august september october november december".split()
+CODES = words_in("codes")
+"""Money as banks write it."""
+UNITS = words_in("units")
+"""Units of measurement in the singular."""
+LANGUAGES = words_in("languages")
+_DAYS = words_in("days")
+_MONTHS = words_in("months")
 _DAY = "|".join(_DAYS)
 _MONTH = "|".join((*(month for month in _MONTHS if month != "may"), "May"))
+_PER = r"(?: per |/)(?:hour|second|minute|day|gallon|h|s)\b"
+_CAPITAL = r"[A-Z][\w&'\u2019-]*"
 _PART = r"(?:morning|afternoon|evening|night)"
 
 
@@ -51,47 +37,52 @@ def _plural(words: Sequence[str]) -> str:
 
 
 _PATTERNS: tuple[tuple[SpanKind, str], ...] = (
-    ("quoted", r"\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|`([^`]+)`|(?<!\w)'([^']+(?:'\w[^']*)*)'(?!\w)|(?<!\w)‘([^’]+)’"),
+    (
+        "quoted",
+        (
+            r"\"([^\"]+)\"|\u201c([^\u201d]+)\u201d|«([^»]+)»|`([^`]+)`"
+            r"|(?<!\w)'([^']+(?:'\w[^']*)*)'(?!\w)|(?<!\w)\u2018([^\u2019]+)\u2019"
+        ),
+    ),
     ("url", r"\bhttps?://[^\s<>\"']*[^\s<>\"'.,;:!?)]"),
     ("email", r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+"),
     ("path", r"(?<!\w)(?:~|\.{1,2})?/(?:[\w.-]+/?)+|\b(?:[\w-]+/)*[\w-]+\.[A-Za-z][A-Za-z0-9]{0,4}\b"),
     ("date", r"\b\d{4}-\d{2}-\d{2}\b|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b"),
     ("phone", r"(?<![\w.])\+\d[\d -]{5,}\d|\b\d{3}-\d{4}\b|\b\d{3}[ -]\d{3}[ -]\d{4}\b"),
-    ("time", r"\b\d{1,2}(?::\d{2}){1,2}(?: ?[ap]\.?m\b\.?)?|\b\d{1,2} ?[ap]\.?m\b|\b(?:noon|midnight)\b|\b\d{1,2} o'clock\b"),
+    (
+        "time",
+        (
+            r"\b\d{1,2}(?::\d{2}){1,2}(?: ?[ap]\.?m\b\.?)?|\b\d{1,2} ?[ap]\.?m\b|\b(?:noon|midnight)\b"
+            r"|\b\d{1,2} o'clock\b"
+        ),
+    ),
     (
         "date",
-        rf"(?i:\b(?:(?:this|next|coming|last) )?(?:{_DAY}|weekend|week|month|year)\b(?: {_PART}\b)?)"
+        (rf"(?i:\b(?:(?:this|next|coming|last) )?(?:{_DAY}|weekend|week|month|year)\b(?: {_PART}\b)?)"
         rf"|(?i:\b(?:today|tonight|tomorrow|yesterday|the day after tomorrow)\b(?: {_PART}\b)?)"
         rf"|(?i:\b(?:this|in the) {_PART}\b)"
         rf"|(?i:\b(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTH})\b)(?:,? \d{{4}}\b)?"
-        rf"|(?i:\b(?:{_MONTH}) \d{{1,2}}(?:st|nd|rd|th)?\b)(?:,? \d{{4}}\b)?|\b(?i:{_MONTH})\b(?: \d{{4}}\b)?",
+        rf"|(?i:\b(?:{_MONTH}) \d{{1,2}}(?:st|nd|rd|th)?\b)(?:,? \d{{4}}\b)?|\b(?i:{_MONTH})\b(?: \d{{4}}\b)?"),
     ),
     ("number", r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\d])"),
     ("currency", rf"\b(?:{'|'.join(CODES)})\b|(?i:\b(?:{_plural(CURRENCIES)})\b)|[$€£¥]"),
-    ("unit", rf"(?i:\b(?:(?:square|cubic) )?(?:{_plural(UNITS)})\b(?:(?: per |/)(?:hour|second|minute|day|gallon|h|s)\b)?)|°[CF]\b"),
+    ("unit", rf"(?i:\b(?:(?:square|cubic) )?(?:{_plural(UNITS)})\b(?:{_PER})?)|°[CF]\b"),
     ("language", rf"(?i:\b(?:{'|'.join(LANGUAGES)})\b)"),
-    ("name", r"\b[A-Z][\w&'’-]*(?:(?: (?:of|de|la|le|the|and|van|von|del|da|di|y)(?: the)?)? [A-Z][\w&'’-]*)*"),
+    ("name", rf"\b{_CAPITAL}(?:(?: (?:of|de|la|le|the|and|van|von|del|da|di|y)(?: the)?)? {_CAPITAL})*"),
 )
 _COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
 
 _SHARED: frozenset[SpanKind] = frozenset({"currency", "unit", "language", "name"})
 """Kinds that may lie over one another: a pound is money and a weight, German a name and a language."""
 
-HEADS = frozenset(
-    "i i'm i'd i'll i've a an the is are am was were do does did can could will would should may might must shall have has "
-    "had what what's where when who who's whom whose why how which if it it's its there this that these those my your "
-    "our their his her we we're you they he she me us let let's please tell give show find get make put set say write "
-    "send ask add book buy call check come convert count create drop explain go google help keep look message need "
-    "note open order pencil phone play remind reserve reply ring run save schedule search see start stop switch take "
-    "text thank time translate turn use wake want watch any some and or but so then at on in for to from by of with as "
-    "hello hi hey yes no not don't latest current compute calculate evaluate how's email today tomorrow tonight "
-    "which between throw read weather forecast stock price local nag buzz poke nudge block did is between also next "
-    "forward ping plan share mail meet cancel move change invite another one two three four five six seven eight nine ten dinner lunch breakfast nobody".split()
-)
+HEADS = word_set("heads")
 """Words that begin a sentence with a capital and name nothing."""
 
-_OBJECTS = tuple(f" {word} " for word in "a an the me my us it some our this that him her them your".split())
-_NEVER = frozenset("i i'm i'd i'll i've ok okay please and or but so the a an".split())
+_OBJECTS = tuple(f" {word} " for word in words_in("objects"))
+_NEVER = word_set("never")
+"""Words that belong to no name, wherever they stand."""
+
+_ONE = re.compile(r"\b(half an?|an?)(?= (?:second|minute|hour|day|week|month|year|dozen)\b)", re.IGNORECASE)
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
@@ -116,7 +107,8 @@ def spans_in(request: str) -> list[Span]:
     for kind, pattern in _COMPILED:
         for match in pattern.finditer(request):
             text = next((group for group in match.groups() if group is not None), match.group())
-            for span in _tidied(kind, Span(kind=kind, text=text.strip(), start=match.start(), end=match.end()), request):
+            whole = Span(kind=kind, text=text.strip(), start=match.start(), end=match.end())
+            for span in _tidied(kind, whole, request):
                 if not any(_clash(span, other) for other in found):
                     found.append(span)
     return found + list(_numbers_in_words(request, found))
@@ -138,20 +130,20 @@ def _tidied(kind: SpanKind, span: Span, request: str) -> Iterator[Span]:
     start = span.start
     if request[span.end :].lower().startswith(_OBJECTS) and len(words) == 1:
         return  # what is done to something is a verb, whatever its capital says
-    head = re.search(r"(?:^|[.?!:;\"“]\s*)$", request[:start]) is not None
+    head = re.search(r"(?:^|[.?!:;\"\u201c]\s*)$", request[:start]) is not None
     while words and words[0].lower() in (HEADS if head else _NEVER):
         start += len(words.pop(0)) + 1
     while words and words[-1].lower() in _NEVER:
         words.pop()
     text = " ".join(words)
-    if re.match(r"\s+[a-z]", request[span.end :]) and not re.match(r"\s+(?:at|on|in|for|to|by|with|and|or)\b", request[span.end :]):
-        text = re.sub(r"['’]s$", "", text)
+    if re.match(r"\s+(?!(?:at|on|in|for|to|by|with|and|or)\b)[a-z]", request[span.end :]):
+        text = re.sub(r"['\u2019]s$", "", text)
     if text:
         yield Span(kind="name", text=text, start=start, end=start + len(text))
 
 
 def _numbers_in_words(request: str, found: Sequence[Span]) -> Iterator[Span]:
-    for match in re.finditer(r"\b(half an?|an?)(?= (?:second|minute|hour|day|week|month|year|dozen)\b)", request, re.IGNORECASE):
+    for match in _ONE.finditer(request):
         amount = "0.5" if match.group().lower().startswith("half") else "1"
         yield Span(kind="number", text=amount, start=match.start(), end=match.end())
     for match in re.finditer(r"[A-Za-z]+(?:[ -][A-Za-z]+)*", request):
@@ -166,4 +158,4 @@ def _numbers_in_words(request: str, found: Sequence[Span]) -> Iterator[Span]:
 
 def trimmed(text: str) -> str:
     """A stretch without the marks and blanks around it."""
-    return text.strip(" \t\n\"'“”‘’«».,;:!?")
+    return text.strip(" \t\n\"'\u201c\u201d\u2018\u2019«».,;:!?")

@@ -135,8 +135,9 @@ def reply_schema(
             definitions |= inner.pop(place, {})
         options.append(_object(tool={"const": tool.name}, arguments=inner))
     if not must_call:
-        answer = dict(output) if output is not None else {"type": "string"}
-        definitions |= answer.pop("$defs", {})
+        answer: dict[str, Any] = dict(output) if output is not None else {"type": "string"}
+        for place in ("$defs", "definitions"):
+            definitions |= answer.pop(place, {})
         options.append(_object(answer=answer))
     schema: dict[str, Any] = {"anyOf": options} if len(options) > 1 else options[0]
     if definitions:
@@ -162,7 +163,10 @@ class AnswerText:
     """
 
     _HEAD = re.compile(r'\s*\{\s*"answer"\s*:\s*"')
-    _UNIT = re.compile(r'[^"\\]+|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\[^u]')
+    # A half of a surrogate pair is no character, so it waits for the other half.
+    _UNIT = re.compile(
+        r'[^"\\]+|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\[^u]'
+    )
 
     def __init__(self) -> None:
         self._text = ""
