@@ -1,8 +1,41 @@
-"""What all tests share."""
+"""What holds for every test: no real models, nothing beyond loopback, the same examples in CI."""
 
-from hypothesis import HealthCheck, settings
+import os
+import sys
+from ipaddress import ip_address
 
-settings.register_profile(
-    "ziggurat", deadline=None, max_examples=100, database=None, suppress_health_check=[HealthCheck.too_slow]
-)
+from hypothesis import settings
+
+from ziggurat.models.real import forbid_real_calls
+
+forbid_real_calls()
+os.environ.pop("PYTHONASYNCIODEBUG", None)
+
+settings.register_profile("ziggurat", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("ziggurat")
+
+
+def _is_near(host: object) -> bool:
+    if isinstance(host, bytes):
+        host = host.decode("ascii", "replace")
+    if host in (None, "", "localhost"):
+        return True
+    try:
+        return ip_address(str(host).partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _stay_near(event: str, arguments: tuple[object, ...]) -> None:
+    """Refuse sockets that would reach beyond this machine; an audit hook, so no library gets around it."""
+    if not event.startswith("socket."):
+        return
+    if event in ("socket.connect", "socket.sendto", "socket.sendmsg"):
+        address = arguments[1]
+        if isinstance(address, tuple) and not _is_near(address[0]):
+            raise RuntimeError(f"tests do not reach beyond loopback: {event} to {address}")
+    elif event in ("socket.getaddrinfo", "socket.gethostbyname") and not _is_near(arguments[0]):
+        raise RuntimeError(f"tests do not reach beyond loopback: {event} of {arguments[0]!r}")
+
+
+sys.addaudithook(_stay_near)

@@ -1,0 +1,123 @@
+"""Answers that are kept and given again."""
+
+__all__ = ["CacheStore", "Cached", "cache"]
+
+from collections.abc import Callable, Iterator, MutableMapping
+from math import isfinite
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import CacheHit
+from ziggurat.core.facts import name_of
+from ziggurat.core.layer import layer
+from ziggurat.core.lines import fingerprint
+from ziggurat.core.service import Service
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+class Cached(Struct, frozen=True):
+    """A kept answer, and until when it is good, in POSIX seconds; None for ever."""
+
+    value: Any
+    until: float | None = None
+
+
+class CacheStore(MutableMapping[str, Cached]):
+    """A map in memory that forgets what was not used for longest when it is full.
+
+    Args:
+        size: How many answers it holds.
+
+    Raises:
+        ConfigurationError: `size` is not a whole number of at least 1.
+    """
+
+    def __init__(self, size: int = 1024) -> None:
+        if not isinstance(size, int) or size < 1:
+            raise ConfigurationError(f"CacheStore(size=...) is a whole number of at least 1, got {size!r}")
+        self.size = size
+        self._kept: dict[str, Cached] = {}  # in order of use, the latest last
+
+    def __getitem__(self, key: str) -> Cached:
+        cached = self._kept.pop(key)
+        self._kept[key] = cached
+        return cached
+
+    def __setitem__(self, key: str, cached: Cached) -> None:
+        self._kept.pop(key, None)
+        self._kept[key] = cached
+        if len(self._kept) > self.size:
+            del self._kept[next(iter(self._kept))]
+
+    def __delitem__(self, key: str) -> None:
+        del self._kept[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._kept))  # reading changes the order of use
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __repr__(self) -> str:
+        return f"CacheStore({self.size})"
+
+
+def _check(
+    *, store: MutableMapping[str, Cached], key: Callable[[Any], str] | None, seconds: float | None
+) -> None:
+    if not isinstance(store, MutableMapping):
+        raise ConfigurationError(f"cache(store=...) takes a mapping such as CacheStore(), got {type(store).__name__}")
+    if key is not None and not callable(key):
+        raise ConfigurationError(f"cache(key=...) takes a function of the request, got {key!r}")
+    if seconds is not None and (not isinstance(seconds, (int, float)) or not isfinite(seconds) or seconds <= 0):
+        raise ConfigurationError(f"cache(seconds=...) takes a number of seconds above 0, or None; got {seconds!r}")
+
+
+@layer(check=_check)
+async def cache(
+    request: Q,
+    ctx: Context,
+    inner: Service[Q, R],
+    *,
+    store: MutableMapping[str, Cached],
+    key: Callable[[Any], str] | None = None,
+    seconds: float | None = None,
+) -> R:
+    """Answer a request that was answered before without asking again; failures are never kept.
+
+    ::
+
+        stack(model, cache(store=CacheStore(1_000), seconds=3_600))
+
+    Two equal requests at the same time are both asked. Do not put it around what acts upon the world.
+
+    Args:
+        store: Where answers are kept; may be shared.
+        key: Makes the key of a request; by default the service's name and the request's fingerprint, so that
+            services may share a store.
+        seconds: How long an answer is good; None for as long as the store holds it.
+
+    Raises:
+        ConfigurationError: a setting makes no sense, or a request has no JSON form and no `key` is given.
+    """
+    try:
+        name = key(request) if key is not None else f"{name_of(inner)}:{fingerprint(request)}"
+    except TypeError as error:
+        if key is not None:
+            raise
+        raise ConfigurationError(
+            f"cache() cannot tell requests apart: {error}; give cache(key=...), a function of the request"
+        ) from error
+    cached = store.get(name)
+    if cached is not None and (cached.until is None or ctx.clock.now() < cached.until):
+        if ctx.listens(CacheHit):
+            await ctx.emit(CacheHit(ctx.path, name))
+        return cached.value  # type: ignore[no-any-return]
+    value = await inner(request, ctx)
+    store[name] = Cached(value, None if seconds is None else ctx.clock.now() + seconds)
+    return value

@@ -1,0 +1,79 @@
+"""The next best thing when a call fails."""
+
+__all__ = ["fallback"]
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from ziggurat.core.combinator import Combinator, annotate
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, Denied, InvalidArguments, ServiceError, described, is_transient
+from ziggurat.core.service import Service
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+def may_succeed_elsewhere(error: Exception) -> bool:
+    """Tell whether another service might do better: transient errors, and failed calls but for refusals."""
+    return is_transient(error) or (
+        isinstance(error, ServiceError) and not isinstance(error, (Denied, InvalidArguments))
+    )
+
+
+class _Fallback(Combinator[Q, R]):
+    title = "fallback"
+
+    def __init__(self, *alternatives: Service[Q, R], when: Callable[[Exception], bool]) -> None:
+        super().__init__(*alternatives)
+        self._when = when
+
+    async def __call__(self, request: Q, ctx: Context, /) -> R:
+        notes: list[str] = []
+        last = len(self.alternatives) - 1
+        for index in range(last):
+            where = ctx.under(f"alt-{index + 1}")
+            try:
+                return await self.ask(index, request, where)
+            except Exception as error:
+                if not self._when(error):
+                    annotate(error, notes)
+                    raise
+                why, usage = described(error), getattr(error, "usage", None)
+            notes.append(f"{self.names[index]} had failed before: {why}")
+            ctx.charge(usage)
+            await self.abandon(where, why)
+        try:
+            return await self.ask(last, request, ctx.under(f"alt-{last + 1}"))
+        except Exception as error:
+            annotate(error, notes)
+            raise
+
+
+def fallback(
+    first: Service[Q, R], *others: Service[Q, R], when: Callable[[Exception], bool] = may_succeed_elsewhere
+) -> Service[Q, R]:
+    """Ask `first`, and where it fails the next of `others`, in this order; the first answer is the answer.
+
+    ::
+
+        model = fallback(openai("gpt-5-mini"), anthropic("claude-haiku-4-5"))
+
+    Each alternative is a call of its own, at ``alt-1``, ``alt-2`` and so on; a failure stands when the run is
+    resumed, so the same alternative answers. Listeners are told to drop what they hold of one that failed.
+
+    Args:
+        first: Asked first.
+        others: Asked in turn; at least one.
+        when: Which errors are worth asking another; by default transient ones and failed calls, but no refusals
+            and no faults in the request or the program.
+
+    Raises:
+        ConfigurationError: there is no other, or something is not a service.
+        Exception: when it is called, the error of the last alternative asked, with notes on those before.
+    """
+    if not others:
+        raise ConfigurationError("fallback() needs at least two services; with one, use it as it is")
+    if not callable(when):
+        raise ConfigurationError(f"fallback(when=...) takes a function of the error, got {when!r}")
+    return _Fallback(first, *others, when=when)

@@ -1,0 +1,160 @@
+"""A second call for one that is slow; the first answer wins."""
+
+__all__ = ["hedge"]
+
+import asyncio
+from collections.abc import Iterable
+from math import isfinite
+from typing import Any, TypeVar
+
+from ziggurat.core.combinator import Combinator, annotate
+from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.errors import ConfigurationError, described
+from ziggurat.core.service import Service
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+class _Hedge(Combinator[Q, R]):
+    title = "hedge"
+
+    def __init__(self, *alternatives: Service[Q, R], delay: float) -> None:
+        super().__init__(*alternatives)
+        self.delay = delay
+
+    async def __call__(self, request: Q, ctx: Context, /) -> R:
+        places = [ctx.under(f"alt-{number + 1}") for number in range(len(self.alternatives))]
+        recorded = _recorded_winner(places, ctx)
+        if recorded is not None:
+            return await self.ask(recorded, request, places[recorded])
+        running: dict[asyncio.Task[R], int] = {}
+        failures: list[tuple[int, Exception]] = []
+        try:
+            for index, place in enumerate(places):
+                task = asyncio.get_running_loop().create_task(self._attempt(index, request, place), name=place.path)
+                running[task] = index
+                winner = await self._first(running, failures, ctx, last=index == len(places) - 1)
+                if winner is not None:
+                    break
+            else:
+                raise await self._all_failed(failures, places, ctx)
+            del running[winner]
+            await _end(running)
+            await self._account(failures, places, ctx)
+            for task, index in running.items():
+                if not task.cancelled():
+                    ctx.charge(getattr(task.exception() or task.result(), "usage", None))
+                await self.abandon(places[index], "another answered first")
+            return winner.result()
+        finally:
+            failures.clear()
+            await _end(running)
+
+    async def _attempt(self, index: int, request: Q, place: Context) -> R:
+        try:
+            return await self.ask(index, request, place)
+        except asyncio.CancelledError as error:
+            place.charge(getattr(error, "usage", None))
+            raise
+
+    async def _first(
+        self, running: dict[asyncio.Task[R], int], failures: list[tuple[int, Exception]], ctx: Context, *, last: bool
+    ) -> asyncio.Task[R] | None:
+        """Wait for an answer; None when the next alternative is due, or when all have failed."""
+        clock = ctx.clock
+        alarm: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = None if last else clock.call_at(clock.monotonic() + self.delay, lambda: _ring(alarm))
+        try:
+            while running and not alarm.done():
+                waited: set[asyncio.Future[Any]] = {alarm, *running}
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                for task in [each for each in running if each.done()]:
+                    error = task.exception()  # raises where the alternative was cancelled from within
+                    if error is None:
+                        return task
+                    if not isinstance(error, Exception):
+                        raise error
+                    failures.append((running.pop(task), error))
+                    if not last:
+                        _ring(alarm)
+            return None
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def _account(
+        self, failures: Iterable[tuple[int, Exception]], places: list[Context], ctx: Context
+    ) -> None:
+        for index, error in failures:
+            ctx.charge(getattr(error, "usage", None))
+            await self.abandon(places[index], described(error))
+
+    async def _all_failed(
+        self, failures: list[tuple[int, Exception]], places: list[Context], ctx: Context
+    ) -> Exception:
+        *earlier, (_, last) = failures
+        await self._account(earlier, places, ctx)
+        annotate(last, [f"{self.names[index]} had failed before: {described(error)}" for index, error in earlier])
+        return last
+
+    def _settings(self) -> str:
+        return f", delay={self.delay:g}"
+
+
+def _ring(alarm: "asyncio.Future[None]") -> None:
+    if not alarm.done():
+        alarm.set_result(None)
+
+
+def _recorded_winner(places: list[Context], ctx: Context) -> int | None:
+    """Return which alternative's answer is on record and next: a race that was decided is not run again."""
+    journal = ctx.scope.get(JOURNAL)
+    if journal is None or ctx._spent is not None:
+        return None
+    for index, place in enumerate(places):
+        record = journal.find(place.path)
+        if record is not None and record.result is not None and record.cursor == len(record.outcomes) - 1:
+            return index
+    return None
+
+
+async def _end(tasks: Iterable["asyncio.Task[R]"]) -> None:
+    """Cancel tasks and wait until they have ended, also when this wait is cancelled itself."""
+    cancelled: asyncio.CancelledError | None = None
+    while running := [task for task in tasks if not task.done()]:
+        for task in running:
+            task.cancel()
+        try:
+            await asyncio.wait(running)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+
+
+def hedge(service: Service[Q, R], *others: Service[Q, R], delay: float) -> Service[Q, R]:
+    """Ask `service`, and if it has not answered after `delay` seconds, or at once if it fails, the next as well.
+
+    The first answer wins. The others are cancelled and waited for, what they cost is counted where it is known,
+    and listeners are told to drop what they showed::
+
+        model = hedge(openai("gpt-5-mini"), delay=2.0)          # the same again
+        model = hedge(openai("gpt-5-mini"), local(), delay=2.0)
+
+    Only for calls that may be made twice, such as questions to a model, and only where the other side is not
+    slow for being overloaded: then hedging makes it worse. Each alternative is a call of its own, at ``alt-1``,
+    ``alt-2`` and so on; a race that was decided is not run again when the run is resumed.
+
+    Args:
+        service: Asked first.
+        others: Asked in turn, each `delay` after the one before; `service` once more where none is given.
+        delay: Seconds; about as long as 95 of 100 calls take is a good start.
+
+    Raises:
+        ConfigurationError: `delay` is negative or not finite, or something is not a service.
+        Exception: when it is called and all fail, the error of the last to fail, with notes on those before.
+    """
+    if not isinstance(delay, (int, float)) or not isfinite(delay) or delay < 0:
+        raise ConfigurationError(f"hedge(delay=...) takes a finite number of seconds, 0 or more; got {delay!r}")
+    return _Hedge(service, *(others or (service,)), delay=delay)

@@ -1,0 +1,224 @@
+"""Another try for calls that failed in passing."""
+
+__all__ = ["RetryBudget", "retry"]
+
+from collections import deque
+from collections.abc import Callable
+from math import isfinite
+from typing import Literal, TypeVar
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, described, is_transient
+from ziggurat.core.event import SILENCE, Dropped, Emit, Event, Retrying
+from ziggurat.core.layer import layer
+from ziggurat.core.service import Service
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+_SLICES = 10
+
+
+class RetryBudget:
+    """Bounds the tries of many calls together, so that an outage is not answered with a storm.
+
+    Every call deposits `ratio` of a retry, every retry withdraws one, and both are forgotten after `seconds`.
+    Make one and pass it to the retries that call the same thing::
+
+        budget = RetryBudget()
+        stack(model, retry(budget=budget))
+
+    Args:
+        ratio: Retries allowed per call: 0.2 keeps the load at 1.2 times the calls when everything fails.
+        minimum_per_second: Retries allowed per second besides, however few calls there are.
+        seconds: How long calls and retries count.
+
+    Raises:
+        ConfigurationError: a setting is negative, not finite, or `seconds` is 0.
+    """
+
+    def __init__(self, *, ratio: float = 0.2, minimum_per_second: float = 10, seconds: float = 10) -> None:
+        _not_negative("RetryBudget", ratio=ratio, minimum_per_second=minimum_per_second, seconds=seconds)
+        if seconds == 0:
+            raise ConfigurationError("RetryBudget(seconds=...) must be above 0")
+        self.ratio = ratio
+        self.minimum_per_second = minimum_per_second
+        self.seconds = seconds
+        self._slices: deque[list[int]] = deque()  # [slice of time, calls, retries]
+        self._calls = 0
+        self._retries = 0
+
+    def balance(self, now: float) -> float:
+        """Return how many retries are left at `now`, in seconds of a clock's `monotonic`."""
+        self._slice(now)
+        return self.minimum_per_second * self.seconds + self.ratio * self._calls - self._retries
+
+    def deposit(self, now: float) -> None:
+        """Count a call."""
+        self._slice(now)[1] += 1
+        self._calls += 1
+
+    def withdraw(self, now: float) -> bool:
+        """Take one retry; False, and nothing is taken, when none is left."""
+        current = self._slice(now)
+        if self.balance(now) < 1 - 1e-9:
+            return False
+        current[2] += 1
+        self._retries += 1
+        return True
+
+    def _slice(self, now: float) -> list[int]:
+        number = int(now * _SLICES / self.seconds)
+        slices = self._slices
+        while slices and slices[0][0] <= number - _SLICES:
+            _, calls, retries = slices.popleft()
+            self._calls -= calls
+            self._retries -= retries
+        if not slices or slices[-1][0] < number:
+            slices.append([number, 0, 0])
+        return slices[-1]
+
+    def __repr__(self) -> str:
+        return (
+            f"RetryBudget(ratio={self.ratio:g}, minimum_per_second={self.minimum_per_second:g}, "
+            f"seconds={self.seconds:g})"
+        )
+
+
+class _Watch:
+    """A way out for events that notices whether a delta has gone out."""
+
+    __slots__ = ("outer", "shown")
+
+    def __init__(self, outer: Emit) -> None:
+        self.outer = outer
+        self.shown = False
+
+    @property
+    def blocked(self) -> float:
+        return self.outer.blocked
+
+    async def __call__(self, event: Event, /) -> None:
+        if hasattr(event, "delta"):
+            self.shown = True
+        await self.outer(event)
+
+    def listens(self, kind: type[Event], /) -> bool:
+        return self.outer.listens(kind)
+
+
+def _not_negative(where: str, **settings: float) -> None:
+    for name, value in settings.items():
+        if not isinstance(value, (int, float)) or not isfinite(value) or value < 0:
+            raise ConfigurationError(f"{where}({name}=...) takes a finite number, 0 or more; got {value!r}")
+
+
+def _check(
+    *,
+    attempts: int,
+    base: float,
+    cap: float,
+    jitter: str,
+    budget: RetryBudget | None,
+    when: Callable[[Exception], bool],
+    after_delta: bool,
+    patience: float,
+) -> None:
+    if not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1:
+        raise ConfigurationError(
+            f"retry(attempts=...) counts all tries, the first included, so it is at least 1; got {attempts!r}"
+        )
+    _not_negative("retry", base=base, cap=cap, patience=patience)
+    if jitter not in ("full", "none"):
+        raise ConfigurationError(f"retry(jitter=...) is 'full' or 'none', got {jitter!r}")
+    if budget is not None and not isinstance(budget, RetryBudget):
+        raise ConfigurationError(f"retry(budget=...) takes a RetryBudget, got {type(budget).__name__}")
+    if not callable(when):
+        raise ConfigurationError(f"retry(when=...) takes a function of the error, got {when!r}")
+    if not isinstance(after_delta, bool):
+        raise ConfigurationError(f"retry(after_delta=...) is True or False, got {after_delta!r}")
+
+
+@layer(check=_check)
+async def retry(
+    request: Q,
+    ctx: Context,
+    inner: Service[Q, R],
+    *,
+    attempts: int = 3,
+    base: float = 0.5,
+    cap: float = 30.0,
+    jitter: Literal["full", "none"] = "full",
+    budget: RetryBudget | None = None,
+    when: Callable[[Exception], bool] = is_transient,
+    after_delta: bool = True,
+    patience: float = 60.0,
+) -> R:
+    """Call again, after a while, when a call failed in passing; the last error is raised as it is.
+
+    Args:
+        attempts: Tries in all, the first included.
+        base: The longest wait before the second try, in seconds; it doubles with every further try.
+        cap: The longest wait before any try, in seconds.
+        jitter: `"full"` draws the wait evenly from 0 to the longest, so that many callers do not return at once;
+            `"none"` takes the longest.
+        budget: Bounds the retries of all calls that share it.
+        when: Which errors are worth another try; those that say of themselves that they are transient.
+        after_delta: Try again also when parts of a reply were shown already; listeners are told to drop them.
+        patience: The longest wait asked for by the other side (`retry_after`) that is obeyed, in seconds; where
+            it asks for more, the error is raised at once.
+
+    No wait begins that would pass the deadline. All tries are one call: they share its path.
+
+    Raises:
+        ConfigurationError: a setting makes no sense.
+    """
+    if budget is not None:
+        budget.deposit(ctx.clock.monotonic())
+    attempt, current = 1, ctx
+    while True:
+        watch = _Watch(ctx.emit) if not after_delta and ctx.emit is not SILENCE else None
+        try:
+            return await inner(request, current if watch is None else current.emitting(watch))
+        except Exception as error:
+            if attempt >= attempts or not when(error) or (watch is not None and watch.shown):
+                raise
+            longest = min(cap, base * 2.0 ** min(attempt - 1, 100))
+            delay = _delay(error, longest * ctx.random() if jitter == "full" else longest, patience)
+            if delay is None or not _affordable(error, delay, ctx, budget):
+                raise
+            why, usage = described(error), getattr(error, "usage", None)
+        ctx.charge(usage)
+        await _wait(attempt, why, delay, ctx)
+        attempt, current = attempt + 1, ctx.again()
+
+
+def _delay(error: Exception, drawn: float, patience: float) -> float | None:
+    """Return the seconds to wait: the longer of what was drawn and what is asked for; None for too long."""
+    if _is_replayed(error):
+        return 0.0
+    asked = getattr(error, "retry_after", None)
+    if not isinstance(asked, (int, float)) or not asked > drawn:
+        return drawn
+    return asked if asked <= patience else None
+
+
+def _affordable(error: Exception, delay: float, ctx: Context, budget: RetryBudget | None) -> bool:
+    left = ctx.remaining()
+    if left is not None and delay >= left:
+        return False
+    return budget is None or _is_replayed(error) or budget.withdraw(ctx.clock.monotonic())
+
+
+async def _wait(attempt: int, why: str, delay: float, ctx: Context) -> None:
+    if ctx.listens(Dropped):
+        await ctx.emit(Dropped(ctx.path, why))
+    if ctx.listens(Retrying):
+        await ctx.emit(Retrying(ctx.path, attempt, why, delay))
+    if delay > 0:
+        await ctx.clock.sleep(delay)
+
+
+def _is_replayed(error: Exception) -> bool:
+    """Tell whether the failure was answered from the record: then the wait after it is over, and paid."""
+    return getattr(error, "_answered", False)

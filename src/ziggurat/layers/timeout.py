@@ -1,0 +1,35 @@
+"""A bound on how long a call may take."""
+
+__all__ = ["timeout"]
+
+from math import isfinite
+from typing import TypeVar
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.layer import layer
+from ziggurat.core.service import Service
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+def _check(*, seconds: float) -> None:
+    if not isinstance(seconds, (int, float)) or not isfinite(seconds) or seconds <= 0:
+        raise ConfigurationError(f"timeout(seconds=...) takes a number of seconds above 0, got {seconds!r}")
+
+
+@layer(check=_check)
+async def timeout(request: Q, ctx: Context, inner: Service[Q, R], *, seconds: float) -> R:
+    """Cancel a call that takes longer than `seconds`, and raise `Timeout`, which is transient.
+
+    Inside a retry it bounds each try, around it all tries together. What is called sees the deadline in its
+    context; time spent waiting for a slow reader of events is not charged::
+
+        stack(model, retry(attempts=3), timeout(seconds=30))
+
+    Raises:
+        ConfigurationError: `seconds` is not a finite number above 0.
+    """
+    async with ctx.limit(seconds) as ctx:
+        return await inner(request, ctx)

@@ -1,0 +1,25 @@
+"""What tests of agents need: scripted models, doubles, a clock by hand, faults, a check for leaks."""
+
+from ziggurat.models.real import allow_real_calls, forbid_real_calls
+from ziggurat.models.scripted import PAUSE, Pause, ScriptedModel
+from ziggurat.testing.clock import HandClock, settle
+from ziggurat.testing.expect import Expected, Handle, Reply, expect
+from ziggurat.testing.faults import FailingOn, fail_on
+from ziggurat.testing.leaks import assert_no_leaks
+
+__all__ = [
+    "PAUSE",
+    "Expected",
+    "FailingOn",
+    "HandClock",
+    "Handle",
+    "Pause",
+    "Reply",
+    "ScriptedModel",
+    "allow_real_calls",
+    "assert_no_leaks",
+    "expect",
+    "fail_on",
+    "forbid_real_calls",
+    "settle",
+]

@@ -1,0 +1,137 @@
+"""A clock that stands still until a test moves it."""
+
+__all__ = ["HandClock", "settle"]
+
+import asyncio
+from collections.abc import Callable
+from heapq import heappop, heappush
+from math import isfinite
+
+from ziggurat.core.errors import ConfigurationError
+
+_TURNS = 10_000
+
+
+class _HandTimer:
+    __slots__ = ("callback", "when")
+
+    def __init__(self, when: float, callback: Callable[[], None]) -> None:
+        self.when = when
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+def _is_idle() -> bool | None:
+    """Tell whether nothing is ready to run; None where this event loop does not tell."""
+    ready = getattr(asyncio.get_running_loop(), "_ready", None)
+    return None if ready is None else not ready
+
+
+async def settle(turns: int = _TURNS) -> None:
+    """Let the event loop run until every task waits for something, at most `turns` times around.
+
+    What other threads and sockets will bring is not waited for.
+    """
+    for turn in range(turns):
+        await asyncio.sleep(0)
+        idle = _is_idle()
+        if idle or (idle is None and turn > 100):
+            return
+
+
+class HandClock:
+    """Time for tests: pass it to a run and move it by hand; nothing sleeps for real.
+
+    ::
+
+        clock = HandClock()
+        task = asyncio.create_task(service(request, root().within(CLOCK, clock)))
+        await clock.advance(30)
+
+    Args:
+        now: POSIX seconds at the beginning; `monotonic` begins at 0.
+        auto: Jump to the next timer by itself whenever nothing else is ready to run. Threads and sockets that
+            are being waited for count as nothing.
+    """
+
+    def __init__(self, now: float = 1_000_000_000.0, *, auto: bool = False) -> None:
+        self._start = now
+        self._elapsed = 0.0
+        self._timers: list[tuple[float, int, _HandTimer]] = []
+        self._number = 0
+        self._auto = auto
+        self._driven: asyncio.AbstractEventLoop | None = None
+
+    def now(self) -> float:
+        """Return POSIX seconds."""
+        return self._start + self._elapsed
+
+    def monotonic(self) -> float:
+        """Return the seconds this clock has been moved by."""
+        return self._elapsed
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait until the clock has been moved by `seconds`."""
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def wake() -> None:
+            if not over.done():
+                over.set_result(None)
+
+        timer = self.call_at(self._elapsed + seconds, wake)
+        try:
+            await over
+        finally:
+            timer.cancel()
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> _HandTimer:
+        """Call `callback` when the clock is moved to `when` or beyond."""
+        timer = _HandTimer(when, callback)
+        self._number += 1
+        heappush(self._timers, (when, self._number, timer))
+        if self._auto and self._driven is not (loop := asyncio.get_running_loop()):
+            self._driven = loop
+            loop.call_soon(self._drive)
+        return timer
+
+    @property
+    def waiting(self) -> int:
+        """How many timers and sleepers there are."""
+        return sum(timer.callback is not None for _, _, timer in self._timers)
+
+    async def advance(self, seconds: float) -> None:
+        """Move the clock; what falls due runs in order of time, and the event loop settles after each.
+
+        Raises:
+            ConfigurationError: `seconds` is negative or not finite.
+        """
+        if not isfinite(seconds) or seconds < 0:
+            raise ConfigurationError(f"advance() takes a finite number of seconds, 0 or more; got {seconds!r}")
+        target = self._elapsed + seconds
+        await settle()
+        while self._run_next(target):
+            await settle()
+        self._elapsed = max(self._elapsed, target)
+
+    def _run_next(self, until: float) -> bool:
+        while self._timers and self._timers[0][0] <= until:
+            when, _, timer = heappop(self._timers)
+            callback, timer.callback = timer.callback, None
+            if callback is not None:
+                self._elapsed = max(self._elapsed, when)
+                callback()
+                return True
+        return False
+
+    def _drive(self) -> None:
+        if _is_idle() is not False:
+            self._run_next(float("inf"))
+        if any(timer.callback is not None for _, _, timer in self._timers):
+            asyncio.get_running_loop().call_soon(self._drive)
+        else:
+            self._driven = None

@@ -1,0 +1,120 @@
+"""A service whose answers the test gives, one request at a time."""
+
+__all__ = ["Expected", "Handle", "Reply", "expect"]
+
+import asyncio
+from collections import deque
+from typing import Any, Generic, TypeVar, overload
+
+from ziggurat.core.context import Context
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+class Reply(Generic[R]):
+    """The way to answer one request; `ctx` is the context it came with."""
+
+    def __init__(self, ctx: Context, answer: "asyncio.Future[R]") -> None:
+        self.ctx = ctx
+        self._answer = answer
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether the caller was cancelled and waits no more."""
+        return self._answer.cancelled()
+
+    def send(self, value: R) -> None:
+        """Answer with a value; ignored when the caller waits no more.
+
+        Raises:
+            AssertionError: it was answered before.
+        """
+        if self._open():
+            self._answer.set_result(value)
+
+    def fail(self, error: BaseException) -> None:
+        """Answer with an error; ignored when the caller waits no more.
+
+        Raises:
+            AssertionError: it was answered before.
+        """
+        if self._open():
+            self._answer.set_exception(error)
+
+    def _open(self) -> bool:
+        assert not self._answer.done() or self._answer.cancelled(), "this request was answered already"
+        return not self._answer.cancelled()
+
+
+class Handle(Generic[Q, R]):
+    """Where the test meets the requests that come in."""
+
+    def __init__(self) -> None:
+        self._requests: deque[tuple[Q, Reply[R]]] = deque()
+        self._came = asyncio.Event()
+
+    async def next(self, *, seconds: float = 5.0) -> tuple[Q, Reply[R]]:
+        """Return the next request, in the order they came, and the way to answer it.
+
+        Raises:
+            AssertionError: none came within `seconds` of real time.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                while not self._requests:
+                    self._came.clear()
+                    await self._came.wait()
+        except TimeoutError:
+            raise AssertionError(f"no request came within {seconds:g} s") from None
+        return self._requests.popleft()
+
+    def none_waiting(self) -> bool:
+        """Tell whether no request has come that the test has not taken."""
+        return not self._requests
+
+    def _take(self, request: Q, reply: Reply[R]) -> None:
+        self._requests.append((request, reply))
+        self._came.set()
+
+
+class Expected(Generic[Q, R]):
+    """The service that `expect` makes."""
+
+    def __init__(self, handle: Handle[Q, R]) -> None:
+        self._handle = handle
+
+    async def __call__(self, request: Q, ctx: Context, /) -> R:
+        """Hand the request to the test and wait for its answer."""
+        answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._handle._take(request, Reply(ctx, answer))
+        return await answer
+
+    def __repr__(self) -> str:
+        return "expected"
+
+
+@overload
+def expect() -> tuple[Expected[Any, Any], Handle[Any, Any]]: ...
+
+
+@overload
+def expect(request: type[Q], response: type[R]) -> tuple[Expected[Q, R], Handle[Q, R]]: ...
+
+
+def expect(request: Any = object, response: Any = object) -> tuple[Expected[Any, Any], Handle[Any, Any]]:
+    """Make a service and the handle by which a test answers for it.
+
+    ::
+
+        service, handle = expect()
+        task = asyncio.create_task(stack(service, retry())("hello", root()))
+        request, reply = await handle.next()
+        reply.fail(ConnectionError("gone"))
+
+    Args:
+        request: The type of its requests, for the type checker.
+        response: The type of its responses, for the type checker.
+    """
+    handle: Handle[Any, Any] = Handle()
+    return Expected(handle), handle

@@ -1,0 +1,101 @@
+"""A check that a piece of code leaves nothing behind."""
+
+__all__ = ["assert_no_leaks"]
+
+import asyncio
+import gc
+import os
+import sys
+import threading
+from types import TracebackType
+
+from ziggurat.testing.clock import settle
+
+POOLS = ("asyncio_", "ziggurat")
+"""How the names of threads begin that are kept for later on purpose."""
+
+
+class assert_no_leaks:  # noqa: N801 - it reads as what it does
+    """Assert that no task, thread or open file and socket outlives the block.
+
+    ::
+
+        async with assert_no_leaks():
+            await agent.run("...")
+
+        with assert_no_leaks():
+            agent.run_sync("...")
+
+    The asynchronous form lets what is just ending end first. Threads of pools that are kept on purpose do not
+    count; files and sockets are seen where ``/proc`` is.
+
+    Raises:
+        AssertionError: something was left; the text names each and says where it stands. An error of the block
+            itself is not masked.
+    """
+
+    def __enter__(self) -> None:
+        self._tasks = _tasks()
+        self._threads = set(threading.enumerate())
+        self._files = _files()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            return
+        if self._left():
+            gc.collect()  # what hangs in a cycle only is not left
+        left = self._left()
+        assert not left, "left behind:\n" + "\n".join(f"- {each}" for each in left)
+
+    async def __aenter__(self) -> None:
+        await settle()
+        self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await settle()
+        self.__exit__(kind, error, trace)
+
+    def _left(self) -> list[str]:
+        tasks = [f"task {_where(task)}" for task in _tasks() - self._tasks]
+        threads = [
+            f"thread {thread.name!r}"
+            for thread in threading.enumerate()
+            if thread not in self._threads and not thread.name.startswith(POOLS)
+        ]
+        files = [
+            f"file descriptor {number}: {target}"
+            for number, target in _files().items()
+            if self._files.get(number) != target
+        ]
+        return sorted(tasks) + sorted(threads) + files
+
+
+def _tasks() -> set["asyncio.Task[object]"]:
+    try:
+        return asyncio.all_tasks()
+    except RuntimeError:  # no event loop runs here
+        return set()
+
+
+def _where(task: "asyncio.Task[object]") -> str:
+    coroutine = task.get_coro()
+    name = getattr(coroutine, "__qualname__", repr(coroutine))
+    stack = task.get_stack(limit=1)
+    place = f", at {stack[0].f_code.co_filename}:{stack[0].f_lineno}" if stack else ""
+    return f"{task.get_name()!r} ({name}{place})"
+
+
+def _files() -> dict[int, str]:
+    if not sys.platform.startswith("linux"):
+        return {}
+    found: dict[int, str] = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:  # closed meanwhile: the listing itself
+            continue
+    return {number: target for number, target in found.items() if not target.startswith("/dev/")}

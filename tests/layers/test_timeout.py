@@ -1,0 +1,87 @@
+import asyncio
+
+import pytest
+
+from ziggurat.core.clock import CLOCK
+from ziggurat.core.context import Context, root
+from ziggurat.core.errors import ConfigurationError, Timeout
+from ziggurat.core.layer import stack
+from ziggurat.layers.timeout import timeout
+from ziggurat.testing.clock import HandClock
+from ziggurat.testing.expect import expect
+from ziggurat.testing.leaks import assert_no_leaks
+
+
+def test_an_answer_in_time_passes():
+    clock = HandClock()
+
+    async def main():
+        service, handle = expect(str, str)
+        task = asyncio.create_task(stack(service, timeout(seconds=5))("q", root().within(CLOCK, clock)))
+        _, reply = await handle.next()
+        await clock.advance(4.9)
+        reply.send("in time")
+        assert await task == "in time"
+        assert clock.waiting == 0
+
+    asyncio.run(main())
+
+
+def test_a_late_call_is_cancelled():
+    clock = HandClock()
+
+    async def main():
+        async with assert_no_leaks():
+            service, handle = expect(str, str)
+            ctx = root("trip").within(CLOCK, clock)
+            task = asyncio.create_task(stack(service, timeout(seconds=5))("q", ctx))
+            _, reply = await handle.next()
+            await clock.advance(5)
+            with pytest.raises(Timeout, match="trip timed out after 5 s") as raised:
+                await task
+            assert raised.value.transient
+            assert raised.value.seconds == 5
+            assert reply.abandoned
+
+    asyncio.run(main())
+
+
+def test_what_is_called_sees_the_deadline_and_never_a_later_one():
+    clock = HandClock(auto=True)
+    seen: list[float | None] = []
+
+    async def service(request: str, ctx: Context) -> None:
+        seen.append(ctx.deadline)
+
+    async def main():
+        await stack(service, timeout(seconds=5), timeout(seconds=9))("q", root().within(CLOCK, clock))
+        await stack(service, timeout(seconds=9), timeout(seconds=5))("q", root().within(CLOCK, clock))
+
+    asyncio.run(main())
+    assert seen == [5, 5]
+
+
+def test_cancelling_from_outside_stays_cancelling():
+    clock = HandClock()
+
+    async def main():
+        service, handle = expect(str, str)
+        task = asyncio.create_task(stack(service, timeout(seconds=5))("q", root().within(CLOCK, clock)))
+        await handle.next()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert clock.waiting == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "5", None])
+def test_a_limit_that_makes_no_sense_is_refused(seconds):
+    with pytest.raises(ConfigurationError, match="seconds"):
+        timeout(seconds=seconds)
+
+
+def test_the_limit_must_be_given():
+    with pytest.raises(ConfigurationError, match="missing: seconds"):
+        timeout()
