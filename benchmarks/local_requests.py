@@ -121,7 +121,9 @@ def right(row: dict[str, Any], reply: ModelResponse, tools: dict[str, Any]) -> b
     return True
 
 
-async def requests(model: EmbeddedModel, show: bool) -> dict[str, tuple[int, int]]:
+async def requests(
+    model: EmbeddedModel, show: bool = False, kinds: Sequence[str] = ("oblique", "simple", "other", "bare", "none")
+) -> dict[str, tuple[int, int]]:
     """Right and all, by kind and part."""
     rows = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
     sets: dict[str, dict[str, Any]] = {}
@@ -129,7 +131,7 @@ async def requests(model: EmbeddedModel, show: bool) -> dict[str, tuple[int, int
         if row["kind"] == "tool":
             sets.setdefault(row.get("set", "main"), {})[row["name"]] = row
     counts: dict[str, tuple[int, int]] = {}
-    for row in (row for row in rows if row["kind"] != "tool"):
+    for row in (row for row in rows if row["kind"] in kinds):
         tools = sets.get(row["kind"], sets["main"])
         specs = [ToolSpec(tool["name"], tool["description"], tool["parameters"]) for tool in tools.values()]
         reply = await ask(model, [user(row["request"])], specs)

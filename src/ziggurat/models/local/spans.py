@@ -26,7 +26,8 @@ LANGUAGES = words_in("languages")
 _DAYS = words_in("days")
 _MONTHS = words_in("months")
 _DAY = "|".join(_DAYS)
-_MONTH = "|".join((*(month for month in _MONTHS if month != "may"), "May"))
+_PLAIN_MONTH = "|".join(month for month in _MONTHS if month not in ("may", "march"))
+_MONTH = "|".join(_MONTHS)
 _PER = r"(?: per |/)(?:hour|second|minute|day|gallon|h|s)\b"
 _CAPITAL = r"[A-Z][\w&'\u2019-]*"
 _PART = r"(?:morning|afternoon|evening|night)"
@@ -62,7 +63,7 @@ _PATTERNS: tuple[tuple[SpanKind, str], ...] = (
         rf"|(?i:\b(?:today|tonight|tomorrow|yesterday|the day after tomorrow)\b(?: {_PART}\b)?)"
         rf"|(?i:\b(?:this|in the) {_PART}\b)"
         rf"|(?i:\b(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTH})\b)(?:,? \d{{4}}\b)?"
-        rf"|(?i:\b(?:{_MONTH}) \d{{1,2}}(?:st|nd|rd|th)?\b)(?:,? \d{{4}}\b)?|\b(?i:{_MONTH})\b(?: \d{{4}}\b)?"),
+        rf"|(?i:\b(?:{_MONTH}) \d{{1,2}}(?:st|nd|rd|th)?\b)(?:,? \d{{4}}\b)?|\b(?i:{_PLAIN_MONTH})\b(?: \d{{4}}\b)?|\bMay \d{{4}}\b"),
     ),
     ("number", r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\d])"),
     ("currency", rf"\b(?:{'|'.join(CODES)})\b|(?i:\b(?:{_plural(CURRENCIES)})\b)|[$€£¥]"),

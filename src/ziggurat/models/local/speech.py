@@ -1,6 +1,7 @@
 """One generation: what llama.cpp is sent, what listeners hear of it, and what comes back."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -92,18 +93,18 @@ async def speak(
     finish: FinishReason = "stop"
     usage = Usage(requests=1)
     listens = ctx.listens(Delta)
-    async for chunk in engine.stream(endpoint, body):
-        for choice in chunk.get("choices", ()):
-            text = choice.get("text") if endpoint == "completion" else choice.get("delta", {}).get("content")
+    async with aclosing(engine.stream(endpoint, body)) as chunks:
+        async for chunk in chunks:
+            text, reason = _said(chunk)
             if text:
                 pieces.append(text)
                 shown = heard(text) if heard is not None else text
                 if listens and shown:
                     await ctx.emit(Delta(ctx.path, TextDelta(shown)))
-            if choice.get("finish_reason") == "length":
+            if reason == "length":
                 finish = "length"
-        if chunk.get("usage"):
-            usage = _usage(chunk["usage"])
+            if chunk.get("usage"):
+                usage = _usage(chunk["usage"])
     return Spoken(text="".join(pieces), finish=finish, usage=usage)
 
 
@@ -112,6 +113,14 @@ async def show(text: str, ctx: Context) -> None:
     if ctx.listens(Delta):
         for at, word in enumerate(text.split(" ")):
             await ctx.emit(Delta(ctx.path, TextDelta(word if at == 0 else f" {word}")))
+
+
+def _said(chunk: Mapping[str, Any]) -> tuple[str, str | None]:
+    """The text a chunk adds, and why the reply ends with it, if it does."""
+    for choice in chunk.get("choices", ()):
+        text = choice["text"] if "text" in choice else choice.get("delta", {}).get("content")
+        return text or "", choice.get("finish_reason")
+    return "", None
 
 
 def _usage(counted: Mapping[str, Any]) -> Usage:

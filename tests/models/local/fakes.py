@@ -1,0 +1,45 @@
+"""A sentence model that counts words and an engine that says what it is told, so that tests need no weights."""
+
+import hashlib
+import math
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ziggurat.models.local.engine import Chunk, Endpoint, Engine
+from ziggurat.models.local.minilm import DIMENSIONS, Embedder, Vector
+
+
+class WordCounter(Embedder):
+    """Texts are near when they share words."""
+
+    def embed_now(self, texts: Sequence[str]) -> list[Vector]:
+        return [self._count(text) for text in texts]
+
+    def _count(self, text: str) -> Vector:
+        counts = [0.0] * DIMENSIONS
+        for word in re.findall(r"[a-z]+", text.lower()):
+            number = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=4).digest())
+            counts[number % DIMENSIONS] += 1.0
+        length = math.sqrt(sum(value * value for value in counts)) or 1.0
+        return [value / length for value in counts]
+
+
+class Parrot(Engine):
+    """Says each of its texts in turn, a character at a time, and keeps what it was asked."""
+
+    def __init__(self, *texts: str, finish: str = "stop") -> None:
+        self.path = Path("/models/parrot.gguf")
+        self.slots, self.context, self.threads = 1, 2048, 1
+        self.texts = list(texts)
+        self.finish = finish
+        self.asked: list[tuple[Endpoint, Mapping[str, Any]]] = []
+
+    async def stream(self, endpoint: Endpoint, body: Mapping[str, Any]) -> AsyncGenerator[Chunk, None]:
+        self.asked.append((endpoint, body))
+        text = self.texts.pop(0)
+        for char in text:
+            yield {"choices": [{"text": char} if endpoint == "completion" else {"delta": {"content": char}}]}
+        yield {"choices": [{"delta": {}, "finish_reason": self.finish}]}
+        yield {"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": len(text)}}
