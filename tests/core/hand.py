@@ -1,7 +1,10 @@
 """A clock that stands still until a test moves it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class HandTimer:
@@ -56,3 +59,12 @@ async def settle(rounds: int = 20) -> None:
     """Let everything run that can run."""
     for _ in range(rounds):
         await asyncio.sleep(0)
+
+
+def run(awaitable: Awaitable[T]) -> T:
+    """Await anything in a loop of its own."""
+
+    async def main() -> T:
+        return await awaitable
+
+    return asyncio.run(main())

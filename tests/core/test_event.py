@@ -6,6 +6,8 @@ import pytest
 from ziggurat.core.context import root
 from ziggurat.core.event import SILENCE, Diverged, Dropped, Event, Retrying, listening_to
 
+from .hand import run
+
 
 class Recorder:
     """A way out that keeps what it is told."""
@@ -23,7 +25,7 @@ class Recorder:
 
 
 def test_silence_takes_everything_and_listens_to_nothing() -> None:
-    asyncio.run(SILENCE(Dropped("run", "why")))
+    run(SILENCE(Dropped("run", "why")))
     assert not SILENCE.listens(Event)
     assert not root().listens(Dropped)
 
@@ -49,7 +51,7 @@ def test_listeners_hear_in_order_and_then_the_outer_way_out() -> None:
 
     emit = listening_to(out, [lambda event: heard.append("at once"), later])
     event = Dropped("run", "why")
-    asyncio.run(emit(event))
+    run(emit(event))
     assert heard == ["at once", "later"]
     assert out.events == [event]
     assert emit.listens(Diverged)
@@ -59,7 +61,7 @@ def test_listeners_hear_in_order_and_then_the_outer_way_out() -> None:
 def test_listeners_nest() -> None:
     heard: list[str] = []
     ctx = root().heard_by(lambda _: heard.append("outer")).heard_by(lambda _: heard.append("inner"))
-    asyncio.run(ctx.under("x").emit(Dropped("run/x", "why")))
+    run(ctx.under("x").emit(Dropped("run/x", "why")))
     assert sorted(heard) == ["inner", "outer"]
 
 
@@ -75,7 +77,7 @@ def test_a_listener_that_fails_changes_nothing(caplog: pytest.LogCaptureFixture)
 
     event = Dropped("run/x", "why")
     with caplog.at_level(logging.ERROR, "ziggurat"):
-        asyncio.run(listening_to(out, [broken, broken_later, heard.append])(event))
+        run(listening_to(out, [broken, broken_later, heard.append])(event))
     assert heard == out.events == [event]
     assert [record.getMessage() for record in caplog.records] == ["a listener failed on Dropped at run/x"] * 2
 

@@ -85,7 +85,7 @@ def test_settings_print_readably() -> None:
 
 
 def test_a_layer_keeps_the_name_and_documentation_of_its_function() -> None:
-    assert tagged.__name__ == "tagged"  # type: ignore[attr-defined]
+    assert tagged.__name__ == "tagged"
     assert tagged.__doc__ == "Put a tag around a request and its response."
     assert tagged.__module__ == __name__
 
@@ -101,7 +101,7 @@ def test_what_is_wrapped_is_reached_as_inner() -> None:
 
 def test_settings_are_keywords() -> None:
     with pytest.raises(ConfigurationError, match=r"tagged\(\) takes the keywords tag, times; it takes no positional"):
-        tagged("a")  # type: ignore[call-arg, misc]
+        tagged("a")  # type: ignore[call-arg]
 
 
 def test_an_unknown_setting_is_named() -> None:

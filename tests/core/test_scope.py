@@ -19,7 +19,7 @@ def test_a_changed_copy_leaves_the_first_as_it_was() -> None:
 
 
 def test_many_values_at_once_win_over_those_there() -> None:
-    scope = Scope().with_value(DATABASE, "old").with_values({DATABASE: "new", COUNT: 3})  # type: ignore[dict-item]
+    scope = Scope().with_value(DATABASE, "old").with_values({DATABASE: "new", COUNT: 3})
     assert scope[DATABASE] == "new"
     assert scope[COUNT] == 3
 

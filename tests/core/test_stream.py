@@ -11,7 +11,7 @@ from ziggurat.core.errors import ConfigurationError, Suspend, Timeout
 from ziggurat.core.event import Dropped, Event, Retrying
 from ziggurat.core.stream import open_stream
 
-from .hand import HandClock, settle
+from .hand import HandClock, HandTimer, settle
 
 T = TypeVar("T")
 
@@ -385,7 +385,7 @@ def test_a_blocked_timer_does_not_spin() -> None:
     fired = 0
 
     class Counted(HandClock):
-        def call_at(self, when: float, callback: Callable[[], None]) -> "object":  # type: ignore[override]
+        def call_at(self, when: float, callback: Callable[[], None]) -> HandTimer:
             nonlocal fired
             fired += 1
             return super().call_at(when, callback)

@@ -1,0 +1,64 @@
+"""Calls by script, and ways to ask them beneath a journal."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from ziggurat.core.context import JOURNAL, Context, root
+from ziggurat.core.event import Event
+from ziggurat.core.journal import MemoryJournal
+
+
+class Answer(Struct, frozen=True):
+    text: str
+    usage: int | None = None
+
+
+class Calls:
+    """A service by script: values are returned, errors raised; what it was asked is kept."""
+
+    def __init__(self, *script: object) -> None:
+        self.script = list(script)
+        self.asked: list[object] = []
+
+    async def __call__(self, request: object, ctx: Context) -> Any:
+        self.asked.append(request)
+        await asyncio.sleep(0)
+        answer = self.script.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+def beneath(journal: MemoryJournal, heard: Callable[[Event], None] | None = None) -> Context:
+    ctx = root().within(JOURNAL, journal)
+    return ctx.heard_by(heard) if heard else ctx
+
+
+def ask(ctx: Context, calls: Calls, request: object = "q", *, name: str = "model", returns: Any = str) -> Any:
+    return asyncio.run(asked(ctx, calls, request, name, returns))
+
+
+async def asked(ctx: Context, calls: Calls, request: object, name: str, returns: Any) -> Any:
+    return await ctx.at("call").once(name, request, calls, returns=returns)
+
+
+def tries(ctx: Context, calls: Calls, times: int, returns: Any = str) -> list[object]:
+    """Ask `times` times, as a retry around the call would; errors as their text."""
+
+    async def main() -> list[object]:
+        seen: list[object] = []
+        for _ in range(times):
+            try:
+                seen.append(await ctx.at("call").once("model", "q", calls, returns=returns))
+            except Exception as error:
+                seen.append(f"{type(error).__name__}: {error}")
+        return seen
+
+    return asyncio.run(main())
+
+
+def resumed(journal: MemoryJournal, **settings: Any) -> MemoryJournal:
+    return MemoryJournal.load(journal.dump(), **settings)

@@ -1,0 +1,201 @@
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ziggurat.core.codec import Raw
+from ziggurat.core.context import METER, Context
+from ziggurat.core.entries import Ended, Entry, Opened, Result
+from ziggurat.core.errors import ForeignError, LimitExceeded
+from ziggurat.core.journal import ADMISSION, MemoryJournal
+
+from .calls import Answer, Calls, ask, beneath, resumed, tries
+from .hand import HandClock, settle
+
+# -- following -----------------------------------------------------------------------------------------------------
+
+
+async def read(journal: MemoryJournal, after: int = 0) -> list[tuple[int, Entry]]:
+    return [each async for each in journal.follow(after)]
+
+
+@given(st.lists(st.sampled_from(["append", "reader", "turn"]), max_size=30), st.integers(0, 5))
+def test_readers_get_everything_without_gaps_whenever_they_come(script: list[str], after: int) -> None:
+    async def main() -> None:
+        journal = MemoryJournal()
+        readers = [asyncio.create_task(read(journal))]
+        starts = [0]
+        for number, act in enumerate(script):
+            if act == "append":
+                journal.append(Result("run/call", "n", "q", number))
+            elif act == "reader":
+                starts.append(after)
+                readers.append(asyncio.create_task(read(journal, after)))
+            else:
+                await asyncio.sleep(0)
+        journal.append(Ended("", "Completed"))
+        readers.append(asyncio.create_task(read(journal)))
+        starts.append(0)
+        whole = list(enumerate(journal.entries, 1))
+        for start, reader in zip(starts, readers, strict=True):
+            if start > len(journal.entries):
+                reader.cancel()
+                await asyncio.wait([reader])
+                continue
+            assert await asyncio.wait_for(reader, 5) == whole[start:]
+
+    asyncio.run(main())
+
+
+def test_a_reader_that_leaves_holds_up_nobody() -> None:
+    async def main() -> None:
+        journal = MemoryJournal()
+        leaving, staying = asyncio.create_task(read(journal)), asyncio.create_task(read(journal))
+        await settle()
+        leaving.cancel()
+        await settle()
+        journal.append(Opened("", "r", 1, 0.0))
+        journal.append(Ended("", "Completed"))
+        assert len(await staying) == 2
+
+    asyncio.run(main())
+
+
+def test_a_run_that_goes_on_is_followed_on() -> None:
+    async def main() -> None:
+        journal = MemoryJournal()
+        journal.append(Ended("", "Suspended"))
+        assert len(await read(journal)) == 1
+        journal.reopen("r", 5.0)
+        reader = asyncio.create_task(read(journal, 1))
+        await settle()
+        assert not reader.done()
+        journal.append(Ended("", "Completed"))
+        assert [number for number, _ in await reader] == [2, 3]
+
+    asyncio.run(main())
+
+
+# -- costs ---------------------------------------------------------------------------------------------------------
+
+
+class Meter:
+    def __init__(self) -> None:
+        self.seen: list[object] = []
+
+    def add(self, usage: object, /) -> None:
+        self.seen.append(usage)
+
+
+class Permit:
+    def __init__(self, log: list[object]) -> None:
+        self.log = log
+
+    def settle(self, usage: Iterable[object], /) -> None:
+        self.log.append(list(usage))
+
+
+class Budget:
+    def __init__(self, log: list[object], refuse: bool = False) -> None:
+        self.log = log
+        self.refuse = refuse
+
+    def admit(self, request: object, ctx: Context, /) -> Permit:
+        if self.refuse:
+            raise LimitExceeded("tokens", 10, 12)
+        self.log.append("admitted")
+        return Permit(self.log)
+
+
+class Costly(Exception):
+    usage = 7
+
+
+def test_costs_are_metered_live_and_on_resume() -> None:
+    journal, live, again = MemoryJournal(), Meter(), Meter()
+    tries(beneath(journal).within(METER, live), Calls(Costly("no"), Answer("a", 3)), 2, Answer)
+    assert live.seen == [7, 3]
+    tries(beneath(resumed(journal)).within(METER, again), Calls(), 2, Answer)
+    assert [bytes(memoryview(each)) if isinstance(each, Raw) else each for each in again.seen] == [b"7", 3]
+
+
+def test_only_live_calls_are_admitted_and_every_permit_is_settled() -> None:
+    log: list[object] = []
+    journal = MemoryJournal()
+    ctx = beneath(journal).within(ADMISSION, (Budget(log), Budget(log)))
+    tries(ctx, Calls(Costly("no"), Answer("a", 3)), 3, Answer)
+    assert log == ["admitted", "admitted", [7], [7], "admitted", "admitted", [3], [3]]
+
+
+def test_a_refusal_is_recorded_and_never_decided_again() -> None:
+    log: list[object] = []
+    journal = MemoryJournal()
+    ctx = beneath(journal).within(ADMISSION, (Budget(log), Budget(log, refuse=True)))
+    calls = Calls()
+    with pytest.raises(LimitExceeded):
+        ask(ctx, calls)
+    assert log == ["admitted", []]  # the first gets its reservation back
+    with pytest.raises(LimitExceeded) as caught:
+        ask(beneath(resumed(journal)), calls)
+    assert (caught.value.kind, caught.value.limit, caught.value.used) == ("tokens", 10, 12)
+    assert calls.asked == []
+
+
+# -- a run goes on -------------------------------------------------------------------------------------------------
+
+
+def test_the_call_whose_failure_ended_the_run_is_asked_again() -> None:
+    journal = MemoryJournal()
+    tries(beneath(journal), Calls(ForeignError("X", "no")), 1)
+    journal.append(Ended("", "Failed"))
+    second = resumed(journal)
+    second.reopen("r", 5.0)
+    assert tries(beneath(second), Calls("live"), 1) == ["live"]
+
+
+@pytest.mark.parametrize("stop", ["Suspended", "Cancelled"])
+def test_a_run_that_was_halted_keeps_its_failures(stop: str) -> None:
+    journal = MemoryJournal()
+    tries(beneath(journal), Calls(ValueError("no")), 1)
+    journal.append(Ended("", stop))
+    for again in (resumed(journal), journal):
+        again.reopen("r", 5.0)
+        assert tries(beneath(again), Calls("live"), 2) == ["ValueError: no", "live"]
+
+
+def test_time_between_is_free() -> None:
+    clock = HandClock()
+    journal = MemoryJournal(clock=clock)
+    clock.at += 10
+    ask(beneath(journal), Calls("a"))
+    clock.at += 5
+    journal.append(Ended("", "Suspended", journal.elapsed))
+    clock.at += 100_000
+    second = MemoryJournal.load(journal.dump(), clock=clock)
+    clock.at += 100_000
+    second.reopen("r", clock.now())
+    assert second.elapsed == 15
+    clock.at += 2
+    assert second.elapsed == 17
+
+
+def test_a_run_that_crashed_has_used_what_its_last_entry_says() -> None:
+    clock = HandClock()
+    journal = MemoryJournal(clock=clock)
+    clock.at += 10
+    ask(beneath(journal), Calls("a"))
+    clock.at += 5
+    second = MemoryJournal.load(journal.dump(), clock=clock)
+    second.reopen("r", clock.now())
+    assert second.elapsed == 10
+
+
+def test_how_a_run_ended_is_known_until_it_goes_on() -> None:
+    journal = MemoryJournal()
+    assert journal.ended is None
+    journal.append(Ended("", "MaxSteps"))
+    assert journal.ended is not None
+    journal.reopen("r", 1.0)
+    assert journal.ended is None
