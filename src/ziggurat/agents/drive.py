@@ -1,6 +1,6 @@
 """How a run goes at its root: errors and suspensions become values here, and nowhere else."""
 
-__all__ = ["Prompt", "drive", "partial_of", "request_of"]
+__all__ = ["Prompt", "drive", "partial_of", "request_of", "unbegun"]
 
 import asyncio
 from collections.abc import Sequence
@@ -75,7 +75,8 @@ async def drive(
     except (ConfigurationError, JournalError):
         journal.append(Ended("", "Failed", journal.elapsed))
         raise
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as error:
+        error.partial = _stopped(error, name, request, ctx)  # type: ignore[attr-defined]
         journal.append(Ended("", "Cancelled", journal.elapsed))
         raise
     except (Exception, Suspend) as error:  # noqa: BLE001 - here, at the root, it becomes the value of the stop
@@ -86,11 +87,16 @@ async def drive(
     return run
 
 
+def unbegun(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = "") -> AgentRun:
+    """Return a run in which nothing was done."""
+    start = len(request.messages)
+    return AgentRun(Transcript.of(*request.messages), stop, None, id=run_id, start=start, agent=name)
+
+
 def _stopped(error: BaseException, name: str, request: AgentRequest, ctx: Context) -> AgentRun:
+    stop = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
     partial = partial_of(error)
     if partial is None or partial.agent != name:
-        partial = AgentRun(
-            Transcript.of(*request.messages), stops.Suspended(), None, start=len(request.messages), agent=name
-        )
+        partial = unbegun(name, request, stop)
     pending = pending_of(error) if isinstance(error, Suspend) else ()
-    return replace(partial, stop=stop_of(error), pending=pending, id=ctx.run_id)
+    return replace(partial, stop=stop, pending=pending, id=ctx.run_id)

@@ -15,18 +15,28 @@ from ziggurat.messages.agent import AgentRun
 
 
 class RunHandle:
-    """Made by ``agent.start(...)``: `cancel` it, await its `result`."""
+    """Made by ``agent.start(...)``: `cancel` it, await its `result`.
 
-    def __init__(self, run: Coroutine[Any, Any, AgentRun]) -> None:
-        self._cancelled = False
+    Args:
+        run: The run.
+        unbegun: Its result if it is cancelled before it has begun.
+    """
+
+    def __init__(self, run: Coroutine[Any, Any, AgentRun], unbegun: AgentRun) -> None:
+        self._begun = self._cancelled = False
+        self._unbegun = unbegun
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             run.close()
             raise ConfigurationError("start() needs a running event loop; from other code use run_sync()") from None
         self._task = loop.create_task(self._run(run))
+        self._task.add_done_callback(lambda _: run.close())  # in case it never began
 
     async def _run(self, run: Coroutine[Any, Any, AgentRun]) -> AgentRun:
+        if self._cancelled:
+            return self._unbegun
+        self._begun = True
         try:
             return await run
         except asyncio.CancelledError as error:
@@ -44,7 +54,8 @@ class RunHandle:
         """Stop the run now; its result says `Cancelled`, and it can be resumed. Harmless when it has ended."""
         if not self._task.done():
             self._cancelled = True
-            self._task.cancel()
+            if self._begun:
+                self._task.cancel()
 
     async def result(self) -> AgentRun:
         """Wait for the run to end and return it."""

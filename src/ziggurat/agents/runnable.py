@@ -9,13 +9,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 from ziggurat.agents.as_tool import AgentTool
-from ziggurat.agents.drive import Prompt, drive, request_of
+from ziggurat.agents.drive import Prompt, drive, request_of, unbegun
 from ziggurat.agents.enter import AGENT, AgentParts, AgentService, enter
 from ziggurat.agents.handle import RunHandle
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context
-from ziggurat.core.entries import Decided, Opened
+from ziggurat.core.entries import Decided, Entered, Opened
 from ziggurat.core.errors import ConfigurationError, RunExists, RunNotFound
 from ziggurat.core.event import Listener
 from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
@@ -24,6 +24,7 @@ from ziggurat.core.layer import stack
 from ziggurat.core.path import escaped
 from ziggurat.core.scope import Key, Scope
 from ziggurat.core.stream import EventStream, open_stream
+from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
 from ziggurat.messages.events import Warned
 from ziggurat.messages.message import Message
@@ -133,7 +134,9 @@ class Runnable:
 
     def start(self, prompt: Prompt, **options: Any) -> RunHandle:
         """Start a run in the background of this event loop; takes what `run` takes."""
-        return RunHandle(self.run(prompt, **options))
+        request = request_of(prompt, options.get("history", ()))
+        run_id = options.get("run_id") or ""
+        return RunHandle(self.run(prompt, **options), unbegun(self.name, request, stops.Cancelled(), run_id))
 
     async def resume(
         self,
@@ -212,7 +215,7 @@ class Runnable:
         clock = SYSTEM_CLOCK if deps is None else deps.get(CLOCK, SYSTEM_CLOCK)
         journal = self.store.create(run_id or "", clock)
         ctx = self._root(journal, run_id, deps)
-        journal.append(Opened("", ctx.run_id, SHAPE_VERSION, clock.now()))
+        journal.append(Opened("", ctx.run_id, SHAPE_VERSION, clock.now(), request))
         return ctx, journal
 
     def _root(self, journal: MemoryJournal, run_id: str | None, deps: Deps | None) -> Context:
@@ -242,10 +245,12 @@ class Runnable:
             yield events
 
     def _recorded_request(self, journal: MemoryJournal, run_id: str) -> AgentRequest:
+        opened = journal.entries[0] if journal.entries else None
         record = journal.find(escaped(self.name))
-        if record is None or record.entered is None:
+        begun = any(isinstance(entry, Entered) for entry in journal.entries)  # not yet, if cancelled in a hook
+        if not isinstance(opened, Opened) or opened.request is None or (begun and (not record or not record.entered)):
             raise RunNotFound(f"the run {run_id!r} was not begun by an agent named {self.name!r}")
-        return as_type(record.entered.request, AgentRequest)
+        return as_type(opened.request, AgentRequest)
 
     def _blocking(self, start: "Callable[[], Coroutine[Any, Any, T]]") -> T:
         loop = loop_of_this_thread()

@@ -30,6 +30,8 @@ class Opened(Entry, frozen=True):
     version: int
     at: float
     """POSIX seconds."""
+    request: object = None
+    """What was asked, before any hook; where the run goes on it is not said again."""
 
 
 class Entered(Entry, frozen=True):

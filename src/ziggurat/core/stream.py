@@ -140,10 +140,17 @@ class EventStream(Generic[R]):
             if task is not None and not task.cancelled():
                 task.exception()
             return
-        task.cancel()
-        await asyncio.wait([task])
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.warning("the run failed while its reader left: %r", error)
+        cancelled: asyncio.CancelledError | None = None
+        while not task.done():
+            task.cancel()
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:  # told again: the call is told too, and still waited for
+                cancelled = error
+        if not task.cancelled() and (failed := task.exception()) is not None:
+            logger.warning("the run failed while its reader left: %r", failed)
+        if cancelled is not None:
+            raise cancelled
 
 
 @asynccontextmanager

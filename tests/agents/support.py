@@ -1,0 +1,111 @@
+"""What the tests of agents share: a check of conversations, a fold of events, and the way through JSON."""
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.event import Dropped, Event
+from ziggurat.core.path import is_beneath
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.delta import Fold
+from ziggurat.messages.events import Delta
+from ziggurat.messages.message import Message
+from ziggurat.stores.memory import MemoryStore
+
+T = TypeVar("T")
+
+
+def assert_sendable(messages: Iterable[Message]) -> None:
+    """Assert that a conversation can be sent to any model: order, ids, and each call with its result."""
+    log = list(messages)
+    assert log, "an empty conversation"
+    at = 0
+    while at < len(log):
+        message = log[at]
+        assert message.role in ("system", "user", "assistant"), f"message {at} is an orphan: {message}"
+        assert message.parts or message.role == "assistant", f"message {at} is empty"
+        calls = message.tool_calls
+        assert message.role == "assistant" or not calls, f"a {message.role} calls tools"
+        ids = [call.id for call in calls]
+        assert len(set(ids)) == len(ids), f"ids repeat within one reply: {ids}"
+        answers = log[at + 1 : at + 1 + len(calls)]
+        assert [answer.role for answer in answers] == ["tool"] * len(calls), f"message {at}: a call has no result"
+        results = [answer.tool_results[0] for answer in answers]
+        assert [result.id for result in results] == ids
+        assert [result.name for result in results] == [call.name for call in calls]
+        at += 1 + len(calls)
+
+
+def elsewhere(store: MemoryStore, run_id: str, clock: Clock = SYSTEM_CLOCK) -> MemoryStore:
+    """Return a new store that holds a run as another process would read it."""
+    fresh = MemoryStore()
+    fresh.load(run_id, store.dump(run_id), clock=clock)
+    return fresh
+
+
+class Folded:
+    """A listener that folds what it hears, per path, and drops what it is told to."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._folds: dict[str, Fold] = {}
+
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event, Delta):
+            self._folds.setdefault(event.path, Fold()).push(event.delta)
+        elif isinstance(event, Dropped):
+            for path in [path for path in self._folds if is_beneath(path, event.path)]:
+                del self._folds[path]
+
+    def messages(self, under: str = "") -> list[Message]:
+        """Return the folded messages, in the order in which they began, of calls beneath a path."""
+        return [fold.message() for path, fold in self._folds.items() if is_beneath(path, under)]
+
+    def own(self, name: str) -> list[Message]:
+        """Return the folded messages of one agent itself, without those nested in its tools."""
+        return [fold.message() for path, fold in self._folds.items() if path.count("/") == 2 and path.startswith(name)]
+
+
+def said(run: AgentRun) -> list[Message]:
+    """Return what the model said in a run."""
+    return [message for message in run.messages if message.role == "assistant"]
+
+
+def timeless(run: AgentRun) -> AgentRun:
+    """Return a run without what may differ between two runs of one script: id and time."""
+    return replace(run, id="", seconds=0.0)
+
+
+async def streamed(agent: Agent, prompt: Any, **options: Any) -> tuple[AgentRun, Folded]:
+    """Run by streaming; return the run and what was heard."""
+    heard = Folded()
+    async with agent.stream(prompt, **options) as events:
+        async for event in events:
+            heard(event)
+    return events.response, heard
+
+
+async def turns(number: int) -> None:
+    """Let the event loop turn so many times."""
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+async def others(work: Awaitable[T]) -> tuple[T | BaseException, list[str]]:
+    """Await `work`; return how it ended and the tasks that it left behind, after no turn of the loop at all."""
+    before = asyncio.all_tasks()
+    try:
+        outcome: T | BaseException = await work
+    except BaseException as error:
+        outcome = error
+    return outcome, [repr(task) for task in asyncio.all_tasks() - before if not task.done()]
+
+
+def texts(messages: Sequence[Message]) -> list[str]:
+    """Return the texts of messages."""
+    return [message.text for message in messages]

@@ -1,0 +1,286 @@
+"""Cancelled at any turn of the event loop, once or twice, a run leaves nothing behind and can go on."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.agents.support import assert_sendable, elsewhere, turns
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.drive import partial_of
+from ziggurat.core.errors import RunNotFound
+from ziggurat.core.layer import stack
+from ziggurat.layers.retry import retry
+from ziggurat.layers.timeout import timeout
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import PAUSE, ScriptedModel
+from ziggurat.stores.memory import MemoryStore
+from ziggurat.tools.function import tool
+
+
+class World:
+    """What tools do to it."""
+
+    def __init__(self) -> None:
+        self.paid: Counter[str] = Counter()
+        self.cleaned = 0
+        self.begun = 0
+
+
+class Turning(Middleware):
+    """Hooks that let the loop turn, so that a cancellation may hit them."""
+
+    async def before_agent(self, request: object, ctx: object) -> None:
+        await asyncio.sleep(0)
+
+    async def before_model(self, request: object, ctx: object) -> None:
+        await asyncio.sleep(0)
+
+    async def after_model(self, response: object, ctx: object) -> None:
+        await asyncio.sleep(0)
+
+    async def before_tool(self, call: object, ctx: object) -> None:
+        await asyncio.sleep(0)
+
+    async def after_agent(self, run: object, ctx: object) -> None:
+        await asyncio.sleep(0)
+
+
+def _asked(text: str) -> Callable[[ModelRequest], bool]:
+    """Tell whether a request is the first of its run and holds a text."""
+    return lambda request: request.messages[-1].role == "user" and text in request.messages[-1].text
+
+
+def _agents(world: World, store: MemoryStore, hooked: bool) -> Agent:
+    @tool(effect="once")
+    async def pay(to: str) -> str:
+        """Pay."""
+        await asyncio.sleep(0)
+        world.paid[to] += 1
+        await asyncio.sleep(0)
+        return f"paid {to}"
+
+    @tool(timeout=60)
+    async def look(what: str) -> str:
+        """Look."""
+        world.begun += 1
+        try:
+            await turns(2)
+        finally:
+            try:
+                await turns(2)
+            finally:
+                world.cleaned += 1
+        return f"seen {what}"
+
+    inner = Agent(
+        ScriptedModel(
+            rules=[
+                (
+                    _asked("help"),
+                    ["Let ", PAUSE, "me", tool_call("pay", to="inner", id="c0"), tool_call("look", what="in", id="c1")],
+                )
+            ],
+            always=["in", PAUSE, "ner"],
+        ),
+        tools=[pay, look],
+        name="helper",
+        timeout=600,
+    )
+    outer = ScriptedModel(
+        rules=[
+            (
+                _asked("go"),
+                [
+                    "I ", PAUSE, "go",
+                    tool_call("helper", input="help", id="c0"),
+                    tool_call("pay", to="outer", id="c1"),
+                    tool_call("look", what="out", id="c2"),
+                ],
+            )
+        ],
+        always=["do", PAUSE, "ne"],
+    )  # fmt: skip
+    return Agent(
+        stack(outer, retry(attempts=2), timeout(seconds=60)),
+        tools=[inner.layered(retry(attempts=2)), pay, look],
+        middleware=[Turning()] if hooked else [],
+        store=store,
+    )
+
+
+async def _plain(agent: Agent) -> AgentRun:
+    return await agent.run("go", run_id="r")
+
+
+async def _streamed(agent: Agent) -> AgentRun:
+    async with agent.stream("go", run_id="r", buffer=2) as events:
+        async for _ in events:
+            await asyncio.sleep(0)
+    return events.response
+
+
+async def _handled(agent: Agent) -> AgentRun:
+    handle = agent.start("go", run_id="r")
+    try:
+        return await handle.result()
+    except asyncio.CancelledError:
+        handle.cancel()
+        run = await handle.result()
+        if isinstance(run.stop, stops.Cancelled):
+            assert_sendable(run.messages)
+        raise
+
+
+def _slept(times: int) -> "Callable[[asyncio.Task[AgentRun]], Awaitable[None]]":
+    async def twice(task: "asyncio.Task[AgentRun]") -> None:
+        task.cancel()
+        for _ in range(times):
+            await asyncio.sleep(0)
+            task.cancel()
+
+    return twice
+
+
+CANCELS = {"once": _slept(0), "twice": _slept(1), "thrice": _slept(2)}
+FORMS = {"plain": _plain, "streamed": _streamed, "handle": _handled}
+
+
+async def _cancelled_at(turn: int, form: str, cancels: str, hooked: bool) -> bool:
+    """Cancel at a turn and go on elsewhere; return whether the run was over by then."""
+    world, store = World(), MemoryStore()
+    agent = _agents(world, store, hooked)
+    before = asyncio.all_tasks()
+    task = asyncio.get_running_loop().create_task(FORMS[form](agent))
+    await turns(turn)
+    if task.done():
+        assert isinstance(task.result().stop, stops.Completed)
+        return True
+    await CANCELS[cancels](task)
+    try:
+        await task
+    except asyncio.CancelledError as error:
+        partial = partial_of(error)
+        if form == "plain" and store.find("r") is not None:
+            assert partial is not None
+        if partial is not None:
+            assert_sendable(partial.messages)
+    if form != "handle" or cancels == "once":  # who cancels the waiting for a handle does not cancel its run
+        assert asyncio.all_tasks() == before, "a task outlives the run"
+    else:
+        await turns(40)
+    assert world.cleaned == world.begun
+    await _goes_on(world, store, hooked)
+    assert asyncio.all_tasks() == before
+    return False
+
+
+async def _goes_on(world: World, store: MemoryStore, hooked: bool) -> None:
+    if store.find("r") is None:  # it was cancelled before it had begun
+        assert not world.paid
+        with pytest.raises(RunNotFound):
+            await _agents(world, store, hooked).resume("r")
+        run = await _agents(world, store, hooked).run("go", run_id="r")
+    else:
+        store = elsewhere(store, "r")
+        run = await _agents(world, store, hooked).resume("r")
+    assert isinstance(run.stop, stops.Completed)
+    assert run.text == "done"
+    assert_sendable(run.messages)
+    assert all(times == 1 for times in world.paid.values()), world.paid
+    assert world.cleaned == world.begun
+    again = await _agents(world, elsewhere(store, "r"), hooked).resume("r")
+    assert again.messages == run.messages
+    assert again.usage == run.usage
+
+
+@pytest.mark.parametrize("hooked", [False, True], ids=["bare", "hooked"])
+@pytest.mark.parametrize("cancels", CANCELS)
+@pytest.mark.parametrize("form", FORMS)
+def test_cancelled_at_every_turn(form: str, cancels: str, hooked: bool) -> None:
+    async def every() -> int:
+        turn = 0
+        while not await _cancelled_at(turn, form, cancels, hooked):
+            turn += 1
+            assert turn < 500
+        return turn
+
+    assert asyncio.run(every()) > 10
+
+
+def test_a_cancelled_run_can_be_cancelled_again_on_resume_at_every_turn() -> None:
+    async def at(turn: int) -> bool:
+        world, store = World(), MemoryStore()
+        task = asyncio.get_running_loop().create_task(_agents(world, store, False).run("go", run_id="r"))
+        await turns(8)
+        task.cancel()
+        await asyncio.wait([task])
+        store = elsewhere(store, "r")
+        task = asyncio.get_running_loop().create_task(_agents(world, store, False).resume("r"))
+        await turns(turn)
+        over = task.done()
+        task.cancel()
+        await asyncio.wait([task])
+        await _goes_on(world, elsewhere(store, "r"), False)
+        return over
+
+    async def every() -> int:
+        turn = 0
+        while not await at(turn):
+            turn += 1
+        return turn
+
+    assert asyncio.run(every()) > 3
+
+
+def test_the_payment_that_was_interrupted_is_told_to_the_model() -> None:
+    world, store = World(), MemoryStore()
+
+    @tool(effect="once")
+    async def pay(to: str) -> str:
+        """Pay."""
+        world.paid[to] += 1
+        await asyncio.Event().wait()
+        return "never"
+
+    def agent(store: MemoryStore) -> Agent:
+        model = ScriptedModel(rules=[(_asked("go"), tool_call("pay", to="x"))], always="done")
+        return Agent(model, tools=[pay], store=store)
+
+    async def run() -> AgentRun:
+        task = asyncio.get_running_loop().create_task(agent(store).run("go", run_id="r"))
+        await turns(10)
+        task.cancel()
+        await asyncio.wait([task])
+        return await agent(elsewhere(store, "r")).resume("r")
+
+    went = asyncio.run(run())
+    assert world.paid == {"x": 1}
+    assert went.messages[2].tool_results[0].error == "interrupted"
+    assert went.stop == stops.Completed()
+
+
+def test_a_model_may_be_asked_again_where_it_was_cancelled() -> None:
+    store = MemoryStore()
+
+    async def slow(request: ModelRequest, ctx: object) -> ModelResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def run() -> tuple[AgentRun, AgentRun]:
+        handle = Agent(slow, store=store).start("go", run_id="r")
+        await turns(5)
+        handle.cancel()
+        cancelled = await handle.result()
+        return cancelled, await Agent(ScriptedModel("done", name="slow"), store=elsewhere(store, "r")).resume("r")
+
+    cancelled, resumed = asyncio.run(run())
+    assert cancelled.stop == stops.Cancelled()
+    assert [message.role for message in cancelled.messages] == ["user"]
+    assert cancelled.id == resumed.id == "r"
+    assert resumed.text == "done"
