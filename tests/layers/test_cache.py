@@ -10,6 +10,7 @@ from ziggurat.core.errors import ConfigurationError, Suspend
 from ziggurat.core.event import CacheHit, Event
 from ziggurat.core.layer import stack
 from ziggurat.layers.cache import Cached, CacheStore, cache
+from ziggurat.layers.retry import retry
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.faults import fail_on
 
@@ -44,14 +45,15 @@ def test_a_hit_is_an_event():
     assert heard == [CacheHit("run", "q")]
 
 
-def test_services_may_share_a_store():
+def test_services_may_share_a_store_layered_or_not():
     async def other(request: object, ctx: Context) -> str:
         return "other"
 
     service, _ = counting()
     shared = cache(store=CacheStore())
+    assert asyncio.run(ask(stack(service, shared, retry()), "q")) == ["answer 1"]
+    assert asyncio.run(ask(stack(other, shared, retry()), "q")) == ["other"]
     assert asyncio.run(ask(stack(service, shared), "q")) == ["answer 1"]
-    assert asyncio.run(ask(stack(other, shared), "q")) == ["other"]
 
 
 def test_answers_grow_old():

@@ -46,8 +46,11 @@ RETURNS: Fact[type] = Fact("returns", object)
 
 
 def name_of(service: object) -> str:
-    """Return the service's name: as stated, else that of its function or class."""
+    """Return the service's name: as stated, else that of the innermost function or class."""
     stated = fact(service, NAME)
     if stated:
         return stated
-    return str(getattr(service, "__name__", None) or type(service).__name__)
+    innermost = service
+    while (inner := getattr(innermost, "inner", None)) is not None:
+        innermost = inner
+    return str(getattr(innermost, "__name__", None) or type(innermost).__name__)

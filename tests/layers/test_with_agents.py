@@ -1,0 +1,127 @@
+"""Layers and combinators around real models and agents."""
+
+import asyncio
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.drive import request_of
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.clock import CLOCK
+from ziggurat.core.context import JOURNAL, RUN_ID, root
+from ziggurat.core.entries import Failure
+from ziggurat.core.errors import ModelError, Timeout
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.layer import stack
+from ziggurat.layers.fallback import fallback
+from ziggurat.layers.hedge import hedge
+from ziggurat.layers.retry import retry
+from ziggurat.layers.timeout import timeout
+from ziggurat.messages.usage import Tally, Usage
+from ziggurat.models.scripted import Pause, ScriptedModel
+from ziggurat.testing.clock import HandClock
+from ziggurat.testing.leaks import assert_no_leaks
+
+
+def opened(journal, clock=None):
+    ctx = root().within(JOURNAL, journal).within(RUN_ID, "r")
+    return ctx.within(CLOCK, clock or HandClock(auto=True))
+
+
+def half_said(name="a"):
+    return ScriptedModel(["I was going to", ModelError("lost", transient=True)], always="never", name=name)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("wrap", [lambda a, b: fallback(a, b), lambda a, b: hedge(a, b, delay=1)])
+def test_what_a_lost_model_said_is_dropped(wrap, streamed):
+    model = wrap(half_said(), ScriptedModel("all is well", name="b"))
+    agent = Agent(model)
+
+    async def main():
+        async with assert_no_leaks():
+            if not streamed:
+                return await agent.run("?")
+            async with agent.stream("?") as events:
+                async for _ in events:
+                    pass
+            return events.response
+
+    run = asyncio.run(main())
+    assert run.text == "all is well"
+    assert len(run.messages) == 2
+
+
+def test_a_slow_model_is_hedged_and_its_tokens_are_dropped():
+    slow = ScriptedModel(["thinking", Pause(9.0), "done"], name="slow")
+    quick = ScriptedModel("here", name="quick")
+    clock = HandClock(auto=True)
+    agent = Agent(hedge(slow, quick, delay=2))
+
+    async def main():
+        async with assert_no_leaks():
+            return await agent.run("?", deps={CLOCK: clock})
+
+    assert asyncio.run(main()).text == "here"
+
+
+def dear(*replies, name):
+    return Agent(ScriptedModel(*replies, name=name, usage=Usage(input=10, output=1, requests=1)), name=name)
+
+
+def test_agents_fall_back_and_the_record_answers_for_both():
+    def front(*replies):
+        return Runnable(fallback(dear(*replies, name="one"), dear("from two", name="two")), name="desk")
+
+    journal = MemoryJournal()
+    ctx = opened(journal)
+    run = asyncio.run(front(ModelError("down"))(request_of("?"), ctx))
+    assert run.text == "from two"
+    ends = [(entry.path, type(entry).__name__) for entry in journal.entries if type(entry).__name__ != "Entered"]
+    assert ends == [
+        ("run/alt-1/step-1/model", "Failure"),
+        ("run/alt-1", "Failure"),
+        ("run/alt-2/step-1/model", "Result"),
+        ("run/alt-2", "Result"),
+        ("run", "Result"),
+    ]
+    later = MemoryJournal.load(journal.dump())
+    again = opened(later)
+    answered = asyncio.run(front("would do now")(request_of("?"), again))
+    assert answered.text == "from two"
+    assert answered.usage == run.usage
+    assert len(later.entries) == len(journal.entries)
+
+
+def test_what_was_spent_is_rebuilt_from_the_leaves():
+    def front(*replies):
+        return Runnable(fallback(dear(*replies, name="one"), dear("from two", name="two")), name="desk")
+
+    costly = ModelError("down")
+    costly.usage = Usage(input=5, requests=1)
+    journal = MemoryJournal()
+    run = asyncio.run(front(costly)(request_of("?"), opened(journal)))
+    later = MemoryJournal.load(b"\n".join(journal.dump().splitlines()[:-1]))  # lost before the very end
+    tally = Tally()
+    for usage in later.spent(""):
+        tally.add(usage)
+    assert tally.usage == Usage(input=15, output=1, requests=2)
+    assert asyncio.run(front("would do now")(request_of("?"), opened(later))).usage == run.usage
+
+
+def test_a_timeout_within_an_agent_is_one_verdict():
+    clock = HandClock(auto=True)
+    slow = Agent(ScriptedModel([Pause(60.0), "late"], [Pause(1.0), "in time"], name="slow"), name="slow")
+    other = Agent(ScriptedModel(ModelError("down"), always="never", name="other"), name="other")
+
+    def service():
+        return stack(fallback(slow.layered(timeout(seconds=10)), other), retry(base=0, when=lambda _: True))
+
+    journal = MemoryJournal()
+    run = asyncio.run(service()(request_of("?"), opened(journal, clock)))
+    assert run.text == "in time"
+    verdicts = [entry for entry in journal.entries if entry.path == "run/alt-1" and isinstance(entry, Failure)]
+    assert [type(verdict.error) for verdict in verdicts] == [Timeout]
+    later = MemoryJournal.load(journal.dump())
+    assert asyncio.run(service()(request_of("?"), opened(later, clock))).text == "in time"
+    assert len(later.entries) == len(journal.entries)
