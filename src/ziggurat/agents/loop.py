@@ -9,11 +9,12 @@ from typing import Any
 from msgspec import Struct
 
 from ziggurat.agents.frame import FRAME
-from ziggurat.agents.output import FINAL_ANSWER, Output
-from ziggurat.agents.step import call_tools, not_executed
+from ziggurat.agents.output import Output
+from ziggurat.agents.reply import Answer, asking_again, judged, refused, taken
+from ziggurat.agents.step import call_tool, call_tools, not_executed
 from ziggurat.agents.stop import Policy, Progress
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
-from ziggurat.core.errors import InvalidArguments, ModelError, Suspend
+from ziggurat.core.errors import ModelError, Suspend
 from ziggurat.core.event import SILENCE
 from ziggurat.core.facts import Fact
 from ziggurat.core.service import Service
@@ -23,7 +24,7 @@ from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.events import StepEnded, StepStarted
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
-from ziggurat.messages.parts import Text, ToolCall, ToolResult
+from ziggurat.messages.parts import ToolResult
 from ziggurat.models.ask import ask
 from ziggurat.tools.toolbox import Toolbox
 
@@ -63,6 +64,20 @@ class _Run:
         self.results: tuple[ToolResult, ...] = ()
         self.tally = ctx.scope[FRAME].tally
         self.instructions: str | None = None
+
+    def question(self) -> ModelRequest:
+        """Return what the model is asked now."""
+        loop = self.loop
+        output = None if loop.output is None else loop.output.native()
+        return ModelRequest(self.conversation.view(), self.instructions, loop.specs, loop.settings, output)
+
+    def answer(self, results: tuple[ToolResult, ...]) -> None:
+        """Append the results of the calls of a reply, which makes the step complete."""
+        log = self.conversation.log
+        for result in results:
+            log.append(Message("tool", (result,)))
+        self.results = results
+        self.complete = len(log)
 
     def ended(self, stop: stops.Stop, output: Any = None, suspend: Suspend | None = None) -> AgentRun:
         """Return the run as it stands: what is complete, fit to be sent to a model again."""
@@ -115,94 +130,58 @@ class AgentLoop:
         policy = settings.policy
         while True:
             run.steps += 1
-            here = ctx.at(f"step-{run.steps}")
+            step = f"step-{run.steps}"
             if ctx.emit is not SILENCE:
-                await ctx.emit(StepStarted(here.path, run.steps))
-            response, output = await self._ask(run, here)
+                await ctx.emit(StepStarted(f"{ctx.path}/{step}", run.steps))
+            response = await ask(settings.model, run.question(), ctx.at(f"{step}/model"), name=settings.model_name)
+            run.conversation.append(response.message)
+            answer: Answer | None = None
+            if settings.output is not None or response.finish == "malformed":
+                response, answer = await self._accepted(run, response, ctx, step)
             calls = response.message.tool_calls
             stop = None if policy is None else policy.on_response(self._progress(run, response))
-            if stop is None and not calls:
-                stop = stops.Completed()
-            if stop is None and output is not None:
+            if stop is None and (not calls or answer is not None):
                 stop = stops.Completed()
             if stop is not None:
-                self._answer(run, not_executed(calls, "the run ended before") if output is None else _taken(calls))
+                run.answer(not_executed(calls, "the run ended before") if answer is None else taken(calls))
             else:
                 run.tally.add_tool_calls(len(calls))
-                self._answer(run, await call_tools(settings.tools, calls, here))
+                if len(calls) == 1:
+                    run.answer((await call_tool(settings.tools, calls[0], ctx, step),))
+                else:
+                    run.answer(await call_tools(settings.tools, calls, ctx, step))
                 if policy is not None:
                     stop = policy.on_step(self._progress(run, response))
                 if stop is None and run.steps >= settings.max_steps:
                     stop = stops.MaxSteps(settings.max_steps)
             if ctx.emit is not SILENCE:
-                await ctx.emit(StepEnded(here.path, run.steps))
+                await ctx.emit(StepEnded(f"{ctx.path}/{step}", run.steps))
             if stop is not None:
-                return run.ended(stop, self._output(output, response))
+                text = response.text if settings.output is None else None
+                return run.ended(stop, text if answer is None else answer.value)
 
-    def _answer(self, run: _Run, results: tuple[ToolResult, ...]) -> None:
-        append = run.conversation.append
-        for result in results:
-            append(Message("tool", (result,)))
-        run.results = results
-        run.complete = len(run.conversation)
-
-    def _output(self, output: "_Answer | None", response: ModelResponse) -> Any:
-        if output is not None:
-            return output.value
-        return response.text if self.settings.output is None else None
-
-    async def _ask(self, run: _Run, ctx: Context) -> "tuple[ModelResponse, _Answer | None]":
-        """Ask the model, and again if its reply cannot be read; append what it said."""
+    async def _accepted(
+        self, run: _Run, response: ModelResponse, ctx: Context, step: str
+    ) -> tuple[ModelResponse, Answer | None]:
+        """Return the first reply that can be used, asking again within a bound, and the answer it gives."""
         settings = self.settings
-        asked = 0
+        bound = REPAIRS if settings.output is None else settings.output.retries
+        asked = 1
         while True:
-            asked += 1
-            request = ModelRequest(
-                run.conversation.view(),
-                run.instructions,
-                settings.specs,
-                settings.settings,
-                settings.output.native() if settings.output is not None else None,
-            )
-            at = ctx.at("model" if asked == 1 else f"model#{asked}")
-            response = await ask(settings.model, request, at, name=settings.model_name)
-            run.conversation.append(response.message)
-            fault, answer = self._judged(response)
+            fault, answer = judged(response, settings.output)
             if fault is None:
                 return response, answer
-            bound = REPAIRS if settings.output is None else settings.output.retries
+            calls = response.message.tool_calls
             if asked > bound:
-                self._answer(run, not_executed(response.tool_calls, "the reply was not accepted"))
+                run.answer(not_executed(calls, "the reply was not accepted"))
                 raise ModelError(f"the model's reply was not usable after {asked} tries: {fault}")
-            self._again(run, response, fault)
-
-    def _judged(self, response: ModelResponse) -> "tuple[str | None, _Answer | None]":
-        """Tell what is wrong with a reply, or which answer it gives."""
-        if response.finish == "malformed":
-            told = (response.raw or {}).get("malformed")
-            return str(told or "your last reply could not be read"), None
-        output = self.settings.output
-        if output is None:
-            return None, None
-        calls = response.message.tool_calls
-        final = next((call for call in calls if call.name == FINAL_ANSWER), None)
-        if calls and final is None:
-            return None, None
-        if final is None and output.mode == "tool":
-            return f"give the final answer by calling {FINAL_ANSWER}", None
-        try:
-            return None, _Answer(output.read(final.arguments if final is not None else response.text))
-        except InvalidArguments as error:
-            return str(error), None
-
-    def _again(self, run: _Run, response: ModelResponse, fault: str) -> None:
-        calls = response.message.tool_calls
-        if calls:
-            self._answer(
-                run, tuple(ToolResult(call.id, call.name, fault, "invalid_arguments", call.name) for call in calls)
-            )
-            return
-        run.conversation.append(Message("user", (Text(f"{fault}\nPlease answer again."),), None, "runtime"))
+            run.answer(refused(calls, fault))
+            if not calls:
+                run.conversation.append(asking_again(fault))
+            asked += 1
+            at = ctx.at(f"{step}/model#{asked}")
+            response = await ask(settings.model, run.question(), at, name=settings.model_name)
+            run.conversation.append(response.message)
 
     async def _instructed(self, ctx: Context) -> str | None:
         given = self.settings.instructions
@@ -214,24 +193,6 @@ class AgentLoop:
 
     def _progress(self, run: _Run, response: ModelResponse) -> Progress:
         return Progress(run.steps, response, run.tally.usage, run.tally.tool_calls, run.results)
-
-
-class _Answer:
-    """An answer that fits its type; it may be None."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-def _taken(calls: tuple[ToolCall, ...]) -> tuple[ToolResult, ...]:
-    return tuple(
-        ToolResult(call.id, call.name, "accepted", None, call.name)
-        if call.name == FINAL_ANSWER
-        else ToolResult(call.id, call.name, "not executed: the final answer was given", "interrupted", call.name)
-        for call in calls
-    )
 
 
 def _spent(ctx: Context) -> float:

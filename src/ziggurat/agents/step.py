@@ -1,6 +1,6 @@
 """The tool calls of one reply: together, in order, and none left without an answer."""
 
-__all__ = ["call_tools", "not_executed"]
+__all__ = ["call_tool", "call_tools", "not_executed"]
 
 import asyncio
 from collections.abc import Awaitable
@@ -14,22 +14,30 @@ from ziggurat.tools.door import settle
 from ziggurat.tools.toolbox import Toolbox
 
 
-async def call_tools(box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context) -> tuple[ToolResult, ...]:
-    """Call tools at once and return their results in the order of the calls.
+def call_tool(box: Toolbox, call: ToolCall, ctx: Context, step: str) -> Awaitable[ToolResult]:
+    """Make the only tool call of a reply; no task is made for it."""
+    at = ctx.at(f"{step}/tool-1:{escaped(call.name)}")
+    return act(box, call, at) if box.on_error == "return" else _strictly(box, call, at)
 
-    Calls stand at ``tool-1:name``, ``tool-2:name`` ... beneath this context, whatever ids the provider gave them.
-    When one waits for a decision, the others finish and are kept first.
+
+async def _strictly(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
+    result = await act(box, call, ctx)
+    _raise_failures(box, (result,))
+    return result
+
+
+async def call_tools(box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str) -> tuple[ToolResult, ...]:
+    """Make the tool calls of a reply at once and return their results in the order of the calls.
+
+    Calls stand at ``step-1/tool-1:name``, ``step-1/tool-2:name`` ... beneath the context, whatever ids the provider
+    gave them. When one waits for a decision, the others finish and are kept first.
 
     Raises:
         Suspend: at least one call waits for a decision.
         ToolError: a call failed and the box says that this ends the run.
     """
-    contexts = [ctx.at(f"tool-{number}:{escaped(call.name)}") for number, call in enumerate(calls, 1)]
-    results: tuple[ToolResult, ...]
-    if len(calls) == 1:
-        results = (await act(box, calls[0], contexts[0]),)
-    else:
-        results = await _together(box, calls, contexts, ctx)
+    contexts = [ctx.at(f"{step}/tool-{number}:{escaped(call.name)}") for number, call in enumerate(calls, 1)]
+    results = await _together(box, calls, contexts, ctx)
     if box.on_error == "raise":
         _raise_failures(box, results)
     return results

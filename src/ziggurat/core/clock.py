@@ -5,7 +5,6 @@ __all__ = ["CLOCK", "IDS", "RANDOM", "Clock", "SystemClock", "Timer", "new_id"]
 import asyncio
 import os
 import time
-from base64 import b32encode
 from collections.abc import Callable
 from typing import Protocol
 
@@ -68,5 +67,5 @@ RANDOM = Key[Callable[[], float]]("random")
 
 
 def new_id() -> str:
-    """Return 128 random bits as 26 letters and digits, fit for a path, a file name and a URL."""
-    return b32encode(os.urandom(16)).decode("ascii").rstrip("=").lower()
+    """Return 128 random bits as 32 digits and letters, fit for a path, a file name and a URL."""
+    return os.urandom(16).hex()

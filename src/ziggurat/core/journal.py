@@ -20,8 +20,7 @@ from ziggurat.core.entries import Ended, Entry, Failure, Opened, Pending, Record
 from ziggurat.core.errors import JournalCorrupt, JournalMismatch
 from ziggurat.core.event import Diverged
 from ziggurat.core.lines import as_error, fingerprint, read_entry, write_entry
-from ziggurat.core.path import parent_of, segments
-from ziggurat.core.path import is_beneath
+from ziggurat.core.path import is_beneath, parent_of, segments
 from ziggurat.core.scope import Key
 
 Q = TypeVar("Q")
@@ -56,17 +55,20 @@ ADMISSION = Key[tuple[Admission, ...]]("admission")
 class _WithUsage(Struct):
     """The usage of a recorded value, whatever else it has."""
 
-    usage: Raw | None = None
+    usage: Raw = Raw(b"null")
 
 
-def _usage_of(outcome: Result | Failure) -> object | None:
+def _cost_of(outcome: Result | Failure) -> list[object]:
+    """Return the usage that an outcome tells of: that of the tries before it, and its value's own."""
     if isinstance(outcome, Failure):
-        return None
-    if not isinstance(outcome.value, Raw):
-        return getattr(outcome.value, "usage", None)
-    if not bytes(memoryview(outcome.value)).startswith(b"{"):
-        return None
-    return decode(outcome.value, _WithUsage).usage
+        return [*outcome.spent]
+    if isinstance(outcome.value, Raw):
+        is_object = bytes(memoryview(outcome.value)).startswith(b"{")
+        raw = decode(outcome.value, _WithUsage).usage if is_object else None
+        usage = None if raw is None or bytes(memoryview(raw)) == b"null" else raw
+    else:
+        usage = getattr(outcome.value, "usage", None)
+    return [*outcome.spent] if usage is None else [*outcome.spent, usage]
 
 
 class MemoryJournal:
@@ -111,16 +113,14 @@ class MemoryJournal:
 
     def spent(self, path: str, /) -> list[object]:
         """Return the usage of every try of every call on record beneath `path`; composites only sum up others."""
+        composites = self._composites()
         spent: list[object] = []
         for known in tuple(self._index):
             record = self.find(known)
-            if record is None or record.entered is not None or not is_beneath(known, path):
+            if record is None or record.entered is not None or known in composites or not is_beneath(known, path):
                 continue
             for outcome in record.outcomes:
-                spent.extend(outcome.spent)
-                usage = _usage_of(outcome)
-                if usage is not None:
-                    spent.append(usage)
+                spent.extend(_cost_of(outcome))
         return spent
 
     @property
@@ -162,7 +162,11 @@ class MemoryJournal:
     def append(self, entry: Entry, /) -> Awaitable[None] | None:
         """Record what happened; nothing need be awaited, memory is quick."""
         self.entries.append(entry)
-        self._take(entry)
+        path = entry.path
+        if path not in self._index and not self._reading and not isinstance(entry, Failure):
+            self._index[path] = entry  # most calls have one entry, which needs no record around it
+        else:
+            self._take(entry)
         if self._readers:
             readers, self._readers = self._readers, None
             for waiting in readers:
@@ -171,9 +175,6 @@ class MemoryJournal:
         return None
 
     def _take(self, entry: Entry) -> None:
-        if entry.path not in self._index and not self._reading and not isinstance(entry, Failure):
-            self._index[entry.path] = entry  # most calls have one entry, which needs no record around it
-            return
         record = self.find(entry.path)
         if record is None:
             record = self._index[entry.path] = Record()
@@ -220,11 +221,12 @@ class MemoryJournal:
         if self.mode == "replay":
             self.missing(ctx.path, name)
         spent: list[object] = []
-        permits: list[Permit] = []
+        permits: list[Permit] | None = None
         force_setattr(ctx, "_spent", spent)
         try:
             admission = ctx.scope.get(ADMISSION)
             if admission is not None:
+                permits = []
                 for each in admission:
                     permits.append(each.admit(request, ctx))
             value = await call(request, ctx)
@@ -240,11 +242,15 @@ class MemoryJournal:
             raise
         finally:
             force_setattr(ctx, "_spent", None)  # the next call in this context is another one
-        self.append(Result(ctx.path, name, request, value, tuple(spent) if spent else (), self.elapsed))
+        elapsed = self._elapsed + self._monotonic() - self._since
+        self.append(Result(ctx.path, name, request, value, tuple(spent) if spent else (), elapsed))
         usage = getattr(value, "usage", None)
         if usage is not None:
             spent.append(usage)
-        self._settle(ctx, permits, spent)
+        if permits is not None or len(spent) != 1:
+            self._settle(ctx, permits, spent)
+        elif (meter := ctx.scope.get(METER)) is not None:
+            meter.add(usage)
         return value
 
     async def _through(
@@ -254,26 +260,49 @@ class MemoryJournal:
         try:
             value = await call(request, ctx)
         except Exception as error:
-            usage = getattr(error, "usage", None) or getattr(getattr(error, "partial", None), "usage", None)
-            spent = () if usage is None else (usage,)
-            self._record_failure(Failure(ctx.path, name, request, error, spent, self.elapsed), error)
+            record = self.find(ctx.path)
+            if record is None or not record.outcomes or getattr(record.outcomes[-1], "error", None) is not error:
+                self._record_failure(Failure(ctx.path, name, request, error, (), self.elapsed), error)
             raise
         record = self.find(ctx.path)
         if record is None or record.result is None:
             self.append(Result(ctx.path, name, request, value, (), self.elapsed))
         return value
 
-    def _pass_over(self, verdict: Failure) -> None:
-        """Mark the tries that failed beneath a verdict before it as seen: nobody will ask for them again."""
-        counts: dict[str, int] = {}
+    def pass_over(self, outcome: Result | Failure, /) -> list[object]:
+        """Let a composite's recorded outcome answer for the calls beneath it; return what those have cost.
+
+        It answers for what happened since the outcome before it at the same path: nobody will ask for those tries
+        again, so those that failed are marked as seen.
+        """
+        spent: list[object] = []
+        failures: dict[str, int] = {}
+        composites = self._composites()
         for entry in self.entries:
-            if entry is verdict:
-                return
-            if isinstance(entry, Failure) and entry.path.startswith(verdict.path + "/"):
-                counts[entry.path] = counts.get(entry.path, 0) + 1
+            if entry is outcome:
+                break
+            if not isinstance(entry, (Result, Failure)):
+                continue
+            if entry.path == outcome.path:
+                spent.clear()
+            elif is_beneath(entry.path, outcome.path):
+                if entry.path not in composites:
+                    spent.extend(_cost_of(entry))
                 record = self.find(entry.path)
-                if record is not None:
-                    record.cursor = max(record.cursor, counts[entry.path])
+                if isinstance(entry, Failure) and record is not None:
+                    failures[entry.path] = failures.get(entry.path, 0) + 1
+                    record.cursor = max(record.cursor, failures[entry.path])
+        return spent
+
+    def _composites(self) -> set[str]:
+        """Return the paths with calls on record beneath them: what they have cost is counted there."""
+        found: set[str] = set()
+        for path in self._index:
+            above = parent_of(path)
+            while above and above not in found:
+                found.add(above)
+                above = parent_of(above)
+        return found
 
     def failed(self, path: str, name: str, request: object, error: Exception, spent: tuple[object, ...] = ()) -> None:
         """Record a try that failed, or a verdict; an error already recorded is not recorded twice."""
@@ -285,8 +314,8 @@ class MemoryJournal:
         vars(error)["_recorded"] = self._mark  # around `__setattr__`, which a frozen dataclass forbids
 
     @staticmethod
-    def _settle(ctx: Context, permits: list[Permit], spent: list[object]) -> None:
-        for permit in permits:
+    def _settle(ctx: Context, permits: list[Permit] | None, spent: list[object]) -> None:
+        for permit in permits or ():
             permit.settle(spent)
         meter = ctx.scope.get(METER)
         if meter is not None:
@@ -307,11 +336,9 @@ class MemoryJournal:
             event = self.diverged(ctx.path, "request", decode(outcome.request, str), fingerprint(request))
         if event is not None and ctx.listens(Diverged):
             await ctx.emit(event)
-        spent: list[object] = [*outcome.spent]
+        spent = self.pass_over(outcome) if composite else [*outcome.spent]
         if isinstance(outcome, Failure):
             self._settle(ctx, [], spent)
-            if composite:
-                self._pass_over(outcome)
             error = as_error(outcome.error)
             vars(error).update(_recorded=self._mark, _answered=True)  # answered: nobody waits before the next try
             raise error
@@ -319,7 +346,7 @@ class MemoryJournal:
             value = as_type(outcome.value, returns)
         except JournalCorrupt as error:
             raise JournalCorrupt(f"the result of {ctx.path} ({name}): {error}") from error
-        usage = getattr(value, "usage", None)
+        usage = None if composite else getattr(value, "usage", None)
         self._settle(ctx, [], spent if usage is None else [*spent, usage])
         return value
 

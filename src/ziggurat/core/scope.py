@@ -60,7 +60,7 @@ class Scope(dict[Key[Any], Any]):
     def _immutable(self, *_: object) -> NoReturn:
         raise TypeError("a scope cannot be changed; make a copy with with_value(KEY, value)")
 
-    __setitem__ = __delitem__ = __ior__ = update = pop = popitem = clear = setdefault = _immutable  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = update = pop = popitem = clear = setdefault = _immutable
 
     def __hash__(self) -> int:  # type: ignore[override]
         return id(self)

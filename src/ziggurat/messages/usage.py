@@ -48,6 +48,21 @@ def _sum(one: int | None, other: int | None) -> int | None:
     return one if other is None else one + other
 
 
+def _total(usages: list[Usage]) -> Usage:
+    def known(values: list[int | None]) -> int | None:
+        counted = [value for value in values if value is not None]
+        return sum(counted) if counted else None
+
+    return Usage(
+        known([usage.input for usage in usages]),
+        known([usage.output for usage in usages]),
+        known([usage.cache_read for usage in usages]),
+        known([usage.cache_write for usage in usages]),
+        known([usage.reasoning for usage in usages]),
+        sum([usage.requests for usage in usages]),
+    )
+
+
 class Tally:
     """Adds up usage as it comes and hands it on to the tally of the run that this one is part of.
 
@@ -68,23 +83,26 @@ class Tally:
         if isinstance(usage, Raw):
             usage = decode(usage, Usage)  # what a recorded failure cost
         if isinstance(usage, Usage):
-            self._waiting.append(usage)
-            if self._outer is not None:
-                self._outer.add(usage)
+            tally: Tally | None = self
+            while tally is not None:
+                tally._waiting.append(usage)
+                tally = tally._outer
 
     def add_tool_calls(self, number: int) -> None:
         """Count tool calls, here and in every run around this one."""
-        self.tool_calls += number
-        if self._outer is not None:
-            self._outer.add_tool_calls(number)
+        tally: Tally | None = self
+        while tally is not None:
+            tally.tool_calls += number
+            tally = tally._outer
 
     @property
     def usage(self) -> Usage:
         """All of it."""
-        for usage in self._waiting:
-            self._sum = self._sum + usage
-        self._calls += len(self._waiting)
-        self._waiting.clear()
+        waiting = self._waiting
+        if waiting:
+            self._calls += len(waiting)
+            self._sum = _total([self._sum, *waiting])
+            waiting.clear()
         return self._sum
 
     @property

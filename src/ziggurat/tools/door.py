@@ -15,6 +15,8 @@ from ziggurat.core.clock import Clock
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import Suspend, Timeout, ToolError
 from ziggurat.messages.events import ToolAbandoned
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.tools.results import result_of
 from ziggurat.tools.threads import POOL, ThreadRaised
 
 T = TypeVar("T")
@@ -52,7 +54,9 @@ class Leaks:
 LEAKS = Leaks()
 
 
-async def guarded(function: Callable[..., Awaitable[T]], arguments: dict[str, object], ctx: Context) -> T:
+async def guarded(
+    function: Callable[..., Awaitable[object]], arguments: dict[str, object], ctx: Context, call: ToolCall
+) -> ToolResult:
     """Await a user's function here and now; what must not pass becomes a ToolError."""
     token = AMBIENT.set(ctx)
     try:
@@ -65,7 +69,7 @@ async def guarded(function: Callable[..., Awaitable[T]], arguments: dict[str, ob
         raise _contained(error) from error
     finally:
         AMBIENT.reset(token)
-    return value
+    return result_of(value, call)
 
 
 def _is_ours(error: BaseException) -> bool:
@@ -83,15 +87,17 @@ def _contained(error: BaseException) -> ToolError:
     return ToolError(f"the tool raised {type(error).__name__}, which ends a program, not a call: {error}")
 
 
-async def in_thread(function: Callable[..., T], arguments: dict[str, object], ctx: Context) -> T:
-    """Run a user's function that is not async in a thread."""
+async def in_thread(
+    function: Callable[..., object], arguments: dict[str, object], ctx: Context, call: ToolCall
+) -> ToolResult:
+    """Run a user's function that is not async in a thread; if it gives an awaitable, that is awaited here."""
     token = AMBIENT.set(ctx)
     try:
         future = POOL.submit(lambda: function(**arguments))
     finally:
         AMBIENT.reset(token)
     try:
-        return await asyncio.shield(future)
+        value = await asyncio.shield(future)
     except asyncio.CancelledError:
         if not future.done():
             POOL.write_off()
@@ -101,6 +107,9 @@ async def in_thread(function: Callable[..., T], arguments: dict[str, object], ct
         if isinstance(raised.error, Suspend):
             raise raised.error from None
         raise _contained(raised.error) from raised.error
+    if isinstance(value, Awaitable):
+        return await guarded(lambda: value, {}, ctx, call)
+    return result_of(value, call)
 
 
 def _back(done: "asyncio.Future[T]") -> None:

@@ -19,7 +19,7 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import CHECK, SPEC
 from ziggurat.tools.door import bounded, guarded, in_thread
 from ziggurat.tools.raw import RawSchema
-from ziggurat.tools.results import MAX_RESULT, result_of
+from ziggurat.tools.results import MAX_RESULT
 from ziggurat.tools.signature import Signature
 
 Validator = Callable[..., str | None]
@@ -34,7 +34,7 @@ class Frozen(Struct):
     runs: int = 0
 
 
-FROZEN: Key[Frozen] = Key("frozen call")
+FROZEN: Key[Frozen | None] = Key("frozen call")
 
 
 class FunctionTool:
@@ -43,7 +43,7 @@ class FunctionTool:
     Made by `tool` and `raw_tool`. `function` is the function itself, to be called as it is.
     """
 
-    __slots__ = ("_async", "_context", "_streams", "_validators", "arguments", "facts", "function", "spec")
+    __slots__ = ("_async", "_context", "_streams", "_timeout", "_validators", "arguments", "facts", "function", "spec")
 
     def __init__(
         self,
@@ -61,6 +61,7 @@ class FunctionTool:
         self._streams = streams
         self._context = arguments.context_parameter
         self._validators = tuple(validators)
+        self._timeout = spec.timeout
         self.facts: dict[Fact[Any], Any] = {SPEC: spec, NAME: spec.name, CHECK: self.check}
 
     def check(self, call: ToolCall) -> None:
@@ -75,7 +76,7 @@ class FunctionTool:
                 raise InvalidArguments(wrong)
         return arguments
 
-    async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
+    def __call__(self, call: ToolCall, ctx: Context, /) -> Awaitable[ToolResult]:
         """Run the function with the call's arguments.
 
         Raises:
@@ -85,19 +86,18 @@ class FunctionTool:
         frozen = ctx.scope.get(FROZEN)
         if frozen is not None:
             _must_be(call, frozen)
-        arguments = self._decoded(call)
+        arguments = self._decoded(call) if self._validators else self.arguments.decode(call.arguments)
         if self._context is not None:
             arguments[self._context] = ctx
-        work: Awaitable[Any]
         if self._streams:
-            work = guarded(self._collected, {"arguments": arguments, "ctx": ctx}, ctx)
+            work = guarded(self._collected, {"arguments": arguments, "ctx": ctx}, ctx, call)
         elif self._async:
-            work = guarded(self.function, arguments, ctx)
+            work = guarded(self.function, arguments, ctx, call)
         else:
-            work = in_thread(self.function, arguments, ctx)
-        if self.spec.timeout is None and ctx.deadline is None:
-            return result_of(await work, call)
-        return result_of(await bounded(work, ctx, name=self.spec.name, seconds=self.spec.timeout), call)
+            work = in_thread(self.function, arguments, ctx, call)
+        if self._timeout is None and ctx.deadline is None:
+            return work
+        return bounded(work, ctx, name=self.spec.name, seconds=self._timeout)
 
     async def _collected(self, arguments: dict[str, Any], ctx: Context) -> str:
         """Join what an async generator yields, telling of each piece; the rest beyond the bound is not asked for."""

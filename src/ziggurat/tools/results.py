@@ -33,7 +33,9 @@ def result_of(value: object, call: ToolCall) -> ToolResult:
     kind = type(value)
     if kind is str:
         return ToolResult(call.id, call.name, _clean(value), None, call.name)  # type: ignore[arg-type]
-    if kind is int or kind is bool or kind is float or value is None:
+    if kind is int:
+        return ToolResult(call.id, call.name, str(value), None, call.name)
+    if kind is bool or kind is float or value is None:
         return ToolResult(call.id, call.name, _json(value, call), None, call.name)
     if isinstance(value, ToolResult):
         return msgspec.structs.replace(value, id=call.id, name=call.name, origin=value.origin or call.name)
