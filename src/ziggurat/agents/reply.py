@@ -1,0 +1,59 @@
+"""Whether a reply can be used, and what is said when it cannot."""
+
+__all__ = ["Answer", "asking_again", "judged", "refused", "taken"]
+
+from typing import Any
+
+from ziggurat.agents.output import FINAL_ANSWER, Output
+from ziggurat.core.errors import InvalidArguments
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.parts import Text, ToolCall, ToolResult
+
+
+class Answer:
+    """An answer that fits its type; the value may be None."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def judged(response: ModelResponse, output: Output | None) -> tuple[str | None, Answer | None]:
+    """Tell what is wrong with a reply, or which answer it gives; neither when it goes on with tools."""
+    if response.finish == "malformed":
+        told = (response.raw or {}).get("malformed")
+        return str(told or "your last reply could not be read"), None
+    if output is None:
+        return None, None
+    calls = response.message.tool_calls
+    final = next((call for call in calls if call.name == FINAL_ANSWER), None)
+    if calls and final is None:
+        return None, None
+    if final is None and output.mode == "tool":
+        return f"give the final answer by calling {FINAL_ANSWER}", None
+    try:
+        return None, Answer(output.read(final.arguments if final is not None else response.text))
+    except InvalidArguments as error:
+        return str(error), None
+
+
+def refused(calls: tuple[ToolCall, ...], fault: str) -> tuple[ToolResult, ...]:
+    """Answer the calls of a reply that is not used."""
+    return tuple(ToolResult(call.id, call.name, fault, "invalid_arguments", call.name) for call in calls)
+
+
+def asking_again(fault: str) -> Message:
+    """Return the message that asks for another reply."""
+    return Message("user", (Text(f"{fault}\nPlease answer again."),), None, "runtime")
+
+
+def taken(calls: tuple[ToolCall, ...]) -> tuple[ToolResult, ...]:
+    """Answer the calls of a reply that gives the final answer."""
+    return tuple(
+        ToolResult(call.id, call.name, "accepted", None, call.name)
+        if call.name == FINAL_ANSWER
+        else ToolResult(call.id, call.name, "not executed: the final answer was given", "interrupted", call.name)
+        for call in calls
+    )
