@@ -21,7 +21,7 @@ __all__ = [
     "Warned",
 ]
 
-from ziggurat.core.event import Diverged, Dropped, Event, Retrying
+from ziggurat.core.event import CacheHit, Diverged, Dropped, Event, Retrying
 from ziggurat.messages.agent import AgentRun, Decision, PendingItem
 from ziggurat.messages.delta import PartDelta
 from ziggurat.messages.model import ModelResponse
@@ -150,6 +150,7 @@ AnyEvent = (
     | AgentStarted
     | ApprovalDecided
     | ApprovalRequested
+    | CacheHit
     | Delta
     | Diverged
     | Dropped
