@@ -1,0 +1,179 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ziggurat.core import errors
+from ziggurat.core.codec import Raw, decode, encode
+from ziggurat.messages import stops
+from ziggurat.messages.agent import (
+    AgentRequest,
+    AgentRun,
+    Approve,
+    Decision,
+    Deny,
+    Modify,
+    PendingItem,
+    Step,
+    error_of,
+    pending_of,
+    stop_of,
+)
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.message import assistant, system, tool_message, user
+from ziggurat.messages.parts import Thinking, ToolResult, tool_call
+from ziggurat.messages.stops import Stop
+
+from .strategies import calls, json_values, messages, usages, words
+
+ALL_STOPS: list[Stop] = [
+    stops.Completed(),
+    stops.MaxSteps(8),
+    stops.ToolCalled("finish"),
+    stops.StopCondition("enough"),
+    stops.LoopDetected("search", 3),
+    stops.BudgetExceeded("tokens", 10, 12),
+    stops.Timeout(3.0),
+    stops.Denied("no"),
+    stops.Suspended(),
+    stops.Cancelled(),
+    stops.Failed("boom", "ValueError"),
+]
+pending = st.builds(PendingItem, words, words, calls, words)
+runs = st.builds(
+    AgentRun,
+    st.lists(messages, max_size=3).map(lambda log: Transcript.of(*log)),
+    st.sampled_from(ALL_STOPS),
+    json_values,
+    usages,
+    st.integers(0, 9),
+    st.integers(0, 9),
+    st.integers(0, 9),
+    words,
+    words,
+    st.lists(pending, max_size=2).map(tuple),
+    st.integers(0, 3),
+    st.floats(0, 1e6),
+)
+
+
+@given(runs)
+def test_every_run_comes_back_through_json(run: AgentRun) -> None:
+    assert decode(encode(run), AgentRun) == run
+
+
+@given(st.lists(messages, max_size=3).map(tuple))
+def test_every_request_comes_back_through_json(log: tuple[object, ...]) -> None:
+    request = AgentRequest(log)  # type: ignore[arg-type]
+    again = decode(encode(request), AgentRequest)
+    assert again == request
+    assert again.fingerprint() == request.fingerprint()
+
+
+@pytest.mark.parametrize("stop", ALL_STOPS, ids=lambda stop: type(stop).__name__)
+def test_every_stop_comes_back_through_json(stop: Stop) -> None:
+    assert decode(encode(stop), Stop) == stop  # type: ignore[arg-type]
+
+
+def test_every_stop_is_tested() -> None:
+    assert {type(stop) for stop in ALL_STOPS} == set(Stop.__args__)
+
+
+@pytest.mark.parametrize("decision", [Approve(), Deny("too much"), Modify('{"a":1}')])
+def test_every_decision_comes_back_through_json(decision: Decision) -> None:
+    assert decode(encode(decision), Decision) == decision  # type: ignore[arg-type]
+
+
+# -- a run, looked at afterwards -----------------------------------------------------------------------------------
+
+SEARCH, ADD = tool_call("search", id="1", q="x"), tool_call("add", id="2", a=1)
+FOUND, FAILED = ToolResult("1", "search", "found"), ToolResult("2", "add", "no b", "invalid_arguments")
+RUN = AgentRun(
+    Transcript.of(
+        user("an earlier question"),
+        assistant("an earlier answer"),
+        user("now"),
+        assistant("let me see", SEARCH, ADD),
+        tool_message(FOUND),
+        tool_message(FAILED),
+        assistant(Thinking("hm"), SEARCH),
+        tool_message(FOUND),
+        assistant("done"),
+    ),
+    stops.Completed(),
+    start=3,
+)
+
+
+def test_the_text_is_the_models_last_word_of_this_run() -> None:
+    assert RUN.text == "done"
+    assert AgentRun(RUN.messages, stops.Completed(), start=9).text == ""
+    assert AgentRun(Transcript.of(assistant("old"), user("x"), system("y")), stops.Completed(), start=1).text == ""
+
+
+def test_the_trace_holds_thoughts_calls_and_results_step_by_step() -> None:
+    assert RUN.trace() == (
+        Step(1, "let me see", (SEARCH, ADD), (FOUND, FAILED)),
+        Step(2, "hm", (SEARCH,), (FOUND,)),
+        Step(3, "", (), ()),
+    )
+    assert RUN.step_at(1) == RUN.trace()[1]
+    assert RUN.step_at(3) is None
+    assert RUN.step_at(-1) is None
+
+
+def test_views_of_thoughts_actions_and_observations() -> None:
+    assert RUN.thoughts == ("let me see", "hm")
+    assert RUN.actions == ('search {"q":"x"}', 'add {"a":1}', 'search {"q":"x"}')
+    assert RUN.observations == ("found", "no b", "found")
+    assert RUN.trace()[0].action == 'search {"q":"x"}; add {"a":1}'
+    assert RUN.trace()[0].observation == "found; no b"
+    assert RUN.failed_tool_calls == 1
+    assert RUN.most_common_action == "search"
+    assert RUN.has_final_answer
+    assert RUN.history == RUN.messages
+
+
+def test_of_equally_common_actions_the_first_counts() -> None:
+    run = AgentRun(Transcript.of(assistant(ADD), assistant(SEARCH)), stops.MaxSteps(2))
+    assert run.most_common_action == "add"
+    assert not run.has_final_answer
+    assert AgentRun(Transcript.of(), stops.Completed()).most_common_action is None
+
+
+# -- stops and errors ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stop", ALL_STOPS, ids=lambda stop: type(stop).__name__)
+def test_a_stop_is_raised_where_it_is_no_success(stop: Stop) -> None:
+    run = AgentRun(Transcript.of(), stop)
+    if isinstance(stop, (stops.Completed, stops.ToolCalled, stops.StopCondition)):
+        assert run.raise_for_stop() is run
+        return
+    with pytest.raises(errors.ServiceError) as caught:
+        run.raise_for_stop()
+    assert caught.value.partial is run
+
+
+@pytest.mark.parametrize("stop", [stops.Timeout(3.0), stops.BudgetExceeded("tokens", 10, 12), stops.Denied("no")])
+def test_a_stop_made_an_error_is_that_stop(stop: Stop) -> None:
+    assert stop_of(error_of(stop)) == stop
+
+
+@pytest.mark.parametrize(
+    ("error", "stop"),
+    [
+        (errors.Timeout("late"), stops.Timeout(0.0)),
+        (errors.Suspend(()), stops.Suspended()),
+        (ValueError("no"), stops.Failed("no", "ValueError")),
+        (ValueError(), stops.Failed("ValueError", "ValueError")),
+        (errors.ForeignError("HttpError", "500"), stops.Failed("500", "HttpError")),
+    ],
+)
+def test_errors_amount_to_stops(error: BaseException, stop: Stop) -> None:
+    assert stop_of(error) == stop
+
+
+@given(st.lists(pending, max_size=3))
+def test_what_is_waited_for_is_read_by_reference_or_from_a_record(items: list[PendingItem]) -> None:
+    assert pending_of(errors.Suspend(tuple(items))) == tuple(items)
+    assert pending_of(errors.Suspend(tuple(Raw(encode(item)) for item in items))) == tuple(items)

@@ -1,0 +1,114 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ziggurat.core.codec import decode, encode
+from ziggurat.messages.delta import (
+    Fold,
+    PartDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    WholePart,
+    deltas_of,
+)
+from ziggurat.messages.message import Message, assistant
+from ziggurat.messages.parts import Image, Text, Thinking, ToolCall
+
+from .strategies import messages, pieces, replies
+
+
+def fold(*deltas: PartDelta) -> Message:
+    folded = Fold()
+    for delta in deltas:
+        folded.push(delta)
+    return folded.message()
+
+
+@given(replies)
+def test_a_message_taken_apart_folds_to_itself(message: Message) -> None:
+    assert fold(*deltas_of(message)) == message
+
+
+@given(replies, st.data())
+def test_however_a_reply_is_cut_it_folds_to_the_same(message: Message, data: st.DataObject) -> None:
+    cut = [piece for whole in deltas_of(message) for piece in data.draw(pieces(whole))]
+    assert fold(*cut) == message
+
+
+@given(st.lists(replies, min_size=2, max_size=2), st.data())
+def test_a_fold_that_was_reset_knows_nothing_of_before(pair: list[Message], data: st.DataObject) -> None:
+    folded = Fold()
+    lost = list(deltas_of(pair[0]))
+    for delta in lost[: data.draw(st.integers(0, len(lost)))]:
+        folded.push(delta)
+    folded.reset()
+    for delta in deltas_of(pair[1]):
+        folded.push(delta)
+    assert folded.message() == pair[1]
+
+
+@given(messages)
+def test_deltas_come_back_through_json(message: Message) -> None:
+    deltas = list(deltas_of(message))
+    assert decode(encode(deltas), list[PartDelta]) == deltas
+
+
+@given(replies)
+def test_a_fold_may_be_read_at_any_time(message: Message) -> None:
+    folded = Fold()
+    seen = []
+    for delta in deltas_of(message):
+        folded.push(delta)
+        seen.append(len(folded.message().parts))
+    assert seen == list(range(1, len(message.parts) + 1))
+
+
+def test_nothing_folds_to_an_empty_message() -> None:
+    assert fold() == assistant()
+    assert fold(TextDelta("")) == assistant()
+
+
+def test_calls_that_come_interleaved_keep_their_own_arguments() -> None:
+    message = fold(
+        ToolCallDelta(0, '{"a"', "id-0", "one"),
+        ToolCallDelta(1, "{", "id-1", "two"),
+        ToolCallDelta(0, ":1}"),
+        TextDelta("meanwhile"),
+        ToolCallDelta(1, "}"),
+    )
+    assert message.parts == (ToolCall("id-0", "one", '{"a":1}'), ToolCall("id-1", "two", "{}"), Text("meanwhile"))
+
+
+def test_an_id_and_a_name_may_come_late() -> None:
+    assert fold(ToolCallDelta(0, "{"), ToolCallDelta(0, "", "id"), ToolCallDelta(0, "}", "", "add")).parts == (
+        ToolCall("id", "add", "{}"),
+    )
+
+
+@pytest.mark.parametrize(
+    "thoughts",
+    [
+        (Thinking("a", "signed"), Thinking("b", "signed")),
+        (Thinking("a"), Thinking(redacted="xx")),
+        (Thinking(redacted="xx"), Thinking(redacted="yy")),
+        (Thinking("a", id="1"), Thinking("b", id="2")),
+        (Thinking("", "only a signature"), Thinking("b")),
+    ],
+)
+def test_thoughts_that_stand_apart_stay_apart(thoughts: tuple[Thinking, Thinking]) -> None:
+    message = assistant(*thoughts)
+    assert fold(*deltas_of(message)) == message
+
+
+def test_an_empty_text_does_not_cut_a_thought() -> None:
+    assert fold(ThinkingDelta("a"), TextDelta(""), ThinkingDelta("b")) == assistant(Thinking("ab"))
+
+
+def test_neighbouring_texts_become_one() -> None:
+    assert fold(*deltas_of(assistant("a", "b"))) == assistant("ab")
+    assert fold(TextDelta("a"), WholePart(Image(url="x")), TextDelta("b")).parts == (
+        Text("a"),
+        Image(url="x"),
+        Text("b"),
+    )

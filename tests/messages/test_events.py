@@ -1,0 +1,56 @@
+from typing import get_args
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ziggurat.core.codec import decode, encode
+from ziggurat.core.event import Diverged, Dropped, Event, Retrying
+from ziggurat.messages import events
+from ziggurat.messages.agent import Approve, Deny, Modify
+from ziggurat.messages.delta import deltas_of
+from ziggurat.messages.events import AnyEvent
+
+from .strategies import calls, messages, results, words
+from .test_agent import pending, runs
+from .test_model import responses
+
+deltas = messages.map(lambda message: list(deltas_of(message))).filter(bool).map(lambda found: found[0])
+seconds = st.floats(0, 1e6)
+counts = st.integers(0, 99)
+FIELDS: dict[str, st.SearchStrategy[object]] = {
+    "decision": st.sampled_from([Approve(), Deny("no"), Modify("{}")]),
+    "delta": deltas,
+    "item": pending,
+    "run": runs,
+    "response": responses,
+    "call": calls,
+    "result": results,
+}
+PLAIN: dict[object, st.SearchStrategy[object]] = {str: words, int: counts, float: seconds, bool: st.booleans()}
+
+
+def any_of(kind: type[Event]) -> st.SearchStrategy[Event]:
+    """Build an event from what its fields hold, so that a new kind is tested without a word more."""
+    fields = msgspec.structs.fields(kind)
+    return st.builds(kind, *(FIELDS[field.name] if field.name in FIELDS else PLAIN[field.type] for field in fields))
+
+
+@pytest.mark.parametrize("kind", get_args(AnyEvent), ids=lambda kind: kind.__name__)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_every_event_comes_back_through_json(kind: type[Event], data: st.DataObject) -> None:
+    event = data.draw(any_of(kind))
+    assert decode(encode(event), AnyEvent) == event  # type: ignore[arg-type]
+
+
+def test_the_union_holds_every_event() -> None:
+    ours = {kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event)} - {Event}
+    core = {each for each in Event.__subclasses__() if each.__module__ == "ziggurat.core.event"}
+    assert set(get_args(AnyEvent)) == ours | core
+    assert {Diverged, Dropped, Retrying} <= core
+
+
+def test_events_are_told_apart_by_name() -> None:
+    assert encode(Dropped("run/x", "late")) == b'{"event":"Dropped","path":"run/x","why":"late"}'

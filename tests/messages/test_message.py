@@ -1,0 +1,49 @@
+import pytest
+from hypothesis import given
+
+from ziggurat.core.codec import decode, encode
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.message import Message, assistant, system, tool_message, user
+from ziggurat.messages.parts import Image, Text, Thinking, ToolCall, ToolResult
+
+from .strategies import messages
+
+
+@given(messages)
+def test_every_message_comes_back_through_json(message: Message) -> None:
+    assert decode(encode(message), Message) == message
+
+
+@given(messages)
+def test_views_follow_the_order_of_the_parts(message: Message) -> None:
+    assert message.text == "".join(part.text for part in message.parts if isinstance(part, Text))
+    assert message.thinking == "".join(part.text for part in message.parts if isinstance(part, Thinking))
+    assert list(message.tool_calls) == [part for part in message.parts if isinstance(part, ToolCall)]
+    assert list(message.tool_results) == [part for part in message.parts if isinstance(part, ToolResult)]
+
+
+def test_messages_are_made_from_text_and_parts() -> None:
+    assert system("Be brief.") == Message("system", (Text("Be brief."),))
+    assert user("What is ", Image(url="u"), "?", name="ann").text == "What is ?"
+    assert user("x", name="ann").name == "ann"
+    assert assistant() == Message("assistant", ())
+    result = ToolResult("id", "add", "3")
+    assert tool_message(result) == Message("tool", (result,))
+
+
+def test_what_is_not_said_is_not_written() -> None:
+    assert encode(user("x")) == b'{"role":"user","parts":[{"type":"text","text":"x"}]}'
+    assert encode(assistant()) == b'{"role":"assistant"}'
+
+
+@pytest.mark.parametrize("wrong", [None, 3, b"x", ["x"], {"text": "x"}])
+def test_anything_else_is_refused_with_what_to_pass(wrong: object) -> None:
+    with pytest.raises(
+        ConfigurationError, match=f"a user message is made of text and parts, got {type(wrong).__name__}"
+    ):
+        user(wrong)  # type: ignore[arg-type]
+
+
+def test_messages_are_frozen() -> None:
+    with pytest.raises(AttributeError):
+        user("x").role = "system"  # type: ignore[misc]

@@ -1,0 +1,77 @@
+from functools import reduce
+from operator import add
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ziggurat.core.codec import Raw, decode, encode
+from ziggurat.messages.usage import Tally, Usage, estimate_tokens
+
+from .strategies import usages
+
+FIELDS = Usage.__struct_fields__
+
+
+@given(usages, usages, usages)
+def test_adding_does_not_mind_brackets_or_order(one: Usage, two: Usage, three: Usage) -> None:
+    assert (one + two) + three == one + (two + three)
+    assert one + two == two + one
+    assert one + Usage() == one
+
+
+@given(usages, usages)
+def test_what_is_known_is_kept_and_what_is_not_stays_unknown(one: Usage, two: Usage) -> None:
+    for name in FIELDS:
+        left, right, both = getattr(one, name), getattr(two, name), getattr(one + two, name)
+        assert both == (None if left is None and right is None else (left or 0) + (right or 0))
+
+
+def test_unknown_is_not_zero() -> None:
+    assert Usage() != Usage(input=0)
+    assert Usage(input=None, output=3).total == 3
+    assert (Usage(input=0) + Usage()).input == 0
+
+
+@given(usages)
+def test_usage_comes_back_through_json(usage: Usage) -> None:
+    assert decode(encode(usage), Usage) == usage
+
+
+def test_the_unknown_is_not_written() -> None:
+    assert encode(Usage(output=1, requests=1)) == b'{"output":1,"requests":1}'
+
+
+@given(st.lists(usages), st.lists(usages))
+def test_a_tally_counts_for_every_run_around_it(own: list[Usage], nested: list[Usage]) -> None:
+    outer = Tally()
+    inner = Tally(outer)
+    for usage in own:
+        outer.add(usage)
+    assert outer.usage == reduce(add, own, Usage())
+    for usage in nested:
+        inner.add(usage)
+    assert inner.usage == inner.usage == reduce(add, nested, Usage())
+    assert outer.usage == reduce(add, own + nested, Usage())
+    assert (inner.model_calls, outer.model_calls) == (len(nested), len(own) + len(nested))
+
+
+@given(usages)
+def test_a_tally_reads_what_a_record_holds(usage: Usage) -> None:
+    tally = Tally()
+    tally.add(Raw(encode(usage)))
+    tally.add("something else")
+    assert tally.usage == Usage() + usage
+    assert tally.model_calls == 1
+
+
+def test_tool_calls_are_counted_all_the_way_out() -> None:
+    outer = Tally()
+    Tally(Tally(outer)).add_tool_calls(2)
+    outer.add_tool_calls(1)
+    assert outer.tool_calls == 3
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcdefg", 1), ("abcdefgh", 2)])
+def test_an_estimate_is_a_quarter_of_the_characters(text: str, tokens: int) -> None:
+    assert estimate_tokens(text) == tokens
