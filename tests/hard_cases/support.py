@@ -1,0 +1,58 @@
+"""What the hard cases share: a model that answers by turn, and the way of a run into another process."""
+
+from collections.abc import Callable, Sequence
+
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.context import Context
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.message import Message, assistant
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.usage import Usage
+from ziggurat.stores.memory import MemoryStore
+
+Said = str | ToolCall | Message | Exception | Sequence[ToolCall] | Callable[[ModelRequest], "Said"]
+
+
+class ByTurn:
+    """A model that answers the n-th turn of a conversation with the n-th reply, so a new process can make it again.
+
+    What it was asked is kept in `asked`; each call costs 10 tokens in and 1 out.
+    """
+
+    def __init__(self, *replies: Said, name: str = "by_turn") -> None:
+        self.replies = replies
+        self.asked: list[ModelRequest] = []
+        self.__name__ = name
+
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+        """Answer the turn that the conversation has come to."""
+        self.asked.append(request)
+        turn = sum(message.role == "assistant" for message in request.messages)
+        reply = self.replies[turn]
+        while callable(reply):
+            reply = reply(request)
+        if isinstance(reply, Exception):
+            raise reply
+        if isinstance(reply, (str, ToolCall)):
+            reply = assistant(reply)
+        elif not isinstance(reply, Message):
+            reply = assistant(*reply)
+        return ModelResponse(reply, "tool_calls" if reply.tool_calls else "stop", Usage(10, 1, requests=1))
+
+
+def through_json(store: MemoryStore, run_id: str, clock: Clock = SYSTEM_CLOCK) -> MemoryStore:
+    """Return a new store with a run as another process reads it: written out, and read into new objects."""
+    fresh = MemoryStore()
+    fresh.load(run_id, store.dump(run_id), clock=clock)
+    return fresh
+
+
+def results(run: AgentRun) -> list[ToolResult]:
+    """Return the tool results in a run's conversation, in order."""
+    return [result for message in run.messages for result in message.tool_results]
+
+
+def results_in(request: ModelRequest) -> list[ToolResult]:
+    """Return the tool results that a model was shown, in order."""
+    return [result for message in request.messages for result in message.tool_results]
