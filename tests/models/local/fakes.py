@@ -1,6 +1,7 @@
 """A sentence model that counts words and an engine that says what it is told, so that tests need no weights."""
 
 import hashlib
+import json
 import math
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -24,6 +25,13 @@ class WordCounter(Embedder):
             counts[number % DIMENSIONS] += 1.0
         length = math.sqrt(sum(value * value for value in counts)) or 1.0
         return [value / length for value in counts]
+
+
+def schema_in(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema that a reply was held to."""
+    schema: dict[str, Any] = json.loads(body["grammar"].split("%json ", 1)[1])
+    schema.pop("x-guidance")
+    return schema
 
 
 class Parrot(Engine):

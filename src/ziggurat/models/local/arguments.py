@@ -14,6 +14,8 @@ __all__ = ["Filled", "fill"]
 _MISSING = -0.6
 """What a required parameter without a value costs."""
 
+_REQUIRED = 0.3
+"""Worth below which a value is a guess, and a required parameter counts as missing."""
 _OPTIONAL = 0.5
 """Worth from which an optional parameter is given at all."""
 
@@ -70,7 +72,7 @@ def _best(
     best = (worth + (_MISSING if required else 0.0), (None, *rest))
     for candidate in options[at]:
         clash = any(_overlap(span, other) for span in candidate.spans for other in used)
-        if clash or (not required and candidate.worth < _OPTIONAL):
+        if clash or candidate.worth < (_REQUIRED if required else _OPTIONAL):
             continue
         worth, rest = _best(parameters, options, at + 1, used + candidate.spans)
         if worth + candidate.worth > best[0]:

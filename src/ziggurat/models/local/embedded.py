@@ -23,7 +23,7 @@ from ziggurat.models.local.engine import CONTEXT, SLOTS, Engine, engine_for
 from ziggurat.models.local.install import installed, model_path
 from ziggurat.models.local.minilm import Embedder, shared_embedder
 from ziggurat.models.local.plan import THRESHOLD, Wish, plan
-from ziggurat.models.local.speech import Spoken, body_of, chat_messages, show, speak
+from ziggurat.models.local.speech import Spoken, body_of, chat_messages, grammar_of, offered, show, speak
 from ziggurat.models.local.wordpiece import pieces
 
 __all__ = ["EmbeddedModel"]
@@ -79,8 +79,9 @@ class EmbeddedModel:
         """
         turn = _Turn.of(request)
         asked = [turn.asked]
-        if request.tools and turn.asked and request.settings.tool_choice != "none":
-            wishes = await asyncio.to_thread(self._plan, request, turn)
+        tools = offered(request)
+        if tools and turn.asked:
+            wishes = await asyncio.to_thread(self._plan, tools, turn)
             calls = _due(wishes, len(turn.results), request)
             if calls:
                 return await self._call(calls, request, turn, ctx)
@@ -105,9 +106,9 @@ class EmbeddedModel:
         embed = self.embedder.embed_now
         return [describe(tool.name, tool.description, tool.parameters, embed) for tool in tools]
 
-    def _plan(self, request: ModelRequest, turn: "_Turn") -> list[Wish]:
+    def _plan(self, tools: Sequence[ToolSpec], turn: "_Turn") -> list[Wish]:
         said = [rendered(result) for result in turn.results]
-        return plan(turn.asked, self._described(request.tools), self.embedder.embed_now, said)
+        return plan(turn.asked, self._described(tools), self.embedder.embed_now, said)
 
     async def _call(
         self, wishes: Sequence[Wish], request: ModelRequest, turn: "_Turn", ctx: Context
@@ -135,7 +136,7 @@ class EmbeddedModel:
         body = body_of(
             request.settings,
             prompt=arguments_prompt(wish.text, tool),
-            json_schema=arguments_schema(wish.text, tool, choice, spec.parameters),
+            grammar=grammar_of(arguments_schema(wish.text, tool, choice, spec.parameters)),
         )
         return await speak(self.engine, "completion", body, ctx, lambda piece: "")
 
@@ -172,7 +173,7 @@ class EmbeddedModel:
         told = chat_messages(msgspec.structs.replace(request, instructions=manner))
         fields: dict[str, Any] = {"messages": told, "repeat_penalty": 1.05}
         if request.output is not None:
-            fields["json_schema"] = request.output.schema
+            fields["grammar"] = grammar_of(request.output.schema)
         spoken = await speak(self.engine, "chat", body_of(request.settings, **fields), ctx)
         parts = (Text(spoken.text),) if spoken.text else ()
         return ModelResponse(Message("assistant", parts), spoken.finish, spoken.usage, _NAME)
@@ -200,24 +201,14 @@ class _Turn(msgspec.Struct, frozen=True):
 
 def _due(wishes: Sequence[Wish], done: int, request: ModelRequest) -> list[Wish]:
     """The wishes to call now: the next ones up to one that waits for a result that is not there yet."""
-    wanted = request.settings.tool_choice
-    forced = wanted not in (None, "auto")
+    forced = request.settings.tool_choice not in (None, "auto") and not done
     due: list[Wish] = []
     for at, wish in enumerate(wishes[done:]):
         if at and (wish.waits or request.settings.parallel_tools is False):
             break
-        choice = _picked(wish.choices, wanted if wanted not in ("auto", "required") else None)
-        if choice is None:
-            continue
-        if (forced and not done) or _meant(choice):
-            due.append(msgspec.structs.replace(wish, choices=(choice,)))
+        if forced or _meant(wish.choices[0]):
+            due.append(wish)
     return due
-
-
-def _picked(choices: Sequence[Choice], name: str | None) -> Choice | None:
-    if name is None:
-        return choices[0] if choices else None
-    return next((choice for choice in choices if choice.tool == name), None)
 
 
 def _meant(choice: Choice) -> bool:

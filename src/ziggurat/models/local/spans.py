@@ -63,7 +63,8 @@ _PATTERNS: tuple[tuple[SpanKind, str], ...] = (
         rf"|(?i:\b(?:today|tonight|tomorrow|yesterday|the day after tomorrow)\b(?: {_PART}\b)?)"
         rf"|(?i:\b(?:this|in the) {_PART}\b)"
         rf"|(?i:\b(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTH})\b)(?:,? \d{{4}}\b)?"
-        rf"|(?i:\b(?:{_MONTH}) \d{{1,2}}(?:st|nd|rd|th)?\b)(?:,? \d{{4}}\b)?|\b(?i:{_PLAIN_MONTH})\b(?: \d{{4}}\b)?|\bMay \d{{4}}\b"),
+        rf"|(?i:\b(?:{_MONTH}) \d{{1,2}}(?:st|nd|rd|th)?\b)(?:,? \d{{4}}\b)?"
+        rf"|\b(?i:{_PLAIN_MONTH})\b(?: \d{{4}}\b)?|\bMay \d{{4}}\b"),
     ),
     ("number", r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\d])"),
     ("currency", rf"\b(?:{'|'.join(CODES)})\b|(?i:\b(?:{_plural(CURRENCIES)})\b)|[$€£¥]"),
@@ -129,9 +130,9 @@ def _tidied(kind: SpanKind, span: Span, request: str) -> Iterator[Span]:
     # A capital at the head of a sentence says nothing; neither do the small words of English.
     words = span.text.split(" ")
     start = span.start
-    if request[span.end :].lower().startswith(_OBJECTS) and len(words) == 1:
-        return  # what is done to something is a verb, whatever its capital says
     head = re.search(r"(?:^|[.?!:;\"\u201c]\s*)$", request[:start]) is not None
+    if head and request[span.end :].lower().startswith(_OBJECTS) and len(words) == 1:
+        return  # what is done to something is a verb, whatever its capital says
     while words and words[0].lower() in (HEADS if head else _NEVER):
         start += len(words.pop(0)) + 1
     while words and words[-1].lower() in _NEVER:

@@ -1,5 +1,6 @@
 """One generation: what llama.cpp is sent, what listeners hear of it, and what comes back."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any
@@ -7,15 +8,16 @@ from typing import Any
 import msgspec
 
 from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.delta import TextDelta
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message
-from ziggurat.messages.model import FinishReason, ModelRequest, ModelSettings
+from ziggurat.messages.model import FinishReason, ModelRequest, ModelSettings, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 from ziggurat.models.local.engine import Endpoint, Engine
 
-__all__ = ["Spoken", "body_of", "chat_messages", "show", "speak"]
+__all__ = ["Spoken", "body_of", "chat_messages", "grammar_of", "offered", "show", "speak"]
 
 _LONGEST_REPLY = 512
 """Tokens of a reply where the caller sets no limit; small models seldom stop of themselves."""
@@ -45,6 +47,16 @@ def body_of(settings: ModelSettings, **fields: Any) -> dict[str, Any]:
     return {**body, **fields, **settings.extra}
 
 
+def grammar_of(schema: Mapping[str, Any]) -> str:
+    """The grammar that holds a reply to a JSON Schema.
+
+    Written without blanks between its parts, for a small model that may write blanks writes nothing else; what
+    the grammar engine does not know of JSON Schema it leaves out.
+    """
+    guided = {**schema, "x-guidance": {"whitespace_flexible": False, "lenient": True}}
+    return f"%llguidance {{}}\nstart: %json {json.dumps(guided)}\n"
+
+
 def chat_messages(request: ModelRequest) -> list[dict[str, str]]:
     """The conversation in the form of chat templates, which know text and three roles only."""
     told: list[dict[str, str]] = []
@@ -70,6 +82,24 @@ def _lines(message: Message) -> Iterator[str]:
             yield f'{{"tool": "{part.name}", "arguments": {part.arguments}}}'
         elif isinstance(part, ToolResult):
             yield f"Result of {part.name}: {part.text}"
+
+
+def offered(request: ModelRequest) -> tuple[ToolSpec, ...]:
+    """The tools that may be called, as the settings choose among them.
+
+    Raises:
+        ConfigurationError: The settings insist on a tool that is not there.
+    """
+    wanted = request.settings.tool_choice
+    if wanted == "none":
+        return ()
+    if wanted in (None, "auto", "required"):
+        return request.tools
+    named = tuple(tool for tool in request.tools if tool.name == wanted)
+    if not named:
+        known = ", ".join(tool.name for tool in request.tools) or "none"
+        raise ConfigurationError(f"tool_choice names {wanted!r}, which is not among the tools ({known})")
+    return named
 
 
 async def speak(

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import NAME, Fact
 from ziggurat.messages.delta import ToolCallDelta
 from ziggurat.messages.events import Delta
@@ -17,7 +16,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
 from ziggurat.messages.parts import Text, ToolCall
 from ziggurat.models.local.engine import Engine
-from ziggurat.models.local.speech import Spoken, body_of, chat_messages, speak
+from ziggurat.models.local.speech import Spoken, body_of, chat_messages, grammar_of, offered, speak
 
 __all__ = ["AnswerText", "TemplatedModel", "reply_schema"]
 
@@ -57,7 +56,7 @@ class TemplatedModel:
             MissingExtra: The extra ``local`` is not installed.
             ModelError: The request cannot be served.
         """
-        tools = _offered(request)
+        tools = offered(request)
         if not tools:
             return await self._talk(request, ctx)
         output = request.output.schema if request.output is not None else None
@@ -66,7 +65,7 @@ class TemplatedModel:
         body = body_of(
             request.settings,
             messages=_with_tools(chat_messages(request), tools),
-            json_schema=reply_schema(tools, output, must_call=must),
+            grammar=grammar_of(reply_schema(tools, output, must_call=must)),
         )
         spoken = await speak(self.engine, "chat", body, ctx, said.push if output is None else None)
         return await self._read(spoken, request, ctx)
@@ -74,7 +73,7 @@ class TemplatedModel:
     async def _talk(self, request: ModelRequest, ctx: Context) -> ModelResponse:
         fields: dict[str, Any] = {"messages": chat_messages(request)}
         if request.output is not None:
-            fields["json_schema"] = request.output.schema
+            fields["grammar"] = grammar_of(request.output.schema)
         spoken = await speak(self.engine, "chat", body_of(request.settings, **fields), ctx)
         parts = (Text(spoken.text),) if spoken.text else ()
         return ModelResponse(Message("assistant", parts), spoken.finish, spoken.usage, self.engine.path.stem)
@@ -98,19 +97,6 @@ class TemplatedModel:
         answer = reply.get("answer", "")
         text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
         return ModelResponse(Message("assistant", (Text(text),) if text else ()), "stop", spoken.usage, model)
-
-
-def _offered(request: ModelRequest) -> tuple[ToolSpec, ...]:
-    wanted = request.settings.tool_choice
-    if wanted == "none":
-        return ()
-    if wanted in (None, "auto", "required"):
-        return request.tools
-    named = tuple(tool for tool in request.tools if tool.name == wanted)
-    if not named:
-        known = ", ".join(tool.name for tool in request.tools) or "none"
-        raise ConfigurationError(f"tool_choice names {wanted!r}, which is not among the tools ({known})")
-    return named
 
 
 def _with_tools(messages: list[dict[str, str]], tools: tuple[ToolSpec, ...]) -> list[dict[str, str]]:

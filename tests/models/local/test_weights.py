@@ -1,0 +1,207 @@
+"""The real embedded model: installed where it is missing, then asked."""
+
+import asyncio
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ziggurat.core.context import root
+from ziggurat.core.errors import ModelError
+from ziggurat.core.event import Event
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.delta import Fold
+from ziggurat.messages.events import Delta
+from ziggurat.messages.message import user
+from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from ziggurat.models.local import EmbeddedModel, Embedder, engine_for, install, local, model_path
+from ziggurat.models.local.minilm import DIMENSIONS, cosine
+
+pytestmark = [pytest.mark.local, pytest.mark.timeout(180)]
+
+BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "local_requests.py"
+WEATHER = ToolSpec(
+    "weather", "Forecast.", {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+)
+LONG = ModelSettings(max_tokens=400, extra={"ignore_eos": True})
+
+
+@pytest.fixture(scope="module")
+def model() -> EmbeddedModel:
+    install()
+    model = local()
+    assert isinstance(model, EmbeddedModel)
+    return model
+
+
+@pytest.fixture(scope="module")
+def scores() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("local_requests", BENCHMARK)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _request(text: str, **fields: Any) -> ModelRequest:
+    return ModelRequest(Transcript.of(user(text)), **fields)
+
+
+def test_arithmetic_from_a_seed(model: EmbeddedModel, scores: ModuleType) -> None:
+    outcomes = asyncio.run(scores.arithmetic(model, 7))
+    wrong = [(question, answer) for question, right, answer in outcomes if not right]
+    assert len(outcomes) == 36
+    assert len(wrong) <= 3, wrong
+
+
+def test_oblique_requests(model: EmbeddedModel, scores: ModuleType) -> None:
+    counts = asyncio.run(scores.requests(model, kinds=("oblique", "simple")))
+    right = sum(counts[part][0] for part in ("oblique dev", "oblique held"))
+    assert counts["oblique dev"][1] + counts["oblique held"][1] == 120
+    assert right >= 90, counts
+    assert counts["simple"][0] >= 27, counts
+
+
+def test_what_listeners_hear_is_the_message(model: EmbeddedModel) -> None:
+    fold, deltas = Fold(), []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Delta):
+            fold.push(event.delta)
+            deltas.append(event.delta)
+
+    request = _request("Why is the sky blue?", settings=ModelSettings(max_tokens=12))
+    heard = asyncio.run(model(request, root().heard_by(hear)))
+    assert fold.message() == heard.message
+    assert len(deltas) > 5
+    assert heard.finish == "length"
+    assert heard.usage.output == 12
+    assert asyncio.run(model(request, root())).message == heard.message
+
+
+def test_the_event_loop_is_free_and_slots_run_together(model: EmbeddedModel) -> None:
+    async def run() -> tuple[int, list[str]]:
+        ticks = 0
+        order: list[str] = []
+
+        async def ask(name: str) -> None:
+            async for _ in model.engine.stream("completion", {"prompt": name, "max_tokens": 12, "ignore_eos": True}):
+                order.append(name)
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0)
+                ticks += 1
+
+        ticking = asyncio.create_task(tick())
+        await asyncio.gather(*(ask(name) for name in ("one", "two", "three")))
+        ticking.cancel()
+        return ticks, order
+
+    ticks, order = asyncio.run(run())
+    assert ticks > 50
+    assert len({name for name in order[: len(order) // 2]}) == 3
+
+
+def test_cancellation_stops_the_generation(model: EmbeddedModel) -> None:
+    async def run() -> int:
+        heard = asyncio.Event()
+
+        def hear(event: Event) -> None:
+            heard.set()
+
+        tasks = [
+            asyncio.create_task(model(_request("Tell me a story.", settings=LONG), root().heard_by(hear)))
+            for _ in range(model.engine.slots)
+        ]
+        await heard.wait()
+        for task in tasks:
+            task.cancel()
+        assert all(isinstance(it, asyncio.CancelledError) for it in await asyncio.gather(*tasks, return_exceptions=True))
+        # All slots were taken, so a reply that comes shows that they are free again.
+        pieces = 0
+        async for _ in model.engine.stream("completion", {"prompt": "Hello", "max_tokens": 3}):
+            pieces += 1
+        return pieces
+
+    assert asyncio.run(asyncio.wait_for(run(), 30)) > 0
+
+
+def test_leaving_a_stream_early(model: EmbeddedModel) -> None:
+    async def run() -> None:
+        stream: AsyncGenerator[Any, None] = model.engine.stream("completion", {"prompt": "One, two,", "max_tokens": 400})
+        async for _ in stream:
+            break
+        await stream.aclose()
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def test_refusals_are_errors_of_ours(model: EmbeddedModel) -> None:
+    with pytest.raises(ModelError, match="tokens and the model takes 8192") as failed:
+        asyncio.run(model(_request("word " * 9000), root()))
+    assert not failed.value.transient
+    with pytest.raises(ModelError, match="refused|failed"):
+        asyncio.run(model(_request("Hi", settings=ModelSettings(extra={"messages": "x"})), root()))
+
+
+def test_structured_output_fits_its_schema(model: EmbeddedModel) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"city": {"type": "string", "maxLength": 20}, "size": {"enum": ["big", "small"]}},
+        "required": ["city", "size"],
+        "additionalProperties": False,
+    }
+    reply = asyncio.run(model(_request("Tell me of Paris.", output=OutputSchema("city", schema)), root()))
+    value = json.loads(reply.text)
+    assert value.keys() == {"city", "size"}
+    assert value["size"] in ("big", "small")
+
+
+def test_any_gguf_file_calls_tools_under_their_schemas() -> None:
+    install()
+    model = local(str(model_path()))
+    settings = ModelSettings(tool_choice="required", max_tokens=60)
+    reply = asyncio.run(model(_request("Rain in Paris?", tools=(WEATHER,), settings=settings), root()))
+    assert reply.tool_calls[0].name == "weather"
+    assert isinstance(reply.tool_calls[0].parsed()["city"], str)
+
+
+def test_a_broken_gguf_file_is_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF" + bytes(100))
+    with pytest.raises(ModelError, match=r"cannot load .*broken\.gguf"):
+        engine_for(tmp_path / "broken.gguf").load()
+
+
+def test_no_port_is_opened() -> None:
+    install()
+    code = (
+        "import os, sys\n"
+        "from ziggurat.models.local import local\n"
+        "before = sum(1 for line in open('/proc/self/net/tcp'))\n"
+        "server = local().engine.load()\n"
+        "inodes = {os.readlink(f'/proc/self/fd/{fd}') for fd in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{fd}')}\n"
+        "rows = [line.split() for name in ('tcp', 'tcp6') for line in list(open(f'/proc/self/net/{name}'))[1:]]\n"
+        "mine = [row for row in rows if row[3] == '0A' and f'socket:[{row[9]}]' in inodes]\n"
+        "sys.exit(len(mine))\n"
+    )
+    if not Path("/proc/self/net/tcp").exists():
+        pytest.skip("only Linux tells which sockets a process listens on")
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+def test_the_embedder() -> None:
+    near, same, far = asyncio.run(Embedder().embed(["A cat sits.", "A kitten is sitting.", "Shares fell sharply."]))
+    assert len(near) == DIMENSIONS == 384
+    assert sum(value * value for value in near) == pytest.approx(1.0, abs=1e-5)
+    assert cosine(near, same) > 0.6 > cosine(near, far)
+    with pytest.raises(TypeError, match="sequence"):
+        Embedder().embed_now("a text")
