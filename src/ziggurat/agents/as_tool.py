@@ -18,6 +18,7 @@ from ziggurat.messages.message import user
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import CHECK, SPEC
+from ziggurat.tools.function import AGREED, must_be
 
 
 class _Input(Struct, forbid_unknown_fields=True):
@@ -71,6 +72,9 @@ class AgentTool:
 
     async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
         """Run the agent beneath this call."""
+        agreed = ctx.scope.get(AGREED)
+        if agreed is not None:
+            must_be(call, agreed)
         request = AgentRequest((user(self._decoded(call)),))
         return _result(call, await enter(self.inner, request, ctx.under(self.entered_as)))
 

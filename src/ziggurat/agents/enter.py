@@ -25,7 +25,7 @@ from ziggurat.messages.events import AgentEnded, AgentStarted
 from ziggurat.messages.hooks import hooked, tell
 from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
 from ziggurat.messages.usage import Tally
-from ziggurat.tools.function import FROZEN
+from ziggurat.tools.function import AGREED, FROZEN
 
 AgentService = Service[AgentRequest, AgentRun]
 
@@ -82,6 +82,8 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
         for middleware in reversed(chain.hooks["wrap_agent"]):
             service = partial(_wrapped, middleware, service)
         run = await service(request, ctx.entered())
+        if record is not None and record.result is not None:
+            return _compared(run, as_type(record.result.value, AgentRun), ctx, journal, chain)
         for middleware in reversed(chain.hooks["after_agent"]):
             run = await hooked(middleware, "after_agent", middleware.after_agent, run, ctx)
     except Exception as error:
@@ -114,6 +116,14 @@ def _recorded(record: Record, ctx: Context) -> AgentRun | None:
     return run
 
 
+def _compared(run: AgentRun, recorded: AgentRun, ctx: Context, journal: Journal, chain: Chain) -> AgentRun:
+    """Return the recorded run in a replay; where no hook has changed it, it must have gone as it does now."""
+    if not chain.hooks["after_agent"] and not chain.hooks["wrap_agent"]:
+        journal.diverged(ctx.path, "stop", repr(recorded.stop), repr(run.stop))
+        journal.diverged(ctx.path, "conversation", recorded.messages.digest(), run.messages.digest())
+    return recorded
+
+
 def _framed(ctx: Context, name: str) -> Context:
     outer = ctx.scope.get(FRAME)
     depth = 0 if outer is None else outer.depth + 1
@@ -127,7 +137,7 @@ def _framed(ctx: Context, name: str) -> Context:
             "once only: declare effect='once' on the tools beneath instead"
         )
     tally = Tally(None if outer is None else outer.tally)
-    return ctx.scoped(ctx.scope.with_values({FRAME: Frame(name, depth, tally), METER: tally, FROZEN: None}))
+    return ctx.scoped(ctx.scope.with_values({FRAME: Frame(name, depth, tally), METER: tally, FROZEN: None, AGREED: None}))
 
 
 async def _entered(

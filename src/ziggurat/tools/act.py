@@ -22,7 +22,7 @@ from ziggurat.messages.hooks import hooked, tell
 from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.tools.approval import APPROVALS, decide, item_of, needed, pending_entry
-from ziggurat.tools.function import FROZEN, Frozen
+from ziggurat.tools.function import AGREED, FROZEN, Frozen
 from ziggurat.tools.permissions import check as check_permissions
 from ziggurat.tools.results import error_result
 from ziggurat.tools.toolbox import Entry, Toolbox
@@ -175,7 +175,9 @@ async def _prepared(entry: Entry, call: ToolCall, ctx: Context, chain: Chain) ->
 
 
 async def _run(entry: Entry, frozen: ToolCall, ctx: Context, chain: Chain) -> ToolResult:
-    if not entry.composite:
+    if entry.composite:
+        ctx = ctx.within(AGREED, frozen)
+    else:
         ctx = ctx.within(FROZEN, Frozen(frozen, entry.spec.effect))
     service = entry.service
     for middleware in reversed(chain.hooks["wrap_tool"]):

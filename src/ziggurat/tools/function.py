@@ -1,6 +1,6 @@
 """A typed function becomes a tool."""
 
-__all__ = ["FunctionTool", "raw_tool", "tool"]
+__all__ = ["AGREED", "FROZEN", "Frozen", "FunctionTool", "must_be", "raw_tool", "tool"]
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -35,6 +35,9 @@ class Frozen(Struct):
 
 
 FROZEN: Key[Frozen | None] = Key("frozen call")
+
+AGREED: Key[ToolCall | None] = Key("agreed call")
+"""What was approved of a tool that is made of other calls."""
 
 
 class FunctionTool:
@@ -118,9 +121,14 @@ class FunctionTool:
         return f"tool({self.spec.name!r})"
 
 
-def _must_be(call: ToolCall, frozen: Frozen) -> None:
-    if call.name != frozen.call.name or call.arguments != frozen.call.arguments:
+def must_be(call: ToolCall, agreed: ToolCall) -> None:
+    """Raise ToolError unless a call is the one that passed the gate."""
+    if call.name != agreed.name or call.arguments != agreed.arguments:
         raise ToolError(f"{call.name} was called with other arguments than those that were approved; it was not run")
+
+
+def _must_be(call: ToolCall, frozen: Frozen) -> None:
+    must_be(call, frozen.call)
     if frozen.effect == "once" and frozen.runs:
         raise ToolError(f"{call.name} acts once only and has been run; it was not run again")
     frozen.runs += 1
