@@ -3,7 +3,7 @@
     look-up > before_agent > entered on record > wrap_agent > the agent's own layers > its loop > after_agent > record
 """
 
-__all__ = ["AGENT", "AgentParts", "enter"]
+__all__ = ["AGENT", "AgentParts", "Setup", "enter"]
 
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +21,8 @@ from ziggurat.core.lines import as_error
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.events import AgentEnded, AgentStarted
+from ziggurat.messages.delta import deltas_of
+from ziggurat.messages.events import AgentEnded, AgentStarted, Delta
 from ziggurat.messages.hooks import hooked, tell
 from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
 from ziggurat.messages.usage import Tally
@@ -37,6 +38,19 @@ MAX_DEPTH_KEY: Key[int] = Key("max depth")
 _NO_CHAIN = Chain()
 
 
+class Setup:
+    """What an agent is made of, worked out only if somebody looks."""
+
+    __slots__ = ("look",)
+
+    def __init__(self, look: Callable[[], dict[str, str]]) -> None:
+        self.look = look
+
+    def to_json(self) -> dict[str, str]:
+        """Return names of what it is made of, each with something that tells a change."""
+        return self.look()
+
+
 class AgentParts(Struct, frozen=True, eq=False):
     """What the station must know of an agent, reachable through its layers.
 
@@ -50,7 +64,7 @@ class AgentParts(Struct, frozen=True, eq=False):
 
     name: str
     prepare: Callable[[Context], Context]
-    setup: Callable[[], dict[str, str]]
+    setup: Setup
     description: str = ""
     permissions: frozenset[str] = frozenset()
 
@@ -65,12 +79,14 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
         LimitExceeded: agents stand too deep within each other.
         Suspend: something beneath waits for a decision.
     """
-    parts = fact(agent, AGENT) or AgentParts("agent", lambda ctx: ctx, dict)
+    parts = fact(agent, AGENT) or AgentParts("agent", lambda ctx: ctx, Setup(dict))
     journal = ctx.scope[JOURNAL]
     record = journal.find(ctx.path)
     if record is not None:
         recorded = _recorded(record, ctx)
         if recorded is not None:
+            if ctx.emit is not SILENCE:
+                await _told(recorded, ctx)
             return recorded
     ctx = _framed(parts.prepare(ctx), parts.name)
     chain = ctx.scope.get(MIDDLEWARE) or _NO_CHAIN
@@ -87,9 +103,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
         for middleware in reversed(chain.hooks["after_agent"]):
             run = await hooked(middleware, "after_agent", middleware.after_agent, run, ctx)
     except Exception as error:
-        if not getattr(error, "_recorded", False):
-            journal.append(Failure(ctx.path, parts.name, request, error))
-            error._recorded = True  # type: ignore[attr-defined]
+        journal.failed(ctx.path, parts.name, request, error)
         await tell(chain, error, ctx)
         raise
     waiting = journal.append(Result(ctx.path, parts.name, request, run))
@@ -105,6 +119,7 @@ def _recorded(record: Record, ctx: Context) -> AgentRun | None:
     outcome = record.answer()
     if outcome is None:
         return None
+    ctx.scope[JOURNAL].pass_over(outcome)
     if isinstance(outcome, Failure):
         raise as_error(outcome.error)
     if ctx.scope[JOURNAL].replaying:
@@ -114,6 +129,16 @@ def _recorded(record: Record, ctx: Context) -> AgentRun | None:
     if meter is not None:
         meter.add(run.usage)
     return run
+
+
+async def _told(run: AgentRun, ctx: Context) -> None:
+    """Tell of a run that is answered from the record: what was said in it, and how it ended."""
+    said = (message for message in run.messages[run.start :] if message.role == "assistant")
+    for number, message in enumerate(said, 1):
+        at = ctx.at(f"step-{number}").at("model")
+        for delta in deltas_of(message):
+            await ctx.emit(Delta(at.path, delta))
+    await ctx.emit(AgentEnded(ctx.path, run))
 
 
 def _compared(run: AgentRun, recorded: AgentRun, ctx: Context, journal: Journal, chain: Chain) -> AgentRun:
@@ -146,30 +171,20 @@ async def _entered(
     """Return the request as the hooks leave it, or as they left it when the agent was first entered."""
     if record is not None and record.entered is not None:
         was = record.entered.setup
-        before = was.to_json() if isinstance(was, _Setup) else as_type(was, dict[str, str])
-        for what, now in parts.setup().items():
+        before = was.to_json() if isinstance(was, Setup) else as_type(was, dict[str, str])
+        for what, now in parts.setup.to_json().items():
             event = journal.diverged(ctx.path, what, before.get(what, ""), now)
             if event is not None and ctx.listens(Diverged):
                 await ctx.emit(event)
         return as_type(record.entered.request, AgentRequest)
     for middleware in chain.hooks["before_agent"]:
         request = await hooked(middleware, "before_agent", middleware.before_agent, request, ctx)
-    waiting = journal.append(Entered(ctx.path, parts.name, request, _Setup(parts), journal.elapsed))
+    waiting = journal.append(Entered(ctx.path, parts.name, request, parts.setup, journal.elapsed))
     if waiting is not None:
         await waiting
     return request
 
 
-class _Setup:
-    """What an agent is made of, worked out only if somebody looks."""
-
-    __slots__ = ("parts",)
-
-    def __init__(self, parts: AgentParts) -> None:
-        self.parts = parts
-
-    def to_json(self) -> dict[str, str]:
-        return self.parts.setup()
 
 
 async def _wrapped(middleware: Middleware, inner: AgentService, request: AgentRequest, ctx: Context) -> AgentRun:
