@@ -36,6 +36,8 @@ def _fill(request: str, properties: dict[str, Any], required: list[str] | None =
         ("Translate hello to Spanish", {"text": S, "language": S}, {"text": "hello", "language": "Spanish"}),
         ("Lunch on Monday at 1pm", {"datetime": S}, {"datetime": "Monday at 1pm"}),
         ("Make the lamp blue", {"colour": {"enum": ["red", "blue"]}}, {"colour": "blue"}),
+        ("The mean of 3, 4 and 5.5?", {"numbers": {"type": "array", "items": N}}, {"numbers": [3, 4, 5.5]}),
+        ("Put 'milk' and 'tea' on it", {"items": {"type": "array", "items": S}}, {"items": ["milk", "tea"]}),
         ("What does serendipity mean?", {"word": S}, {"word": "serendipity"}),
         ("How long from 2024-01-01 to 2024-03-01?", {"first_date": S, "second_date": S},
          {"first_date": "2024-01-01", "second_date": "2024-03-01"}),

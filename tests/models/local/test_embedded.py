@@ -116,6 +116,13 @@ def test_ids_of_calls_differ_within_a_conversation() -> None:
     assert reply.tool_calls[0].id == "call-2"
 
 
+def test_a_question_that_follows_another_calls_the_same_tool() -> None:
+    before = _answered("What is the weather in Paris?", "weather", '{"city":"Paris"}', "rain")
+    reply = _ask(Parrot(), *before, assistant("Rain."), user("And in Rome?"))
+    assert reply.tool_calls == (ToolCall("call-2", "weather", '{"city":"Rome"}'),)
+    assert _ask(Parrot("Bye."), *before, assistant("Rain."), user("and thanks")).text == "Bye."
+
+
 def test_the_model_of_a_name() -> None:
     model = local()
     assert isinstance(model, EmbeddedModel)

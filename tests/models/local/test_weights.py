@@ -108,7 +108,7 @@ def test_the_event_loop_is_free_and_slots_run_together(model: EmbeddedModel) -> 
 
     ticks, order = asyncio.run(run())
     assert ticks > 50
-    assert len({name for name in order[: len(order) // 2]}) == 3
+    assert len(set(order[: len(order) // 2])) == 3
 
 
 def test_cancellation_stops_the_generation(model: EmbeddedModel) -> None:
@@ -125,7 +125,8 @@ def test_cancellation_stops_the_generation(model: EmbeddedModel) -> None:
         await heard.wait()
         for task in tasks:
             task.cancel()
-        assert all(isinstance(it, asyncio.CancelledError) for it in await asyncio.gather(*tasks, return_exceptions=True))
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(each, asyncio.CancelledError) for each in ended)
         # All slots were taken, so a reply that comes shows that they are free again.
         pieces = 0
         async for _ in model.engine.stream("completion", {"prompt": "Hello", "max_tokens": 3}):
@@ -137,7 +138,8 @@ def test_cancellation_stops_the_generation(model: EmbeddedModel) -> None:
 
 def test_leaving_a_stream_early(model: EmbeddedModel) -> None:
     async def run() -> None:
-        stream: AsyncGenerator[Any, None] = model.engine.stream("completion", {"prompt": "One, two,", "max_tokens": 400})
+        body = {"prompt": "One, two,", "max_tokens": 400}
+        stream: AsyncGenerator[Any, None] = model.engine.stream("completion", body)
         async for _ in stream:
             break
         await stream.aclose()
@@ -149,7 +151,7 @@ def test_refusals_are_errors_of_ours(model: EmbeddedModel) -> None:
     with pytest.raises(ModelError, match="tokens and the model takes 8192") as failed:
         asyncio.run(model(_request("word " * 9000), root()))
     assert not failed.value.transient
-    with pytest.raises(ModelError, match="refused|failed"):
+    with pytest.raises(ModelError, match=r"refused|failed"):
         asyncio.run(model(_request("Hi", settings=ModelSettings(extra={"messages": "x"})), root()))
 
 
@@ -186,9 +188,9 @@ def test_no_port_is_opened() -> None:
     code = (
         "import os, sys\n"
         "from ziggurat.models.local import local\n"
-        "before = sum(1 for line in open('/proc/self/net/tcp'))\n"
         "server = local().engine.load()\n"
-        "inodes = {os.readlink(f'/proc/self/fd/{fd}') for fd in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{fd}')}\n"
+        "links = [f'/proc/self/fd/{fd}' for fd in os.listdir('/proc/self/fd')]\n"
+        "inodes = {os.readlink(link) for link in links if os.path.islink(link)}\n"
         "rows = [line.split() for name in ('tcp', 'tcp6') for line in list(open(f'/proc/self/net/{name}'))[1:]]\n"
         "mine = [row for row in rows if row[3] == '0A' and f'socket:[{row[9]}]' in inodes]\n"
         "sys.exit(len(mine))\n"

@@ -128,6 +128,8 @@ def _found(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) 
             yield from _truth(parameter, reading)
         case "expression":
             yield from _expressions(reading)
+        case "list":
+            yield from _lists(parameter, reading)
         case "other":
             return
         case _:
@@ -186,6 +188,25 @@ def _choices(parameter: Parameter, reading: Reading) -> Iterator[Candidate]:
         near = max(reading.near(phrase, words_of(str(choice))) for phrase in phrases)
         if parameter.required or near > 0.5:
             yield Candidate(value=choice, worth=0.8 * near)
+
+
+def _lists(parameter: Parameter, reading: Reading) -> Iterator[Candidate]:
+    """All numbers, all listed words that are named, or all that is quoted, else all that has a name."""
+    items: Mapping[str, Any] = parameter.schema.get("items", {})
+    spans: list[Span] = []
+    values: list[Any] = []
+    if items.get("type") in ("number", "integer"):
+        spans = sorted(reading.of("number"), key=lambda span: span.start)
+        numbers = [float(span.text.replace(",", "")) for span in spans]
+        values = [int(number) if number == int(number) else number for number in numbers]
+    elif "enum" in items:
+        heard = reading.text.lower()
+        values = [choice for choice in items["enum"] if re.search(rf"\b{re.escape(str(choice).lower())}", heard)]
+    else:
+        spans = reading.of("quoted") or reading.of("email") or reading.of("name")
+        values = [span.text for span in spans]
+    if values:
+        yield Candidate(value=values, worth=0.8, spans=tuple(spans))
 
 
 def _truth(parameter: Parameter, reading: Reading) -> Iterator[Candidate]:

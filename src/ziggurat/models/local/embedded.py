@@ -1,6 +1,7 @@
 """The embedded model: sentence vectors choose the tool, the words of the request fill it, a small model speaks."""
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,8 @@ __all__ = ["EmbeddedModel"]
 
 _NAME = "SmolLM2-135M-Instruct"
 _MANNER = "You are a helpful assistant. You answer briefly and correctly, in English."
+_FOLLOWS = re.compile(r"\s*(?:and|or|what about|how about|what if it|then)\b", re.IGNORECASE)
+_SHORT_WORDS = 8
 _SHORT = 96
 """Tokens of the sentence around a tool's result."""
 
@@ -83,6 +86,8 @@ class EmbeddedModel:
         if tools and turn.asked:
             wishes = await asyncio.to_thread(self._plan, tools, turn)
             calls = _due(wishes, len(turn.results), request)
+            if not calls and not turn.results and turn.last_tool:
+                calls = await asyncio.to_thread(self._again, tools, turn)
             if calls:
                 return await self._call(calls, request, turn, ctx)
             asked = [wish.text for wish in wishes]
@@ -109,6 +114,15 @@ class EmbeddedModel:
     def _plan(self, tools: Sequence[ToolSpec], turn: "_Turn") -> list[Wish]:
         said = [rendered(result) for result in turn.results]
         return plan(turn.asked, self._described(tools), self.embedder.embed_now, said)
+
+    def _again(self, tools: Sequence[ToolSpec], turn: "_Turn") -> list[Wish]:
+        """The last tool with other words, for "and in Rome?" after a question that called it."""
+        last = [tool for tool in tools if tool.name == turn.last_tool]
+        if not last or not _FOLLOWS.match(turn.asked) or len(turn.asked.split()) > _SHORT_WORDS:
+            return []
+        wishes = plan(turn.asked, self._described(last), self.embedder.embed_now)
+        filled = wishes[0].choices[0].filled
+        return wishes[:1] if filled.arguments and not filled.missing else []
 
     async def _call(
         self, wishes: Sequence[Wish], request: ModelRequest, turn: "_Turn", ctx: Context
@@ -185,18 +199,21 @@ class _Turn(msgspec.Struct, frozen=True):
     asked: str
     results: tuple[ToolResult, ...]
     calls_before: int
+    last_tool: str
 
     @classmethod
     def of(cls, request: ModelRequest) -> "_Turn":
         asked = ""
         results: list[ToolResult] = []
         calls = 0
+        last_tool = ""
         for message in request.messages:
             if message.role == "user" and message.origin is None:
                 asked, results = message.text, []
             results += message.tool_results
-            calls += len(message.tool_calls)
-        return cls(asked=asked, results=tuple(results), calls_before=calls)
+            for call in message.tool_calls:
+                calls, last_tool = calls + 1, call.name
+        return cls(asked=asked, results=tuple(results), calls_before=calls, last_tool=last_tool)
 
 
 def _due(wishes: Sequence[Wish], done: int, request: ModelRequest) -> list[Wish]:

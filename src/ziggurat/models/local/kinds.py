@@ -11,6 +11,7 @@ __all__ = ["Parameter", "Want", "parameters_of", "words_of"]
 Want = Literal[
     "enum",
     "boolean",
+    "list",
     "number",
     "expression",
     "email",
@@ -35,7 +36,7 @@ Want = Literal[
     "text",
     "other",
 ]
-"""Kind of value a parameter takes; ``other`` is what no stretch of a request can be (lists, objects)."""
+"""Kind of value a parameter takes; ``other`` is what no stretch of a request can be (objects, lists of objects)."""
 
 _CUES: tuple[tuple[Want, str], ...] = (
     ("expression", r"\b(?:expression|formula|arithmetic|equation|calculation|sum to)\b"),
@@ -115,10 +116,10 @@ def words_of(name: str) -> str:
 
 def parameters_of(schema: Mapping[str, Any]) -> list[Parameter]:
     """The parameters of a tool in the order of its schema."""
-    required = schema.get("required", ())
+    required = schema.get("required") or ()
     return [
-        _parameter(name, _resolved(part, schema), name in required)
-        for name, part in schema.get("properties", {}).items()
+        _parameter(name, _resolved(part, schema) if isinstance(part, Mapping) else {}, name in required)
+        for name, part in (schema.get("properties") or {}).items()
     ]
 
 
@@ -166,6 +167,8 @@ def _want(plain: str, description: str, schema: Mapping[str, Any]) -> Want:
         return "number"
     if kind == "boolean":
         return "boolean"
+    if kind == "array" and schema.get("items", {}).get("type", "string") in ("string", "number", "integer"):
+        return "list"
     if kind != "string":
         return "other"
     if schema.get("format") in _FORMATS:
