@@ -32,7 +32,7 @@ def test_the_systems_timers_fire_and_can_be_called_off() -> None:
 def test_ids_are_fit_for_paths_files_and_addresses() -> None:
     ids = {new_id() for _ in range(200)}
     assert len(ids) == 200
-    assert all(re.fullmatch("[a-z2-7]{26}", each) for each in ids)
+    assert all(re.fullmatch("[a-z0-9]{26,32}", each) for each in ids)
 
 
 def test_a_context_draws_from_the_runs_sources() -> None:
