@@ -1,0 +1,362 @@
+"""A call deep down waits for a person; everything around it is kept, and another process goes on."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.agents.support import assert_sendable
+from tests.hard_cases.support import ByTurn, results_in, through_json
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.context import Context
+from ziggurat.core.entries import Intent
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.layer import stack
+from ziggurat.layers.cache import CacheStore, cache
+from ziggurat.layers.fallback import fallback
+from ziggurat.layers.hedge import hedge
+from ziggurat.layers.retry import retry
+from ziggurat.layers.timeout import timeout
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, Approve, Deny, Modify
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.stores.memory import MemoryStore
+from ziggurat.tools.function import tool
+
+BYTES = '{ "amount":  5.0,\n "to": "b\\u00f6b" }'
+
+
+class World:
+    """What was done, in all processes together."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.bytes: list[str] = []
+
+
+class Spy(Middleware):
+    """Sees the bytes that reach the tool that pays."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Any) -> ToolResult:
+        if call.name == "pay":
+            self.world.bytes.append(call.arguments)
+        result: ToolResult = await tool(call, ctx)
+        return result
+
+
+class Process:
+    """Everything one process makes anew: models, tools, agents and a store."""
+
+    def __init__(self, world: World, around: str, store: MemoryStore, *, mail_waits: bool = False) -> None:
+        @tool(effect="once", approval=True)
+        async def pay(amount: float, to: str) -> str:
+            """Pay."""
+            world.done.append(f"pay {amount:g} to {to}")
+            return "paid"
+
+        @tool
+        async def rate(currency: str) -> str:
+            """Exchange rate."""
+            await asyncio.sleep(0)
+            world.done.append(f"rate {currency}")
+            return "1.1"
+
+        @tool
+        def balance() -> str:
+            """Balance."""
+            world.done.append("balance")
+            return "100"
+
+        @tool
+        async def look(what: str) -> str:
+            """Look something up."""
+            world.done.append(f"look {what}")
+            return "found"
+
+        @tool(effect="once", approval=mail_waits)
+        async def mail(text: str) -> str:
+            """Send a mail."""
+            for _ in range(20):
+                await asyncio.sleep(0)
+            world.done.append(f"mail {text}")
+            return "sent"
+
+        self.inner = ByTurn(
+            [
+                tool_call("rate", id="call_0", currency="EUR"),
+                ToolCall("call_1", "pay", BYTES),
+                tool_call("balance", id="call_2"),
+            ],
+            lambda request: "settled: " + " | ".join(result.text for result in results_in(request)),
+            name="inner_model",
+        )
+        self.outer = ByTurn(
+            [
+                tool_call("clerk", id="call_0", input="settle the bill"),
+                tool_call("look", id="call_1", what="weather"),
+                tool_call("mail", id="call_2", text="hello"),
+            ],
+            "all done",
+            name="outer_model",
+        )
+        self.store = store
+        clerk = Agent(self.inner, name="clerk", tools=[rate, pay, balance], budget=Budget(tokens=100_000))
+        self.agent = Agent(
+            self.outer, tools=[AROUND[around](clerk), look, mail], middleware=[Spy(world)], store=store, name="desk"
+        )
+
+
+CACHE = CacheStore()
+
+AROUND: dict[str, Callable[[Agent], Any]] = {
+    "retry on the agent": lambda agent: agent.layered(retry(attempts=3, base=0)),
+    "retry on the tool": lambda agent: stack(agent.as_tool(), retry(attempts=3, base=0)),
+    "cache": lambda agent: stack(agent.as_tool(), cache(store=CACHE)),
+    "retry, cache and timeout": lambda agent: agent.layered(
+        retry(attempts=2, base=0), cache(store=CACHE), timeout(seconds=600)
+    ),
+    "fallback": lambda agent: Runnable(fallback(agent, agent), name="clerk"),
+    "hedge": lambda agent: Runnable(hedge(agent, delay=600), name="clerk"),
+}
+
+EACH_WAY = pytest.mark.parametrize("around", AROUND)
+
+
+@pytest.fixture(autouse=True)
+def _empty_cache() -> None:
+    CACHE.clear()
+
+
+def _suspended(process: Process, streamed: bool = False) -> AgentRun:
+    async def read() -> AgentRun:
+        async with process.agent.stream("go", run_id="r", buffer=1) as events:
+            async for _ in events:
+                await asyncio.sleep(0)
+        return events.response
+
+    run = asyncio.run(read() if streamed else process.agent.run("go", run_id="r"))
+    assert run.stop == stops.Suspended()
+    assert run.id == "r"
+    assert [message.role for message in run.messages] == ["user"], "the suspended step is kept out"
+    return run
+
+
+def _next(world: World, around: str, process: Process, **options: Any) -> Process:
+    CACHE.clear()  # a new process has its own
+    return Process(world, around, through_json(process.store, "r"), **options)
+
+
+@EACH_WAY
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_approval_deep_down_suspends_the_run_and_another_process_goes_on(around: str, streamed: bool) -> None:
+    world = World()
+    first = Process(world, around, MemoryStore())
+    run = _suspended(first, streamed)
+    assert sorted(world.done) == ["balance", "look weather", "mail hello", "rate EUR"], "siblings at both levels finish"
+    (item,) = run.pending
+    assert (item.call.id, item.call.name, item.call.arguments) == ("call_1", "pay", BYTES)
+    assert item.path.startswith("desk/step-1/tool-1:clerk/")
+    assert item.path.endswith("/step-1/tool-2:pay")
+    assert not CACHE, "a suspension is no answer to be kept"
+
+    second = _next(world, around, first)
+    run = asyncio.run(second.agent.resume("r", {item.id: Approve()}))
+    assert run.stop == stops.Completed()
+    assert run.text == "all done"
+    assert run.pending == ()
+    assert sorted(world.done) == ["balance", "look weather", "mail hello", "pay 5 to böb", "rate EUR"]
+    assert world.bytes == [BYTES]
+    (intent,) = [each for each in second.store.open("r").entries if isinstance(each, Intent) and each.name == "pay"]
+    assert isinstance(intent.request, ToolCall)
+    assert intent.request.arguments == BYTES
+    assert_sendable(run.messages)
+
+    assert len(first.outer.asked) == len(first.inner.asked) == 1
+    assert len(second.outer.asked) == len(second.inner.asked) == 1, "no question is asked twice"
+    assert [result.text for result in results_in(second.inner.asked[0])] == ["1.1", "paid", "100"]
+    shown = results_in(second.outer.asked[0])
+    assert [(result.id, result.text) for result in shown] == [
+        ("call_0", "settled: 1.1 | paid | 100"),
+        ("call_1", "found"),
+        ("call_2", "sent"),
+    ]
+    assert (run.usage, run.model_calls, run.tool_calls) == (Usage(40, 4, requests=4), 4, 6)
+
+
+@EACH_WAY
+def test_what_was_approved_and_done_replays_without_a_call(around: str) -> None:
+    world = World()
+    first = Process(world, around, MemoryStore())
+    (item,) = _suspended(first).pending
+    second = _next(world, around, first)
+    run = asyncio.run(second.agent.resume("r", {item.id: Approve()}))
+    third = _next(world, around, second)
+    done = list(world.done)
+    again = asyncio.run(third.agent.replay("r"))
+    assert (again.messages, again.stop, again.usage) == (run.messages, run.stop, run.usage)
+    assert world.done == done
+    assert third.outer.asked == third.inner.asked == []
+
+
+@EACH_WAY
+def test_resumed_without_a_decision_it_waits_on_and_nothing_runs(around: str) -> None:
+    world = World()
+    first = Process(world, around, MemoryStore())
+    (item,) = _suspended(first).pending
+    done = list(world.done)
+    second = _next(world, around, first)
+    run = asyncio.run(second.agent.resume("r"))
+    assert run.stop == stops.Suspended()
+    assert run.pending == (item,)
+    assert world.done == done
+    assert second.outer.asked == second.inner.asked == []
+    third = _next(world, around, second)
+    assert asyncio.run(third.agent.resume("r", {item.id: Approve()})).text == "all done"
+    assert world.done.count("pay 5 to böb") == 1
+
+
+@EACH_WAY
+def test_the_same_process_goes_on_as_another_would(around: str) -> None:
+    world = World()
+    process = Process(world, around, MemoryStore())
+    (item,) = _suspended(process).pending
+    run = asyncio.run(process.agent.resume("r", {item.id: Approve()}))
+    assert run.text == "all done"
+    assert sorted(world.done) == ["balance", "look weather", "mail hello", "pay 5 to böb", "rate EUR"]
+    assert (run.usage, run.tool_calls) == (Usage(40, 4, requests=4), 6)
+
+
+@EACH_WAY
+def test_denied_the_inner_model_is_told_why_and_the_tool_is_not_run(around: str) -> None:
+    world = World()
+    first = Process(world, around, MemoryStore())
+    (item,) = _suspended(first).pending
+    second = _next(world, around, first)
+    run = asyncio.run(second.agent.resume("r", {item.id: Deny("too expensive")}))
+    assert run.text == "all done"
+    assert not any(deed.startswith("pay") for deed in world.done)
+    told = results_in(second.inner.asked[0])[1]
+    assert (told.id, told.error) == ("call_1", "denied")
+    assert "too expensive" in told.text
+
+
+@EACH_WAY
+def test_modified_the_new_arguments_are_executed(around: str) -> None:
+    world = World()
+    first = Process(world, around, MemoryStore())
+    (item,) = _suspended(first).pending
+    second = _next(world, around, first)
+    changed = '{"to": "eve",   "amount": 3}'
+    run = asyncio.run(second.agent.resume("r", {item.id: Modify(changed)}))
+    assert run.text == "all done"
+    assert [deed for deed in world.done if deed.startswith("pay")] == ["pay 3 to eve"]
+    assert world.bytes == [changed]
+
+
+@pytest.mark.parametrize("changed", ['{"amount": "many", "to": "eve"}', "not json", '{"amount": 1}', "[]"])
+def test_modified_to_what_does_not_fit_nothing_is_executed(changed: str) -> None:
+    world = World()
+    first = Process(world, "retry on the agent", MemoryStore())
+    (item,) = _suspended(first).pending
+    second = _next(world, "retry on the agent", first)
+    run = asyncio.run(second.agent.resume("r", {item.id: Modify(changed)}))
+    assert run.text == "all done"
+    assert results_in(second.inner.asked[0])[1].error == "invalid_arguments"
+    assert not any(deed.startswith("pay") for deed in world.done)
+
+
+@EACH_WAY
+def test_two_wait_at_once_and_are_decided_one_by_one(around: str) -> None:
+    world = World()
+    first = Process(world, around, MemoryStore(), mail_waits=True)
+    run = _suspended(first)
+    assert [item.call.name for item in run.pending] == ["pay", "mail"]
+    pay, mail = run.pending
+    assert pay.id != mail.id
+    assert sorted(world.done) == ["balance", "look weather", "rate EUR"]
+
+    second = _next(world, around, first, mail_waits=True)
+    run = asyncio.run(second.agent.resume("r", {mail.id: Approve()}))
+    assert run.stop == stops.Suspended()
+    assert run.pending == (pay,)
+    assert world.done.count("mail hello") == 1
+
+    third = _next(world, around, second, mail_waits=True)
+    with pytest.raises(ConfigurationError, match=r"no call with the id .* waits"):
+        asyncio.run(third.agent.resume("r", {mail.id: Deny(), pay.id: Approve()}))
+    assert not any(deed.startswith("pay") for deed in world.done), "one wrong decision, and none is taken"
+    run = asyncio.run(third.agent.resume("r", {pay.id: Approve()}))
+    assert run.text == "all done"
+    assert sorted(world.done) == ["balance", "look weather", "mail hello", "pay 5 to böb", "rate EUR"]
+
+
+@EACH_WAY
+def test_two_wait_at_once_and_are_decided_together(around: str) -> None:
+    world = World()
+    first = Process(world, around, MemoryStore(), mail_waits=True)
+    pay, mail = _suspended(first).pending
+    second = _next(world, around, first, mail_waits=True)
+    run = asyncio.run(second.agent.resume("r", {pay.id: Deny("no"), mail.id: Approve()}))
+    assert run.text == "all done"
+    assert sorted(world.done) == ["balance", "look weather", "mail hello", "rate EUR"]
+
+
+def test_a_decision_by_an_unknown_id_is_refused_and_names_what_waits() -> None:
+    world = World()
+    first = Process(world, "retry on the agent", MemoryStore())
+    (item,) = _suspended(first).pending
+    second = _next(world, "retry on the agent", first)
+    for wrong in ("call_1", item.path, item.id[:-1], ""):
+        with pytest.raises(ConfigurationError, match=item.id):
+            asyncio.run(second.agent.resume("r", {wrong: Approve()}))
+    with pytest.raises(ConfigurationError, match="a decision is Approve"):
+        asyncio.run(second.agent.resume("r", {item.id: True}))  # type: ignore[dict-item]
+    assert not any(deed.startswith("pay") for deed in world.done)
+    assert asyncio.run(second.agent.resume("r", {item.id: Approve()})).text == "all done"
+
+
+def test_a_decision_counts_once() -> None:
+    world = World()
+    first = Process(world, "retry on the agent", MemoryStore())
+    (item,) = _suspended(first).pending
+    second = _next(world, "retry on the agent", first)
+    asyncio.run(second.agent.resume("r", {item.id: Approve()}))
+    for process in (second, _next(world, "retry on the agent", second)):
+        with pytest.raises(ConfigurationError, match="nothing"):
+            asyncio.run(process.agent.resume("r", {item.id: Approve()}))
+    assert world.done.count("pay 5 to böb") == 1
+
+
+def test_the_same_call_asked_again_later_waits_for_a_decision_of_its_own() -> None:
+    paid: list[int] = []
+
+    @tool(approval=True)
+    async def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "paid"
+
+    def agent(store: MemoryStore) -> Agent:
+        same = tool_call("pay", id="call_0", amount=1)
+        return Agent(ByTurn(same, same, "done"), tools=[pay], store=store)
+
+    store = MemoryStore()
+    run = asyncio.run(agent(store).run("go", run_id="r"))
+    (item,) = run.pending
+    store = through_json(store, "r")
+    run = asyncio.run(agent(store).resume("r", {item.id: Approve()}))
+    assert run.stop == stops.Suspended()
+    (other,) = run.pending
+    assert other.id != item.id
+    assert paid == [1]
+    store = through_json(store, "r")
+    assert asyncio.run(agent(store).resume("r", {other.id: Approve()})).text == "done"
+    assert paid == [1, 1]
