@@ -222,8 +222,11 @@ def yielding() -> Iterator[int]:
     yield 1
 
 
-async def streaming() -> AsyncIterator[int]:
-    yield 1
+class Streaming:
+    __name__ = "streaming"
+
+    async def __call__(self) -> AsyncIterator[int]:
+        yield 1
 
 
 def broken(a: object) -> None: ...
@@ -248,7 +251,7 @@ broken.__annotations__["a"] = "1 +"
         (two, ["tool 'two'", "a and b both take the Context", "keep one"]),
         (many, ["tool 'many'", "the Context is passed by name", "make 'contexts' a plain parameter"]),
         (yielding, ["tool 'yielding' yields", "return one value"]),
-        (streaming, ["tool 'streaming' yields", "return one value"]),
+        (Streaming(), ["yields", "make it an async function that yields text"]),
         (broken, ["tool 'broken'", "signature cannot be read"]),
         (lambda a: a, ["'<lambda>' is no name", "name=..."]),
         (Adder, ["Adder is a class", "an instance with __call__"]),

@@ -95,8 +95,11 @@ def _title(function: object, runs: Callable[..., object], name: str | None) -> s
     if not _NAME.fullmatch(title):
         hint = "give it one with name=..." if name is None else "choose another"
         raise ConfigurationError(f"{title!r} is no name for a tool (1 to 64 of A-Z a-z 0-9 _ -); {hint}")
-    if inspect.isgeneratorfunction(runs) or inspect.isasyncgenfunction(runs):
-        raise ConfigurationError(f"tool {title!r} yields; return one value, such as a list, instead")
+    streams = inspect.isasyncgenfunction(runs)
+    if inspect.isgeneratorfunction(runs) or (streams and not inspect.isroutine(function)):
+        raise ConfigurationError(
+            f"tool {title!r} yields; return one value, such as a list, or make it an async function that yields text"
+        )
     return title
 
 
