@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.context import AMBIENT, RUN_ID, Context
 from ziggurat.messages.events import MiddlewareCompleted, MiddlewareStarted
 from ziggurat.messages.middleware import Chain, Middleware
 
@@ -36,9 +36,10 @@ async def tell(chain: Chain, error: BaseException, ctx: Context) -> None:
 
     An error in `on_error` is logged and never masks the first.
     """
-    if not chain.hooks["on_error"] or getattr(error, "_told", False):
+    run = ctx.scope.get(RUN_ID) or ""
+    if not chain.hooks["on_error"] or vars(error).get("_told") == run:
         return
-    error._told = True  # type: ignore[attr-defined]
+    vars(error)["_told"] = run  # around `__setattr__`, which a frozen dataclass forbids
     for middleware in chain.hooks["on_error"]:
         try:
             await hooked(middleware, "on_error", middleware.on_error, error, ctx)
