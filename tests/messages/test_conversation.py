@@ -115,3 +115,15 @@ def test_the_conversation_keeps_a_list_of_its_own() -> None:
     conversation = Conversation(log)
     log.clear()
     assert len(conversation) == 1
+
+
+@given(logs)
+def test_a_size_grows_with_the_log_and_is_the_same_whenever_it_is_asked_for(log: list[Message]) -> None:
+    conversation = Conversation()
+    rolling = []
+    for message in log:
+        conversation.append(message)
+        rolling.append(conversation.size(len(conversation)))
+    assert rolling == sorted(rolling)
+    assert rolling == [Conversation(log[: length + 1]).size(length + 1) for length in range(len(log))]
+    assert conversation.size(0) == 0

@@ -1,0 +1,88 @@
+import pytest
+
+from ziggurat.core.codec import encode
+from ziggurat.core.context import JOURNAL, Context, root
+from ziggurat.core.entries import Failure, Result
+from ziggurat.core.errors import ConfigurationError, LimitExceeded
+from ziggurat.core.journal import ADMISSION, MemoryJournal
+from ziggurat.messages.budget import ASSUMED_OUTPUT, Budget, Spending, budgeted
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.message import assistant, user
+from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
+from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.usage import Usage
+
+
+def request(text: str = "x" * 40, **settings: int) -> ModelRequest:
+    return ModelRequest(Transcript.of(user(text)), settings=ModelSettings(**settings))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "value"), [("tokens", 0), ("requests", -1), ("tokens", 1.5), ("requests", True)])
+def test_a_budget_is_counted_in_whole_numbers(name: str, value: object) -> None:
+    with pytest.raises(ConfigurationError, match=rf"Budget\({name}=...\) must be a whole number of at least 1"):
+        Budget(**{name: value})  # type: ignore[arg-type]
+
+
+def test_a_budget_limits_something() -> None:
+    with pytest.raises(ConfigurationError, match="limits nothing"):
+        Budget()
+
+
+def test_calls_that_run_at_once_cannot_overspend_requests() -> None:
+    spending = Spending(Budget(requests=2), ())
+    ctx = root()
+    first = spending.admit(request(), ctx)
+    spending.admit(request(), ctx)
+    with pytest.raises(LimitExceeded) as caught:
+        spending.admit(request(), ctx)
+    assert (caught.value.kind, caught.value.limit, caught.value.used) == ("requests", 2, 2)
+    first.settle([])  # it cost nothing
+    spending.admit(request(), ctx)
+
+
+def test_what_a_call_may_cost_is_reserved_and_then_replaced_by_what_it_cost() -> None:
+    spending = Spending(Budget(tokens=1000), ())
+    permit = spending.admit(request(max_tokens=600), root())
+    assert 600 < spending.reserved < 700
+    with pytest.raises(LimitExceeded, match="tokens"):
+        spending.admit(request(max_tokens=600), root())
+    permit.settle([Usage(10, 20, requests=1)])
+    assert (spending.reserved, spending.tokens, spending.requests) == (0, 30, 1)
+    spending.admit(request(max_tokens=600), root())
+
+
+def test_a_reply_of_unknown_length_is_assumed() -> None:
+    with pytest.raises(LimitExceeded):
+        Spending(Budget(tokens=ASSUMED_OUTPUT), ()).admit(request(), root())
+
+
+def test_other_calls_cost_nothing() -> None:
+    spending = Spending(Budget(requests=1), [Usage(requests=1)])
+    spending.admit(ToolCall("id", "add"), root()).settle([])
+    with pytest.raises(LimitExceeded):
+        spending.admit(request(), root())
+
+
+def recorded(journal: MemoryJournal) -> tuple[int, int]:
+    ctx: Context = budgeted(root().within(JOURNAL, journal), Budget(requests=9))
+    admission = ctx.scope[ADMISSION]
+    assert isinstance(admission[0], Spending)
+    return admission[0].requests, admission[0].tokens
+
+
+def test_what_is_on_record_is_spent_failed_tries_included_also_through_json() -> None:
+    journal = MemoryJournal()
+    response = ModelResponse(assistant("x"), usage=Usage(5, 6, requests=1))
+    journal.append(Failure("run/step-1/model", "m", "q", ValueError("no"), (Usage(1, 2, requests=1),)))
+    journal.append(Result("run/step-1/model", "m", "q", response, (Usage(3, 4, requests=1),)))
+    journal.append(Result("elsewhere/model", "m", "q", response))
+    assert recorded(journal) == (3, 21)
+    assert recorded(MemoryJournal.load(journal.dump())) == (3, 21)
+    assert encode(response)
+
+
+def test_budgets_nest() -> None:
+    ctx = root().within(JOURNAL, MemoryJournal())
+    inner = budgeted(budgeted(ctx, Budget(requests=9)), Budget(requests=1))
+    assert len(inner.scope[ADMISSION]) == 2
+    assert ctx.scope.get(ADMISSION) is None

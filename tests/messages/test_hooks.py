@@ -1,0 +1,103 @@
+import logging
+
+import pytest
+
+from tests.core.hand import run
+from ziggurat.core.context import AMBIENT, RUN_ID, Context, root
+from ziggurat.core.event import Event
+from ziggurat.messages.events import MiddlewareCompleted, MiddlewareStarted
+from ziggurat.messages.hooks import hooked, tell
+from ziggurat.messages.middleware import Chain, Middleware
+
+
+class Notes(Middleware):
+    def __init__(self) -> None:
+        self.errors: list[BaseException] = []
+
+    async def on_error(self, error: BaseException, ctx: Context) -> None:
+        self.errors.append(error)
+
+
+class Broken(Middleware):
+    async def on_error(self, error: BaseException, ctx: Context) -> None:
+        raise RuntimeError("in the hook")
+
+
+async def unchanged(value: str, ctx: Context) -> str | None:
+    return None
+
+
+async def changed(value: str, ctx: Context) -> str | None:
+    return value.upper()
+
+
+async def failing(value: str, ctx: Context) -> str | None:
+    raise ValueError("no")
+
+
+async def empty(value: str, ctx: Context) -> str | None:
+    return ""
+
+
+def test_a_hook_returns_the_value_to_go_on_with() -> None:
+    assert run(hooked(Notes(), "h", unchanged, "x", root())) == "x"
+    assert run(hooked(Notes(), "h", changed, "x", root())) == "X"
+    assert run(hooked(Notes(), "h", empty, "x", root())) == ""
+
+
+def test_a_hook_is_told_of_and_its_end_only_when_it_did_not_fail() -> None:
+    heard: list[Event] = []
+    ctx = root().heard_by(heard.append)
+    run(hooked(Notes(), "before_tool", unchanged, "x", ctx))
+    assert heard == [
+        MiddlewareStarted("run", "Notes", "before_tool"),
+        MiddlewareCompleted("run", "Notes", "before_tool"),
+    ]
+    heard.clear()
+    with pytest.raises(ValueError, match="no"):
+        run(hooked(Notes(), "before_tool", failing, "x", ctx))
+    assert heard == [MiddlewareStarted("run", "Notes", "before_tool")]
+
+
+def test_inside_a_hook_the_context_is_ambient_and_not_after_it() -> None:
+    seen: list[Context | None] = []
+
+    async def look(value: str, ctx: Context) -> None:
+        seen.append(AMBIENT.get())
+
+    async def main(ctx: Context) -> None:
+        await hooked(Notes(), "h", look, "x", ctx)
+        seen.append(AMBIENT.get())
+
+    ctx = root()
+    run(main(ctx))
+    assert seen == [ctx, None]
+
+
+def test_every_middleware_is_told_of_an_error_once_however_far_it_goes(caplog: pytest.LogCaptureFixture) -> None:
+    first, last = Notes(), Notes()
+    chain = Chain([first, Broken(), last])
+    error = ValueError("no")
+    ctx = root().within(RUN_ID, "r")
+    with caplog.at_level(logging.ERROR, "ziggurat"):
+        run(tell(chain, error, ctx.under("tool")))
+        run(tell(chain, error, ctx))
+    assert first.errors == last.errors == [error]
+    assert [record.getMessage() for record in caplog.records] == ["on_error of Broken failed"]
+
+
+def test_the_same_error_in_another_run_is_told_again() -> None:
+    notes, error = Notes(), ValueError("no")
+    for run_id in ("r-1", "r-2"):
+        run(tell(Chain([notes]), error, root().within(RUN_ID, run_id)))
+    assert notes.errors == [error, error]
+
+
+def test_an_error_that_cannot_be_written_upon_is_told() -> None:
+    class Frozen(Exception):
+        def __setattr__(self, name: str, value: object) -> None:
+            raise AttributeError("frozen")
+
+    notes = Notes()
+    run(tell(Chain([notes]), Frozen(), root()))
+    assert len(notes.errors) == 1

@@ -1,0 +1,71 @@
+import pytest
+
+from ziggurat.core.context import Context, root
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.layer import layer
+from ziggurat.core.service import Service
+from ziggurat.messages.message import assistant
+from ziggurat.messages.middleware import HOOKS, MIDDLEWARE, Chain, Middleware, given
+from ziggurat.messages.model import ModelRequest, ModelResponse
+
+
+class Quiet(Middleware):
+    """Overrides nothing."""
+
+
+class Loud(Middleware):
+    async def after_model(self, response: ModelResponse, ctx: Context) -> ModelResponse | None:
+        return ModelResponse(assistant(response.text.upper()))
+
+
+class Louder(Loud):
+    async def on_error(self, error: BaseException, ctx: Context) -> None:
+        raise RuntimeError
+
+
+def test_the_chain_knows_who_overrides_what() -> None:
+    quiet, loud, louder = Quiet(), Loud(), Louder()
+    chain = Chain([quiet, loud, louder])
+    assert chain.middlewares == (quiet, loud, louder)
+    assert chain.hooks["after_model"] == (loud, louder)
+    assert chain.hooks["on_error"] == (louder,)
+    assert chain.hooks["before_tool"] == ()
+    assert chain.has("before_tool", "after_model")
+    assert not chain.has("before_tool", "wrap_tool")
+
+
+def test_every_hook_is_listed() -> None:
+    stated = {name for name in vars(Middleware) if not name.startswith("_")} - {"name"}
+    assert set(HOOKS) == stated
+    assert set(Chain().hooks) == stated
+
+
+def test_a_longer_chain_leaves_the_shorter_as_it_was() -> None:
+    outer, inner = Loud(), Louder()
+    chain = Chain([outer])
+    assert chain.plus([inner]).middlewares == (outer, inner)
+    assert chain.middlewares == (outer,)
+    assert chain.plus([]) is chain
+
+
+def test_middlewares_given_further_in_stand_further_in() -> None:
+    outer, inner = Loud(), Louder()
+    ctx = given(root(), outer)
+    deeper = given(ctx.under("agent"), inner)
+    assert deeper.scope[MIDDLEWARE].middlewares == (outer, inner)
+    assert ctx.scope[MIDDLEWARE].middlewares == (outer,)
+
+
+def test_a_middleware_is_called_by_its_class() -> None:
+    assert Louder().name == "Louder"
+
+
+@layer
+async def plain(request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]) -> ModelResponse:
+    return await model(request, ctx)
+
+
+@pytest.mark.parametrize("wrong", [Quiet, plain(), None, "x"])
+def test_anything_else_is_refused_with_what_to_do(wrong: object) -> None:
+    with pytest.raises(ConfigurationError, match="middleware must be instances of Middleware"):
+        Chain([wrong])  # type: ignore[list-item]
