@@ -1,6 +1,7 @@
 """What the tests of agents share: a check of conversations, a fold of events, and the way through JSON."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -68,7 +69,8 @@ class Folded:
 
     def own(self, name: str) -> list[Message]:
         """Return the folded messages of one agent itself, without those nested in its tools."""
-        return [fold.message() for path, fold in self._folds.items() if path.count("/") == 2 and path.startswith(name)]
+        own = re.compile(rf"{name}step-\d+/model")
+        return [fold.message() for path, fold in self._folds.items() if own.match(path)]
 
 
 def said(run: AgentRun) -> list[Message]:

@@ -9,12 +9,16 @@ __all__ = [
     "ToolCallDelta",
     "WholePart",
     "deltas_of",
+    "fit",
+    "refolded",
 ]
 
 from collections.abc import Iterable, Iterator
+from itertools import count, pairwise
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
@@ -56,6 +60,8 @@ class WholePart(Struct, frozen=True, gc=False, tag="whole_part", tag_field="type
 
     part: Image | Audio | File | ToolResult
 
+
+_NOTHING = Text("")
 
 PartDelta = TextDelta | ThinkingDelta | ToolCallDelta | WholePart
 """Any piece of a reply."""
@@ -186,3 +192,42 @@ def deltas_of(message: Message) -> Iterator[PartDelta]:
             calls += 1
         else:
             yield WholePart(part)
+
+
+def fit(message: Message) -> Message:
+    """Return a model's message as a conversation takes it: as its deltas fold, and each call with an id of its own.
+
+    Models give empty ids, and one id to several calls; their results could not be told apart.
+    """
+    parts = message.parts
+    if len(parts) == 1:
+        part = parts[0]
+        fits = part.id != "" if isinstance(part, ToolCall) else part != _NOTHING
+    else:
+        ids = {part.id for part in parts if isinstance(part, ToolCall)}
+        calls = sum(isinstance(part, ToolCall) for part in parts)
+        alone = all(type(one) is not type(other) or isinstance(one, ToolCall) for one, other in pairwise(parts))
+        fits = alone and "" not in ids and len(ids) == calls and _NOTHING not in parts
+    return message if fits else replace(message, parts=_with_ids(refolded(message).parts))
+
+
+def refolded(message: Message) -> Message:
+    """Return the message that the deltas of a message fold to: neighbouring texts joined, empty ones left out."""
+    fold = Fold()
+    for delta in deltas_of(message):
+        fold.push(delta)
+    return replace(message, parts=fold.message().parts)
+
+
+def _with_ids(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    given = {part.id for part in parts if isinstance(part, ToolCall)}
+    seen = {""}
+    made: list[Part] = []
+    for part in parts:
+        if isinstance(part, ToolCall) and part.id in seen:
+            names = (f"{part.id or 'call'}-{number}" for number in count(1))
+            part = replace(part, id=next(name for name in names if name not in given and name not in seen))
+        if isinstance(part, ToolCall):
+            seen.add(part.id)
+        made.append(part)
+    return tuple(made)

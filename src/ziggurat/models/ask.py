@@ -11,11 +11,13 @@ __all__ = ["ask"]
 from collections.abc import Awaitable
 from functools import partial
 
+from msgspec.structs import replace
+
 from ziggurat.core.context import Context
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import name_of
 from ziggurat.core.service import Service
-from ziggurat.messages.delta import deltas_of
+from ziggurat.messages.delta import deltas_of, fit, refolded
 from ziggurat.messages.events import Delta, ModelEnded, ModelStarted
 from ziggurat.messages.hooks import hooked, tell
 from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
@@ -67,7 +69,7 @@ class _Question:
             raise
         if ctx.emit is not SILENCE:
             if not self.live:
-                for delta in deltas_of(response.message):
+                for delta in deltas_of(fit(response.message)):
                     await ctx.emit(Delta(ctx.path, delta))
             await ctx.emit(ModelEnded(ctx.path, response, not self.live))
         return response
@@ -89,11 +91,13 @@ class _Question:
         changed = response
         for middleware in reversed(chain.hooks["after_model"]):
             changed = await hooked(middleware, "after_model", middleware.after_model, changed, ctx)
-        if changed.message is not response.message and pieces is not None and ctx.listens(Delta):
+        message = fit(changed.message)
+        heard = pieces is not None and ctx.listens(Delta) and message is not response.message
+        if heard and message != refolded(response.message):
             await ctx.emit(Dropped(ctx.path, "changed after it was said"))
-            for delta in deltas_of(changed.message):
+            for delta in deltas_of(message):
                 await ctx.emit(Delta(ctx.path, delta))
-        return changed
+        return changed if message is changed.message else replace(changed, message=message)
 
 
 async def _wrapped(middleware: Middleware, inner: Model, request: ModelRequest, ctx: Context) -> ModelResponse:
