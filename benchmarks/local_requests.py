@@ -1,11 +1,13 @@
 """How often the embedded model calls the right tool with the right arguments.
 
-    python benchmarks/local_requests.py [--seed N] [--json] [--failures]
+    python -P benchmarks/local_requests.py [--seed N] [--json] [--failures]
 
 Arithmetic: twelve questions made from a seed, in three phrasings each; the calculator is run and its result must
 stand in the answer. Requests: those of tests/data/local_requests.jsonl, where tool and all arguments must be right.
 ``dev`` requests were looked at while the rules were written, ``held`` ones only counted. ``other`` and ``bare`` are
 requests over tools of their own, ``bare`` without descriptions of their parameters; ``none`` wants no tool.
+
+``-P`` keeps the adapter beside this file, ``ziggurat.py``, from being taken for the package.
 """
 
 import argparse

@@ -16,6 +16,7 @@ __all__ = ["Choice", "Described", "choose", "describe"]
 _FIT = 0.2
 _COVERAGE = 0.2
 _QUESTION = 0.05
+_NAMED = 0.25
 _ASKS = re.compile(r"^(?:who|what|what's|where|when|which|why|how|is|are|was|were|does|did|any)\b", re.IGNORECASE)
 _ADDRESSED = re.compile(r"\b(?:are|can|do|is|were) you\b|\byour? (?:name|self)\b|^you\b", re.IGNORECASE)
 
@@ -81,11 +82,28 @@ def choose(request: str, tools: Sequence[Described], embed: Embed) -> list[Choic
 def _choice(tool: Described, reading: Reading, vector: Vector) -> Choice:
     nearness = [cosine(vector, view) for view in tool.views]
     meaning = sum(nearness) / len(nearness)
+    spoken, named = _unnamed(tool.name, reading.text)
+    if named:
+        reading = read(spoken, reading.embed)
     filled = fill(tool.parameters, reading)
     score = meaning + _FIT * filled.fit + _COVERAGE * filled.coverage
+    if named:
+        score += _NAMED
     if _ADDRESSED.search(reading.text):
         score -= _QUESTION
     elif _ASKS.search(reading.text) and any(part.want == "query" and part.required for part in tool.parameters):
         # What looks for anything can be asked anything.
         score += _QUESTION
     return Choice(tool=tool.name, filled=filled, score=score)
+
+
+def _unnamed(name: str, text: str) -> tuple[str, bool]:
+    """A request without the words that name the tool ("with echo", "use the calculator to"), and whether it did."""
+    plain = r"[\s_-]?".join(re.escape(word) for word in words_of(name).split())
+    there = re.compile(
+        rf"\s*\b(?:with|using|via|through|use|call|run)\s+(?:the\s+)?(?:tool\s+)?{plain}\b"
+        r"(?:\s+tool)?(?:\s*[:,]|\s+(?:to|and))?",
+        re.IGNORECASE,
+    )
+    spoken = there.sub("", text, count=1).strip()
+    return (spoken, True) if spoken != text.strip() and spoken else (text, False)

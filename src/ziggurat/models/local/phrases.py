@@ -19,6 +19,7 @@ _PATTERNS: Mapping[Want, tuple[tuple[str, float], ...]] = {
         (rf":\s+{_ALL}", 0.95),
         (rf"\b(?:saying|says?|reads?|reading|the words|the message|the text|telling \w+)\b(?: that)?:? {_REST}", 0.9),
         (rf"\bthat {_REST}", 0.85),
+        (rf"^(?:please )?(?:say|echo|repeat|print|write) {_REST}", 0.7),
         (rf"\b(?:tell|remind|ping|poke|nudge|prompt|ask) (?:me|us){_WHEN} to {_CLAUSE}", 0.9),
         (rf"\b(?:ask\w*|whether|if) {_REST}", 0.4),
         (rf"\babout {_REST}", 0.35),
