@@ -116,8 +116,7 @@ class Agent(Runnable):
 
     def _prepare(self, ctx: Context) -> Context:
         """Give a context what this agent brings with it, for itself and all beneath."""
-        if self._grants or ctx.scope.get(GRANTS) is not None:
-            ctx = ctx.within(GRANTS, narrowed(ctx, self._grants))
+        ctx = ctx.within(GRANTS, narrowed(ctx, self._grants))  # also when there are none: agents beneath get no more
         if self._middleware:
             ctx = given(ctx, *self._middleware)
         if self._approvals is not None:

@@ -66,10 +66,23 @@ async def guarded(
     except BaseException as error:
         if _is_ours(error):
             raise
+        if isinstance(error, BaseExceptionGroup) and (waiting := _waiting_in(error)):
+            raise Suspend(waiting) from error
         raise _contained(error) from error
     finally:
         AMBIENT.reset(token)
     return result_of(value, call)
+
+
+def _waiting_in(group: BaseExceptionGroup[BaseException]) -> tuple[object, ...]:
+    """Return what is waited for by agents that a tool ran side by side in a task group."""
+    pending: list[object] = []
+    for error in group.exceptions:
+        if isinstance(error, Suspend):
+            pending.extend(error.pending)
+        elif isinstance(error, BaseExceptionGroup):
+            pending.extend(_waiting_in(error))
+    return tuple(pending)
 
 
 def _is_ours(error: BaseException) -> bool:
