@@ -5,13 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.core.codec import Raw
-from ziggurat.core.context import METER, Context
-from ziggurat.core.entries import Ended, Entry, Opened, Result
+from ziggurat.core.context import JOURNAL, METER, Context
+from ziggurat.core.entries import Ended, Entered, Entry, Opened, Result
 from ziggurat.core.errors import ForeignError, LimitExceeded
-from ziggurat.core.journal import ADMISSION, MemoryJournal
+from ziggurat.core.journal import ADMISSION, MemoryJournal, Mode
 
-from .calls import Answer, Calls, ask, beneath, resumed, tries
+from .calls import Answer, Calls, ask, asked, beneath, resumed, tries
 from .hand import HandClock, settle
 
 # -- following -----------------------------------------------------------------------------------------------------
@@ -118,7 +117,7 @@ def test_costs_are_metered_live_and_on_resume() -> None:
     tries(beneath(journal).within(METER, live), Calls(Costly("no"), Answer("a", 3)), 2, Answer)
     assert live.seen == [7, 3]
     tries(beneath(resumed(journal)).within(METER, again), Calls(), 2, Answer)
-    assert [bytes(memoryview(each)) if isinstance(each, Raw) else each for each in again.seen] == [b"7", 3]
+    assert [bytes(memoryview(each)) for each in again.seen] == [b"7", b"3"]
 
 
 def test_only_live_calls_are_admitted_and_every_permit_is_settled() -> None:
@@ -153,6 +152,45 @@ def test_the_call_whose_failure_ended_the_run_is_asked_again() -> None:
     second = resumed(journal)
     second.reopen("r", 5.0)
     assert tries(beneath(second), Calls("live"), 1) == ["live"]
+
+
+@pytest.mark.parametrize("mode", ["resume", "replay"])
+def test_a_failure_that_was_asked_again_stays_forgotten(mode: Mode) -> None:
+    journal = MemoryJournal()
+    tries(beneath(journal), Calls(ValueError("one"), ValueError("two")), 2)
+    journal.append(Ended("", "Failed"))
+    second = resumed(journal)
+    second.reopen("r", 5.0)
+    assert tries(beneath(second), Calls(ValueError("three"), "a"), 2) == ["ValueError: three", "a"]
+    second.append(Ended("", "Completed"))
+    third = resumed(second, mode=mode)
+    third.reopen("r", 6.0)
+    assert tries(beneath(third), Calls(), 2) == ["ValueError: three", "a"]
+
+
+async def second_best(request: str, ctx: Context) -> str:
+    """A composite of an agent that fails, and an answer all the same."""
+    first = ctx.at("first")
+    first.scope[JOURNAL].append(Entered(first.path, "agent", request))
+    try:
+        return await asked(first, Calls(Costly("no")), request, "model", str)  # type: ignore[no-any-return]
+    except Costly:
+        return "second best"
+
+
+@pytest.mark.parametrize("stop", ["Failed", "MaxSteps", "Completed", "Suspended"])
+def test_a_failure_that_something_further_up_answered_for_is_not_asked_again(stop: str) -> None:
+    async def ask_both(journal: MemoryJournal) -> str:
+        return await beneath(journal).at("tool").once("either", "q", second_best, returns=str, composite=True)
+
+    journal = MemoryJournal()
+    assert asyncio.run(ask_both(journal)) == "second best"
+    journal.append(Ended("", stop))
+    for again in (resumed(journal), journal):
+        again.reopen("r", 5.0)
+        before = len(again.entries)
+        assert asyncio.run(ask_both(again)) == "second best"
+        assert len(again.entries) == before
 
 
 @pytest.mark.parametrize("stop", ["Suspended", "Cancelled"])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ziggurat.agents.as_tool import AgentTool
-from ziggurat.agents.enter import AGENT, AgentParts
+from ziggurat.agents.enter import AGENT, AgentParts, Setup
 from ziggurat.agents.loop import AgentLoop, Instructions, LoopSettings
 from ziggurat.agents.output import FINAL_ANSWER, Output
 from ziggurat.agents.runnable import Runnable
@@ -104,7 +104,7 @@ class Agent(Runnable):
         needs = frozenset(permission for spec in box.specs for permission in spec.permissions)
         self._grants = needs if grants is None else frozenset(grants)
         narrowed(Context(name), self._grants)
-        parts = AgentParts(name, self._prepare, self._setup, description, needs)
+        parts = AgentParts(name, self._prepare, Setup(self._setup), description, needs)
         loop = AgentLoop(self.settings)
         loop.facts = {AGENT: parts}
         super().__init__(loop, name=name, store=store)

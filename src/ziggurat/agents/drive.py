@@ -19,6 +19,7 @@ from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import AgentEnded
 from ziggurat.messages.message import Message, user
 from ziggurat.messages.parts import Part
+from ziggurat.stores.memory import MemoryStore
 
 Prompt = str | Message | Part | Sequence[str | Part | Message]
 """A question: text, a message, or parts and messages in order."""
@@ -66,12 +67,16 @@ def partial_of(error: BaseException) -> AgentRun | None:
     return None
 
 
+_UNFINISHED = frozenset({"Suspended", "Cancelled", "Failed", "Timeout"})
+
+
 async def drive(
-    agent: AgentService, name: str, request: AgentRequest, ctx: Context, journal: MemoryJournal
+    agent: AgentService, name: str, request: AgentRequest, ctx: Context, journal: MemoryJournal, store: MemoryStore
 ) -> AgentRun:
     """Run an agent as the root of a run; how it stopped is in the run, and only wrong use is raised."""
     try:
         run = await enter(agent, request, ctx)
+        journal.append(Ended("", type(run.stop).__name__, journal.elapsed))
     except (ConfigurationError, JournalError):
         journal.append(Ended("", "Failed", journal.elapsed))
         raise
@@ -83,7 +88,10 @@ async def drive(
         run = _stopped(error, name, request, ctx)
         if ctx.emit is not SILENCE:
             await ctx.emit(AgentEnded(ctx.path, run))
-    journal.append(Ended("", type(run.stop).__name__, journal.elapsed))
+        journal.append(Ended("", type(run.stop).__name__, journal.elapsed))
+    finally:
+        ended = journal.ended
+        store.keep(ctx.run_id, journal, finished=ended is not None and ended.stop not in _UNFINISHED)
     return run
 
 

@@ -7,6 +7,7 @@ __all__ = ["AGENT", "AgentParts", "Setup", "enter"]
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from msgspec import Struct
 
@@ -119,16 +120,15 @@ def _recorded(record: Record, ctx: Context) -> AgentRun | None:
     outcome = record.answer()
     if outcome is None:
         return None
-    ctx.scope[JOURNAL].pass_over(outcome)
+    meter = ctx.scope.get(METER)
+    for usage in ctx.scope[JOURNAL].pass_over(outcome):
+        if meter is not None:
+            meter.add(usage)
     if isinstance(outcome, Failure):
         raise as_error(outcome.error)
     if ctx.scope[JOURNAL].replaying:
         return None  # run its loop again, so that a difference shows
-    run = as_type(outcome.value, AgentRun)
-    meter = ctx.scope.get(METER)
-    if meter is not None:
-        meter.add(run.usage)
-    return run
+    return as_type(outcome.value, AgentRun)
 
 
 async def _told(run: AgentRun, ctx: Context) -> None:
@@ -162,7 +162,8 @@ def _framed(ctx: Context, name: str) -> Context:
             "once only: declare effect='once' on the tools beneath instead"
         )
     tally = Tally(None if outer is None else outer.tally)
-    return ctx.scoped(ctx.scope.with_values({FRAME: Frame(name, depth, tally), METER: tally, FROZEN: None, AGREED: None}))
+    within: dict[Key[Any], Any] = {FRAME: Frame(name, depth, tally), METER: tally, FROZEN: None, AGREED: None}
+    return ctx.scoped(ctx.scope.with_values(within))
 
 
 async def _entered(

@@ -108,57 +108,58 @@ class AgentLoop:
     def __init__(self, settings: LoopSettings) -> None:
         self.settings = settings
         self.facts: dict[Fact[Any], Any] = {}
+        given = settings.instructions
+        self._told = None if callable(given) else _with_output(given, settings.output)
 
-    async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
+    def __call__(self, request: AgentRequest, ctx: Context, /) -> Awaitable[AgentRun]:
         """Run until something says stop; an error or a suspension flies on with the run so far as its `partial`."""
         run = _Run(self.settings, request, ctx)
-        seconds = self.settings.timeout
-        try:
-            if seconds is None:
-                return await self._steps(run, ctx)
-            async with ctx.limit(seconds - _spent(ctx)) as limited:
-                return await self._steps(run, limited)
-        except (Exception, Suspend, asyncio.CancelledError) as error:
-            suspend = error if isinstance(error, Suspend) else None
-            stop = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
-            error.partial = run.ended(stop, suspend=suspend)  # type: ignore[union-attr]
-            raise
+        return self._steps(run, ctx) if self.settings.timeout is None else self._limited(run, ctx)
+
+    async def _limited(self, run: _Run, ctx: Context) -> AgentRun:
+        async with ctx.limit((self.settings.timeout or 0.0) - _spent(ctx)) as limited:
+            return await self._steps(run, limited)
 
     async def _steps(self, run: _Run, ctx: Context) -> AgentRun:
-        run.instructions = await self._instructed(ctx)
         settings = self.settings
         policy = settings.policy
-        while True:
-            run.steps += 1
-            step = f"step-{run.steps}"
-            if ctx.emit is not SILENCE:
-                await ctx.emit(StepStarted(f"{ctx.path}/{step}", run.steps))
-            response = await ask(settings.model, run.question(), ctx.at(f"{step}/model"), name=settings.model_name)
-            run.conversation.append(response.message)
-            answer: Answer | None = None
-            if settings.output is not None or response.finish == "malformed":
-                response, answer = await self._accepted(run, response, ctx, step)
-            calls = response.message.tool_calls
-            stop = None if policy is None else policy.on_response(self._progress(run, response))
-            if stop is None and (not calls or answer is not None):
-                stop = stops.Completed()
-            if stop is not None:
-                run.answer(not_executed(calls, "the run ended before") if answer is None else taken(calls))
-            else:
-                run.tally.add_tool_calls(len(calls))
-                if len(calls) == 1:
-                    run.answer((await call_tool(settings.tools, calls[0], ctx, step),))
+        try:
+            run.instructions = self._told if not callable(settings.instructions) else await self._instructed(ctx)
+            while True:
+                run.steps += 1
+                step = f"step-{run.steps}"
+                if ctx.emit is not SILENCE:
+                    await ctx.emit(StepStarted(f"{ctx.path}/{step}", run.steps))
+                response = await ask(settings.model, run.question(), ctx.at(f"{step}/model"), name=settings.model_name)
+                run.conversation.log.append(response.message)
+                answer: Answer | None = None
+                if settings.output is not None or response.finish == "malformed":
+                    response, answer = await self._accepted(run, response, ctx, step)
+                calls = response.message.tool_calls
+                stop = None if policy is None else policy.on_response(self._progress(run, response))
+                if stop is None and (not calls or answer is not None):
+                    stop = stops.Completed()
+                if stop is not None:
+                    run.answer(not_executed(calls, "the run ended before") if answer is None else taken(calls))
                 else:
-                    run.answer(await call_tools(settings.tools, calls, ctx, step))
-                if policy is not None:
-                    stop = policy.on_step(self._progress(run, response))
-                if stop is None and run.steps >= settings.max_steps:
-                    stop = stops.MaxSteps(settings.max_steps)
-            if ctx.emit is not SILENCE:
-                await ctx.emit(StepEnded(f"{ctx.path}/{step}", run.steps))
-            if stop is not None:
-                text = response.text if settings.output is None else None
-                return run.ended(stop, text if answer is None else answer.value)
+                    if len(calls) == 1:
+                        run.answer((await call_tool(settings.tools, calls[0], ctx, step),))
+                    else:
+                        run.answer(await call_tools(settings.tools, calls, ctx, step))
+                    if policy is not None:
+                        stop = policy.on_step(self._progress(run, response))
+                    if stop is None and run.steps >= settings.max_steps:
+                        stop = stops.MaxSteps(settings.max_steps)
+                if ctx.emit is not SILENCE:
+                    await ctx.emit(StepEnded(f"{ctx.path}/{step}", run.steps))
+                if stop is not None:
+                    text = response.text if settings.output is None else None
+                    return run.ended(stop, text if answer is None else answer.value)
+        except (Exception, Suspend, asyncio.CancelledError) as error:
+            suspend = error if isinstance(error, Suspend) else None
+            why = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
+            error.partial = run.ended(why, suspend=suspend)  # type: ignore[union-attr]
+            raise
 
     async def _accepted(
         self, run: _Run, response: ModelResponse, ctx: Context, step: str
@@ -184,15 +185,19 @@ class AgentLoop:
             run.conversation.append(response.message)
 
     async def _instructed(self, ctx: Context) -> str | None:
+        """Ask the user's function for the instructions, once per run."""
         given = self.settings.instructions
-        if callable(given):
-            answer = given(ctx)
-            given = answer if isinstance(answer, str) else await answer
-        told = self.settings.output.instructions() if self.settings.output is not None else None
-        return "\n\n".join(part for part in (given, told) if part) or None
+        assert callable(given)
+        answer = given(ctx)
+        return _with_output(answer if isinstance(answer, str) else await answer, self.settings.output)
 
     def _progress(self, run: _Run, response: ModelResponse) -> Progress:
         return Progress(run.steps, response, run.tally.usage, run.tally.tool_calls, run.results)
+
+
+def _with_output(instructions: str | None, output: Output | None) -> str | None:
+    told = output.instructions() if output is not None else None
+    return "\n\n".join(part for part in (instructions, told) if part) or None
 
 
 def _spent(ctx: Context) -> float:

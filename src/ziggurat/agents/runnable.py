@@ -4,20 +4,20 @@ __all__ = ["Runnable"]
 
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.drive import Prompt, drive, request_of, unbegun
-from ziggurat.agents.enter import AGENT, AgentParts, AgentService, enter
+from ziggurat.agents.enter import AGENT, AgentParts, AgentService, Setup, enter
 from ziggurat.agents.handle import RunHandle
-from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
+from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK, new_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context
 from ziggurat.core.entries import Decided, Entered, Opened
 from ziggurat.core.errors import ConfigurationError, RunExists, RunNotFound
-from ziggurat.core.event import Listener
+from ziggurat.core.event import SILENCE, Listener
 from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.layer import stack
@@ -55,19 +55,17 @@ class Runnable:
         parts = fact(service, AGENT)
         if parts is None:
             given = name or str(getattr(service, "__name__", "agent"))
-            parts = AgentParts(given, lambda ctx: ctx, dict)
+            parts = AgentParts(given, lambda ctx: ctx, Setup(dict))
         self.name = name or parts.name
         self.facts: dict[Fact[Any], Any] = {AGENT: parts, COMPOSITE: True, NAME: self.name}
 
-    async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
+    def __call__(self, request: AgentRequest, ctx: Context, /) -> Awaitable[AgentRun]:
         """Answer as a service, at this context's path."""
-        if ctx._entered:
-            return await self.inner(request, ctx)
-        return await enter(self, request, ctx)
+        return self.inner(request, ctx) if ctx._entered else enter(self, request, ctx)
 
     # -- running -------------------------------------------------------------------------------------------------
 
-    async def run(
+    def run(
         self,
         prompt: Prompt,
         *,
@@ -76,7 +74,7 @@ class Runnable:
         listeners: Sequence[Listener] = (),
         run_id: str | None = None,
         detached: bool = False,
-    ) -> AgentRun:
+    ) -> Coroutine[Any, Any, AgentRun]:
         """Run to the end and return how it went; how it stopped is in ``run.stop``, not an exception.
 
         Inside a tool or a hook of another run this one joins it, and shares its budget, grants, approvals and record.
@@ -96,11 +94,10 @@ class Runnable:
         request = request_of(prompt, history)
         ambient = AMBIENT.get()
         if ambient is not None and not detached:
-            return await self._joined(ambient, request, deps, listeners, run_id)
-        if ambient is not None and ambient.listens(Warned):
-            await ambient.emit(Warned(ambient.path, f"{self.name} was started as a run of its own (detached)"))
+            return self._joined(ambient, request, deps, listeners, run_id)
         ctx, journal = self._open(request, deps, run_id)
-        return await self._drive(request, ctx.heard_by(*listeners) if listeners else ctx, journal)
+        run = self._drive(request, ctx.heard_by(*listeners) if listeners else ctx, journal)
+        return run if ambient is None else self._detached(ambient, run)
 
     def run_sync(self, prompt: Prompt, **options: Any) -> AgentRun:
         """Run from code that is not async; takes what `run` takes. Works in notebooks and in tools' threads too."""
@@ -127,8 +124,9 @@ class Runnable:
         """
         request = request_of(prompt, history)
         ambient = AMBIENT.get()
-        if ambient is not None:
-            return open_stream(self, request, _given(ambient.under(self.name), deps), buffer=buffer)
+        if ambient is not None:  # who listens to the run around hears this one too
+            joined = _Heard(self, (*listeners, *(() if ambient.emit is SILENCE else (ambient.emit,))))
+            return open_stream(joined, request, _given(ambient.under(self.name), deps), buffer=buffer)
         ctx, journal = self._open(request, deps, run_id)
         return self._streamed(request, ctx, journal, listeners, buffer)
 
@@ -162,7 +160,7 @@ class Runnable:
         request = self._recorded_request(journal, run_id)
         _decide(journal, decisions or {})
         clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
-        journal.reopen(run_id, clock.now())
+        journal.reopen(run_id, clock.now(), clock)
         ctx = self._root(journal, run_id, deps)
         return await self._drive(request, ctx.heard_by(*listeners) if listeners else ctx, journal)
 
@@ -175,7 +173,7 @@ class Runnable:
         journal = MemoryJournal.load(self.store.dump(run_id), "replay")
         request = self._recorded_request(journal, run_id)
         journal.reopen(run_id, 0.0)
-        return await drive(self, self.name, request, self._root(journal, run_id, None), journal)
+        return await drive(self, self.name, request, self._root(journal, run_id, None), journal, MemoryStore())
 
     # -- wrapping ------------------------------------------------------------------------------------------------
 
@@ -223,16 +221,18 @@ class Runnable:
         if deps is not None:
             _check_deps(deps)
             values.update(deps)
-        ctx = Context(escaped(self.name), scope=Scope(values))
-        return ctx.within(RUN_ID, run_id or ctx.new_id())
+        values[RUN_ID] = run_id or values.get(IDS, new_id)()
+        return Context(escaped(self.name), SILENCE, None, Scope(values))
 
-    async def _drive(self, request: AgentRequest, ctx: Context, journal: MemoryJournal) -> AgentRun:
-        try:
-            return await drive(self, self.name, request, ctx, journal)
-        finally:
-            ended = journal.ended
-            finished = ended is not None and ended.stop not in ("Suspended", "Cancelled", "Failed", "Timeout")
-            self.store.keep(ctx.run_id, journal, finished=finished)
+    def _drive(
+        self, request: AgentRequest, ctx: Context, journal: MemoryJournal
+    ) -> Coroutine[Any, Any, AgentRun]:
+        return drive(self, self.name, request, ctx, journal, self.store)
+
+    async def _detached(self, ambient: Context, run: Coroutine[Any, Any, AgentRun]) -> AgentRun:
+        if ambient.listens(Warned):
+            await ambient.emit(Warned(ambient.path, f"{self.name} was started as a run of its own (detached)"))
+        return await run
 
     @asynccontextmanager
     async def _streamed(
@@ -282,6 +282,17 @@ class Runnable:
 
     def __repr__(self) -> str:
         return repr(self.inner)
+
+
+class _Heard:
+    """A service whose events also go to listeners."""
+
+    def __init__(self, inner: AgentService, listeners: Sequence[Listener]) -> None:
+        self.inner = inner
+        self.listeners = listeners
+
+    def __call__(self, request: AgentRequest, ctx: Context, /) -> Awaitable[AgentRun]:
+        return self.inner(request, ctx.heard_by(*self.listeners) if self.listeners else ctx)
 
 
 def _check_deps(deps: Deps) -> None:

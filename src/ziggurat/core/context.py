@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, Timer, new_id
-from ziggurat.core.entries import Entry, Record
+from ziggurat.core.entries import Entry, Outcome, Record
 from ziggurat.core.errors import Timeout
 from ziggurat.core.event import SILENCE, Diverged, Emit, Event, Listener, listening_to
 from ziggurat.core.path import escaped
@@ -30,8 +30,8 @@ class _Counter:
     __slots__ = ("names", "states")
 
     def __init__(self) -> None:
-        self.names: dict[str, int] = {}
-        self.states: dict[int, object] = {}
+        self.names: dict[str, int] | None = None
+        self.states: dict[int, object] | None = None
 
 
 class Context(Struct, frozen=True, eq=False):
@@ -58,9 +58,11 @@ class Context(Struct, frozen=True, eq=False):
         Numbers follow the order of the calls to this method, so take them before tasks start.
         """
         counter = self._counting()
+        names = counter.names
+        if names is None:
+            names = counter.names = {}
         name = escaped(name)
-        number = counter.names.get(name, 0) + 1
-        counter.names[name] = number
+        number = names[name] = names.get(name, 0) + 1
         return self.at(name if number == 1 else f"{name}#{number}")
 
     def at(self, name: str) -> "Context":
@@ -157,7 +159,10 @@ class Context(Struct, frozen=True, eq=False):
 
     def state(self, owner: object, factory: Callable[[], S]) -> S:
         """Return what `owner` keeps for this call, made by `factory` at first; it dies with the call."""
-        states = self._counting().states
+        counter = self._counting()
+        states = counter.states
+        if states is None:
+            states = counter.states = {}
         if id(owner) not in states:
             states[id(owner)] = factory()
         return states[id(owner)]  # type: ignore[return-value]
@@ -220,6 +225,14 @@ class Journal(Protocol):
 
     def append(self, entry: Entry, /) -> Awaitable[None] | None:
         """Record what happened; await what is returned, if anything, before acting upon it."""
+        ...
+
+    def failed(self, path: str, name: str, request: object, error: Exception, /) -> None:
+        """Record a verdict upon the call at `path`, unless the error is on record beneath it already."""
+        ...
+
+    def pass_over(self, outcome: Outcome, /) -> list[object]:
+        """Count what stands on record beneath an answered call as answered; returns the usage found there."""
         ...
 
     def missing(self, path: str, what: str, /) -> None:

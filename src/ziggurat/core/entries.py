@@ -105,11 +105,12 @@ Outcome = Result | Failure
 class Record:
     """What is known of the call at one path: tries that failed, then perhaps a result, and what led to them."""
 
-    __slots__ = ("cursor", "decided", "entered", "intent", "outcomes", "pending")
+    __slots__ = ("counted", "cursor", "decided", "entered", "intent", "outcomes", "pending")
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
         self.cursor = 0
+        self.counted = 0  # how many outcomes have been added to the meters of this process
         self.entered: Entered | None = None
         self.intent: Intent | None = None
         self.pending: Pending | None = None

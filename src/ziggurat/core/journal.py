@@ -16,11 +16,11 @@ from msgspec.structs import force_setattr
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type, decode
 from ziggurat.core.context import METER, Context
-from ziggurat.core.entries import Ended, Entry, Failure, Opened, Pending, Record, Result
+from ziggurat.core.entries import Ended, Entered, Entry, Failure, Opened, Pending, Record, Result
 from ziggurat.core.errors import JournalCorrupt, JournalMismatch
 from ziggurat.core.event import Diverged
 from ziggurat.core.lines import as_error, fingerprint, read_entry, write_entry
-from ziggurat.core.path import is_beneath, parent_of, segments
+from ziggurat.core.path import is_beneath, parent_of
 from ziggurat.core.scope import Key
 
 Q = TypeVar("Q")
@@ -80,10 +80,26 @@ class MemoryJournal:
         clock: Measures the run's allowance.
     """
 
+    __slots__ = (
+        "_composite",
+        "_elapsed",
+        "_index",
+        "_mark",
+        "_monotonic",
+        "_readers",
+        "_reading",
+        "_since",
+        "entries",
+        "mode",
+        "replaying",
+        "strict",
+    )
+
     durable = False
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
         self.mode = mode
+        self.replaying = mode == "replay"
         self.strict = strict or mode == "replay"
         self.entries: list[Entry] = []
         self._index: dict[str, Entry | Record] = {}
@@ -92,6 +108,7 @@ class MemoryJournal:
         self._since = clock.monotonic()
         self._elapsed = 0.0
         self._reading = False
+        self._composite: set[str] | None = None
         self._mark = object()  # on errors: recorded here
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -103,13 +120,9 @@ class MemoryJournal:
             return known
         record = Record()
         record.add(known)
+        record.counted = len(record.outcomes)  # it was made here, and counted then
         self._index[path] = record
         return record
-
-    @property
-    def replaying(self) -> bool:
-        """Whether this journal only answers."""
-        return self.mode == "replay"
 
     def spent(self, path: str, /) -> list[object]:
         """Return the usage of every try of every call on record beneath `path`; composites only sum up others."""
@@ -117,7 +130,7 @@ class MemoryJournal:
         spent: list[object] = []
         for known in tuple(self._index):
             record = self.find(known)
-            if record is None or record.entered is not None or known in composites or not is_beneath(known, path):
+            if record is None or known in composites or not is_beneath(known, path):
                 continue
             for outcome in record.outcomes:
                 spent.extend(_cost_of(outcome))
@@ -163,6 +176,8 @@ class MemoryJournal:
         """Record what happened; nothing need be awaited, memory is quick."""
         self.entries.append(entry)
         path = entry.path
+        if isinstance(entry, Entered):
+            self._composite = None
         if path not in self._index and not self._reading and not isinstance(entry, Failure):
             self._index[path] = entry  # most calls have one entry, which needs no record around it
         else:
@@ -179,7 +194,10 @@ class MemoryJournal:
         if record is None:
             record = self._index[entry.path] = Record()
         record.add(entry)
-        if not self._reading and isinstance(entry, Failure):
+        if self._reading:
+            return
+        record.counted = len(record.outcomes)
+        if isinstance(entry, Failure):
             record.cursor = len(record.outcomes)  # who made the call has seen it fail
 
     def missing(self, path: str, what: str, /) -> None:
@@ -218,7 +236,7 @@ class MemoryJournal:
                 return await self._answered(ctx, name, request, outcome, returns, composite)
         if composite:
             return await self._through(ctx, name, request, call)
-        if self.mode == "replay":
+        if self.replaying:
             self.missing(ctx.path, name)
         spent: list[object] = []
         permits: list[Permit] | None = None
@@ -270,39 +288,52 @@ class MemoryJournal:
         return value
 
     def pass_over(self, outcome: Result | Failure, /) -> list[object]:
-        """Let a composite's recorded outcome answer for the calls beneath it; return what those have cost.
+        """Let a recorded outcome answer for itself and the calls beneath it; return what was not counted yet.
+
+        That is the usage of each call where it has one, else its outcome.
 
         It answers for what happened since the outcome before it at the same path: nobody will ask for those tries
         again, so those that failed are marked as seen.
         """
-        spent: list[object] = []
+        record = self.find(outcome.path)
+        spent = [] if record is None else self._uncounted(record, outcome)
+        if outcome.path not in self._composites():
+            return spent
         failures: dict[str, int] = {}
-        composites = self._composites()
         for entry in self.entries:
             if entry is outcome:
                 break
-            if not isinstance(entry, (Result, Failure)):
+            if not isinstance(entry, (Result, Failure)) or not is_beneath(entry.path, outcome.path):
                 continue
-            if entry.path == outcome.path:
-                spent.clear()
-            elif is_beneath(entry.path, outcome.path):
-                if entry.path not in composites:
-                    spent.extend(_cost_of(entry))
-                record = self.find(entry.path)
-                if isinstance(entry, Failure) and record is not None:
-                    failures[entry.path] = failures.get(entry.path, 0) + 1
-                    record.cursor = max(record.cursor, failures[entry.path])
+            record = self.find(entry.path)
+            if record is None or entry.path == outcome.path:
+                continue
+            spent.extend(self._uncounted(record, entry))
+            if isinstance(entry, Failure):
+                failures[entry.path] = failures.get(entry.path, 0) + 1
+                record.cursor = max(record.cursor, failures[entry.path])
         return spent
 
+    def _uncounted(self, record: Record, outcome: Result | Failure) -> list[object]:
+        """Return what an outcome has cost unless that was counted before; a composite's cost is that of its parts."""
+        number = next((number for number, known in enumerate(record.outcomes, 1) if known is outcome), 0)
+        if record.counted >= number:  # also when it was forgotten
+            return []
+        record.counted = number
+        cost = [] if outcome.path in self._composites() else _cost_of(outcome)
+        return cost or [outcome]
+
     def _composites(self) -> set[str]:
-        """Return the paths with calls on record beneath them: what they have cost is counted there."""
-        found: set[str] = set()
-        for path in self._index:
-            above = parent_of(path)
-            while above and above not in found:
-                found.add(above)
-                above = parent_of(above)
-        return found
+        """Return the paths beneath which an agent was entered, its own included."""
+        if self._composite is None:
+            self._composite = set()
+            for entry in self.entries:
+                if isinstance(entry, Entered):
+                    path = entry.path
+                    while path and path not in self._composite:
+                        self._composite.add(path)
+                        path = parent_of(path)
+        return self._composite
 
     def failed(self, path: str, name: str, request: object, error: Exception, spent: tuple[object, ...] = ()) -> None:
         """Record a try that failed, or a verdict; an error already recorded is not recorded twice."""
@@ -336,7 +367,7 @@ class MemoryJournal:
             event = self.diverged(ctx.path, "request", decode(outcome.request, str), fingerprint(request))
         if event is not None and ctx.listens(Diverged):
             await ctx.emit(event)
-        spent = self.pass_over(outcome) if composite else [*outcome.spent]
+        spent = self.pass_over(outcome)
         if isinstance(outcome, Failure):
             self._settle(ctx, [], spent)
             error = as_error(outcome.error)
@@ -346,8 +377,7 @@ class MemoryJournal:
             value = as_type(outcome.value, returns)
         except JournalCorrupt as error:
             raise JournalCorrupt(f"the result of {ctx.path} ({name}): {error}") from error
-        usage = None if composite else getattr(value, "usage", None)
-        self._settle(ctx, [], spent if usage is None else [*spent, usage])
+        self._settle(ctx, [], spent)
         return value
 
     # -- through JSON --------------------------------------------------------------------------------------------
@@ -380,27 +410,42 @@ class MemoryJournal:
                 raise JournalCorrupt(f"entry {number} cannot be read: {error}") from error
             if isinstance(entry, Opened) and entry.version > SHAPE_VERSION:
                 raise JournalCorrupt(f"entry {number} was written by a newer version ({entry.version})")
+            if isinstance(entry, Opened):
+                journal._ask_again()  # as it was done when the run went on
             journal.append(entry)
             journal._elapsed = max(journal._elapsed, getattr(entry, "elapsed", 0.0))
         journal._reading = False
         return journal
 
-    def reopen(self, run_id: str, at: float) -> None:
+    def _ask_again(self) -> None:
+        """If the run has ended with a failure, forget those that ended it: their calls are made again.
+
+        Those that an answer further up answers for did not end it, nor did an alternative before another answered.
+        """
+        if self.ended is None or self.ended.stop in ("Suspended", "Cancelled"):
+            return
+        answered = {entry.path for entry in self.entries if isinstance(entry, Result)}
+        answered |= {parent_of(path) for path in answered if path.rpartition("/")[2].startswith("alt-")}
+        for path in tuple(self._index):
+            above = parent_of(path)
+            while above and above not in answered:
+                above = parent_of(above)
+            record = None if above else self.find(path)
+            while record is not None and record.outcomes and isinstance(record.outcomes[-1], Failure):
+                record.outcomes.pop()
+
+    def reopen(self, run_id: str, at: float, clock: Clock | None = None) -> None:
         """Go on with a run: the time since it stopped is free, and calls whose failure ended it are asked again."""
-        ended = self.ended
-        if self.mode != "replay" and ended is not None and ended.stop not in ("Suspended", "Cancelled"):
-            answered = (entry.path for entry in self.entries if isinstance(entry, Result))
-            won = {parent_of(path) for path in answered if segments(path)[-1].startswith("alt-")}
-            for path in tuple(self._index):
-                if parent_of(path) in won:
-                    continue  # an alternative that failed before another answered did not end the run
-                record = self.find(path)
-                while record is not None and record.outcomes and isinstance(record.outcomes[-1], Failure):
-                    record.outcomes.pop()
-        for known in self._index.values():
-            if isinstance(known, Record):
-                known.cursor = 0
-        if ended is not None:
+        ended = next((entry for entry in reversed(self.entries) if isinstance(entry, (Ended, Opened))), None)
+        if self.mode != "replay":
+            self._ask_again()
+        for path in tuple(self._index):
+            record = self.find(path)
+            if record is not None:
+                record.cursor = record.counted = 0
+        if isinstance(ended, Ended):
             self._elapsed = ended.elapsed
+        if clock is not None:
+            self._monotonic = clock.monotonic
         self._since = self._monotonic()
         self.append(Opened("", run_id, SHAPE_VERSION, at))

@@ -88,7 +88,7 @@ class ModelSettings(Struct, frozen=True, omit_defaults=True):
 NO_SETTINGS = ModelSettings()
 
 
-class ModelRequest(Struct, frozen=True):
+class ModelRequest(Struct, frozen=True, gc=False):
     """A question to a model.
 
     Attributes:
@@ -118,7 +118,7 @@ class ModelRequest(Struct, frozen=True):
         }
 
 
-class ModelResponse(Struct, frozen=True):
+class ModelResponse(Struct, frozen=True, gc=False):
     """A model's reply.
 
     Attributes:

@@ -5,6 +5,7 @@ __all__ = ["Tally", "Usage", "estimate_tokens"]
 from msgspec import Struct
 
 from ziggurat.core.codec import Raw, decode
+from ziggurat.core.entries import Result
 
 
 class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -78,22 +79,19 @@ class Tally:
         self._waiting: list[Usage] = []
         self.tool_calls = 0
 
-    def add(self, usage: object) -> None:
-        """Count one model call, here and in every run around this one."""
-        if isinstance(usage, Raw):
-            usage = decode(usage, Usage)  # what a recorded failure cost
-        if isinstance(usage, Usage):
-            tally: Tally | None = self
-            while tally is not None:
-                tally._waiting.append(usage)
-                tally = tally._outer
-
-    def add_tool_calls(self, number: int) -> None:
-        """Count tool calls, here and in every run around this one."""
+    def add(self, cost: object) -> None:
+        """Count a model call by its usage, or a tool call by its outcome, here and in every run around this one."""
+        if isinstance(cost, Raw):
+            cost = decode(cost, Usage)
         tally: Tally | None = self
-        while tally is not None:
-            tally.tool_calls += number
-            tally = tally._outer
+        if isinstance(cost, Usage):
+            while tally is not None:
+                tally._waiting.append(cost)
+                tally = tally._outer
+        elif isinstance(cost, Result) and cost.path.rpartition("/")[2].startswith("tool-"):
+            while tally is not None:
+                tally.tool_calls += 1
+                tally = tally._outer
 
     @property
     def usage(self) -> Usage:

@@ -11,7 +11,7 @@ from functools import partial
 import msgspec
 
 from ziggurat.core.codec import as_type
-from ziggurat.core.context import JOURNAL, Context, Journal
+from ziggurat.core.context import JOURNAL, METER, Context, Journal
 from ziggurat.core.entries import Decided, Intent, Record, Result
 from ziggurat.core.errors import Denied, InvalidArguments, Suspend, ToolError
 from ziggurat.core.event import SILENCE, Diverged
@@ -46,7 +46,8 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     chain = ctx.scope.get(MIDDLEWARE)
     if ctx.emit is not SILENCE:
         await ctx.emit(ToolStarted(ctx.path, call))
-    journal.missing(ctx.path, call.name)
+    if journal.replaying:
+        journal.missing(ctx.path, call.name)
     if entry is not None and entry.plain and chain is None and record is None and ctx.scope.get(APPROVALS) is None:
         try:
             result = await entry.service(call, ctx)
@@ -54,7 +55,11 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
             result = error_result(error, call)
     else:
         result = await _guarded(box, entry, record, call, ctx, journal, chain or _NO_CHAIN)
-    journal.append(Result(ctx.path, call.name, call, result))
+    outcome = Result(ctx.path, call.name, call, result)
+    journal.append(outcome)
+    meter = ctx.scope.get(METER)
+    if meter is not None:
+        meter.add(outcome)
     seconds = clock.monotonic() - started
     if entry is not None:
         figures = entry.statistics
@@ -69,6 +74,10 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
 
 async def _answered(recorded: Result, call: ToolCall, ctx: Context, journal: Journal) -> ToolResult:
     result = as_type(recorded.value, ToolResult)
+    meter = ctx.scope.get(METER)
+    for usage in journal.pass_over(recorded):
+        if meter is not None:
+            meter.add(usage)
     known = recorded.request if isinstance(recorded.request, ToolCall) else None
     asked = call.fingerprint()
     was = known.fingerprint() if known is not None else as_type(recorded.request, str)

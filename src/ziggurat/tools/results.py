@@ -19,6 +19,7 @@ from ziggurat.messages.parts import Audio, File, Image, Text, ToolCall, ToolResu
 MAX_RESULT = 200_000
 """Characters of a result that reach the conversation; the rest is cut, and the cut is marked."""
 
+_PARTS = (Text, Image, Audio, File)
 _MAX_NODES = 1_000_000
 _MAX_DEPTH = 200
 _CONTAINERS = (dict, list, tuple, set, frozenset, msgspec.Struct)
@@ -39,9 +40,9 @@ def result_of(value: object, call: ToolCall) -> ToolResult:
         return ToolResult(call.id, call.name, _json(value, call), None, call.name)
     if isinstance(value, ToolResult):
         return msgspec.structs.replace(value, id=call.id, name=call.name, origin=value.origin or call.name)
-    if isinstance(value, (Text, Image, Audio, File)):
+    if isinstance(value, _PARTS):
         value = (value,)
-    if isinstance(value, (tuple, list)) and value and all(isinstance(each, (Text, Image, Audio, File)) for each in value):
+    if value and isinstance(value, (tuple, list)) and all(isinstance(each, _PARTS) for each in value):
         return ToolResult(call.id, call.name, tuple(value), None, call.name)
     _measure(value, call)
     return ToolResult(call.id, call.name, _clean(_json(value, call)), None, call.name)
