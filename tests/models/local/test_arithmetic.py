@@ -29,6 +29,9 @@ from ziggurat.tools.arithmetic import evaluate
         ("I had 50 apples and ate 8", "50 - 8"),
         ("half of 90", "90 / 2"),
         ("3 x 4", "3 * 4"),
+        ("Take 45, add 17 and subtract 9", "(45 + 17) - 9"),
+        ("Take 4, add 2, then multiply it by 3, and subtract 1", "((4 + 2) * 3) - 1"),
+        ("Three friends pay 24 each, altogether?", "3 * 24"),
     ],
 )
 def test_sums_that_are_understood(text: str, expression: str) -> None:

@@ -15,7 +15,7 @@ _WORD = "|".join((*_VALUES, *_SCALES))
 _AND = r"(?:(?<=hundred)|(?<=thousand)|(?<=million)) and "
 _IN_WORDS = re.compile(rf"\b(?:{_WORD})\b(?:(?:{_AND}|[ -])(?:{_WORD})\b)*", re.IGNORECASE)
 
-_A = r"(\([^()]*\)|-?\d+(?:\.\d+)?)"
+_A = r"(\((?:[^()]|\([^()]*\))*\)|-?\d+(?:\.\d+)?)"
 """A number, or something in brackets that was read before."""
 
 _FORMS: tuple[tuple[str, str], ...] = (
@@ -47,6 +47,12 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (r"\bclos(?:e|ing) (?:bracket|parenthesis)\b", ")"),
 )
 _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), into) for pattern, into in _FORMS)
+_STEP = re.compile(
+    rf"{_A},?(?: and| then)* (?:(add|subtract)|(multiply|divide) (?:it |that |the result )?by) {_A}", re.IGNORECASE
+)
+"""One step of a sum that is told step by step; steps are taken from the left, whatever binds stronger."""
+
+_SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|\*\*|//|[-+*/%()]|[A-Za-z]+|\S")
 
 _CUES: tuple[tuple[str, Callable[[str, str], str]], ...] = (
@@ -54,9 +60,9 @@ _CUES: tuple[tuple[str, Callable[[str, str], str]], ...] = (
         r"\b(?:left|remain\w*|take away|gives? away|spen[dt]|ate|eats?|sold|sells?|used|lost|subtract\w*|fewer)\b",
         "{} - {}".format,
     ),
+    (r"\d \w+ (?:of|at|with|for) \d|\b(?:each|every|per|apiece|multipl\w+)\b", "{} * {}".format),
     (r"\b(?:equally|among|share|shared|split|divide\w*)\b", "{} / {}".format),
     (r"\b(?:altogether|in total|add|adding|sum|combined|together)\b", "{} + {}".format),
-    (r"\d \w+ (?:of|at|with|for) \d|\b(?:each|every|per|apiece|multipl\w+)\b", "{} * {}".format),
 )
 
 
@@ -92,6 +98,9 @@ def expression_in(text: str) -> str | None:
 def _written(text: str) -> str | None:
     for _ in range(4):
         before = text
+        while (step := _STEP.search(text)) is not None:
+            sign = _SIGNS[(step[2] or step[3]).lower()]
+            text = f"{text[: step.start()]}({step[1]} {sign} {step[4]}){text[step.end() :]}"
         for pattern, into in _COMPILED:
             text = pattern.sub(into, text)
         if text == before:

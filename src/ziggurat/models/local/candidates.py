@@ -287,9 +287,17 @@ def _position(parameter: Parameter, reading: Reading, span: Span, pair: bool) ->
             bonus += 0.15
         if last in ("with", "and", "by"):
             bonus -= 0.2
+    if span.kind == "name" and _opens(reading.text, span):
+        bonus -= 0.45
     if parameter.schema.get("format") == "date" and not re.fullmatch(r"\d{4}-\d{2}-\d{2}", span.text):
         bonus -= 0.5
     return bonus
+
+
+def _opens(text: str, span: Span) -> bool:
+    """Whether a single word opens a sentence that goes on, so that its capital says nothing."""
+    starts = re.search(r"(?:^|[.?!:]\s+)$", text[: span.start]) is not None
+    return starts and " " not in span.text and re.match(r"\s+[a-z]", text[span.end :]) is not None
 
 
 def _moments(reading: Reading) -> Iterator[Candidate]:
