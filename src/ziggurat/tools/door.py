@@ -16,7 +16,7 @@ from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import Suspend, Timeout, ToolError
 from ziggurat.messages.events import ToolAbandoned
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.tools.results import result_of
+from ziggurat.tools.results import result_of, text_of_error
 from ziggurat.tools.threads import POOL, ThreadRaised
 
 T = TypeVar("T")
@@ -97,7 +97,7 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def _contained(error: BaseException) -> ToolError:
-    return ToolError(f"the tool raised {type(error).__name__}, which ends a program, not a call: {error}")
+    return ToolError(f"the tool raised what ends a program, not a call: {text_of_error(error)}")
 
 
 async def in_thread(

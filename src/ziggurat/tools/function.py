@@ -3,10 +3,10 @@
 __all__ = ["AGREED", "FROZEN", "Frozen", "FunctionTool", "must_be", "raw_tool", "tool"]
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from typing import Any, overload
 
-import msgspec
 from msgspec import Struct
 
 from ziggurat.core.context import Context
@@ -21,6 +21,8 @@ from ziggurat.tools.door import bounded, guarded, in_thread
 from ziggurat.tools.raw import RawSchema
 from ziggurat.tools.results import MAX_RESULT
 from ziggurat.tools.signature import Signature
+
+_CUT = "\n[cut: the rest was not asked for]"
 
 Validator = Callable[..., str | None]
 """Called with a tool's arguments; returns what is wrong with them, or None."""
@@ -93,7 +95,7 @@ class FunctionTool:
         if self._context is not None:
             arguments[self._context] = ctx
         if self._streams:
-            work = guarded(self._collected, {"arguments": arguments, "ctx": ctx}, ctx, call)
+            work = guarded(self._collected, {"arguments": arguments, "ctx": ctx, "call": call}, ctx, call)
         elif self._async:
             work = guarded(self.function, arguments, ctx, call)
         else:
@@ -102,19 +104,20 @@ class FunctionTool:
             return work
         return bounded(work, ctx, name=self.spec.name, seconds=self._timeout)
 
-    async def _collected(self, arguments: dict[str, Any], ctx: Context) -> str:
+    async def _collected(self, arguments: dict[str, Any], ctx: Context, call: ToolCall) -> str:
         """Join what an async generator yields, telling of each piece; the rest beyond the bound is not asked for."""
         pieces: list[str] = []
         size = 0
-        stream: AsyncIterator[object] = self.function(**arguments)
-        async for piece in stream:
-            text = piece if isinstance(piece, str) else msgspec.json.encode(piece).decode()
-            pieces.append(text)
-            size += len(text)
-            if ctx.listens(ToolDelta):
-                await ctx.emit(ToolDelta(ctx.path, self.spec.name, text))
-            if size > MAX_RESULT:
-                break
+        stream: AsyncGenerator[object, None] = self.function(**arguments)
+        async with aclosing(stream):
+            async for piece in stream:
+                text = result_of(piece, call).text
+                pieces.append(text)
+                size += len(text)
+                if ctx.listens(ToolDelta):
+                    await ctx.emit(ToolDelta(ctx.path, self.spec.name, text))
+                if size > MAX_RESULT - len(_CUT):
+                    return "".join(pieces)[: MAX_RESULT - len(_CUT)] + _CUT
         return "".join(pieces)
 
     def __repr__(self) -> str:

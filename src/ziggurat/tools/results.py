@@ -2,6 +2,8 @@
 
 __all__ = ["MAX_RESULT", "error_result", "result_of", "text_of_error"]
 
+from collections.abc import Iterable
+
 import msgspec
 
 from ziggurat.core.codec import encode
@@ -22,7 +24,11 @@ MAX_RESULT = 200_000
 _PARTS = (Text, Image, Audio, File)
 _MAX_NODES = 1_000_000
 _MAX_DEPTH = 200
+_MAX_SIZE = 16_000_000
+"""Characters and bytes that a result may hold before it is written; only its beginning will be shown anyway."""
+
 _CONTAINERS = (dict, list, tuple, set, frozenset, msgspec.Struct)
+_TEXTS = (str, bytes, bytearray)
 
 
 def result_of(value: object, call: ToolCall) -> ToolResult:
@@ -39,13 +45,18 @@ def result_of(value: object, call: ToolCall) -> ToolResult:
     if kind is bool or kind is float or value is None:
         return ToolResult(call.id, call.name, _json(value, call), None, call.name)
     if isinstance(value, ToolResult):
-        return msgspec.structs.replace(value, id=call.id, name=call.name, origin=value.origin or call.name)
+        content = _clean(value.content) if isinstance(value.content, str) else _parts(value.content)
+        return ToolResult(call.id, call.name, content, value.error, value.origin or call.name)
     if isinstance(value, _PARTS):
         value = (value,)
     if value and isinstance(value, (tuple, list)) and all(isinstance(each, _PARTS) for each in value):
-        return ToolResult(call.id, call.name, tuple(value), None, call.name)
+        return ToolResult(call.id, call.name, _parts(value), None, call.name)
     _measure(value, call)
     return ToolResult(call.id, call.name, _clean(_json(value, call)), None, call.name)
+
+
+def _parts(parts: Iterable[Text | Image | Audio | File]) -> tuple[Text | Image | Audio | File, ...]:
+    return tuple([Text(_clean(part.text)) if isinstance(part, Text) else part for part in parts])
 
 
 def _json(value: object, call: ToolCall) -> str:
@@ -68,25 +79,32 @@ def _clean(text: str) -> str:
 
 def _measure(value: object, call: ToolCall) -> None:
     """Refuse what would grow without bound when written: shared parts count as often as they occur."""
-    budget = _MAX_NODES
+    nodes, size = _MAX_NODES, _MAX_SIZE
     waiting: list[tuple[object, int]] = [(value, 0)]
     while waiting:
         node, depth = waiting.pop()
-        if not isinstance(node, _CONTAINERS):
-            continue
-        children = _children(node)
-        budget -= len(children)
-        if budget < 0 or depth > _MAX_DEPTH:
+        if isinstance(node, _TEXTS):
+            size -= len(node)
+            children: list[object] = []
+        else:
+            children = _children(node)
+            nodes -= len(children)
+        if nodes < 0 or size < 0 or depth > _MAX_DEPTH:
             raise ToolError(f"{call.name} returned something too large or too deeply nested to be shown")
         waiting.extend([(child, depth + 1) for child in children])
 
 
 def _children(node: object) -> "list[object]":
     if isinstance(node, dict):
-        return [*node.values()]
+        return [*node.keys(), *node.values()]
     if isinstance(node, msgspec.Struct):
         return [getattr(node, name) for name in node.__struct_fields__]
-    return [*node]  # type: ignore[misc]
+    if isinstance(node, _CONTAINERS):
+        return [*node]  # type: ignore[misc]
+    kind = type(node)
+    if hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__attrs_attrs__") or hasattr(kind, "model_dump"):
+        return [*getattr(node, "__dict__", {}).values()]
+    return []
 
 
 def error_result(error: BaseException, call: ToolCall) -> ToolResult:
@@ -110,7 +128,7 @@ def text_of_error(error: BaseException) -> str:
     """Return an error's text, with its type where it is not one of ours; never raises."""
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - the text of a user's error may fail in any way
+    except BaseException:  # noqa: BLE001 - the text of a user's error may fail in any way
         text = "(its text cannot be shown)"
     if isinstance(error, ZigguratError):
         return text or type(error).__name__
