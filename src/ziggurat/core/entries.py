@@ -12,6 +12,7 @@ __all__ = [
     "Pending",
     "Record",
     "Result",
+    "Returned",
 ]
 
 from msgspec import Struct
@@ -51,6 +52,12 @@ class Intent(Entry, frozen=True):
     name: str
     request: object
     digest: str
+
+
+class Returned(Entry, frozen=True):
+    """What a tool that acts once has returned, before layers and hooks had their say."""
+
+    value: object
 
 
 class Result(Entry, frozen=True):
@@ -105,7 +112,7 @@ Outcome = Result | Failure
 class Record:
     """What is known of the call at one path: tries that failed, then perhaps a result, and what led to them."""
 
-    __slots__ = ("counted", "cursor", "decided", "entered", "intent", "outcomes", "pending")
+    __slots__ = ("counted", "cursor", "decided", "entered", "intent", "outcomes", "pending", "returned")
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
@@ -113,6 +120,7 @@ class Record:
         self.counted = 0  # how many outcomes have been added to the meters of this process
         self.entered: Entered | None = None
         self.intent: Intent | None = None
+        self.returned: Returned | None = None
         self.pending: Pending | None = None
         self.decided: Decided | None = None
 
@@ -124,6 +132,8 @@ class Record:
             self.entered = entry
         elif isinstance(entry, Intent):
             self.intent = entry
+        elif isinstance(entry, Returned):
+            self.returned = entry
         elif isinstance(entry, Pending):
             self.pending, self.decided = entry, None
         elif isinstance(entry, Decided):

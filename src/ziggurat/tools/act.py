@@ -102,11 +102,12 @@ async def _guarded(
     try:
         if entry is None:
             raise ToolError(box.unknown(call.name), kind="not_found")
-        if record is not None and record.intent is not None:
-            frozen = _begun(entry, record.intent)
+        if record is not None and record.returned is not None:
+            result = as_type(record.returned.value, ToolResult)
         else:
-            frozen = await _freeze(entry, record, call, ctx, journal, chain)
-        result = await _run(entry, frozen, ctx, chain)
+            begun = record is not None and record.intent is not None
+            frozen = _begun(entry, record) if begun else await _freeze(entry, record, call, ctx, journal, chain)
+            result = await _run(entry, frozen, ctx, chain)
     except Exception as error:  # noqa: BLE001 - a tool's failure is the model's to know
         await tell(chain, error, ctx)
         result = error_result(error, call)
@@ -119,7 +120,7 @@ async def _guarded(
     return result if result.id == call.id else msgspec.structs.replace(result, id=call.id)
 
 
-def _begun(entry: Entry, intent: Intent) -> ToolCall:
+def _begun(entry: Entry, record: Record | None) -> ToolCall:
     """Return the frozen call of an intent without a result.
 
     Raises:
@@ -131,7 +132,9 @@ def _begun(entry: Entry, intent: Intent) -> ToolCall:
             "whether it took effect is unknown: find out before you ask for it again",
             kind="interrupted",
         )
-    return as_type(intent.request, ToolCall)
+    assert record is not None
+    assert record.intent is not None
+    return as_type(record.intent.request, ToolCall)
 
 
 async def _freeze(
@@ -187,7 +190,7 @@ async def _run(entry: Entry, frozen: ToolCall, ctx: Context, chain: Chain) -> To
     if entry.composite:
         ctx = ctx.within(AGREED, frozen)
     else:
-        ctx = ctx.within(FROZEN, Frozen(frozen, entry.spec.effect))
+        ctx = ctx.within(FROZEN, Frozen(frozen, entry.spec.effect, ctx.path))
     service = entry.service
     for middleware in reversed(chain.hooks["wrap_tool"]):
         service = partial(_wrapped, middleware, service)

@@ -9,7 +9,8 @@ from typing import Any, overload
 
 from msgspec import Struct
 
-from ziggurat.core.context import Context
+from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.entries import Returned
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolError
 from ziggurat.core.facts import NAME, Fact
 from ziggurat.core.scope import Key
@@ -19,7 +20,7 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import CHECK, SPEC
 from ziggurat.tools.door import bounded, guarded, in_thread
 from ziggurat.tools.raw import RawSchema
-from ziggurat.tools.results import MAX_RESULT
+from ziggurat.tools.results import MAX_RESULT, result_of
 from ziggurat.tools.signature import Signature
 
 _CUT = "\n[cut: the rest was not asked for]"
@@ -33,6 +34,7 @@ class Frozen(Struct):
 
     call: ToolCall
     effect: Effect
+    path: str
     runs: int = 0
 
 
@@ -100,6 +102,8 @@ class FunctionTool:
             work = guarded(self.function, arguments, ctx, call)
         else:
             work = in_thread(self.function, arguments, ctx, call)
+        if frozen is not None and frozen.effect == "once":
+            work = _kept(work, frozen, ctx)
         if self._timeout is None and ctx.deadline is None:
             return work
         return bounded(work, ctx, name=self.spec.name, seconds=self._timeout)
@@ -122,6 +126,15 @@ class FunctionTool:
 
     def __repr__(self) -> str:
         return f"tool({self.spec.name!r})"
+
+
+async def _kept(work: Awaitable[ToolResult], frozen: Frozen, ctx: Context) -> ToolResult:
+    """Record what a tool that acts once has returned before anything else may wait."""
+    result = await work
+    waiting = ctx.scope[JOURNAL].append(Returned(frozen.path, result))
+    if waiting is not None:
+        await waiting
+    return result
 
 
 def must_be(call: ToolCall, agreed: ToolCall) -> None:
