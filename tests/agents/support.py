@@ -74,8 +74,8 @@ class Folded:
 
 
 def said(run: AgentRun) -> list[Message]:
-    """Return what the model said in a run."""
-    return [message for message in run.messages if message.role == "assistant"]
+    """Return what the model said in a run; a reply of nothing at all is not heard either."""
+    return [message for message in run.messages if message.role == "assistant" and message.parts]
 
 
 def timeless(run: AgentRun) -> AgentRun:
