@@ -5,7 +5,9 @@
 Arithmetic: twelve questions made from a seed, in three phrasings each; the calculator is run and its result must
 stand in the answer. Requests: those of tests/data/local_requests.jsonl, where tool and all arguments must be right.
 ``dev`` requests were looked at while the rules were written, ``held`` ones only counted. ``other`` and ``bare`` are
-requests over tools of their own, ``bare`` without descriptions of their parameters; ``none`` wants no tool.
+requests over tools of their own, ``bare`` without descriptions of their parameters; ``fresh`` ones were written when
+the rules stood. Of these three the failures were looked at afterwards: at first sight 28 of 36 ``other``, 24 of 36
+``bare`` and 29 of 36 ``fresh`` ones were right. ``none`` wants no tool.
 
 ``-P`` keeps the adapter beside this file, ``ziggurat.py``, from being taken for the package.
 """
@@ -124,7 +126,7 @@ def right(row: dict[str, Any], reply: ModelResponse, tools: dict[str, Any]) -> b
 
 
 async def requests(
-    model: EmbeddedModel, show: bool = False, kinds: Sequence[str] = ("oblique", "simple", "other", "bare", "none")
+    model: EmbeddedModel, show: bool = False, kinds: Sequence[str] = ("oblique", "simple", "fresh", "other", "bare", "none")
 ) -> dict[str, tuple[int, int]]:
     """Right and all, by kind and part."""
     rows = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]

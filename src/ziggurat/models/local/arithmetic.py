@@ -52,6 +52,9 @@ _STEP = re.compile(
 )
 """One step of a sum that is told step by step; steps are taken from the left, whatever binds stronger."""
 
+_LONGEST_RUN = 100
+"""Marks of an expression with rubbish in it that are searched for a sound part, which takes cubic time."""
+
 _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|\*\*|//|[-+*/%()]|[A-Za-z]+|\S")
 
@@ -117,6 +120,9 @@ def _written(text: str) -> str | None:
 
 def _sound(run: Sequence[str]) -> Sequence[str]:
     """The longest stretch of a run of marks that is a whole expression with an operator in it."""
+    if _is_expression(run):
+        return run
+    run = run[:_LONGEST_RUN]
     for length in range(len(run), 2, -1):
         for start in range(len(run) - length + 1):
             part = run[start : start + length]
