@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ziggurat.agents.frame import FRAME, Frame
 from ziggurat.core.codec import as_type
@@ -101,6 +102,9 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
         run = await service(request, ctx.entered())
         if record is not None and record.result is not None:
             return _compared(run, as_type(record.result.value, AgentRun), ctx, journal, chain)
+        tally = ctx.scope[FRAME].tally
+        if run.model_calls != tally.model_calls or run.tool_calls != tally.tool_calls:  # other agents answered for it
+            run = replace(run, usage=tally.usage, model_calls=tally.model_calls, tool_calls=tally.tool_calls)
         for middleware in reversed(chain.hooks["after_agent"]):
             run = await hooked(middleware, "after_agent", middleware.after_agent, run, ctx)
     except Exception as error:
