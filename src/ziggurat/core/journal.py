@@ -299,7 +299,6 @@ class MemoryJournal:
         spent = [] if record is None else self._uncounted(record, outcome)
         if outcome.path not in self._composites():
             return spent
-        failures: dict[str, int] = {}
         for entry in self.entries:
             if entry is outcome:
                 break
@@ -310,13 +309,12 @@ class MemoryJournal:
                 continue
             spent.extend(self._uncounted(record, entry))
             if isinstance(entry, Failure):
-                failures[entry.path] = failures.get(entry.path, 0) + 1
-                record.cursor = max(record.cursor, failures[entry.path])
+                record.cursor = max(record.cursor, record.number(entry))
         return spent
 
     def _uncounted(self, record: Record, outcome: Result | Failure) -> list[object]:
         """Return what an outcome has cost unless that was counted before; a composite's cost is that of its parts."""
-        number = next((number for number, known in enumerate(record.outcomes, 1) if known is outcome), 0)
+        number = record.number(outcome)
         if record.counted >= number:  # also when it was forgotten
             return []
         record.counted = number
