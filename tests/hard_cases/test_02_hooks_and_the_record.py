@@ -21,11 +21,12 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
 from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.model import Effect, ModelRequest, ModelResponse
 from ziggurat.messages.parts import Part, Text, ToolCall, ToolResult, tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.memory import MemoryStore
+from ziggurat.testing.clock import settle
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import FunctionTool, tool
 
@@ -109,8 +110,8 @@ class World:
         self.source = random.Random(seed)
 
 
-def _pay(world: World, *, approval: bool) -> FunctionTool:
-    @tool(approval=approval, effect="once")
+def _pay(world: World, *, approval: bool, effect: Effect = "once") -> FunctionTool:
+    @tool(approval=approval, effect=effect)
     async def pay(amount: int, to: str) -> str:
         """Pay."""
         world.paid.append(amount)
@@ -136,11 +137,13 @@ def _cycle(*replies: Any) -> Any:
     return lambda request: next(endless)
 
 
-def _agent(world: World, store: MemoryStore, *, approval: bool = False, model: Any = None) -> Agent:
+def _agent(
+    world: World, store: MemoryStore, *, approval: bool = False, model: Any = None, effect: Effect = "once"
+) -> Agent:
     return Agent(
         model or _model(),
         name="desk",
-        tools=[_pay(world, approval=approval)],
+        tools=[_pay(world, approval=approval, effect=effect)],
         middleware=[Clock(world.ticks), Vote(), Redact(), Gamble(world.source), Spy(world.seen)],
         store=store,
     )
@@ -179,8 +182,9 @@ def test_replay_gives_the_same_conversation_and_runs_no_hook(streamed: bool) -> 
 
 @BOTH
 def test_the_journal_holds_no_secret_and_neither_does_anything_heard_at_the_end(streamed: bool) -> None:
+    """Of a tool that acts once the journal keeps what it returned before any hook, so that the record is never late."""
     world, store, heard = World(), MemoryStore(), Folded()
-    run = asyncio.run(_run(_agent(world, store), streamed, heard))
+    run = asyncio.run(_run(_agent(world, store, effect="repeatable"), streamed, heard))
     assert SECRET.encode() not in store.dump("r")
     assert SECRET not in repr(run)
     assert heard.messages() == said(run), "what was heard, folded, is the conversation"
@@ -231,8 +235,8 @@ def test_a_random_rewrite_is_not_made_again_after_a_crash_between_intent_and_res
     async def cancelled() -> None:
         agent = Agent(_turns(), tools=[hangs], middleware=[Gamble(world.source)], store=store)
         task = asyncio.ensure_future(agent.run("go", run_id="r"))
-        while not ran:
-            await asyncio.sleep(0)
+        await settle()
+        assert len(ran) == 1
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

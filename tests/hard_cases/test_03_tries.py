@@ -1,0 +1,420 @@
+"""Another try goes on where the last one failed; what depended on chance or time is decided once."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.agents.support import Folded, assert_sendable, said
+from tests.hard_cases.support import ByTurn, results, results_in, through_json
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.clock import CLOCK
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ModelError, Timeout
+from ziggurat.core.event import Dropped, Event, Retrying
+from ziggurat.core.layer import stack
+from ziggurat.layers.fallback import fallback
+from ziggurat.layers.hedge import hedge
+from ziggurat.layers.retry import retry
+from ziggurat.layers.timeout import timeout
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, Approve
+from ziggurat.messages.delta import TextDelta
+from ziggurat.messages.events import Delta
+from ziggurat.messages.message import assistant
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.models.scripted import Pause, ScriptedModel
+from ziggurat.stores.memory import MemoryStore
+from ziggurat.testing.clock import HandClock
+from ziggurat.tools.function import FunctionTool, tool
+
+LOST = ModelError("lost", transient=True)
+EACH = Usage(10, 1, requests=1)
+
+
+async def _run(agent: Runnable, streamed: bool, heard: Folded, **options: Any) -> AgentRun:
+    if not streamed:
+        return await agent.run("go", listeners=[heard], **options)
+    async with agent.stream("go", **options) as events:
+        async for event in events:
+            heard(event)
+    return events.response
+
+
+STREAMED = pytest.mark.parametrize("streamed", [False, True])
+STORED = pytest.mark.parametrize("stored", [False, True])
+
+
+class Till:
+    """Something that can be paid at."""
+
+    def __init__(self) -> None:
+        self.paid: list[int] = []
+
+    def tool(self) -> FunctionTool:
+        @tool(effect="once")
+        async def pay(amount: int) -> str:
+            """Pay."""
+            self.paid.append(amount)
+            return "paid"
+
+        return pay
+
+
+# -- retry around an agent -------------------------------------------------------------------------------------------
+
+
+@STREAMED
+@STORED
+def test_a_retry_around_an_agent_goes_on_where_it_failed_and_pays_once(streamed: bool, stored: bool) -> None:
+    till, heard = Till(), Folded()
+    model = ScriptedModel(["I will ", "pay ", tool_call("pay", amount=5)], LOST, "done", usage=EACH)
+    agent = Agent(model, tools=[till.tool()], store="memory:" if stored else None).layered(retry(attempts=2, base=0))
+    run = asyncio.run(_run(agent, streamed, heard))
+    assert run.stop == stops.Completed()
+    assert run.text == "done"
+    assert till.paid == [5]
+    assert len(model.calls) == 3, "the first step is not asked again, the second twice"
+    assert [len(request.messages) for request in model.calls] == [1, 3, 3]
+    assert (run.usage, run.model_calls, run.tool_calls, run.steps) == (Usage(20, 2, requests=2), 2, 1, 2)
+    assert [type(event) for event in heard.events].count(Retrying) == 1
+    assert heard.messages() == said(run)
+    assert_sendable(run.messages)
+
+
+@STORED
+@pytest.mark.parametrize("around", ["the agent", "the tool"])
+def test_so_does_a_retry_around_a_nested_agent(stored: bool, around: str) -> None:
+    till = Till()
+    model = ScriptedModel(tool_call("pay", amount=5), LOST, LOST, "done", usage=EACH)
+    clerk = Agent(model, name="clerk", tools=[till.tool()])
+    again = retry(attempts=3, base=0)
+    nested: Any = clerk.layered(again) if around == "the agent" else stack(clerk.as_tool(), again)
+    outer = ScriptedModel(tool_call("clerk", input="pay"), "all done", usage=EACH)
+    run = Agent(outer, tools=[nested], store="memory:" if stored else None).run_sync("go")
+    assert run.text == "all done"
+    assert results(run)[0].text == "done"
+    assert till.paid == [5]
+    assert len(model.calls) == 4
+    assert (run.usage, run.model_calls, run.tool_calls) == (Usage(40, 4, requests=4), 4, 2)
+
+
+@STREAMED
+def test_when_the_tries_run_out_a_resume_asks_again_and_does_not_pay_again(streamed: bool) -> None:
+    till = Till()
+
+    def agent(model: ScriptedModel, store: MemoryStore) -> Runnable:
+        return Agent(model, tools=[till.tool()], store=store).layered(retry(attempts=2, base=0))
+
+    store = MemoryStore()
+    first = ScriptedModel(tool_call("pay", amount=5), LOST, LOST, usage=EACH)
+    run = asyncio.run(_run(agent(first, store), streamed, Folded(), run_id="r"))
+    assert run.stop == stops.Failed("lost", "ModelError")
+    assert till.paid == [5]
+    assert_sendable(run.messages)
+    assert [result.text for result in results(run)] == ["paid"]
+
+    second = ScriptedModel(LOST, "done", usage=EACH)
+    store = through_json(store, "r")
+    run = asyncio.run(agent(second, store).resume("r"))
+    assert run.text == "done"
+    assert till.paid == [5]
+    assert len(second.calls) == 2, "it has two tries again, and the first step is on record"
+    assert (run.usage, run.tool_calls) == (Usage(20, 2, requests=2), 1)
+    never = ScriptedModel(RuntimeError("asked again"))
+    assert asyncio.run(agent(never, store).replay("r")).messages == run.messages
+    assert never.calls == []
+
+
+def test_tries_are_answered_in_order_by_the_record() -> None:
+    """A resume and a replay see the failed try, then the answer, and wait for nothing in between."""
+    till, store = Till(), MemoryStore()
+
+    @tool(approval=True)
+    async def ship() -> str:
+        """Ship."""
+        return "shipped"
+
+    def agent(model: ScriptedModel, store: MemoryStore) -> Runnable:
+        return Agent(model, tools=[till.tool(), ship], store=store).layered(retry(attempts=2, base=30, jitter="none"))
+
+    clock = HandClock(auto=True)
+    first = ScriptedModel(tool_call("pay", amount=5), LOST, tool_call("ship"), usage=EACH)
+    run = asyncio.run(agent(first, store).run("go", run_id="r", deps={CLOCK: clock}))
+    assert clock.monotonic() == 30
+    (item,) = run.pending
+    clock = HandClock(auto=True)
+    second = ScriptedModel("done", usage=EACH)
+    run = asyncio.run(
+        agent(second, through_json(store, "r", clock)).resume("r", {item.id: Approve()}, deps={CLOCK: clock})
+    )
+    assert run.text == "done"
+    assert till.paid == [5]
+    assert clock.monotonic() == 0, "the wait is over, and is not waited again"
+    assert (run.usage, run.tool_calls) == (Usage(30, 3, requests=3), 2)
+
+
+# -- fallback --------------------------------------------------------------------------------------------------------
+
+
+@STREAMED
+def test_a_fallback_from_one_model_to_another_gives_the_others_own_answer_also_on_replay(streamed: bool) -> None:
+    def agent(first: ScriptedModel, second: ScriptedModel, store: MemoryStore) -> Agent:
+        return Agent(fallback(first, second), store=store)
+
+    store, heard = MemoryStore(), Folded()
+    a = ScriptedModel(["A says ", LOST], name="a", usage=EACH)
+    b = ScriptedModel("B says hello", name="b", usage=EACH)
+    run = asyncio.run(_run(agent(a, b, store), streamed, heard, run_id="r"))
+    assert run.text == "B says hello"
+    assert heard.messages() == said(run)
+    never = [ScriptedModel(RuntimeError("asked again"), name=name) for name in "ab"]
+    for where in (store, through_json(store, "r")):
+        again = asyncio.run(agent(*never, where).replay("r"))
+        assert again.messages == run.messages
+        assert again.usage == run.usage
+    assert never[0].calls == never[1].calls == []
+
+
+@STREAMED
+def test_a_fallback_from_one_agent_to_another_never_mixes_their_records(streamed: bool) -> None:
+    """Both agents have the same paths beneath them but for the alternative's name."""
+    till, heard, store = Till(), Folded(), MemoryStore()
+
+    def both(a: Any, b: Any, store: MemoryStore) -> Runnable:
+        first = Agent(a, name="first", tools=[till.tool()])
+        second = Agent(b, name="second", tools=[till.tool()])
+        return Runnable(fallback(first, second), name="either", store=store)
+
+    a = ScriptedModel(tool_call("pay", amount=1), LOST, usage=EACH)
+    b = ScriptedModel(tool_call("pay", amount=2), "B's own", usage=EACH)
+    run = asyncio.run(_run(both(a, b, store), streamed, heard, run_id="r"))
+    assert run.text == "B's own"
+    assert run.agent == "second"
+    assert till.paid == [1, 2]
+    assert [len(request.messages) for request in b.calls] == [1, 3], "B begins at the beginning"
+    assert heard.messages() == said(run)
+    assert run.usage.requests == 3, "what A cost is counted too"
+    never = ScriptedModel(RuntimeError("asked again"))
+    for where in (store, through_json(store, "r")):
+        again = asyncio.run(both(never, never, where).replay("r"))
+        assert again.messages == run.messages
+        assert again.usage == run.usage
+    assert never.calls == []
+    assert till.paid == [1, 2]
+
+
+def test_on_resume_the_alternative_that_failed_stays_failed() -> None:
+    @tool(approval=True)
+    async def ship() -> str:
+        """Ship."""
+        return "shipped"
+
+    def both(a: Any, b: Any, store: MemoryStore) -> Runnable:
+        return Runnable(fallback(Agent(a, name="first"), Agent(b, name="second", tools=[ship])), name="e", store=store)
+
+    store = MemoryStore()
+    run = asyncio.run(both(ScriptedModel(LOST), ByTurn(tool_call("ship"), "B's own"), store).run("go", run_id="r"))
+    (item,) = run.pending
+    healthy = ScriptedModel("A is well again")
+    store = through_json(store, "r")
+    run = asyncio.run(both(healthy, ByTurn("never", "B's own"), store).resume("r", {item.id: Approve()}))
+    assert run.text == "B's own"
+    assert healthy.calls == []
+
+
+# -- hedge -----------------------------------------------------------------------------------------------------------
+
+
+class Slow:
+    """A model that says some of its answer and then takes its time; it knows what it cost when it is cancelled."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+        await ctx.emit(Delta(ctx.path, TextDelta("slow ")))
+        try:
+            await ctx.clock.sleep(self.seconds)
+        except asyncio.CancelledError as error:
+            error.usage = Usage(7, 3, requests=1)  # type: ignore[attr-defined]
+            raise
+        await ctx.emit(Delta(ctx.path, TextDelta("answer")))
+        return ModelResponse(assistant("slow answer"), usage=EACH)
+
+
+@STREAMED
+@pytest.mark.parametrize("order", ["slow first", "quick first"])
+def test_of_a_hedge_the_losers_pieces_are_dropped_and_both_are_paid_for(streamed: bool, order: str) -> None:
+    heard, store = Folded(), MemoryStore()
+    quick = ScriptedModel(["quick ", Pause(2), "answer"], usage=EACH)
+    pair = (Slow(100), quick) if order == "slow first" else (quick, Slow(100))
+    agent = Agent(hedge(*pair, delay=1), store=store)
+    run = asyncio.run(_run(agent, streamed, heard, run_id="r", deps={CLOCK: HandClock(auto=True)}))
+    assert run.text == "quick answer"
+    assert heard.messages() == said(run)
+    dropped = [event.path for event in heard.events if isinstance(event, Dropped)]
+    assert dropped, "the loser's pieces were shown, and are taken back"
+    assert not any(isinstance(event, Delta) for event in _after_drop(heard.events, dropped[0]))
+    assert run.usage == Usage(17, 4, requests=2)
+    calls = len(quick.calls)
+    again = asyncio.run(Agent(hedge(*pair, delay=1), store=through_json(store, "r")).replay("r"))
+    assert len(quick.calls) == calls
+    assert (again.messages, again.usage) == (run.messages, run.usage)
+
+
+def _after_drop(events: list[Event], path: str) -> list[Event]:
+    at = max(n for n, event in enumerate(events) if isinstance(event, Dropped) and event.path == path)
+    return [event for event in events[at:] if event.path == path]
+
+
+@STREAMED
+def test_of_a_hedge_of_agents_too(streamed: bool) -> None:
+    heard, store = Folded(), MemoryStore()
+    slow = Agent(Slow(100), name="slow")
+    quick = Agent(ScriptedModel(["quick ", "answer"], usage=EACH), name="quick")
+    pair = Runnable(hedge(slow, quick, delay=1), name="pair", store=store)
+    run = asyncio.run(_run(pair, streamed, heard, run_id="r", deps={CLOCK: HandClock(auto=True)}))
+    assert (run.text, run.agent) == ("quick answer", "quick")
+    assert heard.messages() == said(run)
+    never = ScriptedModel(RuntimeError("asked again"))
+    pair = Runnable(
+        hedge(Agent(never, name="slow"), Agent(never, name="quick"), delay=1), name="pair", store=through_json(store, "r")
+    )
+    again = asyncio.run(pair.replay("r"))
+    assert again.messages == run.messages
+    assert never.calls == []
+
+
+# -- timeout ---------------------------------------------------------------------------------------------------------
+
+
+def _hangs(clerk_model: Any, outer_model: Any, store: MemoryStore, around: str) -> tuple[Agent, list[str]]:
+    shipped: list[str] = []
+
+    @tool(approval=True)
+    async def ship(what: str) -> str:
+        """Ship."""
+        shipped.append(what)
+        return "shipped"
+
+    clerk = Agent(clerk_model, name="clerk")
+    if around == "on the agent":
+        nested: Any = clerk.layered(timeout(seconds=5))
+    elif around == "on the tool":
+        nested = stack(clerk.as_tool(), timeout(seconds=5))
+    elif around == "the agent's own":
+        nested = Agent(clerk_model, name="clerk", timeout=5)
+    else:
+        limited = clerk.layered(timeout(seconds=5))
+
+        @tool(name="clerk")
+        async def nested(input: str) -> str:  # noqa: A002
+            """Ask the clerk."""
+            try:
+                return (await limited.run(input)).text
+            except Timeout:
+                return "the clerk timed out"
+
+    return Agent(outer_model, tools=[nested, ship], store=store), shipped
+
+
+@pytest.mark.parametrize("around", ["on the agent", "on the tool", "the agent's own", "in a tool"])
+@pytest.mark.parametrize("together", [False, True])
+def test_a_timeout_around_a_nested_agent_that_fired_stays_fired_on_resume(around: str, together: bool) -> None:
+    ask = tool_call("clerk", id="call_0", input="hello")
+    ship = tool_call("ship", id="call_1", what="it")
+    turns: list[Any] = [[ask, ship], "done"] if together else [ask, ship, "done"]
+    store, clock = MemoryStore(), HandClock(auto=True)
+    slow = ScriptedModel(["Let me see ", Pause(100), "hello"])
+    agent, _ = _hangs(slow, ByTurn(*turns), store, around)
+    run = asyncio.run(agent.run("go", run_id="r", deps={CLOCK: clock}))
+    assert 5 <= clock.monotonic() < 7
+    (item,) = run.pending
+
+    clock = HandClock(auto=True)
+    healthy = ScriptedModel(always="hello")
+    outer = ByTurn(*turns)
+    agent, shipped = _hangs(healthy, outer, through_json(store, "r", clock), around)
+    run = asyncio.run(agent.resume("r", {item.id: Approve()}, deps={CLOCK: clock}))
+    assert run.text == "done"
+    assert shipped == ["it"]
+    assert healthy.calls == [], "the verdict stands, though the clerk would answer now"
+    told = next(result for result in results_in(outer.asked[-1]) if result.id == "call_0")
+    assert "timed out" in told.text
+    assert told.error == (None if around == "in a tool" else "timeout")
+
+
+def test_a_timeout_that_fired_in_a_tool_stays_fired_when_the_tool_itself_is_run_again() -> None:
+    """The tool goes on after the verdict to something that waits; on resume it runs from its beginning."""
+    deleted: list[str] = []
+
+    @tool(approval=True)
+    async def delete(what: str) -> str:
+        """Delete."""
+        deleted.append(what)
+        return "deleted"
+
+    def agent(clerk_model: Any, store: MemoryStore) -> Agent:
+        clerk = Agent(clerk_model, name="clerk").layered(timeout(seconds=5))
+        helper = Agent(ByTurn(tool_call("delete", what="it"), "helped"), name="helper", tools=[delete])
+
+        @tool
+        async def both(question: str) -> str:
+            """Ask both."""
+            try:
+                said = (await clerk.run(question)).text
+            except Timeout:
+                said = "nothing"
+            return f"{said}, {(await helper.run(said)).text}"
+
+        return Agent(ByTurn(tool_call("both", question="?"), "done"), tools=[both], store=store)
+
+    store = MemoryStore()
+    slow = ScriptedModel([Pause(100), "hello"])
+    run = asyncio.run(agent(slow, store).run("go", run_id="r", deps={CLOCK: HandClock(auto=True)}))
+    (item,) = run.pending
+    healthy, clock = ScriptedModel(always="hello"), HandClock(auto=True)
+    store = through_json(store, "r", clock)
+    run = asyncio.run(agent(healthy, store).resume("r", {item.id: Approve()}, deps={CLOCK: clock}))
+    assert run.text == "done"
+    assert results(run)[0].text == "nothing, helped"
+    assert healthy.calls == []
+    assert deleted == ["it"]
+
+
+def test_a_retry_around_a_timeout_gives_each_try_its_own_time_and_keeps_what_was_done() -> None:
+    till, clock = Till(), HandClock(auto=True)
+    model = ScriptedModel(tool_call("pay", amount=5), [Pause(100), "late"], "done", usage=EACH)
+    clerk = Agent(model, name="clerk", tools=[till.tool()])
+    outer = ByTurn(tool_call("clerk", input="pay"), "all done")
+    agent = Agent(outer, tools=[clerk.layered(retry(attempts=2, base=0), timeout(seconds=5))])
+    run = asyncio.run(agent.run("go", deps={CLOCK: clock}))
+    assert results(run)[0].text == "done"
+    assert till.paid == [5]
+    assert 5 <= clock.monotonic() < 7
+
+
+def test_an_effect_that_a_timeout_interrupted_is_not_done_again_but_reported() -> None:
+    begun: list[str] = []
+    clock = HandClock(auto=True)
+
+    @tool(effect="once")
+    async def transfer(to: str, ctx: Context) -> str:
+        """Transfer."""
+        begun.append(to)
+        await ctx.clock.sleep(100)
+        return "transferred"
+
+    model = ByTurn(tool_call("transfer", to="bob"), "looked into it")
+    clerk = Agent(model, name="clerk", tools=[transfer])
+    outer = ByTurn(tool_call("clerk", input="pay"), "all done")
+    agent = Agent(outer, tools=[clerk.layered(retry(attempts=2, base=0), timeout(seconds=5))])
+    run = asyncio.run(agent.run("go", deps={CLOCK: clock}))
+    assert begun == ["bob"]
+    (told,) = results_in(model.asked[-1])
+    assert told.error == "interrupted"
+    assert results(run)[0].text == "looked into it"
