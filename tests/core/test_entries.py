@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.core.entries import Decided, Entered, Entry, Failure, Intent, Pending, Record, Result
+from ziggurat.core.entries import Decided, Entered, Entry, Failure, Intent, Pending, Record, Result, Returned
 
 
 def failure(number: int) -> Failure:
@@ -46,8 +46,17 @@ def test_the_result_is_known_before_it_is_asked_for() -> None:
 def test_what_led_to_an_outcome_is_kept() -> None:
     entered, intent = Entered("run/a", "agent", 1), Intent("run/a", "pay", 1, "digest")
     pending, decided = Pending("run/a", "id", "pay", 1), Decided("run/a", "id", "yes")
-    record = recorded(entered, intent, pending, decided)
+    returned = Returned("run/a", "paid")
+    record = recorded(entered, intent, returned, pending, decided)
     assert (record.entered, record.intent, record.pending, record.decided) == (entered, intent, pending, decided)
+    assert record.returned is returned
+
+
+def test_outcomes_are_numbered_and_forgotten_ones_have_none() -> None:
+    one, two = failure(1), failure(1)
+    record = recorded(one, two, RESULT)
+    assert [record.number(each) for each in (one, two, RESULT)] == [1, 2, 3]
+    assert record.number(failure(1)) == 0
 
 
 def test_a_decision_counts_for_the_question_before_it_only() -> None:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, METER, Context
 from ziggurat.core.entries import Ended, Entered, Entry, Opened, Result
 from ziggurat.core.errors import ForeignError, LimitExceeded
@@ -117,7 +118,7 @@ def test_costs_are_metered_live_and_on_resume() -> None:
     tries(beneath(journal).within(METER, live), Calls(Costly("no"), Answer("a", 3)), 2, Answer)
     assert live.seen == [7, 3]
     tries(beneath(resumed(journal)).within(METER, again), Calls(), 2, Answer)
-    assert [bytes(memoryview(each)) for each in again.seen] == [b"7", b"3"]
+    assert [as_type(each, int) for each in again.seen] == [7, 3]
 
 
 def test_only_live_calls_are_admitted_and_every_permit_is_settled() -> None:

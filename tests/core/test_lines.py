@@ -4,13 +4,14 @@ from hypothesis import strategies as st
 
 from ziggurat.core import errors
 from ziggurat.core.codec import Raw, as_type, encode
-from ziggurat.core.entries import Decided, Ended, Entered, Entry, Failure, Intent, Opened, Pending, Result
+from ziggurat.core.entries import Decided, Ended, Entered, Entry, Failure, Intent, Opened, Pending, Result, Returned
 from ziggurat.core.lines import as_error, fingerprint, read_entry, write_entry
 
 ENTRIES: list[Entry] = [
     Opened("", "run-1", 1, 12.5),
     Entered("run", "agent", {"q": 1}, {"tools": ""}),
     Intent("run/a", "pay", {"amount": 3}, "abc"),
+    Returned("run/a", {"paid": 3}),
     Result("run/b", "model", "question", "answer", ({"input": 3},), 1.5),
     Failure("run/b", "model", "question", ValueError("no"), (), 0.5),
     Pending("run/c", "id-1", "pay", {"amount": 3}, "over the limit"),

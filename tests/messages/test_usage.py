@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ziggurat.core.codec import Raw, decode, encode
+from ziggurat.core.entries import Result
 from ziggurat.messages.usage import Tally, Usage, estimate_tokens
 
 from .strategies import usages
@@ -65,11 +66,14 @@ def test_a_tally_reads_what_a_record_holds(usage: Usage) -> None:
     assert tally.model_calls == 1
 
 
-def test_tool_calls_are_counted_all_the_way_out() -> None:
+def test_tool_calls_are_counted_by_their_outcomes_all_the_way_out() -> None:
     outer = Tally()
-    Tally(Tally(outer)).add_tool_calls(2)
-    outer.add_tool_calls(1)
-    assert outer.tool_calls == 3
+    inner = Tally(Tally(outer))
+    inner.add(Result("run/step-1/tool-1:pay", "pay", "q", "paid"))
+    inner.add(Result("run/step-1/model", "m", "q", "hello"))
+    outer.add(Result("run/step-2/tool-1:pay", "pay", "q", "paid"))
+    assert (inner.tool_calls, outer.tool_calls) == (1, 2)
+    assert outer.model_calls == 0
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcdefg", 1), ("abcdefgh", 2)])
