@@ -32,6 +32,7 @@ from ziggurat.models.local import EmbeddedModel, install, local
 from ziggurat.tools.arithmetic import evaluate
 
 DATA = Path(__file__).parent.parent / "tests" / "data" / "local_requests.jsonl"
+KINDS = ("oblique", "simple", "fresh", "other", "bare", "none")
 PHRASINGS = ("What is {}?", "Compute {}", "How much is {}?")
 CALCULATOR = ToolSpec(
     "calculator",
@@ -126,7 +127,7 @@ def right(row: dict[str, Any], reply: ModelResponse, tools: dict[str, Any]) -> b
 
 
 async def requests(
-    model: EmbeddedModel, show: bool = False, kinds: Sequence[str] = ("oblique", "simple", "fresh", "other", "bare", "none")
+    model: EmbeddedModel, show: bool = False, kinds: Sequence[str] = KINDS
 ) -> dict[str, tuple[int, int]]:
     """Right and all, by kind and part."""
     rows = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
