@@ -1,0 +1,65 @@
+# Two commands do everything from a bare checkout with python3, pip and make:
+#   make run            answer a question on the embedded model (make run Q="..." for another)
+#   make test           install what the tests need and run all of them
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q
+Q ?= What is 12 * (7 + 5)?
+
+# a stamp per kind of installation: rebuilt when the requirements or the project file change
+RUN_STAMP := $(VENV)/.installed-run
+TEST_STAMP := $(VENV)/.installed-test
+MODEL_STAMP := $(VENV)/.installed-model
+
+.PHONY: run chat test check types lint unit house bench lock clean help
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+run: $(MODEL_STAMP)
+	@$(BIN)/ziggurat run "$(Q)"
+
+chat: $(MODEL_STAMP)
+	@$(BIN)/ziggurat chat
+
+test: $(TEST_STAMP) $(MODEL_STAMP) lint types unit
+
+lint: $(TEST_STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(TEST_STAMP)
+	$(BIN)/mypy
+
+unit: $(TEST_STAMP)
+	$(BIN)/python -m pytest
+
+bench: $(TEST_STAMP)
+	@benchmarks/run.sh
+
+lock:
+	$(BIN)/python -m pip install -q uv
+	$(BIN)/uv pip compile pyproject.toml --extra all $(LOCK) -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra all --group test $(LOCK) -o requirements-test.lock
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN_STAMP): pyproject.toml requirements.lock | $(VENV)/bin/python
+	@echo "installing ziggurat and its command line ..."
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+$(TEST_STAMP): $(RUN_STAMP) requirements-test.lock
+	@echo "installing what the tests need ..."
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements-test.lock
+	@touch $@
+
+$(MODEL_STAMP): $(RUN_STAMP)
+	@$(BIN)/ziggurat models install
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Runs the overhead harness beside the floors and the peers that are set up, and prints its tables.
+#   HARNESS=path/to/harness benchmarks/run.sh [phases]
+# The harness is not part of this project; its README says how to set up peers. Phases: w1r w3 w3big w4 w5.
+set -euo pipefail
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+root="$(dirname "$here")"
+harness="${HARNESS:-$root/../shared/bench}"
+if [ ! -x "$harness/run_all.sh" ] && [ ! -f "$harness/run_all.sh" ]; then
+  echo "no harness at $harness: set HARNESS to the folder that holds run_all.sh" >&2
+  exit 2
+fi
+export BENCH_WORK="${BENCH_WORK:-$root/.bench}"
+export OWN=ziggurat BENCH_ADAPTERS="$here" OWN_PYTHON="$root/.venv/bin/python" ROUNDS="${ROUNDS:-9}" W4REPS="${W4REPS:-9}"
+if [ ! -x "$BENCH_WORK/venvs/floor/bin/python" ]; then
+  PATH="$root/.venv/bin:$PATH" bash "$harness/setup.sh" floor ${PEERS:-agno agent_framework} server
+fi
+phases=("$@")
+[ ${#phases[@]} -gt 0 ] || phases=(w1r w3 w3big w4 w5)
+bash "$harness/run_all.sh" "${phases[@]}"
+cat "$BENCH_WORK/RESULTS_tables.md"

@@ -1,0 +1,196 @@
+"""The house: who may import whom, how large a room may grow, and a face in order."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "ziggurat"
+
+FLOORS = {
+    "core": 1,
+    "messages": 2,
+    "layers": 2,
+    "models": 3,
+    "tools": 3,
+    "stores": 3,
+    "observe": 3,
+    "agents": 4,
+    "testing": 6,
+    "cli": 7,
+}
+MAY_ALSO_IMPORT = {
+    ("layers", "messages"): False,  # layers wrap any service and know no messages
+    ("cli", "ziggurat"): True,  # the program stands on the face, as its users do
+}
+MAX_FILE, MAX_FUNCTION, MAX_FACE = 500, 60, 40
+
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in FILES}
+
+
+@cache
+def imports_of(module: str) -> frozenset[str]:
+    """Every module of ours that a module imports, type-only and local imports counted."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            pytest.fail(f"{module} has a relative import; name the room instead")
+        for name in names:
+            while name and name not in MODULES:
+                name = name.rpartition(".")[0]
+            if name:
+                found.add(name)
+    return frozenset(found - {module})
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in FLOORS else "ziggurat"
+
+
+def test_every_folder_has_a_floor() -> None:
+    folders = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders == set(FLOORS)
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if room_of(module) != "ziggurat"])
+def test_imports_go_down(module: str) -> None:
+    room = room_of(module)
+    for imported in imports_of(module):
+        other = room_of(imported)
+        if other == room:
+            continue
+        allowed = MAY_ALSO_IMPORT.get((room, other))
+        if allowed is None:
+            allowed = other != "ziggurat" and FLOORS[other] < FLOORS[room]
+            # on one floor rooms do not know each other
+        assert allowed, f"{module} imports {imported}, which is not on a lower floor"
+
+
+def test_there_is_no_circle() -> None:
+    waiting: dict[str, int] = {}
+
+    def visit(module: str, trail: tuple[str, ...]) -> None:
+        if waiting.get(module) == 2:
+            return
+        assert waiting.get(module) != 1, f"a circle: {' > '.join(trail[trail.index(module) :])} > {module}"
+        waiting[module] = 1
+        for imported in sorted(imports_of(module)):
+            visit(imported, (*trail, module))
+        waiting[module] = 2
+
+    for module in MODULES:
+        if module != "ziggurat":  # the face names what it shows, and no room of the house imports it
+            visit(module, ())
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_no_file_outgrows_a_sitting(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MAX_FILE
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+
+
+def length_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function without its signature and docstring: what has to be read to follow it."""
+    body = function.body
+    if ast.get_docstring(function) is not None:
+        body = body[1:]
+    return (function.end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_no_function_outgrows_a_screen(path: Path) -> None:
+    for function in functions(path):
+        assert length_of(function) <= MAX_FUNCTION, f"{function.name} has {length_of(function)} lines"
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_what_a_module_shows_is_sorted_and_there(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    shown = next(
+        (
+            ast.literal_eval(node.value)
+            for node in tree.body
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
+        ),
+        None,
+    )
+    if shown is None:
+        assert path.name in ("__init__.py", "__main__.py"), f"{path.name} has no __all__"
+        return
+    assert len(shown) == len(set(shown))
+
+
+def test_the_face_is_sorted_small_and_loads() -> None:
+    import ziggurat
+
+    assert ziggurat.__all__ == sorted(ziggurat.__all__)
+    assert len(ziggurat.__all__) <= MAX_FACE
+    for name in ziggurat.__all__:
+        assert getattr(ziggurat, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = ziggurat.nonsense
+
+
+def test_public_things_have_docstrings() -> None:
+    missing: list[str] = []
+    for module, path in MODULES.items():
+        tree = ast.parse(path.read_text())
+        if path.stat().st_size and ast.get_docstring(tree) is None:
+            missing.append(module)
+        for node in tree.body:
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                continue
+            overload = any("overload" in ast.unparse(each) for each in node.decorator_list)
+            if not node.name.startswith("_") and not overload and ast.get_docstring(node) is None:
+                missing.append(f"{module}.{node.name}")
+    assert not missing
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_nothing_revives_objects_or_runs_text(path: Path) -> None:
+    code = "\n".join(ast.unparse(node) for node in ast.parse(path.read_text()).body if not isinstance(node, ast.Expr))
+    assert not re.search(r"\b(import pickle|exec\(|__import__\()", code)
+
+
+def test_importing_the_face_is_cheap() -> None:
+    """One agent with one tool needs few modules and one other distribution."""
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, asyncio; before = set(sys.modules)\n"
+        "from ziggurat import Agent\n"
+        "async def model(request, ctx): ...\n"
+        "def add(a: int, b: int) -> int: 'Add.'\n"
+        "Agent(model, tools=[add])\n"
+        "print(len(set(sys.modules) - before), sorted({name.split('.')[0] for name in set(sys.modules) - before}"
+        " - set(sys.stdlib_module_names)))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    count, _, tops = told.partition(" ")
+    assert int(count) < 200
+    outside = {name for name in ast.literal_eval(tops.strip()) if not name.startswith("_")}
+    assert outside <= {"ziggurat", "msgspec", "typing_extensions"}  # msgspec takes the last where it is there anyway
