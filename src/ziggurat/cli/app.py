@@ -1,0 +1,209 @@
+"""The commands, their options and their help. What they do is imported when one of them is called."""
+
+__all__ = ["execute"]
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+_app = typer.Typer(
+    name="ziggurat",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+_models = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]}
+)
+_app.add_typer(_models, name="models")
+
+_Model = Annotated[
+    str | None,
+    typer.Option("--model", "-m", metavar="NAME", help="The model; by default $ZIGGURAT_MODEL, else local."),
+]
+_Tools = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tool",
+        "-t",
+        metavar="MODULE:FUNCTION",
+        help="A tool, as module:function, file.py:function, or one of calculator, echo, timestamp. May be repeated. "
+        "Without any: calculator and timestamp.",
+    ),
+]
+_Agent = Annotated[
+    str | None,
+    typer.Option("--agent", "-a", metavar="FILE.PY:NAME", help="An agent of your own, as file.py:name or module:name."),
+]
+_Instructions = Annotated[
+    str | None, typer.Option("--instructions", "-i", metavar="TEXT", help="What the agent should be.")
+]
+_Steps = Annotated[
+    int | None, typer.Option("--max-steps", min=1, metavar="N", help="How many turns it may take; 25 by default.")
+]
+_Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="How long it may take.")]
+_Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Write the answer only, without the live view.")]
+
+
+def execute(arguments: Sequence[str]) -> int:
+    """Carry out a command line and return its exit code; errors of ours fly on."""
+    command = typer.main.get_command(_app)
+    try:
+        command.main(args=list(arguments), prog_name="ziggurat")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from ziggurat.cli.doctor import version_text
+
+        sys.stdout.write(f"ziggurat {version_text()}\n")
+        raise typer.Exit
+
+
+@_app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Run LLM agents from the command line; without any key on the embedded model.
+
+    \b
+    Examples:
+      ziggurat models install
+      ziggurat run "What is 12 * (7 + 5)?"
+      ziggurat run --tool weather.py:forecast "Rain in Paris tomorrow?"
+      ziggurat chat --agent desk.py:agent
+
+    \b
+    Exit codes: 0 done, 1 failed or stopped early, 2 wrong usage, 3 waits for
+    decisions, 130 interrupted. ZIGGURAT_DEBUG=1 shows tracebacks.
+    """
+
+
+@_app.command()
+def run(
+    question: Annotated[
+        str | None, typer.Argument(help="What to ask, in quotes; - or nothing on a pipe reads standard input.")
+    ] = None,
+    model: _Model = None,
+    tool: _Tools = None,
+    agent: _Agent = None,
+    instructions: _Instructions = None,
+    max_steps: _Steps = None,
+    timeout: _Timeout = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Write events to standard output, one per line; the last is AgentEnded.")
+    ] = False,
+    quiet: _Quiet = False,
+) -> None:
+    """Ask one question and show how it is answered.
+
+    On a terminal everything is shown as it happens. On a pipe the answer alone goes to standard output, the view of
+    tools and steps to standard error.
+
+    \b
+    Examples:
+      ziggurat run "What is 12 * (7 + 5)?"
+      ziggurat run --tool weather:forecast --tool calculator "Rain in Paris?"
+      ziggurat run --agent desk.py:agent --json "Refund order 881" | jq .event
+      echo "What time is it?" | ziggurat run --quiet
+      ziggurat run --model local:/models/qwen.gguf --timeout 60 "Who are you?"
+    """
+    from ziggurat.cli.build import Wish, agent_of
+    from ziggurat.cli.question import question_of
+    from ziggurat.cli.run import Output, run_question
+
+    wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout)
+    asked = question_of(question)
+    raise typer.Exit(run_question(agent_of(wish), asked, Output(json, quiet)))
+
+
+@_app.command()
+def chat(
+    model: _Model = None,
+    tool: _Tools = None,
+    agent: _Agent = None,
+    instructions: _Instructions = None,
+    max_steps: _Steps = None,
+    timeout: _Timeout = None,
+    quiet: _Quiet = False,
+) -> None:
+    """Talk with an agent that remembers what was said.
+
+    /help, /tools, /clear and /exit are commands; Ctrl-C stops an answer, Ctrl-D leaves. Where a tool needs approval
+    you are asked. On a pipe every line is a question.
+
+    \b
+    Examples:
+      ziggurat chat
+      ziggurat chat --tool notes.py:search --instructions "You are brief."
+      ziggurat chat --agent desk.py:agent
+    """
+    from ziggurat.cli.build import Wish, agent_of
+    from ziggurat.cli.chat import Chat
+
+    wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout)
+    raise typer.Exit(Chat(agent_of(wish), quiet=quiet).run())
+
+
+@_models.callback()
+def _models_group() -> None:
+    """List models, or install the embedded one.
+
+    \b
+    Examples:
+      ziggurat models list
+      ziggurat models install
+    """
+
+
+@_models.command("list")
+def models_list() -> None:
+    """List how models can be named, and whether the embedded one is installed.
+
+    \b
+    Example:
+      ziggurat models list
+    """
+    from ziggurat.cli.models import list_models
+
+    raise typer.Exit(list_models())
+
+
+@_models.command("install")
+def models_install() -> None:
+    """Fetch the embedded model (93 MB, once), check it and keep it in the cache.
+
+    The cache is $ZIGGURAT_CACHE, else ~/.cache/ziggurat. Standard output gets the file's path.
+
+    \b
+    Examples:
+      ziggurat models install
+      ZIGGURAT_CACHE=/data/models ziggurat models install
+    """
+    from ziggurat.cli.models import install_embedded
+
+    raise typer.Exit(install_embedded())
+
+
+@_app.command()
+def doctor() -> None:
+    """Tell what is installed, what is missing, and how to get it.
+
+    Ends with 0 if the embedded model can be run, else with 1. Keys are told to be set or not, never shown.
+
+    \b
+    Example:
+      ziggurat doctor
+    """
+    from ziggurat.cli.doctor import doctor as examine
+
+    raise typer.Exit(examine())

@@ -1,0 +1,86 @@
+"""From the options of a command to an agent."""
+
+__all__ = ["MAX_STEPS", "MODEL", "Wish", "agent_of"]
+
+import math
+import os
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.runnable import Runnable
+from ziggurat.cli.load import BUILTIN_TOOLS, load_agent, load_tool
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.tools.toolbox import Tool
+
+MODEL = "ZIGGURAT_MODEL"
+"""The environment variable that names the model where no option does."""
+
+MAX_STEPS = 25
+"""How many turns an agent made here may take, unless an option says otherwise."""
+
+
+class Wish(Struct, frozen=True):
+    """What was asked for on the command line; None and empty where nothing was said."""
+
+    model: str | None = None
+    tools: tuple[str, ...] = ()
+    agent: str | None = None
+    instructions: str | None = None
+    max_steps: int | None = None
+    timeout: float | None = None
+
+
+def agent_of(wish: Wish) -> Runnable:
+    """Return the agent that is asked for: a ready one, or one made of the options.
+
+    Raises:
+        ConfigurationError: options that exclude each other, or one of them names nothing that can be used.
+    """
+    if wish.agent is not None:
+        others = {
+            "--model": wish.model,
+            "--tool": wish.tools or None,
+            "--instructions": wish.instructions,
+            "--max-steps": wish.max_steps,
+            "--timeout": wish.timeout,
+        }
+        given = [option for option, value in others.items() if value is not None]
+        if given:
+            raise ConfigurationError(
+                f"--agent takes an agent that is made already, so {' and '.join(given)} cannot be given with it; "
+                f"set it in {wish.agent.rpartition(':')[0] or wish.agent}"
+            )
+        return load_agent(wish.agent)
+    if wish.timeout is not None and not 0 < wish.timeout < math.inf:
+        raise ConfigurationError(
+            f"--timeout is a number of seconds above 0, got {wish.timeout:g}; without it there is no limit"
+        )
+    model = wish.model if wish.model is not None else os.environ.get(MODEL) or "local"
+    agent = Agent(
+        model,
+        tools=_tools(wish.tools),
+        instructions=wish.instructions,
+        timeout=wish.timeout,
+        max_steps=MAX_STEPS if wish.max_steps is None else wish.max_steps,
+    )
+    if model.strip() == "local":
+        _require_embedded()
+    return agent
+
+
+def _tools(specs: Sequence[str]) -> list[Tool]:
+    if not specs:
+        return [BUILTIN_TOOLS["calculator"], BUILTIN_TOOLS["timestamp"]]
+    return [load_tool(spec) for spec in dict.fromkeys(specs)]
+
+
+def _require_embedded() -> None:
+    """Find out before the run, not in its midst, that the embedded model is missing."""
+    from ziggurat.models.local.install import installed, model_path
+
+    if not installed():
+        raise ConfigurationError(
+            f"the embedded model is not installed (looked for {model_path()}); run: ziggurat models install"
+        )

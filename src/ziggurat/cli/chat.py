@@ -1,0 +1,164 @@
+"""``ziggurat chat``: questions and answers that remember each other."""
+
+__all__ = ["Chat"]
+
+import asyncio
+import sys
+from contextlib import ExitStack, redirect_stdout, suppress
+from difflib import get_close_matches
+
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.drive import partial_of
+from ziggurat.agents.runnable import Runnable
+from ziggurat.cli.codes import COMPLETED, INTERRUPTED, STOPPED, code_of
+from ziggurat.cli.run import answer_text, explain
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny
+from ziggurat.messages.message import Message
+from ziggurat.observe.console import ConsoleView
+from ziggurat.observe.wording import call_text, clean, shortened
+
+_COMMANDS = {
+    "/help": "show this",
+    "/tools": "list the tools",
+    "/clear": "forget what was said",
+    "/exit": "leave (so does Ctrl-D)",
+}
+
+
+class Chat:
+    """A conversation on a terminal, or line by line on pipes.
+
+    Args:
+        agent: Who answers.
+        quiet: Show answers only.
+    """
+
+    def __init__(self, agent: Runnable, *, quiet: bool = False) -> None:
+        self._agent = agent
+        self._quiet = quiet
+        self._history: tuple[Message, ...] = ()
+        self._out = sys.stdout
+        self._by_hand = sys.stdin.isatty()
+        self._whole = self._out.isatty() and not quiet
+        self._partial: AgentRun | None = None
+
+    def run(self) -> int:
+        """Ask and answer until the end of input; return the exit code: on pipes that of the worst answer."""
+        worst = COMPLETED
+        if self._by_hand:
+            with suppress(ImportError):
+                import readline  # noqa: F401 - lines can be edited and called back
+            self._say(f"{self._agent.name}: ask, or /help. Ctrl-C stops an answer, Ctrl-D leaves.")
+        with asyncio.Runner() as runner:
+            while True:
+                try:
+                    line = self._line("> ")
+                except KeyboardInterrupt:
+                    if not self._by_hand:
+                        return INTERRUPTED
+                    self._say("\n(Ctrl-D or /exit leaves)")
+                    continue
+                if line is None or line.strip() in ("/exit", "/quit"):
+                    return COMPLETED if self._by_hand else worst
+                if line.strip().startswith("/"):
+                    self._command(line.strip())
+                elif line.strip():
+                    worst = max(worst, self._turn(line.strip(), runner))
+
+    def _line(self, prompt: str) -> str | None:
+        """Read a line; None at the end of input."""
+        if not self._by_hand:
+            return sys.stdin.readline() or None
+        try:
+            return input(prompt)
+        except EOFError:
+            self._say("")
+            return None
+
+    def _say(self, text: str) -> None:
+        """Write a line of our own; it is no answer, so it does not go into a pipe of answers."""
+        file = self._out if self._out.isatty() else sys.stderr
+        file.write(text + "\n")
+        file.flush()
+
+    def _command(self, line: str) -> None:
+        name = line.split()[0]
+        if name == "/help":
+            self._say("\n".join(f"{command:<8}{what}" for command, what in _COMMANDS.items()))
+        elif name == "/tools":
+            specs = self._agent.tools.specs if isinstance(self._agent, Agent) else ()
+            told = [f"{spec.name}: {shortened(spec.description) or '(no description)'}" for spec in specs]
+            self._say("\n".join(told) or "there are no tools to list")
+        elif name == "/clear":
+            self._history = ()
+            self._say("forgotten")
+        else:
+            near = get_close_matches(name, _COMMANDS, n=1)
+            meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(_COMMANDS)}"
+            self._say(f"there is no command {clean(name)}{meant}")
+
+    def _turn(self, question: str, runner: asyncio.Runner) -> int:
+        """Answer a question, let the person decide what waits for a decision, and remember it."""
+        with ExitStack() as stack:
+            if not self._whole:
+                stack.enter_context(redirect_stdout(sys.stderr))
+            view = None
+            if not self._quiet:
+                view = ConsoleView(self._out if self._whole else sys.stderr, text=self._whole, reasons=False)
+            decisions: dict[str, Decision] | None = None
+            run_id = ""
+            while True:
+                self._partial = None
+                try:
+                    with view or ExitStack():
+                        run = runner.run(self._ask(question, run_id, decisions, view))
+                except KeyboardInterrupt:
+                    self._remember(self._partial)
+                    self._say("(stopped)")
+                    return INTERRUPTED
+                except ConfigurationError as error:
+                    self._say(f"ziggurat: {error}")
+                    return STOPPED
+                if not run.pending or not self._by_hand:
+                    break
+                run_id, decisions = run.id, self._decided(run)
+        return self._answered(run)
+
+    async def _ask(
+        self, question: str, run_id: str, decisions: dict[str, Decision] | None, view: ConsoleView | None
+    ) -> AgentRun:
+        listeners = [] if view is None else [view]
+        try:
+            if decisions is not None:
+                return await self._agent.resume(run_id, decisions, listeners=listeners)
+            return await self._agent.run(question, history=self._history, listeners=listeners)
+        except asyncio.CancelledError as error:
+            self._partial = partial_of(error)
+            raise
+
+    def _decided(self, run: AgentRun) -> dict[str, Decision]:
+        """Ask the person about each call that waits."""
+        decisions: dict[str, Decision] = {}
+        for item in run.pending:
+            answer = (self._line(f"allow {call_text(item.call, 300)}? [y/N] ") or "").strip().lower()
+            decisions[item.id] = Approve() if answer in ("y", "yes") else Deny("the person said no")
+        return decisions
+
+    def _answered(self, run: AgentRun) -> int:
+        code = code_of(run.stop)
+        self._remember(run)
+        text = answer_text(run)
+        if code == COMPLETED and text and not (self._whole and isinstance(run.output, str | None)):
+            self._out.write(text + "\n")
+            self._out.flush()
+        if code != COMPLETED:
+            sys.stderr.write(f"ziggurat: {explain(run)}\n")
+        return code
+
+    def _remember(self, run: AgentRun | None) -> None:
+        """Keep what was said, unless nothing was answered: then the question is taken back too."""
+        if run is None or run.pending:
+            return
+        if any(message.role == "assistant" for message in run.messages[run.start :]):
+            self._history = tuple(run.messages)

@@ -1,0 +1,130 @@
+"""``ziggurat doctor``: what is installed, what is missing, and how to get it."""
+
+__all__ = ["KEYS", "doctor", "version_text"]
+
+import hashlib
+import os
+import platform
+import re
+import sys
+from importlib import metadata
+
+from ziggurat.cli.build import MODEL
+from ziggurat.models.local.install import SHA256, SIZE, model_path
+from ziggurat.models.real import FORBID_VARIABLE
+from ziggurat.observe.screen import Screen
+
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+"""Environment variables that hold keys; it is told whether they are set, never what they hold."""
+
+_SETTINGS = (MODEL, "ZIGGURAT_CACHE", FORBID_VARIABLE, "ZIGGURAT_DEBUG", "NO_COLOR")
+_REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:.*\bextra\s*==\s*['\"](?P<extra>[^'\"]+)['\"])?")
+
+
+def version_text() -> str:
+    """Return this package's version, or that it runs without being installed."""
+    return _version("ziggurat") or "unknown (not installed as a package)"
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+class _Report:
+    """Lines with a mark each."""
+
+    def __init__(self) -> None:
+        self._screen = Screen(sys.stdout)
+
+    def title(self, text: str) -> None:
+        self._screen.line((text, "bold"))
+
+    def fine(self, text: str) -> None:
+        self._screen.line(("✓ ", "green"), (text, ""), indent=2)
+
+    def missing(self, text: str, cure: str = "") -> None:
+        self._screen.line(("✗ ", "red"), (text, ""), (f"  {cure}" if cure else "", "bold"), indent=2)
+
+    def plain(self, text: str) -> None:
+        self._screen.line(("· ", "dim"), (text, ""), indent=2)
+
+
+def doctor() -> int:
+    """Write how this installation stands; return 0 if ``ziggurat run`` works with the embedded model, else 1."""
+    report = _Report()
+    report.title("Python")
+    report.plain(f"{platform.python_implementation()} {platform.python_version()} on {platform.platform(terse=True)}")
+    report.plain(sys.executable)
+    report.title("Ziggurat")
+    report.plain(f"ziggurat {version_text()}")
+    extras = _extras()
+    complete = _report_extras(report, extras)
+    report.title("Embedded model")
+    embedded = _report_embedded(report)
+    report.title("API keys (values are never shown)")
+    for key in KEYS:
+        report.plain(f"{key}: {'set' if os.environ.get(key) else 'not set'}")
+    report.title("Settings")
+    for name in _SETTINGS:
+        value = os.environ.get(name)
+        report.plain(f"{name}: {value if value is not None else 'not set'}")
+    ready = embedded and "local" in complete
+    if ready:
+        report.fine('ready: ziggurat run "What is 12 * (7 + 5)?"')
+    else:
+        report.missing("not ready to run the embedded model; see what is missing above")
+    return 0 if ready else 1
+
+
+def _extras() -> dict[str, list[str]]:
+    """Return the distributions that each extra needs; those that are always needed under an empty name."""
+    found: dict[str, list[str]] = {}
+    try:
+        stated = metadata.requires("ziggurat") or []
+    except metadata.PackageNotFoundError:
+        stated = []
+    for line in stated:
+        match = _REQUIREMENT.match(line.strip())
+        if match is not None and match["name"].lower() != "ziggurat" and match["extra"] != "all":
+            found.setdefault(match["extra"] or "", []).append(match["name"])
+    return found
+
+
+def _report_extras(report: _Report, extras: dict[str, list[str]]) -> set[str]:
+    """Write what is installed; return the extras that are complete."""
+    complete: set[str] = set()
+    for extra, names in extras.items():
+        versions = {name: _version(name) for name in names}
+        there = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+        lacking = [name for name, version in versions.items() if version is None]
+        label = f"extra {extra}: " if extra else ""
+        if lacking:
+            cure = f"pip install 'ziggurat[{extra}]'" if extra else "pip install --force-reinstall ziggurat"
+            report.missing(f"{label}missing {', '.join(lacking)}{' (has ' + there + ')' if there else ''}", cure)
+        else:
+            complete.add(extra)
+            report.fine(f"{label}{there}")
+    return complete
+
+
+def _report_embedded(report: _Report) -> bool:
+    path = model_path()
+    if not path.is_file():
+        report.missing(f"not installed: {path}", "ziggurat models install")
+        return False
+    size = path.stat().st_size
+    cure = f"delete {path}, then run: ziggurat models install"
+    if size != SIZE:
+        report.missing(f"damaged: {path} has {size:,} bytes instead of {SIZE:,}", cure)
+        return False
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != SHA256:
+        report.missing(f"damaged: {path} has the checksum {found}", cure)
+        return False
+    report.fine(f"{path} ({size / 1e6:.0f} MB)")
+    report.fine(f"sha256 {found}, as it should be")
+    return True

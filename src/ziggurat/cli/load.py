@@ -1,0 +1,141 @@
+"""Tools and agents of the user's, found by ``module:name`` or ``file.py:name``."""
+
+__all__ = ["BUILTIN_TOOLS", "load_agent", "load_tool"]
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.errors import ConfigurationError, described
+from ziggurat.tools.builtin import calculator, echo, timestamp
+from ziggurat.tools.toolbox import Tool, Toolbox
+
+BUILTIN_TOOLS: dict[str, Callable[..., Any]] = {"calculator": calculator, "echo": echo, "timestamp": timestamp}
+"""Tools that are meant by their bare names."""
+
+
+def load_tool(spec: str) -> Tool:
+    """Return the tool that is meant by ``module:function``, ``file.py:function`` or the name of a built-in one.
+
+    Raises:
+        ConfigurationError: there is none, or it cannot be a tool; the text says why.
+    """
+    if spec in BUILTIN_TOOLS:
+        return BUILTIN_TOOLS[spec]
+    option = f"--tool {spec}"
+    if ":" not in spec and not spec.endswith(".py"):
+        near = get_close_matches(spec, BUILTIN_TOOLS, n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        raise ConfigurationError(
+            f"{option}: {meant}a tool is module:function, file.py:function, or one of "
+            f"{', '.join(BUILTIN_TOOLS)}"
+        )
+    found: Tool = _attribute(spec, option, "function")
+    try:
+        Toolbox([found])
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{option}: {error}") from error
+    return found
+
+
+def load_agent(spec: str) -> Runnable:
+    """Return the agent that is meant by ``file.py:name`` or ``module:name``.
+
+    Raises:
+        ConfigurationError: there is none; the text says what there is.
+    """
+    option = f"--agent {spec}"
+    found = _attribute(spec, option, "agent")
+    if not isinstance(found, Runnable):
+        wrap = "; make it one with Runnable(...)" if callable(found) else ""
+        raise ConfigurationError(f"{option}: that is no agent but a {type(found).__name__}{wrap}")
+    return found
+
+
+def _attribute(spec: str, option: str, kind: str) -> Any:
+    where, colon, name = spec.rpartition(":")
+    if not colon or spec.endswith(".py"):
+        where, name = spec, ""
+    with redirect_stdout(sys.stderr):  # what a module prints while it is loaded is no answer
+        module = _module(where, option)
+    if name and hasattr(module, name):
+        return getattr(module, name)
+    is_agent = kind == "agent"
+    names = [
+        each
+        for each, value in vars(module).items()
+        if not each.startswith("_")
+        and (isinstance(value, Runnable) if is_agent else callable(value) and not isinstance(value, type))
+    ]
+    near = get_close_matches(name, names, n=1)
+    meant = f"did you mean {where}:{near[0]}? " if near else ""
+    there = f"its {kind}s: {', '.join(sorted(names))}" if names else f"it has no {kind}s"
+    lack = f"{where} has no {name!r}" if name else f"the {kind}'s name is missing, as in {where}:NAME"
+    raise ConfigurationError(f"{option}: {lack}; {meant}{there}")
+
+
+def _module(where: str, option: str) -> ModuleType:
+    if where.endswith(".py") or "/" in where or os.sep in where:
+        return _file(Path(where).expanduser(), option)
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return import_module(where)
+    except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and (where == missing or where.startswith(missing + ".")):
+            file = Path(where.replace(".", os.sep) + ".py")
+            raise ConfigurationError(
+                f"{option}: there is no module {missing!r}, neither in {here} nor installed (looked for {file})"
+            ) from error
+        if isinstance(error, (ValueError, TypeError)) and not where.replace(".", "").isidentifier():
+            raise ConfigurationError(f"{option}: {where!r} is not a module's name") from error
+        raise ConfigurationError(f"{option}: {where} cannot be imported: {_located(error)}") from error
+
+
+def _file(path: Path, option: str) -> ModuleType:
+    if not path.is_file():
+        what = "that is a directory" if path.is_dir() else "there is no such file"
+        raise ConfigurationError(f"{option}: {what}: {path} (looked in {os.getcwd()})")
+    path = path.resolve()
+    name = path.stem
+    known = sys.modules.get(name)
+    if known is not None:
+        if getattr(known, "__file__", None) == str(path):
+            return known
+        name = f"ziggurat_loaded_{name}"  # a module of this name is at work already
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigurationError(f"{option}: {path.name} is not a Python file; its name must end with .py")
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise ConfigurationError(f"{option}: {path.name} cannot be loaded: {_located(error)}") from error
+    return module
+
+
+def _located(error: BaseException) -> str:
+    """Return an error with the line of the user's code it came from."""
+    if isinstance(error, SyntaxError):
+        return f"SyntaxError: {error.msg} (line {error.lineno} of {Path(error.filename or '?').name})"
+    import traceback
+
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
+    last = frames[-1] if frames else None
+    at = f" (line {last.lineno} of {Path(last.filename).name})" if last else ""
+    return f"{described(error)}{at}"

@@ -1,0 +1,83 @@
+"""Where the command ``ziggurat`` begins: errors become one line and an exit code here."""
+
+__all__ = ["main"]
+
+import os
+import sys
+from collections.abc import Sequence
+
+DEBUG = "ZIGGURAT_DEBUG"
+"""The environment variable that shows tracebacks, set to 1."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    0: done. 1: the run failed or stopped early. 2: wrong usage, or something is not installed. 3: the run waits
+    for decisions. 130: interrupted.
+
+    Args:
+        arguments: What follows the program's name; by default that of this process.
+    """
+    _readable()
+    try:
+        code = _command(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read our output has left
+        _abandon_output()
+        return 1
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return 130
+    except Exception as error:  # noqa: BLE001 - the last door: no traceback unless it is asked for
+        return _told(error)
+    return code
+
+
+def _command(arguments: list[str]) -> int:
+    try:
+        import rich  # noqa: F401
+        import typer  # noqa: F401
+    except ModuleNotFoundError as error:
+        if error.name not in ("rich", "typer"):
+            raise
+        _say("the command line needs the extra 'cli': pip install 'ziggurat[cli]'")
+        return 2
+    from ziggurat.cli.app import execute
+
+    return execute(arguments)
+
+
+def _told(error: Exception) -> int:
+    """Say what went wrong in one line; wrong use ends with 2, all else with 1."""
+    if os.environ.get(DEBUG, "") not in ("", "0"):
+        import traceback
+
+        traceback.print_exception(error)
+    from ziggurat.core.errors import ConfigurationError, ZigguratError, described
+
+    if isinstance(error, ZigguratError):
+        _say(str(error) or type(error).__name__)
+    else:
+        _say(f"{described(error)} (set {DEBUG}=1 to see where)")
+    return 2 if isinstance(error, ConfigurationError) else 1
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"ziggurat: {text}\n")
+
+
+def _readable() -> None:
+    """Let characters that the terminal's encoding lacks be replaced, not end the program."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def _abandon_output() -> None:
+    """Point standard output nowhere, so that the interpreter does not complain about it at its end."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        return

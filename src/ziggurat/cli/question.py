@@ -1,0 +1,34 @@
+"""Where a question comes from: the command line or standard input."""
+
+__all__ = ["question_of"]
+
+import sys
+
+from ziggurat.core.errors import ConfigurationError
+
+_HOW = 'ask one, as in: ziggurat run "What is 12 * (7 + 5)?"'
+
+
+def question_of(given: str | None) -> str:
+    """Return the question; ``-``, or none on a pipe, means standard input.
+
+    Raises:
+        ConfigurationError: there is none, it is empty, or it is not text.
+    """
+    if given is None and sys.stdin.isatty():
+        raise ConfigurationError(f"there is no question; {_HOW}")
+    if given is None or given == "-":
+        try:
+            question = sys.stdin.read()
+        except UnicodeDecodeError as error:
+            raise ConfigurationError(f"standard input is not text in {error.encoding}: {error.reason}") from error
+        source = "standard input"
+    else:
+        question, source = given, "the question"
+    try:
+        question.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(f"{source} holds bytes that are not text (at character {error.start + 1})") from error
+    if not question.strip():
+        raise ConfigurationError(f"{source} is empty; {_HOW}")
+    return question.strip() if source == "standard input" else question

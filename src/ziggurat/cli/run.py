@@ -1,0 +1,164 @@
+"""``ziggurat run``: one question, one answer, and an honest exit code."""
+
+__all__ = ["Output", "answer_text", "explain", "run_question"]
+
+import asyncio
+import sys
+from contextlib import ExitStack, redirect_stdout
+from typing import TextIO
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.agents.drive import partial_of
+from ziggurat.agents.runnable import Runnable
+from ziggurat.cli.codes import COMPLETED, INTERRUPTED, code_of
+from ziggurat.core.codec import encode
+from ziggurat.core.event import Listener
+from ziggurat.core.path import escaped
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.events import AgentEnded
+from ziggurat.observe.console import ConsoleView
+from ziggurat.observe.jsonl import JsonLines
+from ziggurat.observe.wording import call_text, plural, stop_text
+
+
+class Output(Struct, frozen=True):
+    """What is written where.
+
+    Attributes:
+        json: Events to standard output, one per line, and nothing else.
+        quiet: No live view, the answer only.
+    """
+
+    json: bool = False
+    quiet: bool = False
+
+
+def run_question(agent: Runnable, question: str, output: Output) -> int:
+    """Ask an agent and write its answer; return the exit code."""
+    out = sys.stdout
+    whole = out.isatty() and not output.json and not output.quiet
+    with ExitStack() as stack:
+        if not whole:  # what tools print must not get into a pipe that is to hold the answer
+            stack.enter_context(redirect_stdout(sys.stderr))
+        if output.json:
+            return _in_json(agent, question, out)
+        view = None
+        if not output.quiet:
+            view = stack.enter_context(ConsoleView(out if whole else sys.stderr, text=whole, reasons=False))
+        try:
+            run = asyncio.run(agent.run(question, listeners=[] if view is None else [view]))
+        except KeyboardInterrupt:
+            stack.close()
+            sys.stderr.write("ziggurat: interrupted\n")
+            return INTERRUPTED
+    return _finish(run, out, shown=whole)
+
+
+def _finish(run: AgentRun, out: TextIO, *, shown: bool) -> int:
+    """Write the answer, unless it was shown as it came, or why there is none."""
+    code = code_of(run.stop)
+    if code == COMPLETED:
+        text = answer_text(run)
+        if text and not (shown and isinstance(run.output, str | None)):
+            out.write(text if text.endswith("\n") else text + "\n")
+            out.flush()
+        elif not text and isinstance(run.stop, stops.Completed):
+            sys.stderr.write("ziggurat: the model's answer is empty\n")
+    else:
+        sys.stderr.write(f"ziggurat: {explain(run)}\n")
+    return code
+
+
+def answer_text(run: AgentRun) -> str:
+    """Return the answer as text; an output of another type as JSON."""
+    if run.output is None or isinstance(run.output, str):
+        return run.output or run.text
+    try:
+        return encode(run.output).decode()
+    except TypeError:
+        return str(run.output)
+
+
+def explain(run: AgentRun) -> str:
+    """Return why a run did not complete, and what can be done, in one line."""
+    told = stop_text(run.stop)
+    if isinstance(run.stop, stops.Failed):
+        return f"the run failed: {told.removeprefix('Failed: ')}"
+    if isinstance(run.stop, stops.Suspended):
+        calls = "; ".join(call_text(item.call) for item in run.pending)
+        return f"suspended: it waits for {plural(len(run.pending), 'decision')}: {calls}"
+    hint = ""
+    if isinstance(run.stop, stops.MaxSteps):
+        hint = " (--max-steps allows more)"
+    elif isinstance(run.stop, stops.Timeout):
+        hint = " (--timeout allows more)"
+    return f"the run stopped early: {told}{hint}"
+
+
+# -- events as JSON --------------------------------------------------------------------------------------------------
+
+
+def _in_json(agent: Runnable, question: str, out: TextIO) -> int:
+    """Write every event of a run as a line; however it ends, the last line is the agent's AgentEnded."""
+    reconfigure = getattr(out, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(encoding="utf-8")
+    asked = _Asked(agent, out)
+    try:
+        run = asyncio.run(asked.run(question))
+    except asyncio.CancelledError:
+        if not asked.gone:
+            raise
+        run = None
+    except KeyboardInterrupt:
+        asked.end(stops.Cancelled())
+        sys.stderr.write("ziggurat: interrupted\n")
+        return INTERRUPTED
+    except Exception as error:
+        asked.end(stops.Failed(str(error), type(error).__name__), error)
+        raise
+    if run is None:
+        raise BrokenPipeError
+    code = code_of(run.stop)
+    if code != COMPLETED:
+        sys.stderr.write(f"ziggurat: {explain(run)}\n")
+    return code
+
+
+class _Asked:
+    """A question under way whose events are written as JSON."""
+
+    def __init__(self, agent: Runnable, out: TextIO) -> None:
+        self._agent = agent
+        self._lines = JsonLines(out, on_closed=self._left)
+        self.gone = False
+        self._task: asyncio.Task[AgentRun | None] | None = None
+        self._partial: AgentRun | None = None
+
+    def _left(self) -> None:
+        """Stop the run: nobody reads what comes of it."""
+        self.gone = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def run(self, question: str) -> AgentRun | None:
+        """Run to the end; None when the reader has left."""
+        self._task = asyncio.current_task()
+        listeners: list[Listener] = [self._lines]
+        try:
+            run = await self._agent.run(question, listeners=listeners)
+        except asyncio.CancelledError as error:
+            self._partial = partial_of(error)
+            raise
+        return None if self.gone else run
+
+    def end(self, stop: stops.Stop, error: BaseException | None = None) -> None:
+        """Write the last line of a run that was broken off, where the agent could not."""
+        run = self._partial if error is None else partial_of(error)
+        if run is not None and self._lines.written:
+            self._lines(AgentEnded(escaped(self._agent.name), replace(run, stop=stop)))
+
+

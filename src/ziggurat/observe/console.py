@@ -1,0 +1,271 @@
+"""A listener that shows a run on a terminal while it goes on."""
+
+__all__ = ["ConsoleView"]
+
+from functools import singledispatchmethod
+from types import TracebackType
+from typing import TextIO
+
+from ziggurat.core.event import CacheHit, Diverged, Dropped, Event, Retrying
+from ziggurat.core.path import is_beneath
+from ziggurat.messages import events, stops
+from ziggurat.messages.agent import AgentRun, Approve, Deny
+from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.usage import Usage
+from ziggurat.observe.screen import Screen
+from ziggurat.observe.voices import Voices
+from ziggurat.observe.wording import call_text, duration, plural, result_text, run_text, shortened, stop_text
+
+_INDENT = 2
+_FINE = (stops.Completed, stops.ToolCalled, stops.StopCondition)
+
+
+class ConsoleView:
+    """Shows text as it comes, tools with arguments, result and time, nested agents indented, and what it cost.
+
+    Where the file is no terminal it gets plain text without escapes; ``NO_COLOR`` is honoured. One view may be
+    given to many runs, one after the other.
+
+    ::
+
+        with ConsoleView() as view:
+            agent.run_sync("Rain in Paris tomorrow?", listeners=[view])
+
+    Args:
+        file: Where to; standard error by default.
+        text: Whether to show what models say and think, not only what they do.
+        reasons: Whether the final line says why a run stopped; for callers who say it themselves.
+        terminal: Whether the file is a terminal; found out by default.
+        width: Columns of the terminal; found out by default.
+
+    Raises:
+        MissingExtra: rich is not installed: ``pip install 'ziggurat[cli]'``.
+    """
+
+    def __init__(
+        self,
+        file: TextIO | None = None,
+        *,
+        text: bool = True,
+        reasons: bool = True,
+        terminal: bool | None = None,
+        width: int | None = None,
+    ) -> None:
+        self.screen = Screen(file, terminal=terminal, width=width)
+        self._text = text
+        self._reasons = reasons
+        self._voices = Voices(self.screen, self._place)
+        self._agents: dict[str, str] = {}
+        self._models: dict[str, str] = {}
+        self._calls: dict[str, ToolCall] = {}
+        self._last: str | None = None
+        self._used = Usage()
+
+    def __enter__(self) -> "ConsoleView":
+        self.screen.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the terminal as it was, also when a run was broken off."""
+        self._voices.clear()
+        self._forget("")
+        self.screen.close()
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        self._show(event)
+        if isinstance(event, events.Delta):
+            return
+        waiting = self._waiting()
+        if waiting and not self._voices.speaking:
+            self.screen.busy(waiting)
+
+    # -- where an event belongs ----------------------------------------------------------------------------------
+
+    def _owner(self, path: str) -> str:
+        """Return the path of the innermost agent that something happened in."""
+        return max((agent for agent in self._agents if is_beneath(path, agent)), key=len, default="")
+
+    def _depth(self, path: str) -> int:
+        return max(0, sum(is_beneath(path, agent) for agent in self._agents) - 1)
+
+    def _place(self, path: str) -> tuple[int, str]:
+        """Return the indent for a path, and the name of the agent there if it is a nested one."""
+        depth = self._depth(path)
+        return depth * _INDENT, self._agents.get(self._owner(path), "") if depth else ""
+
+    def _line(self, path: str, *pieces: tuple[str, str], more: int = 0) -> None:
+        self._voices.interrupt()
+        self._last = None
+        self.screen.line(*pieces, indent=self._depth(path) * _INDENT + more)
+
+    def _forget(self, path: str) -> None:
+        """Forget agents and calls at a path and beneath it that will not be heard of again."""
+        for known in (self._agents, self._models, self._calls):
+            for each in [each for each in known if is_beneath(each, path)]:
+                del known[each]
+
+    def _waiting(self) -> str:
+        names = [call.name for call in self._calls.values()] or list(self._models.values())
+        spent = f" · {self._used.total:,} tokens so far" if self._used.total else ""
+        return f"{', '.join(names)} …{spent}" if names else ""
+
+    # -- what each event looks like ------------------------------------------------------------------------------
+
+    @singledispatchmethod
+    def _show(self, event: Event) -> None:
+        """Leave out what says nothing to a person, such as hooks of middleware."""
+
+    @_show.register
+    def _agent_started(self, event: events.AgentStarted) -> None:
+        self._agents[event.path] = event.agent
+        if self._depth(event.path) == 0:
+            self._used = Usage()
+
+    @_show.register
+    def _agent_ended(self, event: events.AgentEnded) -> None:
+        self._voices.end(event.path)
+        run = event.run
+        figures = run_text(run)
+        if self._depth(event.path):
+            stopped = "" if isinstance(run.stop, stops.Completed) else f"{stop_text(run.stop)} · "
+            self._line(event.path, (f"{run.agent or self._agents.get(event.path, 'agent')}: {stopped}{figures}", "dim"))
+            self._forget(event.path)
+            return
+        self._forget(event.path)
+        self._voices.clear()
+        self.screen.rest()
+        self._end(run, figures)
+
+    def _end(self, run: AgentRun, figures: str) -> None:
+        """Write the final line."""
+        if isinstance(run.stop, _FINE):
+            why = "" if isinstance(run.stop, stops.Completed) else f"{stop_text(run.stop)} · "
+            self.screen.line(("✓ ", "green"), (why + figures, "dim"))
+            return
+        mark, style = ("✗", "bold red") if isinstance(run.stop, stops.Failed) else ("■", "bold yellow")
+        if isinstance(run.stop, stops.Suspended):
+            mark = "‖"
+        if self._reasons:
+            self.screen.line((f"{mark} {stop_text(run.stop)}", style))
+            self.screen.line((figures, "dim"), indent=_INDENT)
+        else:
+            self.screen.line((f"{mark} ", style), (figures, "dim"))
+
+    @_show.register
+    def _step_started(self, event: events.StepStarted) -> None:
+        _, name = self._place(event.path)
+        total = f" · {self._used.total:,} tokens so far" if self._used.total and not name else ""
+        self._line(event.path, (f"{name + ' · ' if name else ''}step {event.step}{total}", "dim"))
+        self._voices.labelled(self._owner(event.path))
+
+    @_show.register
+    def _model_started(self, event: events.ModelStarted) -> None:
+        self._models[event.path] = event.model
+
+    @_show.register
+    def _delta(self, event: events.Delta) -> None:
+        if self._text and self._voices.say(event.path, self._owner(event.path), event.delta):
+            self._last = None
+
+    @_show.register
+    def _model_ended(self, event: events.ModelEnded) -> None:
+        self._models.pop(event.path, None)
+        self._used = self._used + event.response.usage
+        self._voices.end(event.path)
+        if event.response.finish not in ("stop", "tool_calls"):
+            self._line(event.path, (f"the reply ended early: {event.response.finish}", "yellow"))
+
+    @_show.register
+    def _tool_started(self, event: events.ToolStarted) -> None:
+        self._calls[event.path] = event.call
+        self._call_line(event.path, event.call)
+
+    def _call_line(self, path: str, call: ToolCall) -> None:
+        width = max(30, self.screen.width - self._depth(path) * _INDENT - 4)
+        shown = call_text(call, width)
+        self._line(path, ("● ", "cyan"), (shown[: len(call.name)], "bold cyan"), (shown[len(call.name) :], ""))
+        self._last = path
+
+    @_show.register
+    def _tool_delta(self, event: events.ToolDelta) -> None:
+        self._line(event.path, (f"{event.name}: {shortened(event.text)}", "dim"), more=_INDENT)
+
+    @_show.register
+    def _tool_ended(self, event: events.ToolEnded) -> None:
+        begun = self._calls.pop(event.path, None)
+        if begun is None or self._last != event.path:
+            self._call_line(event.path, event.call)
+        self._forget(event.path)
+        time = " (from the record)" if event.replayed else f"  {duration(event.seconds)}"
+        width = max(30, self.screen.width - self._depth(event.path) * _INDENT - _INDENT - len(time) - 6)
+        style = "" if event.result.error is None else "red"
+        mark = ("→ ", "green") if event.result.error is None else ("✗ ", "red")
+        self._line(event.path, mark, (result_text(event.result, width), style), (time, "dim"), more=_INDENT)
+
+    @_show.register
+    def _dropped(self, event: Dropped) -> None:
+        self._models.pop(event.path, None)
+        if self._voices.drop(event.path):
+            self._line(event.path, (f"(what was said there does not count: {shortened(event.why)})", "yellow"))
+        self._forget_below(event.path)
+
+    def _forget_below(self, path: str) -> None:
+        for known in (self._models, self._calls):
+            for each in [each for each in known if is_beneath(each, path)]:
+                del known[each]
+
+    @_show.register
+    def _retrying(self, event: Retrying) -> None:
+        self._models[event.path] = "another try"
+        wait = f" in {duration(event.delay)}" if event.delay else " now"
+        self._line(
+            event.path, (f"↻ try {event.attempt} failed, again{wait}: {shortened(event.error, 300)}", "yellow")
+        )
+
+    @_show.register
+    def _cache_hit(self, event: CacheHit) -> None:
+        self._line(event.path, ("answered from a cache", "dim"))
+
+    @_show.register
+    def _approval_requested(self, event: events.ApprovalRequested) -> None:
+        why = f" ({event.item.reason})" if event.item.reason else ""
+        self._line(event.path, (f"‖ needs approval{why}: {call_text(event.item.call)}", "yellow"), more=_INDENT)
+
+    @_show.register
+    def _approval_decided(self, event: events.ApprovalDecided) -> None:
+        if isinstance(event.decision, Approve):
+            told = "approved"
+        elif isinstance(event.decision, Deny):
+            told = f"denied: {event.decision.reason}"
+        else:
+            told = f"approved with other arguments: {shortened(event.decision.arguments)}"
+        self._line(event.path, (told, "yellow"), more=_INDENT)
+
+    # -- warnings ------------------------------------------------------------------------------------------------
+
+    def _warn(self, path: str, text: str) -> None:
+        self._line(path, (f"■ {shortened(text, 600)}", "yellow"))
+
+    @_show.register
+    def _warned(self, event: events.Warned) -> None:
+        self._warn(event.path, event.text)
+
+    @_show.register
+    def _loop_warning(self, event: events.LoopWarning) -> None:
+        self._warn(event.path, f"{event.tool} was called {event.count} times in the same way")
+
+    @_show.register
+    def _tool_abandoned(self, event: events.ToolAbandoned) -> None:
+        left = plural(event.leaked, "call")
+        self._warn(event.path, f"{event.name} did not stop when it was told to and was left behind ({left} so far)")
+
+    @_show.register
+    def _diverged(self, event: Diverged) -> None:
+        self._warn(
+            event.path,
+            f"{event.what} differs from the record, which is used: {shortened(event.recorded)} was recorded, "
+            f"{shortened(event.asked)} was asked",
+        )

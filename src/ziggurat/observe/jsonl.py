@@ -1,0 +1,85 @@
+"""A listener that writes one event per line as JSON."""
+
+__all__ = ["JsonLines"]
+
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TextIO
+
+from msgspec.structs import asdict, replace
+
+from ziggurat.core.codec import encode
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import Event
+from ziggurat.messages.events import AgentEnded
+
+
+class JsonLines:
+    """Writes each event as a line, ``{"event": "ToolStarted", "path": "agent/step-1/tool-1:search", ...}``.
+
+    ::
+
+        with JsonLines("events.jsonl") as lines:
+            agent.run_sync("...", listeners=[lines])
+
+    Args:
+        target: A path, appended to and closed at the end of a ``with`` block; or a text file, which stays yours.
+        on_closed: Called once when `target` takes no more, as a pipe whose reader has left.
+
+    Raises:
+        ConfigurationError: the path cannot be written to.
+    """
+
+    def __init__(self, target: str | Path | TextIO, *, on_closed: Callable[[], None] | None = None) -> None:
+        self._own = isinstance(target, (str, Path))
+        self._on_closed = on_closed
+        self._closed = False
+        self.written = 0
+        if isinstance(target, (str, Path)):
+            try:
+                self._file: TextIO = Path(target).open("a", encoding="utf-8")  # noqa: SIM115 - closed by close()
+            except OSError as error:
+                raise ConfigurationError(f"cannot write events to {str(target)!r}: {error.strerror}") from error
+        else:
+            self._file = target
+
+    def __enter__(self) -> "JsonLines":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file, if it was opened here; later events are ignored."""
+        self._closed = True
+        if self._own:
+            self._file.close()
+
+    def __call__(self, event: Event) -> None:
+        """Write an event."""
+        if self._closed:
+            return
+        line = _line(event)
+        try:
+            self._file.write(line + "\n")
+            self._file.flush()
+        except (OSError, ValueError):  # the reader of a pipe has left, or the file was closed under us
+            self._closed = True
+            if self._on_closed is not None:
+                self._on_closed()
+            return
+        self.written += 1
+
+
+def _line(event: Event) -> str:
+    try:
+        return encode(event).decode()
+    except TypeError as error:
+        why = str(error)
+    if isinstance(event, AgentEnded):  # an answer of a type that has no JSON form
+        return encode(replace(event, run=replace(event.run, output=repr(event.run.output)))).decode()
+    told = {name: value for name, value in asdict(event).items() if isinstance(value, (str, int, float))}
+    return encode({"event": type(event).__name__, **told, "unwritable": why}).decode()

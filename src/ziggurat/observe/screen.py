@@ -1,0 +1,142 @@
+"""A terminal, or a plain text file in its place: lines, text that streams, and a mark that something goes on."""
+
+__all__ = ["Screen"]
+
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+from ziggurat.core.errors import MissingExtra
+from ziggurat.observe.flow import Flow
+from ziggurat.observe.wording import clean
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+_PLAIN = str.maketrans({"●": "*", "→": "->", "✓": "+", "✗": "x", "■": "!", "↻": "~", "·": "|", "…": "~", "‖": "?"})
+_FRAMES_PER_SECOND = 10
+
+
+class Screen:
+    """Writes to a file; with colours, ellipses and a moving mark where it is a terminal.
+
+    What cannot be written any more (a closed pipe) is silently left out.
+
+    Args:
+        file: Where to; standard error by default.
+        terminal: Whether it is a terminal; found out by default.
+        width: Its columns; found out by default.
+
+    Raises:
+        MissingExtra: rich is not installed.
+    """
+
+    def __init__(
+        self, file: TextIO | None = None, *, terminal: bool | None = None, width: int | None = None
+    ) -> None:
+        try:
+            from rich.console import Console
+        except ModuleNotFoundError as error:
+            raise MissingExtra("The live view of a run", "cli") from error
+        self._file = file or sys.stderr
+        # A pipe gets no escapes, even where FORCE_COLOR is set for other programs.
+        terminal = bool(getattr(self._file, "isatty", bool)()) if terminal is None else terminal
+
+        class Calm(Console):
+            def on_broken_pipe(self) -> None:
+                """Be silent from now on; rich itself would end the process."""
+                self.quiet = True
+
+        self.console: Console = Calm(
+            file=self._file, force_terminal=terminal, width=width, highlight=False, legacy_windows=False
+        )
+        self.terminal = terminal
+        self._moves = terminal and not self.console.is_dumb_terminal
+        self._live: Live | None = None
+        self._open = False
+        self._broken = False
+        self._narrow = "utf" not in (getattr(self._file, "encoding", None) or "utf-8").lower()
+
+    @property
+    def width(self) -> int:
+        """How many columns a line has; a plain file takes lines of 120."""
+        return self.console.width if self.terminal else 120
+
+    def open(self) -> None:
+        """From now on show that something goes on; `close` must follow."""
+        self._open = True
+
+    def close(self) -> None:
+        """Take the moving mark away and give the terminal back as it was."""
+        self.rest()
+        self._open = False
+
+    def line(self, *pieces: tuple[str, str], indent: int = 0) -> None:
+        """Write a line made of (text, style) pieces; too long for a terminal, it is wrapped with its indent."""
+        from rich.text import Text
+
+        text = Text.assemble(*((self._fit(piece), style) for piece, style in pieces))
+        try:
+            width = max(10, self.console.width - indent)
+            for part in text.wrap(self.console, width) if self.terminal else [text]:
+                self.console.print(Text(" " * indent) + part, soft_wrap=True)
+            self._file.flush()
+        except (OSError, ValueError):
+            self._broken = True
+
+    def flow(self, indent: int, style: str) -> Flow:
+        """Return a text that is written as it comes; the moving mark must `rest` meanwhile."""
+        from rich.cells import cell_len
+
+        width = self.console.width if self.terminal else None
+        return Flow(lambda text: self._write(text, style), indent=indent, width=width, measure=cell_len)
+
+    def _write(self, text: str, style: str) -> None:
+        if self._broken:
+            return
+        try:
+            self.console.out(self._fit(text), style=style or None, highlight=False, end="")
+            self._file.flush()
+        except (OSError, ValueError):
+            self._broken = True
+
+    def _fit(self, text: str) -> str:
+        text = clean(text)
+        if not self._narrow:
+            return text
+        encoding = getattr(self._file, "encoding", None) or "ascii"
+        return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
+
+    def busy(self, text: str) -> None:
+        """Show a moving mark with a text beneath the last line, where that is possible."""
+        if not self._open or not self._moves or self._broken:
+            return
+        from rich.live import Live
+        from rich.spinner import Spinner
+        from rich.text import Text
+
+        spinner = Spinner("line" if self._narrow else "dots", Text(self._fit(text), "dim"), style="cyan")
+        if self._live is not None:
+            self._live.update(spinner)
+            return
+        self._live = Live(
+            spinner,
+            console=self.console,
+            transient=True,
+            refresh_per_second=_FRAMES_PER_SECOND,
+            redirect_stdout=self._file is sys.stdout,
+            redirect_stderr=True,
+        )
+        try:
+            self._live.start()
+        except (OSError, ValueError):
+            self._broken = True
+
+    def rest(self) -> None:
+        """Take the moving mark away, as before text that streams."""
+        live, self._live = self._live, None
+        if live is None:
+            return
+        try:
+            live.stop()
+        except (OSError, ValueError):
+            self._broken = True

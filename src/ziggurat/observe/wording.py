@@ -1,0 +1,137 @@
+"""How calls, results, stops, times and costs are put into short words for people."""
+
+__all__ = [
+    "call_text",
+    "clean",
+    "duration",
+    "plural",
+    "result_text",
+    "run_text",
+    "shortened",
+    "stop_text",
+    "usage_text",
+]
+
+import re
+
+import msgspec
+
+from ziggurat.core.errors import InvalidArguments
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.parts import Text, ToolCall, ToolResult
+from ziggurat.messages.usage import Usage
+
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_SPACES = re.compile(r"\s+")
+
+
+def clean(text: str) -> str:
+    """Replace what a terminal would obey instead of show: control characters but tab and newline, and reorderings.
+
+    >>> clean("a\\x1b[2Jb")
+    'a\ufffd[2Jb'
+    """
+    return _UNSAFE.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
+def shortened(text: str, width: int = 100) -> str:
+    """Return a text in one line of at most `width` characters."""
+    line = clean(_SPACES.sub(" ", text[: width * 8]).strip())
+    return line if len(line) <= width else line[: max(0, width - 1)].rstrip() + "…"
+
+
+def call_text(call: ToolCall, width: int = 100) -> str:
+    """Return a call as people write one.
+
+    >>> call_text(ToolCall("1", "add", '{"a":1,"b":2}'))
+    'add(a=1, b=2)'
+    """
+    try:
+        given = ", ".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in call.parsed().items())
+    except InvalidArguments:
+        given = call.arguments
+    return shortened(f"{call.name}({given})", width)
+
+
+def result_text(result: ToolResult, width: int = 100) -> str:
+    """Return what came of a call in one line: its text, or the kinds of its parts; its kind of error first."""
+    shown = result.text
+    if not isinstance(result.content, str):
+        others = [f"[{type(part).__name__.lower()}]" for part in result.content if not isinstance(part, Text)]
+        shown = " ".join((shown, *others))
+    if result.error is not None:
+        return shortened(f"{result.error}: {shown}", width)
+    return shortened(shown, width) or "(nothing)"
+
+
+def duration(seconds: float) -> str:
+    """Return a span of time in the unit that suits it.
+
+    >>> duration(0.0004), duration(0.02), duration(1.25), duration(125)
+    ('0.4 ms', '20 ms', '1.2 s', '2 min 5 s')
+    """
+    if seconds < 0.001:
+        return f"{seconds * 1000:.1f} ms"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    return f"{whole // 60} min {whole % 60} s"
+
+
+def plural(number: int, what: str) -> str:
+    """Return a number with its noun.
+
+    >>> plural(1, "step"), plural(2, "step")
+    ('1 step', '2 steps')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def usage_text(usage: Usage) -> str:
+    """Return tokens read and written; what is unknown is called so."""
+    if usage.input is None and usage.output is None:
+        return "tokens unknown"
+    read = "unknown" if usage.input is None else f"{usage.input:,}"
+    written = "unknown" if usage.output is None else f"{usage.output:,}"
+    cached = f" ({usage.cache_read:,} cached)" if usage.cache_read else ""
+    return f"tokens: {read} in{cached}, {written} out"
+
+
+def run_text(run: AgentRun, separator: str = " · ") -> str:
+    """Return a run's figures in one line: steps, calls, tokens, time."""
+    parts = [plural(run.steps, "step")]
+    if run.model_calls != run.steps:
+        parts.append(plural(run.model_calls, "model call"))
+    if run.tool_calls:
+        parts.append(plural(run.tool_calls, "tool call"))
+    return separator.join((*parts, usage_text(run.usage), duration(run.seconds)))
+
+
+def stop_text(stop: stops.Stop) -> str:
+    """Return why a run stopped as a sentence without its end."""
+    match stop:
+        case stops.Completed():
+            return "completed"
+        case stops.MaxSteps(limit):
+            return f"MaxSteps: it took {plural(limit, 'step')}, as many as it may"
+        case stops.ToolCalled(name):
+            return f"ToolCalled: {name} was called, which ends the run"
+        case stops.StopCondition(reason):
+            return f"StopCondition: {reason or 'the condition held'}"
+        case stops.LoopDetected(tool, count):
+            return f"LoopDetected: {tool} was called {count} times in the same way"
+        case stops.BudgetExceeded(kind, limit, used):
+            return f"BudgetExceeded: the {kind} budget of {limit:g} is used up ({used:g} used)"
+        case stops.Timeout(seconds):
+            return f"Timeout: it used up its {seconds:g} s" if seconds else "Timeout: a deadline passed"
+        case stops.Denied(reason):
+            return f"Denied: {reason}"
+        case stops.Suspended():
+            return "Suspended: it waits for decisions"
+        case stops.Cancelled():
+            return "Cancelled"
+        case stops.Failed(error, kind):
+            return f"Failed: {kind}: {error}" if error != kind else f"Failed: {kind}"

@@ -1,0 +1,74 @@
+"""Agents and tools that the tests of the command line load by name."""
+
+import asyncio
+import signal
+from dataclasses import dataclass
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ModelError
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.models.function import FunctionModel
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.approval import Approvals
+from ziggurat.tools.builtin import calculator
+
+print("printed while loading")
+
+COST = Usage(input=100, output=10, requests=1)
+SUM = tool_call("calculator", expression="12 * (7 + 5)")
+
+
+@dataclass
+class City:
+    name: str
+    people: int
+
+
+def forecast(city: str) -> str:
+    """Forecast for a city.
+
+    Args:
+        city: Its name.
+    """
+    print("printed by the tool")
+    return f"sunny in {city}"
+
+
+def untyped(city):
+    return city
+
+
+async def endless(request: ModelRequest, ctx: Context) -> ModelResponse:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def interrupting(request: ModelRequest, ctx: Context) -> ModelResponse:
+    signal.raise_signal(signal.SIGINT)
+    return await endless(request, ctx)
+
+
+def remembered(messages):
+    return f"you said {len([each for each in messages if each.role == 'user'])} things, lastly {messages[-1].text}"
+
+
+def script(*replies, **options):
+    return ScriptedModel(*replies, usage=COST, per_run=True, **options)
+
+
+plain = Agent(script(SUM, "It is 144."), tools=[calculator], name="plain")
+memory = Agent(FunctionModel(remembered), tools=[forecast], name="memory")
+failing = Agent(script(ModelError("the provider is down")), name="failing")
+short = Agent(script(always=SUM), tools=[calculator], max_steps=2, name="short")
+careful = Agent(script(SUM, "It is 144."), tools=[calculator], approvals=Approvals("calculator"), name="careful")
+typed = Agent(script(tool_call("final_answer", name="Rome", people=3)), output=City, name="typed")
+prints = Agent(script(tool_call("forecast", city="Rome"), "Sunny."), tools=[forecast], name="prints")
+hangs = Agent(FunctionModel(endless, name="endless"), name="hangs")
+interrupted = Agent(FunctionModel(interrupting, name="interrupting"), name="interrupted")
+silent = Agent(script(""), name="silent")
+broken = Agent(FunctionModel(lambda messages: 3), name="broken")
+long = Agent(script("word " * 20_000), name="long")
+model = FunctionModel(remembered)

@@ -1,0 +1,46 @@
+"""Running the command line in this process."""
+
+import io
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from ziggurat.cli.main import main
+
+AGENTS = str(Path(__file__).parent / "agents.py")
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Typed(io.StringIO):
+    """Standard input or output that says it is a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def ziggurat(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Ended]]:
+    """Call the command line with arguments and text on standard input."""
+    monkeypatch.delenv("ZIGGURAT_MODEL", raising=False)
+    monkeypatch.delenv("ZIGGURAT_DEBUG", raising=False)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def run(*arguments: str, stdin: str = "") -> Ended:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        code = main(arguments)
+        return Ended(code, *capsys.readouterr())
+
+    yield run
+    sys.modules.pop("agents", None)

@@ -1,0 +1,64 @@
+"""What is installed, and what is said of it."""
+
+import pytest
+
+from ziggurat.models.local.install import FILE, SIZE
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZIGGURAT_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def test_the_doctor_names_what_is_missing_and_the_cure(ziggurat, cache):
+    ended = ziggurat("doctor")
+    assert ended.code == 1
+    assert f"✗ not installed: {cache / FILE}  ziggurat models install" in ended.out
+    assert "✓ extra cli: " in ended.out
+    assert "msgspec" in ended.out
+
+
+def test_the_doctor_tells_that_keys_are_set_and_never_what_they_are(ziggurat, cache, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    ended = ziggurat("doctor")
+    assert "OPENAI_API_KEY: set\n" in ended.out
+    assert "ANTHROPIC_API_KEY: not set\n" in ended.out
+    assert "secret" not in ended.out + ended.err
+
+
+def test_the_doctor_finds_a_damaged_model(ziggurat, cache):
+    (cache / FILE).write_bytes(b"GGUF")
+    assert "damaged" in ziggurat("doctor").out
+    with (cache / FILE).open("wb") as file:
+        file.truncate(SIZE)
+    ended = ziggurat("doctor")
+    assert "has the checksum" in ended.out
+    assert ended.code == 1
+
+
+def test_an_extra_that_lacks_something_is_told_with_its_command(ziggurat, cache, monkeypatch):
+    from ziggurat.cli import doctor
+
+    known = doctor._version
+    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "xllamacpp" else known(name))
+    assert "✗ extra local: missing xllamacpp" in (out := ziggurat("doctor").out)
+    assert "pip install 'ziggurat[local]'" in out
+
+
+def test_models_are_listed_with_their_state(ziggurat, cache):
+    ended = ziggurat("models", "list")
+    assert ended.out.splitlines()[0].startswith("local ")
+    assert "not installed; run: ziggurat models install" in ended.out
+    with (cache / FILE).open("wb") as file:
+        file.truncate(SIZE)
+    assert f"installed: {cache / FILE}" in ziggurat("models", "list").out
+
+
+def test_installing_again_does_nothing_and_writes_the_path(ziggurat, cache):
+    with (cache / FILE).open("wb") as file:
+        file.truncate(SIZE)
+    ended = ziggurat("models", "install")
+    assert (ended.code, ended.out) == (0, f"{cache / FILE}\n")
+    assert ended.err.startswith("already installed\n")

@@ -1,0 +1,127 @@
+"""Tools and agents by name, and what is said when there are none."""
+
+import pytest
+
+from tests.cli.conftest import AGENTS
+from ziggurat.cli.load import load_agent, load_tool
+from ziggurat.core.errors import ConfigurationError
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was(ziggurat):
+    return
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ("nope:x", "there is no module 'nope', neither in"),
+        ("os.nope:x", "there is no module 'os.nope'"),
+        ("json:decodr", "json has no 'decodr'; its functions: detect_encoding, dump"),
+        ("math:sqrt", "parameter 'x': has no type; annotate it"),
+        ("os:path", "a tool is a typed function"),
+        ("calculater", "did you mean calculator?"),
+        ("nonsense", "a tool is module:function, file.py:function, or one of calculator, echo, timestamp"),
+        ("nope.py:x", "there is no such file: nope.py"),
+        ("..:x", "'..' is not a module's name"),
+        (f"{AGENTS}:untyped", "parameter 'city': has no type"),
+        (AGENTS, "the function's name is missing"),
+        ("", "a tool is module:function"),
+        (":", "is not a module's name"),
+    ],
+)
+def test_a_wrong_tool_is_told_how(spec, told):
+    with pytest.raises(ConfigurationError) as caught:
+        load_tool(spec)
+    assert f"--tool {spec}: " in str(caught.value)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        (f"{AGENTS}:planz", "did you mean"),
+        (AGENTS, "its agents: broken, careful, failing"),
+        (f"{AGENTS}:model", "that is no agent but a FunctionModel; make it one with Runnable(...)"),
+        ("/:x", "that is a directory"),
+        ("tests/cli/nothing.py:x", "there is no such file"),
+    ],
+)
+def test_a_wrong_agent_is_told_how(spec, told):
+    with pytest.raises(ConfigurationError) as caught:
+        load_agent(spec)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("def f(:\n", "SyntaxError: invalid syntax (line 1 of mine.py)"),
+        ("import nothing_of_this_name\n", "No module named 'nothing_of_this_name' (line 1 of mine.py)"),
+        ("\n1 / 0\n", "ZeroDivisionError: division by zero (line 2 of mine.py)"),
+        ("raise SystemExit(3)\n", "SystemExit: 3"),
+    ],
+)
+def test_a_file_that_cannot_be_loaded_is_told_in_one_line(tmp_path, text, told):
+    (tmp_path / "mine.py").write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        load_agent(f"{tmp_path}/mine.py:agent")
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_module_in_the_working_directory_is_found(tmp_path, monkeypatch):
+    (tmp_path / "only_here.py").write_text("def twice(number: int) -> int:\n    return 2 * number\n")
+    monkeypatch.chdir(tmp_path)
+    assert load_tool("only_here:twice")(4) == 8
+
+
+def test_a_file_named_like_a_module_at_work_does_not_get_its_place(tmp_path):
+    import json
+
+    (tmp_path / "json.py").write_text("def twice(number: int) -> int:\n    return 2 * number\n")
+    assert load_tool(f"{tmp_path}/json.py:twice")(4) == 8
+    assert json.loads("1") == 1
+
+
+def test_a_file_is_loaded_once(ziggurat):
+    assert load_agent(f"{AGENTS}:plain") is load_agent(f"{AGENTS}:plain")
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [(("-m", "local"), "--model"), (("-t", "echo", "--timeout", "3"), "--tool and --timeout"), (("-i", ""), "--inst")],
+)
+def test_a_ready_agent_excludes_other_options(ziggurat, options, named):
+    ended = ziggurat("run", "--agent", f"{AGENTS}:plain", *options, "x")
+    assert ended.code == 2
+    assert named in ended.err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("-m", "locla"), "did you mean 'local'?"),
+        (("-m", "acme:x"), "there is no provider 'acme'"),
+        (("-m", ""), "the model's name is empty"),
+        (("-m", "local:/nope.gguf"), "there is no model file at /nope.gguf"),
+        (("--timeout", "0"), "--timeout is a number of seconds above 0, got 0"),
+        (("--timeout", "nan"), "above 0, got nan"),
+        (("--timeout", "soon"), "Invalid value for '--timeout'"),
+        (("--max-steps", "0"), "Invalid value for '--max-steps'"),
+        (("--nope",), "No such option: --nope"),
+        (("and", "more"), "unexpected extra argument"),
+    ],
+)
+def test_wrong_options_end_with_two(ziggurat, options, told):
+    ended = ziggurat("run", *options, "x")
+    assert ended.code == 2
+    assert told in ended.err
+    assert ended.out == ""
+    assert "Traceback" not in ended.err
+
+
+def test_a_near_name_is_told(ziggurat):
+    with pytest.raises(ConfigurationError, match=r"did you mean .*agents\.py:forecast\?"):
+        load_tool(f"{AGENTS}:forecst")

@@ -1,0 +1,92 @@
+"""The door of the command line: help, versions, errors, and the program itself."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.conftest import AGENTS
+
+PROGRAM = (sys.executable, "-m", "ziggurat")
+
+
+@pytest.mark.parametrize("command", ["", "run", "chat", "models", "models list", "models install", "doctor"])
+def test_every_help_has_an_example(ziggurat, command):
+    command = command.split()
+    ended = ziggurat(*command, "--help")
+    assert ended.code == 0
+    assert "Example" in ended.out
+    assert f"ziggurat {' '.join(command)}" in ended.out
+    assert ended.out == ziggurat(*command, "-h").out
+
+
+def test_the_version_is_that_of_the_package(ziggurat):
+    from importlib.metadata import version
+
+    assert ziggurat("--version").out == f"ziggurat {version('ziggurat')}\n"
+
+
+def test_an_unknown_command_is_told_the_near_one(ziggurat):
+    ended = ziggurat("runn")
+    assert ended.code == 2
+    assert "Did you mean 'run'?" in ended.err
+
+
+def test_tracebacks_are_shown_only_when_asked_for(ziggurat, monkeypatch):
+    assert "Traceback" not in ziggurat("run", "-m", "nope", "x").err
+    monkeypatch.setenv("ZIGGURAT_DEBUG", "1")
+    ended = ziggurat("run", "-m", "nope", "x")
+    assert "Traceback" in ended.err
+    assert ended.code == 2
+
+
+def test_without_the_extra_one_line_says_how_to_get_it():
+    for missing in ("rich", "typer"):
+        program = f"import sys; sys.modules[{missing!r}] = None; from ziggurat.cli.main import main; sys.exit(main())"
+        ended = subprocess.run([sys.executable, "-c", program, "run", "x"], capture_output=True, text=True, timeout=50)
+        assert ended.returncode == 2
+        assert ended.stderr == "ziggurat: the command line needs the extra 'cli': pip install 'ziggurat[cli]'\n"
+
+
+def test_the_program_writes_the_answer_to_a_pipe():
+    ended = subprocess.run(
+        [*PROGRAM, "run", "--agent", f"{AGENTS}:plain"], input="12 * (7 + 5)?", capture_output=True, text=True,
+        timeout=50,
+    )
+    assert (ended.returncode, ended.stdout) == (0, "It is 144.\n")
+    assert "calculator" in ended.stderr
+
+
+def test_an_interrupted_run_says_so_and_ends_its_events():
+    with subprocess.Popen(
+        [*PROGRAM, "run", "--json", "--agent", f"{AGENTS}:hangs", "x"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as program:
+        assert program.stdout is not None
+        lines = [program.stdout.readline()]
+        while "ModelStarted" not in lines[-1]:
+            lines.append(program.stdout.readline())
+        program.send_signal(signal.SIGINT)
+        rest, told = program.communicate(timeout=50)
+    last = json.loads(rest.splitlines()[-1])
+    assert last["event"] == "AgentEnded"
+    assert last["run"]["stop"] == {"stop": "Cancelled"}
+    assert told.splitlines()[-1] == "ziggurat: interrupted"
+    assert program.returncode == 130
+
+
+def test_a_reader_that_leaves_stops_the_run_quietly():
+    for option in ("--json", "--quiet"):
+        reader, writer = os.pipe()
+        os.close(reader)
+        with subprocess.Popen(
+            [*PROGRAM, "run", option, "--agent", f"{AGENTS}:long", "x"],
+            stdout=writer, stderr=subprocess.PIPE, text=True,
+        ) as program:
+            os.close(writer)
+            _, told = program.communicate(timeout=50)
+        assert told == "printed while loading\n"
+        assert program.returncode == 1

@@ -1,0 +1,149 @@
+"""One question on the command line: where things are written, and how it ends."""
+
+import json
+import sys
+
+import pytest
+
+from tests.cli.conftest import AGENTS, Typed
+from ziggurat.cli.main import main
+from ziggurat.core.codec import decode
+from ziggurat.messages.events import AgentEnded, AnyEvent
+
+
+def test_a_pipe_gets_the_answer_and_nothing_else(ziggurat):
+    ended = ziggurat("run", "--agent", f"{AGENTS}:plain", "What is 12 * (7 + 5)?")
+    assert (ended.code, ended.out) == (0, "It is 144.\n")
+    assert 'calculator(expression="12 * (7 + 5)")' in ended.err
+    assert "→ 144" in ended.err
+    assert "2 steps · 1 tool call · tokens: 200 in, 20 out" in ended.err
+    assert "\x1b" not in ended.err
+
+
+def test_quiet_leaves_the_view_out(ziggurat):
+    ended = ziggurat("run", "-q", "--agent", f"{AGENTS}:plain", "x")
+    assert (ended.out, ended.err) == ("It is 144.\n", "printed while loading\n")
+
+
+def test_what_tools_print_stays_out_of_the_answer(ziggurat):
+    ended = ziggurat("run", "--agent", f"{AGENTS}:prints", "Rain?")
+    assert ended.out == "Sunny.\n"
+    assert "printed by the tool" in ended.err
+
+
+def test_a_terminal_shows_all_in_one_view(monkeypatch, ziggurat):
+    screen = Typed()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("TERM", "dumb")
+    assert main(["run", "--agent", f"{AGENTS}:plain", "x"]) == 0
+    text = screen.getvalue()
+    assert text.index("calculator") < text.index("It is 144.") < text.index("2 steps")
+    assert text.count("It is 144.") == 1
+
+
+def test_json_is_one_event_per_line_and_ends_with_the_run(ziggurat):
+    ended = ziggurat("run", "--json", "--agent", f"{AGENTS}:prints", "x")
+    lines = ended.out.splitlines()
+    events = [decode(line, AnyEvent) for line in lines]
+    assert isinstance(events[-1], AgentEnded)
+    assert events[-1].run.text == "Sunny."
+    assert [json.loads(line)["event"] for line in lines][:3] == ["AgentStarted", "StepStarted", "ModelStarted"]
+    assert ended.code == 0
+
+
+def test_json_ends_with_the_run_also_when_it_was_used_wrongly(ziggurat):
+    ended = ziggurat("run", "--json", "--agent", f"{AGENTS}:broken", "x")
+    last = decode(ended.out.splitlines()[-1], AnyEvent)
+    assert isinstance(last, AgentEnded)
+    assert type(last.run.stop).__name__ == "Failed"
+    assert ended.code == 2
+    assert ended.err.splitlines()[-1].startswith("ziggurat: the function of the model 'function' returned int")
+
+
+def test_an_output_of_another_type_is_written_as_json(ziggurat):
+    ended = ziggurat("run", "--agent", f"{AGENTS}:typed", "x")
+    assert json.loads(ended.out) == {"name": "Rome", "people": 3}
+
+
+@pytest.mark.parametrize(
+    ("agent", "code", "told"),
+    [
+        ("failing", 1, "ziggurat: the run failed: ModelError: the provider is down"),
+        (
+            "short",
+            1,
+            "ziggurat: the run stopped early: MaxSteps: it took 2 steps, as many as it may (--max-steps allows more)",
+        ),
+        (
+            "careful",
+            3,
+            'ziggurat: suspended: it waits for 1 decision: calculator(expression="12 * (7 + 5)")',
+        ),
+        ("silent", 0, "ziggurat: the model's answer is empty"),
+    ],
+)
+def test_exit_codes_are_honest(ziggurat, agent, code, told):
+    ended = ziggurat("run", "--agent", f"{AGENTS}:{agent}", "x")
+    assert ended.code == code
+    assert ended.err.splitlines()[-1] == told
+    assert ended.out == ""
+    as_json = ziggurat("run", "--json", "--agent", f"{AGENTS}:{agent}", "x")
+    assert as_json.code == code
+    assert json.loads(as_json.out.splitlines()[-1])["event"] == "AgentEnded"
+
+
+def test_the_question_comes_from_standard_input(ziggurat):
+    for arguments in ((), ("-",)):
+        ended = ziggurat("run", "-q", "--agent", f"{AGENTS}:memory", *arguments, stdin="  two\nlines\n")
+        assert ended.out == "you said 1 things, lastly two\nlines\n"
+
+
+@pytest.mark.parametrize(("arguments", "stdin"), [(("",), ""), (("  ",), ""), (("-",), " \n"), ((), "")])
+def test_an_empty_question_is_refused(ziggurat, arguments, stdin):
+    ended = ziggurat("run", "--agent", f"{AGENTS}:memory", *arguments, stdin=stdin)
+    assert ended.code == 2
+    assert "is empty; ask one, as in: ziggurat run" in ended.err
+
+
+def test_no_question_on_a_terminal_is_refused(ziggurat, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", Typed())
+    assert main(["run"]) == 2
+    assert capsys.readouterr().err.startswith("ziggurat: there is no question; ask one")
+
+
+def test_a_question_that_is_no_text_is_refused(ziggurat):
+    ended = ziggurat("run", "--agent", f"{AGENTS}:memory", "caf\udce9")
+    assert ended.code == 2
+    assert "not text (at character 4)" in ended.err
+
+
+def test_the_options_make_an_agent(ziggurat, monkeypatch):
+    monkeypatch.setitem(
+        __import__("ziggurat.models.resolve", fromlist=["PROVIDERS"]).PROVIDERS,
+        "mine",
+        "tests.cli.test_run:model_named",
+    )
+    ended = ziggurat(
+        "run", "-m", "mine:x", "-t", f"{AGENTS}:forecast", "-t", "echo", "-i", "Be brief.", "--max-steps", "1", "hi"
+    )
+    assert ended.out == "x: forecast, echo; Be brief.\n"
+    monkeypatch.setenv("ZIGGURAT_MODEL", "mine:env")
+    assert ziggurat("run", "hi").out == "env: calculator, timestamp; None\n"
+
+
+def model_named(name):
+    from ziggurat.models.function import FunctionModel
+
+    return FunctionModel(
+        lambda request: f"{name}: {', '.join(tool.name for tool in request.tools)}; {request.instructions}"
+    )
+
+
+def test_the_embedded_model_is_looked_for_before_the_run(ziggurat, monkeypatch, tmp_path):
+    monkeypatch.setenv("ZIGGURAT_CACHE", str(tmp_path))
+    ended = ziggurat("run", "hi")
+    assert ended.code == 2
+    assert ended.err == (
+        f"ziggurat: the embedded model is not installed (looked for {tmp_path}/SmolLM2-135M-Instruct.Q4_1.gguf); "
+        "run: ziggurat models install\n"
+    )

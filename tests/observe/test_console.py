@@ -1,0 +1,279 @@
+"""What a person sees of a run."""
+
+import asyncio
+import io
+import re
+import sys
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.errors import MissingExtra, ModelError
+from ziggurat.core.event import CacheHit, Diverged, Dropped, Retrying
+from ziggurat.core.layer import stack
+from ziggurat.layers.retry import retry
+from ziggurat.messages import events
+from ziggurat.messages.agent import Approve, Deny, Modify, PendingItem
+from ziggurat.messages.delta import TextDelta, ThinkingDelta
+from ziggurat.messages.message import assistant
+from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.observe.console import ConsoleView
+from ziggurat.tools.builtin import calculator, echo
+
+COST = Usage(input=100, output=10, requests=1)
+SUM = tool_call("calculator", expression="6 * 7")
+
+
+def shown(*happened, **options) -> str:
+    """What a view writes of events, as one plain text."""
+    out = io.StringIO()
+    with ConsoleView(out, **options) as view:
+        for event in happened:
+            view(event)
+    return out.getvalue()
+
+
+def seen(agent: Agent, **options) -> str:
+    """What a view writes of a run, without times."""
+    out = io.StringIO()
+    with ConsoleView(out, **options) as view:
+        agent.run_sync("go", listeners=[view])
+    return re.sub(r"\b[\d.]+ (ms|s)\b", "T", out.getvalue())
+
+
+def test_a_run_reads_as_steps_tools_text_and_cost():
+    agent = Agent(ScriptedModel(SUM, "It is 42.", usage=COST), tools=[calculator])
+    assert seen(agent).splitlines() == [
+        "step 1",
+        "● calculator(expression=\"6 * 7\")",
+        "  → 42  T",
+        "step 2 · 110 tokens so far",
+        "It is 42.",
+        "✓ 2 steps · 1 tool call · tokens: 200 in, 20 out · T",
+    ]
+
+
+def test_thinking_is_told_apart_and_text_can_be_left_out():
+    model = ScriptedModel([ThinkingDelta("Hm. "), ThinkingDelta("So."), "Yes."], usage=COST)
+    text = seen(Agent(model))
+    assert "(thinking) Hm. So.\nYes.\n" in text
+    again = ScriptedModel([ThinkingDelta("Hm."), "Yes."], usage=COST)
+    assert "Yes" not in seen(Agent(again), text=False)
+
+
+def test_nested_agents_are_indented_and_named():
+    helper = Agent(ScriptedModel(SUM, "42", usage=COST), tools=[calculator], name="helper", description="Helps.")
+    agent = Agent(ScriptedModel(tool_call("helper", input="6 * 7"), "It is 42.", usage=COST), tools=[helper])
+    assert seen(agent).splitlines() == [
+        "step 1",
+        "● helper(input=\"6 * 7\")",
+        "  helper · step 1",
+        "  ● calculator(expression=\"6 * 7\")",
+        "    → 42  T",
+        "  helper · step 2",
+        "  42",
+        "  helper: 2 steps · 1 tool call · tokens: 200 in, 20 out · T",
+        "● helper(input=\"6 * 7\")",
+        "  → 42  T",
+        "step 2 · 330 tokens so far",
+        "It is 42.",
+        "✓ 2 steps · 4 model calls · 2 tool calls · tokens: 400 in, 40 out · T",
+    ]
+
+
+def test_several_tools_at_once_are_told_apart():
+    calls = [tool_call("echo", text=text, id=text) for text in ("a", "b")]
+    text = seen(Agent(ScriptedModel(calls, "done", usage=COST), tools=[echo]))
+    lines = text.splitlines()
+    for each in ("a", "b"):
+        result = next(at for at, line in enumerate(lines) if line.startswith(f"  → {each}"))
+        assert lines[result - 1] == f'● echo(text="{each}")'
+
+
+def test_a_dropped_reply_is_said_to_be_dropped_and_a_retry_is_told():
+    model = stack(ScriptedModel(["Half", ConnectionError("lost")], "Whole.", usage=COST), retry(attempts=2, base=0.0))
+    text = seen(Agent(model))
+    assert text.index("Half\n") < text.index("(what was said there does not count: ") < text.index("↻ try 1 failed")
+    assert text.index("↻ try 1 failed") < text.index("Whole.\n")
+
+
+def test_nothing_is_said_to_be_dropped_where_nothing_was_shown():
+    assert shown(Dropped("agent/step-1/model", "lost")) == ""
+
+
+@pytest.mark.parametrize(
+    ("agent", "last"),
+    [
+        (Agent(ScriptedModel(ModelError("down"))), ["✗ Failed: ModelError: down", "  1 step · 0 model calls"]),
+        (
+            Agent(ScriptedModel(always=SUM, usage=COST), tools=[calculator], max_steps=1),
+            ["■ MaxSteps: it took 1 step, as many as it may", "  1 step · 1 tool call"],
+        ),
+    ],
+)
+def test_the_last_line_says_why_a_run_stopped(agent, last):
+    lines = seen(agent).splitlines()[-2:]
+    assert lines[0] == last[0]
+    assert lines[1].startswith(last[1])
+
+
+def delta(path: str, text: str) -> events.Delta:
+    return events.Delta(path, TextDelta(text))
+
+
+def ended(path: str, text: str) -> events.ModelEnded:
+    return events.ModelEnded(path, ModelResponse(assistant(text)))
+
+
+def test_models_that_speak_at_once_are_written_one_after_the_other():
+    started = [events.AgentStarted(path, path[-1], "r") for path in ("t", "t/a", "t/b")]
+    text = shown(
+        *started,
+        delta("t/a/model", "one "),
+        delta("t/b/model", "three "),
+        delta("t/a/model", "two"),
+        delta("t/b/model", "four"),
+        ended("t/b/model", "three four"),
+        ended("t/a/model", "one two"),
+    )
+    assert text == "  a:\n  one two\n  b:\n  three four\n"
+
+
+def test_what_waits_and_is_dropped_is_never_written():
+    text = shown(
+        events.AgentStarted("t", "t", "r"),
+        delta("t/model/alt-1", "one"),
+        delta("t/model/alt-2", "two"),
+        Dropped("t/model/alt-2", "another answer was taken"),
+        ended("t/model", "one"),
+    )
+    assert text == "one\n"
+
+
+CALL = ToolCall("1", "send", '{"to":"a"}')
+ITEM = PendingItem("id", "t/tool", CALL, "it writes")
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (events.Warned("t", "beware"), "■ beware"),
+        (events.LoopWarning("t", "send", 3), "■ send was called 3 times in the same way"),
+        (events.ToolAbandoned("t", "send", 1), "■ send did not stop when it was told to and was left behind (1 call"),
+        (Diverged("t", "model", "a", "b"), "■ model differs from the record, which is used: a was recorded, b was"),
+        (CacheHit("t", "k"), "answered from a cache"),
+        (Retrying("t", 2, "lost", 0.0), "↻ try 2 failed, again now: lost"),
+        (events.ApprovalRequested("t", ITEM), '  ‖ needs approval (it writes): send(to="a")'),
+        (events.ApprovalDecided("t", "id", CALL, Approve()), "  approved"),
+        (events.ApprovalDecided("t", "id", CALL, Deny("no")), "  denied: no"),
+        (events.ApprovalDecided("t", "id", CALL, Modify("{}")), "  approved with other arguments: {}"),
+        (events.ToolDelta("t", "send", "half\nway"), "  send: half way"),
+        (events.ModelEnded("t", ModelResponse(assistant("x"), "length")), "the reply ended early: length"),
+    ],
+)
+def test_other_events_are_a_line_each(event, line):
+    assert shown(event).startswith(line)
+
+
+def test_events_that_say_nothing_to_a_person_are_left_out():
+    assert shown(events.MiddlewareStarted("t", "m", "before_model"), events.StepEnded("t", 1)) == ""
+
+
+def test_a_recorded_result_is_said_to_be_one():
+    text = shown(events.ToolEnded("t", CALL, ToolResult("1", "send", "sent"), 0.0, True))
+    assert text == '● send(to="a")\n  → sent (from the record)\n'
+
+
+def test_escapes_of_models_and_tools_do_not_reach_the_terminal():
+    evil = "\x1b[2J\x9b2J\u202e"
+    call = ToolCall("1", "f", '{"x":"' + "\\u001b[2J" + '"}')
+    text = shown(
+        delta("t", evil),
+        ended("t", evil),
+        events.ToolStarted("t/f", call),
+        events.ToolEnded("t/f", call, ToolResult("1", "f", evil)),
+        events.Warned("t", evil + "[bold]not markup[/bold] :smile:"),
+        terminal=False,
+    )
+    assert not set(text) & set("\x1b\x9b\u202e")
+    assert "[bold]not markup[/bold] :smile:" in text
+
+
+def test_a_terminal_gets_colours_unless_it_wants_none(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[36m" in shown(events.ToolStarted("t", CALL), terminal=True, width=80)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[36m" not in shown(events.ToolStarted("t", CALL), terminal=True, width=80)
+
+
+def test_a_file_gets_no_escapes_even_where_colours_are_forced(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b" not in shown(events.ToolStarted("t", CALL), events.Warned("t", "beware"))
+
+
+def test_lines_on_a_terminal_keep_within_its_width(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    call = ToolCall("1", "send", '{"text":"' + "word " * 50 + '"}')
+    text = shown(
+        events.ToolStarted("t", call),
+        events.ToolEnded("t", call, ToolResult("1", "send", "answer " * 50)),
+        events.Warned("t", "beware " * 30),
+        delta("t", "long text " * 30),
+        terminal=True,
+        width=60,
+    )
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
+    assert max(map(len, text.splitlines())) <= 60
+    assert text.count("answer") < 10
+
+
+def test_the_cursor_is_given_back_when_a_run_is_broken_off(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    out = io.StringIO()
+    with pytest.raises(KeyboardInterrupt), ConsoleView(out, terminal=True, width=60) as view:
+        view(events.ModelStarted("t/model", "m", 1))
+        raise KeyboardInterrupt
+    assert out.getvalue().count("\x1b[?25l") == out.getvalue().count("\x1b[?25h") == 1
+
+
+def test_a_terminal_with_few_letters_gets_what_it_can_show():
+    file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    view = ConsoleView(file)
+    for event in (events.ToolStarted("t", CALL), delta("t", "caf\u00e9"), ended("t", "")):
+        view(event)
+    file.seek(0)
+    assert file.read() == '* send(to="a")\ncaf?\n'
+
+
+class Gone(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_a_reader_that_has_left_does_not_disturb_the_run(caplog):
+    run = Agent(ScriptedModel(SUM, "42", usage=COST), tools=[calculator]).run_sync("x", listeners=[ConsoleView(Gone())])
+    assert run.text == "42"
+    assert not caplog.records
+
+
+def test_without_rich_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'ziggurat\[cli\]'"):
+        ConsoleView()
+
+
+def test_one_view_serves_many_runs():
+    agent = Agent(ScriptedModel(always="Hi.", usage=COST))
+    out = io.StringIO()
+    view = ConsoleView(out)
+
+    async def twice() -> None:
+        for _ in range(2):
+            await agent.run("x", listeners=[view])
+
+    asyncio.run(twice())
+    assert out.getvalue().count("step 1\nHi.\n✓ 1 step") == 2

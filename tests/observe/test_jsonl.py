@@ -1,0 +1,68 @@
+"""One event per line as JSON."""
+
+import io
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.codec import decode
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import Retrying
+from ziggurat.messages.events import AgentEnded, AnyEvent
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.observe.jsonl import JsonLines
+
+
+def test_every_line_is_an_event_that_can_be_read_back(tmp_path):
+    path = tmp_path / "events.jsonl"
+    heard = []
+    with JsonLines(path) as lines:
+        Agent(ScriptedModel("Hello there.")).run_sync("x", listeners=[heard.append, lines])
+    read = [decode(line, AnyEvent) for line in path.read_text().splitlines()]
+    assert read == heard
+    assert lines.written == len(read)
+
+
+def test_a_file_is_appended_to_and_a_closed_one_takes_no_more(tmp_path):
+    path = tmp_path / "events.jsonl"
+    for _ in range(2):
+        with JsonLines(path) as lines:
+            lines(Retrying("a", 1, "why", 0.5))
+        lines(Retrying("a", 2, "why", 0.5))
+    assert len(path.read_text().splitlines()) == 2
+
+
+def test_a_path_that_cannot_be_written_is_told_at_the_door(tmp_path):
+    with pytest.raises(ConfigurationError, match="cannot write events to"):
+        JsonLines(tmp_path / "no" / "such" / "folder.jsonl")
+
+
+class Gone(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_when_the_reader_has_left_it_is_told_once():
+    told = []
+    lines = JsonLines(Gone(), on_closed=lambda: told.append(1))
+    for _ in range(3):
+        lines(Retrying("a", 1, "why", 0.5))
+    assert told == [1]
+    assert lines.written == 0
+
+
+def test_an_answer_without_a_json_form_is_written_as_text():
+    @dataclass
+    class Odd:
+        inner: object
+
+    out = io.StringIO()
+    run = Agent(ScriptedModel("x")).run_sync("x")
+    from msgspec.structs import replace
+
+    JsonLines(out)(AgentEnded("agent", replace(run, output=Odd(object()))))
+    line = json.loads(out.getvalue())
+    assert line["event"] == "AgentEnded"
+    assert "Odd" in line["run"]["output"]
