@@ -281,9 +281,8 @@ def test_of_a_hedge_of_agents_too(streamed: bool) -> None:
     assert (run.text, run.agent) == ("quick answer", "quick")
     assert heard.messages() == said(run)
     never = ScriptedModel(RuntimeError("asked again"))
-    pair = Runnable(
-        hedge(Agent(never, name="slow"), Agent(never, name="quick"), delay=1), name="pair", store=through_json(store, "r")
-    )
+    agents = [Agent(never, name=name) for name in ("slow", "quick")]
+    pair = Runnable(hedge(*agents, delay=1), name="pair", store=through_json(store, "r"))
     again = asyncio.run(pair.replay("r"))
     assert again.messages == run.messages
     assert never.calls == []

@@ -1,0 +1,447 @@
+"""Whatever a tool raises, and however it hangs, its call has a result and the run goes on."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from ziggurat.agents.step import call_tools
+from ziggurat.core.clock import CLOCK
+from ziggurat.core.context import AMBIENT, JOURNAL, Context
+from ziggurat.core.errors import Suspend, Timeout, ToolError
+from ziggurat.core.event import Event
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.scope import Scope
+from ziggurat.messages.events import ToolAbandoned
+from ziggurat.messages.middleware import Middleware, given
+from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
+from ziggurat.testing.clock import HandClock
+from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.tools.act import act
+from ziggurat.tools.door import GRACE, LEAKS, settle
+from ziggurat.tools.function import FunctionTool, tool
+from ziggurat.tools.threads import POOL
+from ziggurat.tools.toolbox import Toolbox
+
+
+def _ctx(clock: Any = None, **heard: Any) -> Context:
+    values: dict[Any, Any] = {JOURNAL: MemoryJournal()}
+    if clock is not None:
+        values[CLOCK] = clock
+    return Context("run", scope=Scope(values))
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("cannot say")
+
+
+class Deadly(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+class Mute(BaseException):
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
+@dataclass(frozen=True)
+class Immovable(Exception):
+    """Cannot be written upon."""
+
+    code: int = 7
+
+
+def _recursion() -> None:
+    _recursion()
+
+
+def _raising(make: Callable[[], BaseException]) -> Callable[[], None]:
+    def go() -> None:
+        raise make()
+
+    return go
+
+
+KINDS: dict[str, Callable[[], None]] = {
+    "Exception": _raising(lambda: Exception("boom")),
+    "ValueError": _raising(lambda: ValueError("boom")),
+    "SystemExit": _raising(lambda: SystemExit(1)),
+    "KeyboardInterrupt": _raising(KeyboardInterrupt),
+    "GeneratorExit": _raising(GeneratorExit),
+    "CancelledError": _raising(asyncio.CancelledError),
+    "MemoryError": _raising(MemoryError),
+    "RecursionError": _recursion,
+    "cannot say its text": _raising(Unspeakable),
+    "ends the program when asked for its text": _raising(Deadly),
+    "BaseException that ends the program when asked for its text": _raising(Mute),
+    "frozen": _raising(Immovable),
+    "ExceptionGroup": _raising(lambda: ExceptionGroup("two", [ValueError("a"), OSError("b")])),
+    "BaseExceptionGroup": _raising(lambda: BaseExceptionGroup("two", [SystemExit(1), ValueError("a")])),
+    "StopIteration": _raising(lambda: StopIteration("done")),
+    "StopAsyncIteration": _raising(lambda: StopAsyncIteration("done")),
+    "BaseException": _raising(lambda: BaseException("base")),
+    "AssertionError": _raising(lambda: AssertionError("no")),
+    "a group of cancellations": _raising(lambda: BaseExceptionGroup("one", [asyncio.CancelledError()])),
+}
+
+
+def _tool(go: Callable[[], None], form: str, timeout: float | None) -> FunctionTool:
+    if form == "async":
+
+        @tool(timeout=timeout)
+        async def bad() -> str:
+            """Fail."""
+            await asyncio.sleep(0)
+            go()
+            return "never"
+
+    elif form == "sync":
+
+        @tool(timeout=timeout)
+        def bad() -> str:
+            """Fail."""
+            go()
+            return "never"
+
+    else:
+
+        @tool(timeout=timeout)
+        async def bad() -> Any:
+            """Fail while telling."""
+            yield "so far "
+            go()
+
+    return bad
+
+
+@tool
+async def good(number: int) -> int:
+    """Succeed, after a while."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+    return number
+
+
+class Hooked(Middleware):
+    """Makes calls go the whole way."""
+
+    async def after_tool(self, result: ToolResult, ctx: Context) -> None:
+        """Leave it."""
+
+    async def on_error(self, error: BaseException, ctx: Context) -> None:
+        """Hear of it."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("form", ["async", "sync", "stream"])
+@pytest.mark.parametrize("timeout", [None, 60.0], ids=["untimed", "timed"])
+@pytest.mark.parametrize("hooked", [False, True], ids=["plain", "hooked"])
+def test_whatever_a_tool_raises_its_call_has_a_result(kind: str, form: str, timeout: float | None, hooked: bool) -> None:
+    box = Toolbox([_tool(KINDS[kind], form, timeout), good])
+
+    async def go() -> None:
+        ctx = given(_ctx(), Hooked()) if hooked else _ctx()
+        result = await act(box, ToolCall("c", "bad"), ctx.at("alone"))
+        assert result.id == "c"
+        assert result.name == "bad"
+        assert result.error == "permanent"
+        assert result.text
+        calls = (tool_call("good", id="a", number=1), ToolCall("b", "bad"), tool_call("good", id="c", number=3))
+        results = await call_tools(box, calls, ctx, "step-1")
+        assert [each.id for each in results] == ["a", "b", "c"]
+        assert [each.text for each in results[::2]] == ["1", "3"], "siblings are unaffected"
+        assert results[1].error == "permanent"
+        await asyncio.sleep(0)  # the loop is alive
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+
+    asyncio.run(_without_leaks(go()))
+
+
+async def _without_leaks(work: Any) -> None:
+    async with assert_no_leaks():
+        await work
+
+
+@pytest.mark.parametrize("form", ["async", "sync", "stream"])
+def test_a_suspension_passes_the_door(form: str) -> None:
+    def go() -> None:
+        raise Suspend(("x",))
+
+    box = Toolbox([_tool(go, form, None), _tool_named(_tool(go, form, 60.0), "timed")])
+    for name in ("bad", "timed"):
+        with pytest.raises(Suspend):
+            asyncio.run(act(box, ToolCall("c", name), _ctx()))
+
+
+def _tool_named(made: FunctionTool, name: str) -> FunctionTool:
+    return tool(name=name, timeout=made.spec.timeout)(made.function)
+
+
+def test_our_own_cancellation_passes_the_door() -> None:
+    async def go() -> None:
+        entered = asyncio.Event()
+
+        @tool
+        async def hangs() -> str:
+            """Hang."""
+            entered.set()
+            await asyncio.Event().wait()
+            return "never"
+
+        task = asyncio.ensure_future(act(Toolbox([hangs]), ToolCall("c", "hangs"), _ctx()))
+        await entered.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(_without_leaks(go()))
+
+
+def test_the_ambient_context_is_set_around_the_function_only() -> None:
+    seen: list[Context | None] = []
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        seen.append(AMBIENT.get())
+        return ""
+
+    @tool
+    def look_in_thread() -> str:
+        """Look."""
+        seen.append(AMBIENT.get())
+        return ""
+
+    async def go() -> None:
+        box = Toolbox([look, look_in_thread])
+        for name in box:
+            await act(box, ToolCall("c", name), _ctx().at(name))
+            assert AMBIENT.get() is None
+
+    asyncio.run(go())
+    assert [ctx.path if ctx else None for ctx in seen] == ["run/look", "run/look_in_thread"]
+
+
+# -- what hangs ------------------------------------------------------------------------------------------------------
+
+
+def test_a_tool_that_hangs_times_out() -> None:
+    @tool(timeout=2)
+    async def hangs() -> str:
+        """Hang."""
+        await asyncio.Event().wait()
+        return "never"
+
+    async def go() -> float:
+        clock = HandClock(auto=True)
+        result = await act(Toolbox([hangs]), ToolCall("c", "hangs"), _ctx(clock))
+        assert result.error == "timeout"
+        assert "hangs timed out after 2 s" in result.text
+        return clock.monotonic()
+
+    assert asyncio.run(go()) == 2
+
+
+def test_the_run_deadline_bounds_a_tool_without_a_timeout() -> None:
+    @tool
+    async def stubborn() -> str:
+        """Hang, and not be moved."""
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                if released.is_set():
+                    raise
+
+    async def go() -> None:
+        clock = HandClock(auto=True)
+        leaked = LEAKS.count
+        with pytest.raises(Timeout):
+            async with _ctx(clock).limit(5) as ctx:
+                await act(Toolbox([stubborn]), ToolCall("c", "stubborn"), ctx)
+        assert clock.monotonic() == 5 + GRACE
+        assert LEAKS.count == leaked + 1
+        released.set()
+
+    released = asyncio.Event()
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("how", ["swallows", "cleans up too long", "shields itself again"])
+def test_a_tool_that_will_not_stop_gives_control_back_within_timeout_and_grace(how: str) -> None:
+    heard: list[Event] = []
+
+    async def go() -> None:
+        clock, released = HandClock(auto=True), asyncio.Event()
+
+        @tool(timeout=2)
+        async def stubborn() -> str:
+            """Not be moved."""
+            if how == "shields itself again":
+                while not released.is_set():
+                    try:
+                        await asyncio.shield(asyncio.ensure_future(released.wait()))
+                    except asyncio.CancelledError:
+                        continue
+                return "late"
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                await released.wait()
+                if how == "cleans up too long":
+                    raise
+            return "late"
+
+        leaked, running = LEAKS.count, LEAKS.running
+        ctx = _ctx(clock).heard_by(heard.append)
+        result = await act(Toolbox([stubborn]), ToolCall("c", "stubborn"), ctx)
+        assert result.error == "timeout"
+        assert clock.monotonic() == 2 + GRACE
+        assert (LEAKS.count, LEAKS.running) == (leaked + 1, running + 1)
+        (event,) = [event for event in heard if isinstance(event, ToolAbandoned)]
+        assert (event.name, event.leaked) == ("stubborn", leaked + 1)
+        released.set()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert LEAKS.running == running, "what was left behind is let go of when it ends"
+
+    asyncio.run(go())
+
+
+def test_a_tool_that_cleans_up_within_the_grace_is_waited_for() -> None:
+    cleaned: list[bool] = []
+
+    @tool(timeout=2)
+    async def tidy(ctx: Context) -> str:
+        """Clean up."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await ctx.clock.sleep(GRACE / 2)
+            cleaned.append(True)
+        return "never"
+
+    async def go() -> None:
+        clock, leaked = HandClock(auto=True), LEAKS.count
+        result = await act(Toolbox([tidy]), ToolCall("c", "tidy"), _ctx(clock))
+        assert result.error == "timeout"
+        assert cleaned == [True]
+        assert LEAKS.count == leaked
+        assert clock.monotonic() == 2 + GRACE / 2
+
+    asyncio.run(_without_leaks(go()))
+
+
+def test_siblings_of_a_tool_that_will_not_stop_are_kept() -> None:
+    async def go() -> None:
+        clock, released = HandClock(auto=True), asyncio.Event()
+
+        @tool(timeout=2)
+        async def stubborn() -> str:
+            """Not be moved."""
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                await released.wait()
+            return "late"
+
+        calls = (tool_call("good", id="a", number=1), ToolCall("b", "stubborn"), tool_call("good", id="c", number=3))
+        results = await call_tools(Toolbox([stubborn, good]), calls, _ctx(clock), "step-1")
+        assert [(each.text, each.error) for each in results[::2]] == [("1", None), ("3", None)]
+        assert results[1].error == "timeout"
+        released.set()
+
+    asyncio.run(go())
+
+
+def test_a_cancelled_run_gets_control_back_from_a_timed_tool_that_swallows_it() -> None:
+    async def go() -> None:
+        clock, released, entered = HandClock(), asyncio.Event(), asyncio.Event()
+
+        @tool(timeout=60)
+        async def stubborn() -> str:
+            """Not be moved."""
+            entered.set()
+            while not released.is_set():
+                try:
+                    await released.wait()
+                except asyncio.CancelledError:
+                    continue
+            return "late"
+
+        task = asyncio.ensure_future(act(Toolbox([stubborn]), ToolCall("c", "stubborn"), _ctx(clock)))
+        await entered.wait()
+        task.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        task.cancel()  # again, while it is waited for
+        await clock.advance(GRACE)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        released.set()
+
+    asyncio.run(go())
+
+
+def test_a_sync_tool_that_hangs_times_out_and_its_thread_is_written_off() -> None:
+    released = threading.Event()
+
+    @tool(timeout=2)
+    def hangs() -> str:
+        """Hang in a thread."""
+        released.wait(30)
+        return "late"
+
+    async def go() -> None:
+        clock, before = HandClock(auto=True), POOL.written_off
+        result = await act(Toolbox([hangs]), ToolCall("c", "hangs"), _ctx(clock))
+        assert result.error == "timeout"
+        assert clock.monotonic() <= 2 + GRACE
+        assert POOL.written_off == before + 1
+        released.set()
+        async with asyncio.timeout(10):
+            while POOL.written_off > before:
+                await asyncio.sleep(0)
+
+    asyncio.run(go())
+
+
+def test_settling_nothing_is_quick() -> None:
+    async def go() -> None:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        await settle([done], _ctx(HandClock()), name="nothing")
+
+    asyncio.run(go())
+
+
+def test_what_a_tool_says_of_its_own_failure_is_its_kind() -> None:
+    @tool
+    async def busy() -> str:
+        """Be busy."""
+        raise ToolError("come back later", kind="transient")
+
+    @tool
+    async def slow() -> str:
+        """Be slow."""
+        raise TimeoutError("upstream")
+
+    @tool
+    async def down() -> str:
+        """Be down."""
+        raise ConnectionRefusedError("no")
+
+    async def go() -> None:
+        box = Toolbox([busy, slow, down])
+        results = await call_tools(box, tuple(ToolCall(name, name) for name in box), _ctx(), "step-1")
+        assert [each.error for each in results] == ["transient", "timeout", "transient"]
+        assert results[0].text == "come back later"
+
+    asyncio.run(go())
