@@ -31,6 +31,9 @@ def _write(value: object) -> object:
         return value.to_json()
     if isinstance(value, BaseException):
         return error_to_json(value)
+    for plain in (str, int, float):
+        if isinstance(value, plain):  # of a class of its own, such as a number of NumPy's or marked-up text
+            return plain(value)
     if hasattr(value, "model_dump"):  # a pydantic model, without importing pydantic
         return value.model_dump(mode="json")
     raise NotImplementedError(f"{type(value).__name__} cannot be written as JSON")

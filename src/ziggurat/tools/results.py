@@ -44,6 +44,8 @@ def result_of(value: object, call: ToolCall) -> ToolResult:
         return ToolResult(call.id, call.name, str(value), None, call.name)
     if kind is bool or kind is float or value is None:
         return ToolResult(call.id, call.name, _json(value, call), None, call.name)
+    if isinstance(value, str):
+        return ToolResult(call.id, call.name, _clean(str(value)), None, call.name)
     if isinstance(value, ToolResult):
         content = _clean(value.content) if isinstance(value.content, str) else _parts(value.content)
         return ToolResult(call.id, call.name, content, value.error, value.origin or call.name)
