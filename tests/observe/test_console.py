@@ -142,6 +142,19 @@ def test_models_that_speak_at_once_are_written_one_after_the_other():
     assert text == "  a:\n  one two\n  b:\n  three four\n"
 
 
+def test_a_model_that_is_done_is_written_though_another_still_speaks():
+    started = [events.AgentStarted(path, path[-1], "r") for path in ("t", "t/a", "t/b")]
+    text = shown(
+        *started,
+        delta("t/a/model", "one "),
+        delta("t/b/model", "two"),
+        ended("t/b/model", "two"),
+        delta("t/a/model", "three"),
+        ended("t/a/model", "one three"),
+    )
+    assert text == "  a:\n  one\n  b:\n  two\n  a:\n  three\n"
+
+
 def test_what_waits_and_is_dropped_is_never_written():
     text = shown(
         events.AgentStarted("t", "t", "r"),

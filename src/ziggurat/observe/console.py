@@ -209,7 +209,8 @@ class ConsoleView:
     def _dropped(self, event: Dropped) -> None:
         self._models.pop(event.path, None)
         if self._voices.drop(event.path):
-            self._line(event.path, (f"(what was said there does not count: {shortened(event.why)})", "yellow"))
+            told = f"what was said there does not count: {shortened(event.why)}"
+            self._line(event.path, (f"({'broken off' if event.why == 'CancelledError' else told})", "yellow"))
         self._forget_below(event.path)
 
     def _forget_below(self, path: str) -> None:

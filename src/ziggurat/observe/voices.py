@@ -1,4 +1,4 @@
-"""Several models may speak at once; a terminal has room for one. The others wait for their turn."""
+"""Several models may speak at once; a terminal has room for one. The others are written when they are done."""
 
 __all__ = ["Voices"]
 
@@ -11,7 +11,7 @@ from ziggurat.observe.screen import Screen
 
 
 class Voices:
-    """Writes what models say, one at a time, in the order in which they began.
+    """Writes what one model says as it comes, and what others say meanwhile when each is done.
 
     Args:
         screen: Where to.
@@ -24,8 +24,7 @@ class Voices:
         self._flow: Flow | None = None
         self._thinking = False
         self._floor: str | None = None
-        self._held: dict[str, list[tuple[str, PartDelta]]] = {}
-        self._ended: set[str] = set()
+        self._held: dict[str, list[tuple[str, TextDelta | ThinkingDelta]]] = {}
         self._spoken: set[str] = set()
         self._label = ""
 
@@ -73,46 +72,38 @@ class Voices:
             flow.end_line()
 
     def end(self, path: str) -> None:
-        """A model call is done: whoever waited longest comes next."""
-        for held in self._held:
-            if is_beneath(held, path):
-                self._ended.add(held)
-        if self._floor is not None and is_beneath(self._floor, path):
+        """A model call is done: write what was held of it, and let somebody else speak if it was speaking."""
+        for held in [held for held in self._held if is_beneath(held, path)]:
             self.interrupt()
-            self._floor = None
-            self._next()
+            self._release(held)
+            self.interrupt()
+        self._leave_floor(path)
 
-    def _next(self) -> None:
-        while self._held and self._floor is None:
-            path = next(iter(self._held))
-            self._floor = path
-            for owner, delta in self._held.pop(path):
-                assert isinstance(delta, (TextDelta, ThinkingDelta))
-                self._write(path, owner, delta)
-            if path in self._ended:
-                self._ended.discard(path)
-                self.interrupt()
-                self._floor = None
+    def _release(self, path: str) -> None:
+        for owner, delta in self._held.pop(path):
+            self._write(path, owner, delta)
+
+    def _leave_floor(self, path: str) -> None:
+        """Give the floor to whoever waited longest, if it is held at a path or beneath it."""
+        if self._floor is None or not is_beneath(self._floor, path):
+            return
+        self.interrupt()
+        self._floor = next(iter(self._held), None)
+        if self._floor is not None:
+            self._release(self._floor)
 
     def drop(self, path: str) -> bool:
         """Forget what was said at a path and beneath it; tell whether some of it had been written."""
         for held in [held for held in self._held if is_beneath(held, path)]:
             del self._held[held]
-            self._ended.discard(held)
         told = {spoken for spoken in self._spoken if is_beneath(spoken, path)}
         self._spoken -= told
-        if self._floor is not None and is_beneath(self._floor, path):
-            self.interrupt()
-            self._floor = None
-            self._next()
+        self._leave_floor(path)
         return bool(told)
 
     def clear(self) -> None:
         """Write what is held back and forget everything: the run is over."""
-        self.interrupt()
+        self.end("")
         self._floor = None
-        self._ended.update(self._held)
-        self._next()
-        self._ended.clear()
         self._spoken.clear()
         self._label = ""
