@@ -70,7 +70,8 @@ class Folded:
     def own(self, name: str) -> list[Message]:
         """Return the folded messages of one agent itself, without those nested in its tools."""
         own = re.compile(rf"{name}step-\d+/model")
-        return [fold.message() for path, fold in self._folds.items() if own.match(path)]
+        heard = [fold.message() for path, fold in self._folds.items() if own.match(path)]
+        return [message for message in heard if message.parts]
 
 
 def said(run: AgentRun) -> list[Message]:

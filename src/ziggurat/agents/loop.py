@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ziggurat.agents.frame import FRAME
 from ziggurat.agents.output import Output
@@ -21,6 +22,7 @@ from ziggurat.core.service import Service
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
 from ziggurat.messages.conversation import Conversation
+from ziggurat.messages.delta import fit
 from ziggurat.messages.events import StepEnded, StepStarted
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
@@ -79,6 +81,14 @@ class _Run:
         self.results = results
         self.complete = len(log)
 
+    def said(self, response: ModelResponse) -> ModelResponse:
+        """Append what the model said, made fit for a conversation, and return the response with it."""
+        message = fit(response.message)
+        if message is not response.message:
+            response = replace(response, message=message)
+        self.conversation.log.append(message)
+        return response
+
     def ended(self, stop: stops.Stop, output: Any = None, suspend: Suspend | None = None) -> AgentRun:
         """Return the run as it stands: what is complete, fit to be sent to a model again."""
         view = self.conversation.view()
@@ -131,7 +141,7 @@ class AgentLoop:
                 if ctx.emit is not SILENCE:
                     await ctx.emit(StepStarted(f"{ctx.path}/{step}", run.steps))
                 response = await ask(settings.model, run.question(), ctx.at(f"{step}/model"), name=settings.model_name)
-                run.conversation.log.append(response.message)
+                response = run.said(response)
                 answer: Answer | None = None
                 if settings.output is not None or response.finish == "malformed":
                     response, answer = await self._accepted(run, response, ctx, step)
@@ -182,7 +192,7 @@ class AgentLoop:
             asked += 1
             at = ctx.at(f"{step}/model#{asked}")
             response = await ask(settings.model, run.question(), at, name=settings.model_name)
-            run.conversation.append(response.message)
+            response = run.said(response)
 
     async def _instructed(self, ctx: Context) -> str | None:
         """Ask the user's function for the instructions, once per run."""

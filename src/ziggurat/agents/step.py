@@ -81,11 +81,11 @@ async def _joined(box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]
     until = asyncio.FIRST_COMPLETED if box.join == "fail_fast" else asyncio.FIRST_EXCEPTION
     while waiting:
         done, waiting = await asyncio.wait(waiting, return_when=until)
-        failed = [task for task in done if task.exception() is not None]
+        failed = [task for task in tasks if task in done and task.exception() is not None]
         if failed:
             failed[0].result()
         if box.join == "fail_fast" and any(_is_failure(task) for task in done):
-            for task in waiting:
+            for task in tasks:
                 task.cancel()
             if waiting:
                 await asyncio.wait(waiting)

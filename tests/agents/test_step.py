@@ -1,0 +1,182 @@
+"""The tools of one reply: together, in order, none left without a result."""
+
+import asyncio
+from typing import Any, Literal
+
+import pytest
+
+from tests.agents.support import assert_sendable
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.step import not_executed
+from ziggurat.core.clock import CLOCK
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ToolError
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, Approve, Deny
+from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.testing.clock import HandClock
+from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.tools.function import tool
+from ziggurat.tools.toolbox import Toolbox
+
+
+class Order:
+    """Sees when tools begin and end."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.running = 0
+        self.most = 0
+
+    def tool(self) -> Any:
+        async def work(ctx: Context, name: str, seconds: float) -> str:
+            """Work."""
+            self.seen.append(f"+{name}")
+            self.running += 1
+            self.most = max(self.most, self.running)
+            try:
+                await ctx.clock.sleep(seconds)
+            except asyncio.CancelledError:
+                self.seen.append(f"x{name}")
+                raise
+            finally:
+                self.running -= 1
+            self.seen.append(f"-{name}")
+            if name.startswith("bad"):
+                raise RuntimeError(f"{name} broke")
+            return name
+
+        return work
+
+
+def _run(box: Toolbox, *calls: ToolCall) -> AgentRun:
+    async def run() -> AgentRun:
+        async with assert_no_leaks():
+            agent = Agent(ScriptedModel(list(calls), "done"), tools=box)
+            return await agent.run("go", deps={CLOCK: HandClock(auto=True)})
+
+    return asyncio.run(run())
+
+
+def _works(*names: str) -> list[ToolCall]:
+    return [tool_call("work", name=name, seconds=float(len(names) - at)) for at, name in enumerate(names)]
+
+
+def test_calls_run_at_once_and_results_stand_in_the_order_of_the_calls() -> None:
+    order = Order()
+    run = _run(Toolbox([order.tool()]), *_works("a", "b", "c"))
+    assert order.seen == ["+a", "+b", "+c", "-c", "-b", "-a"]
+    assert run.observations == ("a", "b", "c")
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 10])
+def test_concurrency_is_limited(limit: int) -> None:
+    order = Order()
+    run = _run(Toolbox([order.tool()], concurrency=limit), *_works("a", "b", "c", "d"))
+    assert order.most == min(limit, 4)
+    assert run.observations == ("a", "b", "c", "d")
+
+
+def test_a_failure_leaves_its_siblings_alone() -> None:
+    run = _run(Toolbox([Order().tool()]), *_works("a", "bad", "c"))
+    assert run.observations == ("a", "RuntimeError: bad broke", "c")
+    assert [result.error for message in run.messages for result in message.tool_results] == [None, "permanent", None]
+    assert run.stop == stops.Completed()
+
+
+def test_fail_fast_cancels_the_others_and_says_so() -> None:
+    order = Order()
+    run = _run(Toolbox([order.tool()], join="fail_fast"), *_works("a", "b", "bad"))
+    assert order.seen == ["+a", "+b", "+bad", "-bad", "xa", "xb"]
+    assert run.observations[2] == "RuntimeError: bad broke"
+    assert all(text.startswith("not executed") for text in run.observations[:2])
+    assert_sendable(run.messages)
+
+
+@pytest.mark.parametrize("join", ["join_all", "fail_fast"])
+def test_a_failure_may_end_the_run(join: Literal["join_all", "fail_fast"]) -> None:
+    run = _run(Toolbox([Order().tool()], join=join, on_error="raise"), *_works("a", "b", "bad"))
+    assert isinstance(run.stop, stops.Failed)
+    assert "bad broke" in run.stop.error
+    assert run.stop.kind == "ToolError"
+    assert [message.role for message in run.messages] == ["user"]
+    assert_sendable(run.messages)
+
+
+def test_every_failure_is_named_when_all_are_waited_for() -> None:
+    run = _run(Toolbox([Order().tool()], on_error="raise"), *_works("bad1", "b", "bad2"))
+    assert isinstance(run.stop, stops.Failed)
+    assert "bad1 broke" in run.stop.error
+    assert "bad2 broke" in run.stop.error
+
+
+def test_one_call_among_others_that_waits_lets_them_finish_and_be_kept() -> None:
+    did: list[str] = []
+
+    @tool(approval=True)
+    async def ask(what: str) -> str:
+        """Ask."""
+        did.append(what)
+        return what
+
+    @tool(effect="once")
+    async def do(what: str) -> str:
+        """Do."""
+        await asyncio.sleep(0)
+        did.append(what)
+        return what
+
+    calls = [tool_call("ask", what="a", id="1"), tool_call("do", what="b", id="2"), tool_call("ask", what="c", id="3")]
+
+    async def run() -> AgentRun:
+        agent = Agent(ScriptedModel(calls, "done"), tools=[ask, do])
+        suspended = await agent.run("go")
+        assert did == ["b"]
+        assert [item.call.id for item in suspended.pending] == ["1", "3"]
+        assert [message.role for message in suspended.messages] == ["user"]
+        first, second = suspended.pending
+        half = await agent.resume(suspended.id, {first.id: Approve()})
+        assert half.pending == (second,)
+        assert did == ["b", "a"]
+        return await agent.resume(suspended.id, {second.id: Deny("not today")})
+
+    went = asyncio.run(run())
+    assert did == ["b", "a"]
+    assert went.observations[:2] == ("a", "b")
+    assert "not today" in went.observations[2]
+    assert went.messages[-2].tool_results[0].error == "denied"
+    assert went.tool_calls == 3
+    assert_sendable(went.messages)
+
+
+def test_unknown_tools_get_near_names() -> None:
+    run = Agent(ScriptedModel(tool_call("ecko"), "done"), tools=[tool(name="echo")(lambda: "x")]).run_sync("go")
+    assert run.messages[2].tool_results[0].error == "not_found"
+    assert "echo" in run.observations[0]
+
+
+def test_a_thousand_calls_in_one_reply() -> None:
+    async def echo(n: int) -> int:
+        """Echo."""
+        return n
+
+    calls = [tool_call("echo", n=n, id=f"c{n}") for n in range(1000)]
+    run = Agent(ScriptedModel(calls, "done"), tools=[echo]).run_sync("go")
+    assert run.observations == tuple(str(n) for n in range(1000))
+    assert_sendable(run.messages)
+
+
+def test_what_was_not_executed_is_said() -> None:
+    (result,) = not_executed((tool_call("x", id="1"),), "the run ended before")
+    assert (result.id, result.name, result.error) == ("1", "x", "interrupted")
+    assert result.text == "not executed: the run ended before"
+
+
+def test_tool_errors_keep_their_kind() -> None:
+    async def limited() -> str:
+        """Be limited."""
+        raise ToolError("slow down", kind="transient", retry_after=3)
+
+    run = Agent(ScriptedModel(tool_call("limited"), "done"), tools=[limited]).run_sync("go")
+    assert run.messages[2].tool_results[0].error == "transient"

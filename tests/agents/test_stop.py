@@ -1,0 +1,178 @@
+"""When a run stops, and who decides first."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.agents.support import assert_sendable
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.stop import (
+    Policy,
+    Progress,
+    any_of,
+    max_steps,
+    stop_when,
+    until_no_tool_calls,
+    until_tool_called,
+)
+from ziggurat.core.clock import CLOCK
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, Denied, LimitExceeded, ServiceError, Timeout
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.parts import tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.models.scripted import Pause, ScriptedModel
+from ziggurat.testing.clock import HandClock
+
+CALLS = [tool_call("echo", text="a"), tool_call("submit", text="b"), tool_call("echo", text="c"), "done"]
+
+
+async def echo(text: str) -> str:
+    """Echo."""
+    return text
+
+
+async def submit(text: str) -> str:
+    """Submit."""
+    return f"submitted {text}"
+
+
+def _run(policy: Policy | None, **options: Any) -> AgentRun:
+    run = Agent(ScriptedModel(*CALLS), tools=[echo, submit], stop=policy, **options).run_sync("go")
+    assert_sendable(run.messages)
+    return run
+
+
+def test_until_tool_called_stops_after_the_tool_has_run() -> None:
+    run = _run(until_tool_called("submit"))
+    assert run.stop == stops.ToolCalled("submit")
+    assert run.observations == ("a", "submitted b")
+    assert run.output == ""
+    assert run.raise_for_stop() is run
+
+
+def test_stop_when_stops_before_the_tools_run() -> None:
+    run = _run(stop_when(lambda progress: "enough" if progress.step == 2 else None))
+    assert run.stop == stops.StopCondition("enough")
+    assert run.observations[0] == "a"
+    assert run.observations[1].startswith("not executed")
+    assert run.tool_calls == 1
+
+
+def test_stop_when_may_say_true() -> None:
+    assert _run(stop_when(lambda progress: progress.step == 1)).stop == stops.StopCondition("")
+
+
+def test_a_policy_is_asked_before_natural_completion() -> None:
+    run = Agent(ScriptedModel("done"), stop=stop_when(lambda progress: "mine")).run_sync("go")
+    assert run.stop == stops.StopCondition("mine")
+    assert run.output == "done"
+
+
+def test_the_first_policy_that_stops_names_the_reason() -> None:
+    both = [until_tool_called("echo"), max_steps(1)]
+    assert _run(any_of(*both)).stop == stops.ToolCalled("echo")
+    assert _run(any_of(*reversed(both))).stop == stops.MaxSteps(1)
+    assert _run(max_steps(1) | until_tool_called("echo")).stop == stops.MaxSteps(1)  # type: ignore[operator]
+    assert _run(until_tool_called("submit"), max_steps=2).stop == stops.ToolCalled("submit")
+    assert _run(until_tool_called("nothing"), max_steps=2).stop == stops.MaxSteps(2)
+    assert _run(until_no_tool_calls()).stop == stops.Completed()
+
+
+def test_progress_tells_how_far_it_got() -> None:
+    seen: list[Progress] = []
+
+    class Watch:
+        def on_response(self, progress: Progress) -> None:
+            seen.append(progress)
+
+        def on_step(self, progress: Progress) -> None:
+            seen.append(progress)
+
+    model = ScriptedModel(*CALLS[:1], "done", usage=Usage(3, 1, requests=1))
+    Agent(model, tools=[echo], stop=Watch()).run_sync("go")
+    assert [(each.step, each.usage.total, each.tool_calls, len(each.results)) for each in seen] == [
+        (1, 4, 0, 0),
+        (1, 4, 1, 1),
+        (2, 8, 1, 1),
+    ]
+    assert [call.name for call in seen[0].calls] == ["echo"]
+
+
+def test_a_policy_that_raises_fails_the_run() -> None:
+    def broken(progress: Progress) -> bool:
+        raise KeyError("x")
+
+    run = _run(stop_when(broken))
+    assert isinstance(run.stop, stops.Failed)
+    assert run.stop.kind == "KeyError"
+
+
+def test_a_timeout_cancels_in_mid_call_and_keeps_what_is_complete() -> None:
+    async def run() -> AgentRun:
+        model = ScriptedModel(tool_call("echo", text="a"), ["half", Pause(60), "never"])
+        return await Agent(model, tools=[echo], timeout=5).run("go", deps={CLOCK: HandClock(auto=True)})
+
+    went = asyncio.run(run())
+    assert went.stop == stops.Timeout(5)
+    assert [message.role for message in went.messages] == ["user", "assistant", "tool"]
+    assert went.seconds == pytest.approx(5)
+    with pytest.raises(Timeout):
+        went.raise_for_stop()
+
+
+def test_a_timeout_while_a_tool_runs() -> None:
+    async def slow(ctx: Context) -> str:
+        """Be slow."""
+        await ctx.clock.sleep(60)
+        return "late"
+
+    async def run() -> AgentRun:
+        agent = Agent(ScriptedModel(tool_call("slow")), tools=[slow], timeout=5)
+        return await agent.run("go", deps={CLOCK: HandClock(auto=True)})
+
+    went = asyncio.run(run())
+    assert went.stop == stops.Timeout(5)
+    assert [message.role for message in went.messages] == ["user"]
+
+
+@pytest.mark.parametrize(
+    ("error", "stop", "raised"),
+    [
+        (Denied("policy says no"), stops.Denied("policy says no"), Denied),
+        (LimitExceeded("tokens", 10, 12), stops.BudgetExceeded("tokens", 10, 12), LimitExceeded),
+        (Timeout(seconds=3), stops.Timeout(3), Timeout),
+        (RuntimeError("x"), stops.Failed("x", "RuntimeError"), ServiceError),
+        (RuntimeError(), stops.Failed("RuntimeError", "RuntimeError"), ServiceError),
+    ],
+    ids=repr,
+)
+def test_errors_of_the_model_become_stops(error: Exception, stop: stops.Stop, raised: type[Exception]) -> None:
+    run = Agent(ScriptedModel(error)).run_sync("go")
+    assert run.stop == stop
+    with pytest.raises(raised) as caught:
+        run.raise_for_stop()
+    assert caught.value.partial is run  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: max_steps(0), "at least 1"),
+        (lambda: max_steps(True), "at least 1"),
+        (lambda: max_steps("3"), "whole number"),  # type: ignore[arg-type]
+        (lambda: until_tool_called(""), "name of a tool"),
+        (lambda: stop_when("x"), "function"),  # type: ignore[arg-type]
+        (lambda: any_of(lambda progress: True), "stop_when"),  # type: ignore[arg-type]
+    ],
+)
+def test_bad_policies_are_refused_with_the_fix(make: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        make()
+
+
+def test_policies_show_what_they_are() -> None:
+    assert repr(max_steps(3) | until_tool_called("x")) == "max_steps(3) | until_tool_called('x')"  # type: ignore[operator]
+    assert repr(until_no_tool_calls()) == "until_no_tool_calls()"
