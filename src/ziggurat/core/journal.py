@@ -176,12 +176,12 @@ class MemoryJournal:
         """Record what happened; nothing need be awaited, memory is quick."""
         self.entries.append(entry)
         path = entry.path
-        if isinstance(entry, Entered):
-            self._composite = None
-        if path not in self._index and not self._reading and not isinstance(entry, Failure):
+        if type(entry) is not Failure and path not in self._index and not self._reading:
             self._index[path] = entry  # most calls have one entry, which needs no record around it
         else:
             self._take(entry)
+        if type(entry) is Entered:
+            self._composite = None
         if self._readers:
             readers, self._readers = self._readers, None
             for waiting in readers:

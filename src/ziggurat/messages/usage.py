@@ -1,6 +1,6 @@
 """What calls have cost, in tokens; unknown stays unknown and is never zero."""
 
-__all__ = ["Tally", "Usage", "estimate_tokens"]
+__all__ = ["TOOL_CALL", "Tally", "Usage", "estimate_tokens"]
 
 from msgspec import Struct
 
@@ -37,6 +37,16 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
             self.requests + other.requests,
         )
 
+    def __mul__(self, times: int) -> "Usage":
+        return Usage(
+            None if self.input is None else self.input * times,
+            None if self.output is None else self.output * times,
+            None if self.cache_read is None else self.cache_read * times,
+            None if self.cache_write is None else self.cache_write * times,
+            None if self.reasoning is None else self.reasoning * times,
+            self.requests * times,
+        )
+
     @property
     def total(self) -> int:
         """Input and output together, unknown counted as nothing."""
@@ -49,64 +59,53 @@ def _sum(one: int | None, other: int | None) -> int | None:
     return one if other is None else one + other
 
 
-def _total(usages: list[Usage]) -> Usage:
-    def known(values: list[int | None]) -> int | None:
-        counted = [value for value in values if value is not None]
-        return sum(counted) if counted else None
-
-    return Usage(
-        known([usage.input for usage in usages]),
-        known([usage.output for usage in usages]),
-        known([usage.cache_read for usage in usages]),
-        known([usage.cache_write for usage in usages]),
-        known([usage.reasoning for usage in usages]),
-        sum([usage.requests for usage in usages]),
-    )
+TOOL_CALL = object()
+"""What a tally is told for a tool call made now."""
 
 
 class Tally:
     """Adds up usage as it comes and hands it on to the tally of the run that this one is part of.
 
-    Sums are made when somebody asks, so that a run that is not asked pays for an append.
+    Sums are made when somebody asks, so that a run that is not asked pays next to nothing.
     """
 
-    __slots__ = ("_calls", "_outer", "_sum", "_waiting", "tool_calls")
+    __slots__ = ("_last", "_outer", "_sum", "_times", "model_calls", "tool_calls")
 
     def __init__(self, outer: "Tally | None" = None) -> None:
         self._outer = outer
         self._sum = Usage()
-        self._calls = 0
-        self._waiting: list[Usage] = []
+        self._last = self._sum  # models that know no figures give the same usage every time
+        self._times = 0
+        self.model_calls = 0
         self.tool_calls = 0
 
     def add(self, cost: object) -> None:
         """Count a model call by its usage, or a tool call by its outcome, here and in every run around this one."""
+        tally: Tally | None = self
         if isinstance(cost, Raw):
             cost = decode(cost, Usage)
-        tally: Tally | None = self
         if isinstance(cost, Usage):
             while tally is not None:
-                tally._waiting.append(cost)
+                if cost is not tally._last:
+                    tally._settle(cost)
+                tally._times += 1
+                tally.model_calls += 1
                 tally = tally._outer
-        elif isinstance(cost, Result) and cost.path.rpartition("/")[2].startswith("tool-"):
+        elif cost is TOOL_CALL or (isinstance(cost, Result) and cost.path.rpartition("/")[2].startswith("tool-")):
             while tally is not None:
                 tally.tool_calls += 1
                 tally = tally._outer
 
+    def _settle(self, following: Usage) -> None:
+        if self._times:
+            self._sum = self._sum + self._last * self._times
+        self._last, self._times = following, 0
+
     @property
     def usage(self) -> Usage:
         """All of it."""
-        waiting = self._waiting
-        if waiting:
-            self._calls += len(waiting)
-            self._sum = _total([self._sum, *waiting])
-            waiting.clear()
+        self._settle(self._last)
         return self._sum
-
-    @property
-    def model_calls(self) -> int:
-        """How many model calls were counted, failed tries that had a cost included."""
-        return self._calls + len(self._waiting)
 
 
 def estimate_tokens(text: str) -> int:

@@ -21,6 +21,7 @@ from ziggurat.messages.events import ToolEnded, ToolStarted
 from ziggurat.messages.hooks import hooked, tell
 from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.approval import APPROVALS, decide, item_of, needed, pending_entry
 from ziggurat.tools.function import AGREED, FROZEN, Frozen
 from ziggurat.tools.permissions import check as check_permissions
@@ -55,11 +56,10 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
             result = error_result(error, call)
     else:
         result = await _guarded(box, entry, record, call, ctx, journal, chain or _NO_CHAIN)
-    outcome = Result(ctx.path, call.name, call, result)
-    journal.append(outcome)
+    journal.append(Result(ctx.path, call.name, call, result))
     meter = ctx.scope.get(METER)
     if meter is not None:
-        meter.add(outcome)
+        meter.add(TOOL_CALL)
     seconds = clock.monotonic() - started
     if entry is not None:
         figures = entry.statistics
