@@ -1,0 +1,293 @@
+"""What a tool returns is made text or parts, bounded, whatever it is."""
+
+import dataclasses
+import enum
+import resource
+import sys
+import uuid
+from collections import deque
+from datetime import date
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import msgspec
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ziggurat.core.codec import decode, encode
+from ziggurat.core.errors import Denied, InvalidArguments, ServiceError, Timeout, ToolError
+from ziggurat.messages.parts import File, Image, Text, ToolCall, ToolResult
+from ziggurat.tools.results import MAX_RESULT, error_result, result_of, text_of_error
+
+CALL = ToolCall("call-1", "fetch")
+
+
+def _megabytes() -> float:
+    """Return the greatest size this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "darwin" else 1024)
+
+
+def _fit(result: ToolResult) -> None:
+    """Assert what holds of every result: bounded, and fit for the journal and for the wire."""
+    assert (result.id, result.name) == ("call-1", "fetch")
+    assert len(result.text) <= MAX_RESULT + 100
+    assert decode(encode(result), ToolResult) == result
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Point(msgspec.Struct):
+    x: int
+    y: int
+
+
+@dataclasses.dataclass
+class Pair:
+    left: Any
+    right: Any
+
+
+class Model(pydantic.BaseModel):
+    name: str
+    child: Any = None
+
+
+class Named(NamedTuple):
+    a: int
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("plain", "plain"),
+        ("", ""),
+        (3, "3"),
+        (True, "true"),
+        (None, "null"),
+        (1.5, "1.5"),
+        (2**80, str(2**80)),
+        ([1, "two", None], '[1,"two",null]'),
+        ({"a": (1, 2)}, '{"a":[1,2]}'),
+        ([], "[]"),
+        ((), "[]"),
+        (Point(1, 2), '{"x":1,"y":2}'),
+        (Pair(1, [2]), '{"left":1,"right":[2]}'),
+        (Model(name="x"), '{"name":"x","child":null}'),
+        ([Model(name="x")], '[{"name":"x","child":null}]'),
+        (Named(1), "[1]"),
+        (Colour.RED, '"red"'),
+        (date(2026, 1, 2), '"2026-01-02"'),
+        (uuid.UUID(int=0), '"00000000-0000-0000-0000-000000000000"'),
+        (Decimal("1.10"), '"1.10"'),
+        (b"\x00\xff", '"AP8="'),
+        (bytearray(b"a"), '"YQ=="'),
+        ({1: "a"}, '{"1":"a"}'),
+    ],
+)
+def test_values_become_text(value: object, text: str) -> None:
+    result = result_of(value, CALL)
+    assert (result.text, result.error, result.origin) == (text, None, "fetch")
+    _fit(result)
+
+
+class Str(str):
+    """A text of one's own kind."""
+
+
+class Int(enum.IntEnum):
+    ONE = 1
+
+
+@pytest.mark.parametrize("value", [Str("text"), Int.ONE, frozenset({1})])
+def test_kinds_of_plain_values_are_written_too(value: object) -> None:
+    _fit(result_of(value, CALL))
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_no_number_in_json_is_null(number: float) -> None:
+    """As JavaScript writes it: nothing but JSON goes out."""
+    for value, text in ((number, "null"), ([number], "[null]"), ({"a": number}, '{"a":null}')):
+        result = result_of(value, CALL)
+        assert result.text == text
+        _fit(result)
+
+
+def test_parts_are_kept() -> None:
+    image = Image(b"\x89PNG")
+    assert result_of(image, CALL).content == (image,)
+    assert result_of([Text("see"), image], CALL).content == (Text("see"), image)
+    assert result_of((File(b"x", name="a"),), CALL).content == (File(b"x", name="a"),)
+    assert result_of(Text("only"), CALL).text == "only"
+    _fit(result_of([Text("see"), image], CALL))
+
+
+def test_a_result_of_its_own_is_given_the_ids_of_the_call() -> None:
+    result = result_of(ToolResult("other", "other", "text", "transient", "elsewhere"), CALL)
+    assert result == ToolResult("call-1", "fetch", "text", "transient", "elsewhere")
+    assert result_of(ToolResult("", "", "text"), CALL).origin == "fetch"
+
+
+# -- what must not be let through as it is ---------------------------------------------------------------------------
+
+
+def test_a_long_text_is_cut_and_the_cut_is_marked() -> None:
+    result = result_of("x" * (MAX_RESULT + 5), CALL)
+    assert result.text == "x" * MAX_RESULT + "\n[cut: 5 more characters]"
+    assert result_of("x" * MAX_RESULT, CALL).text == "x" * MAX_RESULT
+    assert "[cut: " in result_of(["x" * MAX_RESULT, "y"], CALL).text
+    assert "[cut: " in result_of(ToolResult("", "", "x" * (MAX_RESULT + 1)), CALL).text
+    assert "[cut: " in result_of(Text("x" * (MAX_RESULT + 1)), CALL).text
+    assert "[cut: " in error_result(ValueError("x" * (MAX_RESULT + 50)), CALL).text
+
+
+GIGABYTE = 2**30
+
+
+@pytest.mark.parametrize("kind", ["bytes", "list", "dict", "keys", "dataclass", "deep", "struct"])
+def test_a_gigabyte_is_refused_without_being_written(kind: str) -> None:
+    part = "x" * 2**24
+    many = GIGABYTE // len(part)
+    value: object = {
+        "bytes": lambda: bytes(GIGABYTE),  # pages that nobody touches cost nothing
+        "list": lambda: [part] * many,
+        "dict": lambda: {str(number): part for number in range(many)},
+        "keys": lambda: {part + str(number): 1 for number in range(3)},
+        "dataclass": lambda: [Pair(part, part)] * (many // 2),
+        "deep": lambda: [[[part] * 8] * 8],
+        "struct": lambda: [Text(part)] * many + [1],
+    }[kind]()
+    before = _megabytes()
+    with pytest.raises(ToolError, match="fetch returned something too large"):
+        result_of(value, CALL)
+    assert _megabytes() - before < 128
+
+
+def test_a_gigabyte_of_text_is_cut_and_costs_little_more() -> None:
+    text = "\u00e4" + "x" * (2**28 - 1)
+    before = _megabytes()
+    result = result_of(text, CALL)
+    assert f"[cut: {2**28 - MAX_RESULT} more characters]" in result.text
+    _fit(result)
+    assert _megabytes() - before < 128
+
+
+def _shared(levels: int, make: Any) -> object:
+    value: object = "leaf"
+    for _ in range(levels):
+        value = make(value)
+    return value
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda value: [value, value],
+        lambda value: {"a": value, "b": value},
+        lambda value: (value, value),
+        lambda value: Pair(value, value),
+        lambda value: [Model(name="x", child=value)] * 2,
+    ],
+    ids=["list", "dict", "tuple", "dataclass", "pydantic"],
+)
+def test_what_holds_itself_forty_times_over_is_refused(make: Any) -> None:
+    before = _megabytes()
+    with pytest.raises(ToolError, match="too large or too deeply nested"):
+        result_of(_shared(40, make), CALL)
+    assert _megabytes() - before < 128
+
+
+def test_what_holds_itself_is_refused() -> None:
+    ring: list[object] = []
+    ring.append(ring)
+    mapping: dict[str, object] = {}
+    mapping["self"] = mapping
+    pair = Pair(1, None)
+    pair.right = pair
+    model = Model(name="x")
+    model.child = model
+    for value in (ring, mapping, pair, model, [1, [mapping]]):
+        with pytest.raises(ToolError, match=r"too large or too deeply nested|cannot be written"):
+            result_of(value, CALL)
+
+
+def test_what_is_too_deep_is_refused() -> None:
+    with pytest.raises(ToolError, match="too deeply nested"):
+        result_of(_shared(100_000, lambda value: [value]), CALL)
+
+
+class Strange:
+    """Nothing that can be written."""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Strange(), object(), print, Strange, iter([1]), (number for number in range(3)), {"a": Strange()}, 1j, deque([1])],
+)
+def test_what_cannot_be_written_is_an_error_that_says_so(value: object) -> None:
+    with pytest.raises(ToolError, match=r"fetch returned a .* that cannot be written as JSON"):
+        result_of(value, CALL)
+
+
+def test_lone_surrogates_do_not_get_through() -> None:
+    result = result_of("a\ud800b", CALL)
+    assert result.text == "a?b"
+    _fit(result)
+    _fit(result_of(Text("a\ud800b"), CALL))
+    _fit(result_of(ToolResult("", "", "a\ud800b"), CALL))
+    _fit(error_result(ValueError("a\ud800b"), CALL))
+    with pytest.raises(ToolError, match="cannot be written as JSON"):
+        result_of(["a\ud800b"], CALL)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(JSON)
+def test_whatever_it_is_the_result_is_fit(value: object) -> None:
+    try:
+        result = result_of(value, CALL)
+    except ToolError:
+        return
+    _fit(result)
+
+
+# -- errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (InvalidArguments("x"), "invalid_arguments"),
+        (ToolError("x"), "permanent"),
+        (ToolError("x", kind="transient"), "transient"),
+        (ToolError("x", kind="not_found"), "not_found"),
+        (Timeout(seconds=3), "timeout"),
+        (TimeoutError(), "timeout"),
+        (Denied("x"), "denied"),
+        (ConnectionResetError("x"), "transient"),
+        (ServiceError("x", transient=True), "transient"),
+        (PermissionError("x"), "permanent"),
+        (ValueError("x"), "permanent"),
+    ],
+)
+def test_errors_are_told_by_their_kind(error: Exception, kind: str) -> None:
+    result = error_result(error, CALL)
+    assert result.error == kind
+    assert result.origin == "fetch"
+    assert result.text
+    _fit(result)
+
+
+def test_the_text_of_an_error_names_its_type_unless_it_is_ours() -> None:
+    assert text_of_error(ValueError("bad")) == "ValueError: bad"
+    assert text_of_error(ValueError()) == "ValueError"
+    assert text_of_error(ToolError("bad")) == "bad"
+    assert text_of_error(Denied("")) == "Denied"
