@@ -61,7 +61,7 @@ class RawSchema(Struct, frozen=True):
         """
         try:
             given = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise InvalidArguments(f"the arguments are not a JSON object: {error}") from error
         properties: dict[str, Any] = self.schema.get("properties", {})
         problems = [f"{name}: missing (required)" for name in self.schema.get("required", ()) if name not in given]
