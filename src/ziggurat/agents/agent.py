@@ -104,7 +104,8 @@ class Agent(Runnable):
         needs = frozenset(permission for spec in box.specs for permission in spec.permissions)
         self._grants = needs if grants is None else frozenset(grants)
         narrowed(Context(name), self._grants)
-        parts = AgentParts(name, self._prepare, Setup(self._setup), description, needs)
+        read = None if answer is None else answer.revived
+        parts = AgentParts(name, self._prepare, Setup(self._setup), description, needs, read)
         loop = AgentLoop(self.settings)
         loop.facts = {AGENT: parts}
         super().__init__(loop, name=name, store=store)

@@ -62,6 +62,7 @@ class AgentParts(Struct, frozen=True, eq=False):
         setup: Says what it is made of, compared when a run is entered again.
         description: When to call it, where it is offered as a tool.
         permissions: What its tools need.
+        read: Makes its output of the plain values that a record holds; None where those are the output.
     """
 
     name: str
@@ -69,6 +70,7 @@ class AgentParts(Struct, frozen=True, eq=False):
     setup: Setup
     description: str = ""
     permissions: frozenset[str] = frozenset()
+    read: Callable[[Any], Any] | None = None
 
 
 AGENT: Fact[AgentParts | None] = Fact("agent", None)
@@ -85,7 +87,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
     journal = ctx.scope[JOURNAL]
     record = journal.find(ctx.path)
     if record is not None:
-        recorded = _recorded(record, ctx)
+        recorded = _recorded(record, parts, ctx)
         if recorded is not None:
             if ctx.emit is not SILENCE:
                 await _told(recorded, ctx)
@@ -101,7 +103,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
             service = partial(_wrapped, middleware, service)
         run = await service(request, ctx.entered())
         if record is not None and record.result is not None:
-            return _compared(run, as_type(record.result.value, AgentRun), ctx, journal, chain)
+            return _compared(run, _read(record.result.value, parts), ctx, journal, chain)
         tally = ctx.scope[FRAME].tally
         if run.model_calls != tally.model_calls or run.tool_calls != tally.tool_calls:  # other agents answered for it
             run = replace(run, usage=tally.usage, model_calls=tally.model_calls, tool_calls=tally.tool_calls)
@@ -119,7 +121,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
     return run
 
 
-def _recorded(record: Record, ctx: Context) -> AgentRun | None:
+def _recorded(record: Record, parts: AgentParts, ctx: Context) -> AgentRun | None:
     """Answer from the record: the run that ended here, or the verdict upon it."""
     outcome = record.answer()
     if outcome is None:
@@ -132,7 +134,14 @@ def _recorded(record: Record, ctx: Context) -> AgentRun | None:
         raise as_error(outcome.error)
     if ctx.scope[JOURNAL].replaying:
         return None  # run its loop again, so that a difference shows
-    return as_type(outcome.value, AgentRun)
+    return _read(outcome.value, parts)
+
+
+def _read(recorded: object, parts: AgentParts) -> AgentRun:
+    run = as_type(recorded, AgentRun)
+    if isinstance(recorded, AgentRun) or parts.read is None or run.output is None:
+        return run
+    return replace(run, output=parts.read(run.output))
 
 
 async def _told(run: AgentRun, ctx: Context) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt
 from ziggurat.core.facts import fact
 from ziggurat.messages.facts import OUTPUT_MODES, OutputMode
 from ziggurat.messages.model import OutputSchema, ToolSpec
@@ -90,10 +90,29 @@ class Output(Struct, frozen=True, eq=False):
                 return self.kind.model_validate_json(body)
             if self.wrapped:
                 wrapper = msgspec.defstruct("Answer", [("value", self.kind)])
-                return msgspec.json.decode(body, type=wrapper, strict=False).value  # type: ignore[attr-defined]
-            return msgspec.json.decode(body, type=self.kind, strict=False)
+                return msgspec.json.decode(body, type=wrapper, strict=False, dec_hook=_made).value  # type: ignore[attr-defined]
+            return msgspec.json.decode(body, type=self.kind, strict=False, dec_hook=_made)
         except ValueError as error:
             raise InvalidArguments(f"the answer does not fit the type {self.name}: {error}") from error
+
+
+    def revived(self, value: Any) -> Any:
+        """Return an answer of this type from the plain values of its JSON.
+
+        Raises:
+            JournalCorrupt: they do not fit it, as the type was another one when they were written.
+        """
+        try:
+            return msgspec.convert(value, self.kind, str_keys=True, dec_hook=_made)
+        except ValueError as error:
+            raise JournalCorrupt(f"the recorded output is not of the type {self.name}: {error}") from error
+
+
+def _made(kind: Any, value: object) -> object:
+    """Make a model of pydantic's, without importing it."""
+    if hasattr(kind, "model_validate"):
+        return kind.model_validate(value)
+    raise NotImplementedError(f"{kind!r} cannot be read from JSON")
 
 
 def _json_in(text: str) -> str:

@@ -1,0 +1,75 @@
+"""Listeners made of plain functions, and listeners that fail."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.callbacks import Callbacks
+from ziggurat.core.event import Event
+from ziggurat.messages import stops
+from ziggurat.messages.delta import ThinkingDelta
+from ziggurat.messages.events import AgentEnded
+from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat.models.scripted import ScriptedModel
+
+
+async def echo(text: str) -> str:
+    """Echo."""
+    return text
+
+
+def _agent() -> Agent:
+    return Agent(
+        ScriptedModel([ThinkingDelta("hm"), "I ", "call", tool_call("echo", text="a")], ["do", "ne"]), tools=[echo]
+    )
+
+
+def test_each_function_hears_what_concerns_it() -> None:
+    tokens: list[str] = []
+    thoughts: list[str] = []
+    actions: list[ToolCall] = []
+    events: list[Event] = []
+    callbacks = Callbacks(
+        on_token=tokens.append, on_thought=thoughts.append, on_action=actions.append, on_event=events.append
+    )
+    run = _agent().run_sync("go", listeners=[callbacks])
+    assert tokens == ["I ", "call", "do", "ne"]
+    assert thoughts == ["hm"]
+    assert [call.name for call in actions] == ["echo"]
+    assert isinstance(events[-1], AgentEnded)
+    assert events[-1].run == run
+
+
+def test_async_functions_are_awaited_in_order() -> None:
+    seen: list[str] = []
+
+    async def slow(text: str) -> None:
+        seen.append(text)
+
+    _agent().run_sync("go", listeners=[Callbacks(on_token=slow), Callbacks(on_token=lambda text: seen.append("|"))])
+    assert "".join(seen) == "I |call|do|ne|"
+
+
+def test_a_listener_that_fails_is_logged_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[Event] = []
+
+    def broken(event: Event) -> None:
+        raise RuntimeError("broken listener")
+
+    async def broken_later(event: Event) -> None:
+        raise RuntimeError("broken later")
+
+    listeners: list[Any] = [broken, broken_later, Callbacks(on_token=lambda text: 1 / 0), heard.append]  # type: ignore[arg-type, return-value]
+    with caplog.at_level(logging.ERROR, "ziggurat"):
+        run = _agent().run_sync("go", listeners=listeners)
+    assert run.stop == stops.Completed()
+    assert run.text == "done"
+    assert isinstance(heard[-1], AgentEnded)
+    assert "broken listener" in caplog.text
+    assert "broken later" in caplog.text
+
+
+def test_nothing_given_hears_nothing() -> None:
+    assert _agent().run_sync("go", listeners=[Callbacks()]).text == "done"

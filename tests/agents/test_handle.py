@@ -1,0 +1,98 @@
+"""A run in the background."""
+
+import asyncio
+
+import pytest
+
+from tests.agents.support import assert_sendable, turns
+from ziggurat.agents.agent import Agent
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import PAUSE, ScriptedModel
+from ziggurat.testing.leaks import assert_no_leaks
+
+
+def test_it_goes_on_beside_and_has_a_result() -> None:
+    async def run() -> AgentRun:
+        async with assert_no_leaks():
+            handle = Agent(ScriptedModel(["a", PAUSE, "b"])).start("go")
+            assert not handle.done
+            run = await handle.result()
+            assert handle.done
+            assert await handle.result() is run
+            handle.cancel()
+            assert (await handle.result()).stop == stops.Completed()
+            return run
+
+    assert asyncio.run(run()).text == "ab"
+
+
+@pytest.mark.parametrize("after", [0, 1, 2, 5])
+def test_it_can_be_cancelled_at_once_and_later(after: int) -> None:
+    async def run() -> AgentRun:
+        async with assert_no_leaks():
+            handle = Agent(ScriptedModel([PAUSE] * 50)).start("go", run_id="r")
+            await turns(after)
+            handle.cancel()
+            handle.cancel()
+            return await handle.result()
+
+    went = asyncio.run(run())
+    assert went.stop == stops.Cancelled()
+    assert went.id == "r"
+    assert went.agent == "agent"
+    assert_sendable(went.messages)
+
+
+def test_a_waiting_that_is_cancelled_does_not_cancel_the_run() -> None:
+    async def run() -> AgentRun:
+        handle = Agent(ScriptedModel(["a", *[PAUSE] * 10])).start("go")
+        waiting = asyncio.ensure_future(handle.result())
+        await turns(2)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        return await handle.result()
+
+    assert asyncio.run(run()).stop == stops.Completed()
+
+
+def test_a_cancelled_run_keeps_what_is_complete_and_can_be_resumed() -> None:
+    async def echo() -> str:
+        """Echo."""
+        return "x"
+
+    async def run() -> tuple[AgentRun, AgentRun]:
+        agent = Agent(ScriptedModel(tool_call("echo"), [PAUSE] * 50, "done"), tools=[echo])
+        handle = agent.start("go")
+        await turns(10)
+        handle.cancel()
+        cancelled = await handle.result()
+        return cancelled, await agent.resume(cancelled.id)
+
+    cancelled, resumed = asyncio.run(run())
+    assert cancelled.stop == stops.Cancelled()
+    assert [message.role for message in cancelled.messages] == ["user", "assistant", "tool"]
+    assert resumed.text == "done"
+
+
+def test_wrong_use_is_raised_at_once() -> None:
+    agent = Agent(ScriptedModel("x"))
+    with pytest.raises(ConfigurationError, match="run_sync"):
+        agent.start("go")
+
+    async def run() -> None:
+        with pytest.raises(ConfigurationError, match="empty"):
+            agent.start("")
+        with pytest.raises(ConfigurationError, match="run_id"):
+            await agent.start("go", run_id=7).result()
+
+    asyncio.run(run())
+
+
+def test_a_handle_that_nobody_waits_for_makes_no_noise() -> None:
+    async def run() -> None:
+        Agent(ScriptedModel("x")).start("go")
+
+    asyncio.run(run())
