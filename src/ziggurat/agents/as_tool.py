@@ -67,7 +67,7 @@ class AgentTool:
     def _decoded(self, call: ToolCall) -> str:
         try:
             return _decoder.decode(call.arguments).input
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise InvalidArguments(f"{self.name} takes one text named input: {error}") from error
 
     async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:

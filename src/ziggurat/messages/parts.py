@@ -90,7 +90,7 @@ class ToolCall(Struct, frozen=True, gc=False, tag="tool_call", tag_field="type")
         """
         try:
             return msgspec.json.decode(self.arguments or "{}", type=dict[str, object])
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise InvalidArguments(f"the arguments of {self.name} are not a JSON object: {error}") from error
 
     def canonical(self) -> str:
@@ -133,7 +133,7 @@ class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", tag_field="ty
         """Return the content read as JSON, or the text itself when it is not JSON."""
         try:
             return msgspec.json.decode(self.text)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
             return self.text
 
 
