@@ -1,0 +1,318 @@
+"""A function becomes a tool, and keeps nothing of one call for the next."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ziggurat.core.clock import CLOCK
+from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolError
+from ziggurat.core.event import Event
+from ziggurat.core.facts import NAME, fact
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.scope import Key, Scope
+from ziggurat.messages.conversation import Conversation
+from ziggurat.messages.events import ToolDelta
+from ziggurat.messages.message import user
+from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat.messages.tool import CHECK, SPEC
+from ziggurat.testing.clock import HandClock
+from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.tools.act import act
+from ziggurat.tools.function import FunctionTool, raw_tool, tool
+from ziggurat.tools.results import MAX_RESULT
+from ziggurat.tools.toolbox import Toolbox
+
+DATA: Key[dict[str, int]] = Key("data")
+
+
+def _ctx(**more: Any) -> Context:
+    return Context("run", scope=Scope({JOURNAL: MemoryJournal(), CLOCK: HandClock(auto=True), **more}))
+
+
+def _call(made: FunctionTool, at: Context | None = None, **arguments: object) -> str:
+    async def go() -> str:
+        return (await made(tool_call(made.spec.name, **arguments), at or _ctx())).text
+
+    return asyncio.run(go())
+
+
+@tool
+async def add(a: int, b: int = 1) -> int:
+    """Add two numbers.
+
+    Args:
+        a: One.
+        b: The other.
+    """
+    return a + b
+
+
+def test_it_states_what_it_is() -> None:
+    assert fact(add, NAME) == "add"
+    assert fact(add, SPEC) is add.spec
+    assert fact(add, CHECK) is not None
+    assert (add.spec.name, add.spec.description) == ("add", "Add two numbers.")
+    assert (add.spec.effect, add.spec.permissions, add.spec.approval, add.spec.timeout) == ("repeatable", (), False, None)
+    assert repr(add) == "tool('add')"
+
+
+def test_it_is_called_with_what_the_model_wrote() -> None:
+    assert _call(add, a=2) == "3"
+    assert _call(add, a=2, b=5) == "7"
+    with pytest.raises(InvalidArguments, match="a: missing"):
+        _call(add)
+    assert asyncio.run(add.function(1, 2)) == 3, "the function itself is as it was"
+
+
+def test_a_plain_function_runs_in_a_thread_and_a_generator_is_joined() -> None:
+    import threading
+
+    @tool
+    def where() -> bool:
+        """Tell whether this is another thread."""
+        return threading.current_thread() is not threading.main_thread()
+
+    @tool
+    async def tell(words: list[str]) -> Any:
+        """Tell words."""
+        for word in words:
+            yield word
+        yield {"n": len(words)}
+
+    heard: list[Event] = []
+    assert _call(where) == "true"
+    assert _call(tell, _ctx().heard_by(heard.append), words=["a", "b"]) == 'ab{"n":2}'
+    assert [event.text for event in heard if isinstance(event, ToolDelta)] == ["a", "b", '{"n":2}']
+
+
+@pytest.mark.parametrize("piece", ["x" * 1000, "x" * (MAX_RESULT * 5), ["x" * 1000]])
+def test_an_endless_stream_is_cut_and_closed(piece: object) -> None:
+    asked = 0
+    closed: list[bool] = []
+
+    @tool
+    async def endless() -> Any:
+        """Never stop."""
+        nonlocal asked
+        try:
+            while True:
+                asked += 1
+                yield piece
+        finally:
+            closed.append(True)
+
+    async def go() -> str:
+        async with assert_no_leaks():
+            text = (await endless(ToolCall("c", "endless"), _ctx())).text
+            assert closed == [True], "closed at once, not when it is collected"
+            return text
+
+    text = asyncio.run(go())
+    assert len(text) <= MAX_RESULT
+    assert text.endswith("[cut: the rest was not asked for]")
+    assert asked <= 201
+
+
+@pytest.mark.parametrize("made", ["forty", "ring", "object"])
+def test_a_piece_that_cannot_be_shown_ends_the_stream_with_an_error(made: str) -> None:
+    value: Any = object()
+    if made != "object":
+        value = []
+        if made == "ring":
+            value.append(value)
+        for _ in range(40):
+            value = [value, value]
+
+    @tool
+    async def tells() -> Any:
+        """Tell."""
+        yield value
+
+    with pytest.raises(ToolError):
+        _call(tells)
+
+
+def test_the_context_is_given_to_who_asks_for_it_and_hidden_from_the_model() -> None:
+    @tool
+    async def look(key: str, ctx: Context) -> int:
+        """Look."""
+        return ctx.scope[DATA][key]
+
+    assert list(look.spec.parameters["properties"]) == ["key"]
+    ctx = _ctx().within(DATA, {"a": 1})
+    assert _call(look, ctx, key="a") == "1"
+    with pytest.raises(InvalidArguments, match="ctx"):
+        _call(look, ctx, key="a", ctx={"path": "forged"})
+
+
+def test_validators_are_asked_and_answered_for() -> None:
+    def is_small(a: int, b: int = 0) -> str | None:
+        return "a: must be below 10" if a >= 10 else None
+
+    @tool(validators=[is_small])
+    async def plus(a: int, b: int = 0) -> int:
+        """Add."""
+        return a + b
+
+    assert _call(plus, a=1) == "1"
+    with pytest.raises(InvalidArguments, match="a: must be below 10"):
+        _call(plus, a=10)
+
+
+def test_declarations_are_kept() -> None:
+    @tool(name="send", description="Send.", effect="once", permissions=["network"], approval=True, timeout=3)
+    async def whatever(text: str) -> str:
+        """Not this."""
+        return text
+
+    spec = whatever.spec
+    assert (spec.name, spec.description, spec.effect) == ("send", "Send.", "once")
+    assert (spec.permissions, spec.approval, spec.timeout) == (("network",), True, 3)
+
+
+@pytest.mark.parametrize("name", ["has space", "a" * 65, "semi;colon", "slash/ed"])
+def test_a_name_that_models_do_not_take_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"is no name for a tool|cannot be a tool's name"):
+        tool(name=name)(lambda: "x")
+
+
+def test_wrong_declarations_are_refused() -> None:
+    async def nothing() -> str:
+        """Nothing."""
+        return ""
+
+    with pytest.raises(ConfigurationError, match="timeout of nothing must be positive"):
+        tool(timeout=0)(nothing)
+    with pytest.raises(ConfigurationError, match="is a tool already"):
+        tool(tool(nothing))  # type: ignore[call-overload]
+
+
+def test_a_raw_tool_takes_a_mapping() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"q": {"type": "string"}, "n": {"type": "integer"}},
+        "required": ["q"],
+        "additionalProperties": False,
+    }
+
+    async def search(arguments: dict[str, Any], ctx: Context) -> str:
+        return f"{arguments['q']} at {ctx.path}"
+
+    made = raw_tool(search, name="search", description="Search.", parameters=schema)
+    assert made.spec.parameters == schema
+    assert _call(made, q="x") == "x at run"
+    for wrong, why in (({}, "q: missing"), ({"q": 1}, "q: expected string"), ({"q": "x", "z": 1}, "z: unknown")):
+        with pytest.raises(InvalidArguments, match=why):
+            _call(made, **wrong)
+    with pytest.raises(InvalidArguments, match="n: expected integer"):
+        _call(made, q="x", n=True)
+    with pytest.raises(ConfigurationError, match="type 'object'"):
+        raw_tool(search, name="search", description="", parameters={"type": "string"})
+
+
+def test_a_raw_tool_may_be_a_plain_function_or_a_generator() -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {}}
+
+    def plain(arguments: dict[str, Any]) -> str:
+        return "plain"
+
+    async def telling(arguments: dict[str, Any]) -> Any:
+        yield "te"
+        yield "ll"
+
+    assert _call(raw_tool(plain, name="plain", description="", parameters=schema)) == "plain"
+    assert _call(raw_tool(telling, name="telling", description="", parameters=schema)) == "tell"
+
+
+@pytest.mark.parametrize("arguments", ['{"q": NaN}', "[1]", '{"q": "\ud800"}', "{" * 100_000, '{"q": ' + "[" * 100_000, '"text"', "nul"])
+def test_arguments_of_a_raw_tool_that_cannot_be_read_are_its_models_fault(arguments: str) -> None:
+    async def search(arguments: dict[str, Any]) -> str:
+        return "never"
+
+    made = raw_tool(search, name="search", description="", parameters={"type": "object", "properties": {}})
+    result = asyncio.run(act(Toolbox([made]), ToolCall("c", "search", arguments), _ctx()))
+    assert result.error == "invalid_arguments"
+
+
+# -- a tool cannot change what others see ----------------------------------------------------------------------------
+
+
+def test_a_tool_that_mutates_its_arguments_changes_nothing_else() -> None:
+    @tool
+    async def vandal(items: list[int], options: dict[str, list[int]] | None = None, more: Any = None) -> str:
+        """Change everything it is given."""
+        items.append(666)
+        if options is not None:
+            options["x"].append(666)
+            options["new"] = []
+        return str(len(items))
+
+    raw = raw_tool(
+        lambda arguments: arguments.setdefault("items", []).append(666) or str(len(arguments["items"])),
+        name="raw",
+        description="",
+        parameters={"type": "object", "properties": {"items": {"type": "array"}}},
+    )
+    for made in (vandal, raw):
+        call = ToolCall("c", made.spec.name, '{"items": [1, 2]}')
+        conversation = Conversation([user("go")])
+        before = (call.fingerprint(), hash(call), call.arguments, conversation.digest(1), repr(made.spec))
+
+        async def twice(made: FunctionTool = made, call: ToolCall = call) -> list[str]:
+            box = Toolbox([made])
+            return [(await act(box, call, _ctx())).text for _ in range(2)]
+
+        assert asyncio.run(twice()) == ["3", "3"]
+        assert (call.fingerprint(), hash(call), call.arguments, conversation.digest(1), repr(made.spec)) == before
+
+
+def test_a_default_that_a_tool_mutates_stays_out_of_its_schema() -> None:
+    @tool
+    async def collect(item: int, into: list[int] = []) -> int:  # noqa: B006 - the mistake in question
+        """Collect."""
+        into.append(item)
+        return len(into)
+
+    before = repr(collect.spec)
+    _call(collect, item=1)
+    _call(collect, item=2)
+    assert repr(collect.spec) == before
+
+
+def test_a_tool_cannot_write_upon_its_context_or_the_call() -> None:
+    failed: list[str] = []
+
+    @tool
+    async def vandal(ctx: Context) -> str:
+        """Change the context."""
+        for name in ("path", "deadline", "scope", "emit"):
+            try:
+                setattr(ctx, name, "x")
+            except AttributeError:
+                failed.append(name)
+        try:
+            ctx.scope["x"] = 1  # type: ignore[index]
+        except TypeError:
+            failed.append("item")
+        return ctx.path
+
+    assert _call(vandal) == "run"
+    assert failed == ["path", "deadline", "scope", "emit", "item"]
+    with pytest.raises(AttributeError):
+        ToolCall("a", "b").arguments = "{}"  # type: ignore[misc]
+
+
+def test_what_a_tool_returned_cannot_be_changed_afterwards() -> None:
+    kept: list[int] = [1]
+
+    @tool
+    async def share() -> list[int]:
+        """Share."""
+        return kept
+
+    assert _call(share) == "[1]"
+    result = asyncio.run(share(ToolCall("c", "share"), _ctx()))
+    kept.append(2)
+    assert result.text == "[1]"
