@@ -124,16 +124,14 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
 def _recorded(record: Record, parts: AgentParts, ctx: Context) -> AgentRun | None:
     """Answer from the record: the run that ended here, or the verdict upon it."""
     outcome = record.answer()
-    if outcome is None:
-        return None
+    if outcome is None or (isinstance(outcome, Result) and ctx.scope[JOURNAL].replaying):
+        return None  # in a replay its loop is run again, so that a difference shows
     meter = ctx.scope.get(METER)
     for usage in ctx.scope[JOURNAL].pass_over(outcome):
         if meter is not None:
             meter.add(usage)
     if isinstance(outcome, Failure):
         raise as_error(outcome.error)
-    if ctx.scope[JOURNAL].replaying:
-        return None  # run its loop again, so that a difference shows
     return _read(outcome.value, parts)
 
 
