@@ -68,7 +68,8 @@ def test_an_id_tells_path_tool_and_bytes_apart() -> None:
     calls = [ToolCall("1", "pay", '{"a":1}'), ToolCall("1", "pay", '{"a": 1}'), ToolCall("1", "send", '{"a":1}')]
     ids = {item_of(call, ctx).id for call in calls for ctx in (here, there)}
     assert len(ids) == 6
-    assert item_of(ToolCall("2", "pay", '{"a":1}'), here).id == item_of(calls[0], here).id, "the provider's id is no part"
+    again = ToolCall("2", "pay", '{"a":1}')
+    assert item_of(again, here).id == item_of(calls[0], here).id, "the provider's id is no part of it"
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

@@ -24,7 +24,7 @@ def test_without_a_grant_it_is_denied_and_told_what_is_missing() -> None:
     with pytest.raises(Denied, match=r"^tool 'act' denied: missing permissions: file_read, network$"):
         check(_spec("network", "file_read"), Context("run"))
     ctx = Context("run").within(GRANTS, frozenset({"network"}))
-    with pytest.raises(Denied, match="missing permissions: file_read$"):
+    with pytest.raises(Denied, match=r"missing permissions: file_read$"):
         check(_spec("network", "file_read"), ctx)
     check(_spec("network"), ctx)
 
@@ -36,8 +36,8 @@ def test_a_grant_of_no_known_name_is_refused(name: str) -> None:
 
 
 @given(NAMES, NAMES, NAMES)
-def test_who_stands_beneath_never_has_more(outer: frozenset[str], middle: frozenset[str], inner: frozenset[str]) -> None:
+def test_who_stands_beneath_never_has_more(one: frozenset[str], two: frozenset[str], three: frozenset[str]) -> None:
     ctx = Context("run")
-    for grants in (outer, middle, inner):
+    for grants in (one, two, three):
         ctx = ctx.within(GRANTS, narrowed(ctx, grants))
-    assert ctx.scope[GRANTS] == outer & middle & inner
+    assert ctx.scope[GRANTS] == one & two & three

@@ -5,6 +5,7 @@ import contextvars
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -14,10 +15,13 @@ from ziggurat.tools.threads import ThreadPool, ThreadRaised, loop_of_this_thread
 HERE: contextvars.ContextVar[str] = contextvars.ContextVar("here", default="nowhere")
 
 
-async def _until(condition: object) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # type: ignore[operator]
-            await asyncio.sleep(0)
+async def _until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until threads have come so far."""
+    for _ in range(1_000_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("the threads did not come so far")
 
 
 def test_calls_run_in_threads_in_the_callers_context() -> None:

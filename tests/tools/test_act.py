@@ -1,0 +1,409 @@
+"""The station of tool calls: in which order its parts stand, and what is on record when."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ziggurat.core.context import JOURNAL, RUN_ID, Context
+from ziggurat.core.entries import Entry, Intent, Pending, Result, Returned
+from ziggurat.core.errors import JournalMismatch, Suspend, ToolError
+from ziggurat.core.event import Diverged, Event
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.layer import stack
+from ziggurat.core.scope import Scope
+from ziggurat.core.service import Service
+from ziggurat.layers.retry import retry
+from ziggurat.messages.events import ToolEnded, ToolStarted
+from ziggurat.messages.middleware import Middleware, given
+from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
+from ziggurat.testing.clock import settle
+from ziggurat.tools.act import act
+from ziggurat.tools.function import tool
+from ziggurat.tools.permissions import GRANTS
+from ziggurat.tools.toolbox import Toolbox
+
+
+def _ctx(journal: MemoryJournal | None = None, *middleware: Middleware) -> Context:
+    ctx = Context("run/tool", scope=Scope({JOURNAL: journal or MemoryJournal(), RUN_ID: "r"}))
+    return given(ctx, *middleware) if middleware else ctx
+
+
+def _reopened(journal: MemoryJournal) -> MemoryJournal:
+    """Return the journal as another process reads it."""
+    fresh = MemoryJournal.load(journal.dump())
+    fresh.reopen("r", 0.0)
+    return fresh
+
+
+class Durable(MemoryJournal):
+    """A journal whose entries must be waited for; it notes the order of writing and acting."""
+
+    durable = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: list[str] = []
+
+    def append(self, entry: Entry, /) -> Awaitable[None] | None:
+        super().append(entry)
+
+        async def written() -> None:
+            await asyncio.sleep(0)
+            self.log.append(f"written {type(entry).__name__}")
+
+        self.log.append(f"append {type(entry).__name__}")
+        return written() if isinstance(entry, (Intent, Returned)) else None
+
+
+class Log(Middleware):
+    """Notes each hook."""
+
+    def __init__(self, name: str, log: list[str]) -> None:
+        self.own = name
+        self.log = log
+
+    async def before_tool(self, call: ToolCall, ctx: Context) -> None:
+        self.log.append(f"{self.own} before")
+
+    async def after_tool(self, result: ToolResult, ctx: Context) -> None:
+        self.log.append(f"{self.own} after")
+
+    async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
+        self.log.append(f"{self.own} in")
+        result = await tool(call, ctx)
+        self.log.append(f"{self.own} out")
+        return result
+
+    async def on_error(self, error: BaseException, ctx: Context) -> None:
+        self.log.append(f"{self.own} error {type(error).__name__}")
+
+
+def test_the_stations_stand_in_order() -> None:
+    journal = Durable()
+    log = journal.log
+
+    @tool(effect="once")
+    async def pay(amount: int) -> str:
+        """Pay."""
+        log.append("run")
+        return "paid"
+
+    ctx = _ctx(journal, Log("a", log), Log("b", log))
+    result = asyncio.run(act(Toolbox([pay]), tool_call("pay", amount=1), ctx))
+    assert result.text == "paid"
+    assert log == [
+        "a before", "b before", "append Intent", "written Intent", "a in", "b in", "run",
+        "append Returned", "written Returned", "b out", "a out", "b after", "a after", "append Result",
+    ]  # fmt: skip
+
+
+def test_a_call_that_does_not_fit_is_answered_and_never_begun() -> None:
+    journal, log = MemoryJournal(), []
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        log.append("run")
+        return "paid"
+
+    for arguments in ('{"amount": "many"}', "{}", "nonsense", '{"amount": 1, "extra": 2}', "[]", "\ud800"):
+        call = ToolCall("1", "pay", arguments)
+        result = asyncio.run(act(Toolbox([pay]), call, replace(_ctx(journal), path=f"run/{len(journal.entries)}")))
+        assert result.error == "invalid_arguments", arguments
+    assert log == []
+    assert not any(isinstance(entry, Intent) for entry in journal.entries)
+
+
+# -- look-up ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_on_record_is_the_answer_and_nothing_runs() -> None:
+    log: list[str] = []
+    heard: list[Event] = []
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        log.append("run")
+        return "seen"
+
+    journal, box = MemoryJournal(), Toolbox([look])
+    first = asyncio.run(act(box, ToolCall("1", "look"), _ctx(journal)))
+    again = _reopened(journal)
+    hooks = Log("a", log)
+    second = asyncio.run(act(box, ToolCall("other id", "look"), _ctx(again, hooks).heard_by(heard.append)))
+    assert replace(second, id="1") == first
+    assert second.id == "other id", "the answer bears the id that the model gave this time"
+    assert log == ["run"]
+    (ended,) = heard
+    assert isinstance(ended, ToolEnded)
+    assert ended.replayed
+
+
+def test_another_call_at_the_same_place_is_told_of_or_refused() -> None:
+    @tool
+    async def look(what: str = "") -> str:
+        """Look."""
+        return what
+
+    journal, box = MemoryJournal(), Toolbox([look])
+    asyncio.run(act(box, tool_call("look", what="this"), _ctx(journal)))
+    heard: list[Event] = []
+    other = tool_call("look", what="that")
+    result = asyncio.run(act(box, other, _ctx(_reopened(journal)).heard_by(heard.append)))
+    assert result.text == "this", "the record wins"
+    assert [type(event) for event in heard] == [Diverged, ToolEnded]
+    same = ToolCall("1", "look", '{ "what" : "this" }')
+    heard.clear()
+    asyncio.run(act(box, same, _ctx(_reopened(journal)).heard_by(heard.append)))
+    assert [type(event) for event in heard] == [ToolEnded], "blanks and the order of keys make no difference"
+    strict = MemoryJournal.load(journal.dump(), "replay")
+    with pytest.raises(JournalMismatch, match="first divergence at run/tool"):
+        asyncio.run(act(box, other, _ctx(strict)))
+    with pytest.raises(JournalMismatch, match="which the record does not hold"):
+        asyncio.run(act(box, other, _ctx(MemoryJournal("replay"))))
+
+
+# -- crashes ---------------------------------------------------------------------------------------------------------
+
+
+def _crashed_in(tool_: Any, journal: MemoryJournal, *middleware: Middleware) -> None:
+    """Begin a call and cancel it where it hangs."""
+
+    async def go() -> None:
+        task = asyncio.ensure_future(act(Toolbox([tool_]), ToolCall("1", tool_.spec.name), _ctx(journal, *middleware)))
+        await settle()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(go())
+
+
+def test_what_may_be_repeated_is_repeated_under_the_same_key() -> None:
+    keys: list[str] = []
+
+    @tool
+    async def upload(ctx: Context) -> str:
+        """Upload."""
+        keys.append(ctx.idempotency_key)
+        if len(keys) == 1:
+            await asyncio.Event().wait()
+        return "up"
+
+    journal = Durable()
+    _crashed_in(upload, journal)
+    assert asyncio.run(act(Toolbox([upload]), ToolCall("1", "upload"), _ctx(_reopened(journal)))).text == "up"
+    assert keys == ["r:run/tool", "r:run/tool"]
+
+
+def test_what_acts_once_is_not_repeated_but_reported() -> None:
+    runs: list[int] = []
+
+    @tool(effect="once")
+    async def pay() -> str:
+        """Pay."""
+        runs.append(1)
+        await asyncio.Event().wait()
+        return "paid"
+
+    journal = MemoryJournal()
+    _crashed_in(pay, journal)
+    for _ in range(2):
+        result = asyncio.run(act(Toolbox([pay]), ToolCall("1", "pay"), _ctx(_reopened(journal))))
+        assert result.error == "interrupted"
+        assert "whether it took effect is unknown" in result.text
+    assert runs == [1]
+
+
+class Slow(Middleware):
+    """Waits where it is told to."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    async def after_tool(self, result: ToolResult, ctx: Context) -> ToolResult:
+        if self.where == "after":
+            await asyncio.Event().wait()
+        return replace(result, content=result.text.upper())
+
+    async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
+        result = await tool(call, ctx)
+        if self.where == "wrap":
+            await asyncio.Event().wait()
+        return result
+
+
+@pytest.mark.parametrize("where", ["after", "wrap"])
+def test_no_hook_stands_between_an_effect_and_its_record(where: str) -> None:
+    """Cancelled while a hook waits, the payment is known to be made: it is answered, not made again or in doubt."""
+    runs: list[int] = []
+
+    @tool(effect="once")
+    async def pay() -> str:
+        """Pay."""
+        runs.append(1)
+        return "paid"
+
+    journal = MemoryJournal()
+    _crashed_in(pay, journal, Slow(where))
+    result = asyncio.run(act(Toolbox([pay]), ToolCall("1", "pay"), _ctx(_reopened(journal), Slow("nowhere"))))
+    assert (result.text, result.error) == ("PAID", None)
+    assert runs == [1]
+
+
+def test_a_retry_below_the_gate_runs_what_acts_once_once() -> None:
+    runs: list[int] = []
+
+    @tool(effect="once")
+    async def pay() -> str:
+        """Pay."""
+        runs.append(1)
+        raise ConnectionError("lost after it was sent")
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        runs.append(2)
+        raise ConnectionError("lost")
+
+    box = Toolbox([stack(pay, retry(attempts=3, base=0)), stack(look, retry(attempts=3, base=0))])
+    result = asyncio.run(act(box, ToolCall("1", "pay"), _ctx()))
+    assert result.error == "permanent"
+    assert "acts once only and has been run" in result.text
+    assert runs == [1]
+    assert asyncio.run(act(box, ToolCall("1", "look"), _ctx())).error == "transient"
+    assert runs == [1, 2, 2, 2]
+
+
+# -- hooks that misbehave --------------------------------------------------------------------------------------------
+
+
+class Wrong(Middleware):
+    """Does something wrong in one of its hooks."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    async def before_tool(self, call: ToolCall, ctx: Context) -> ToolCall | None:
+        if self.where == "raises before":
+            raise ValueError("not today")
+        if self.where == "renames":
+            return replace(call, name="other")
+        if self.where == "breaks arguments":
+            return replace(call, arguments='{"amount": "many"}')
+        return replace(call, id="mine") if self.where == "changes the id" else None
+
+    async def after_tool(self, result: ToolResult, ctx: Context) -> ToolResult | None:
+        if self.where == "raises after":
+            raise ValueError("cannot redact")
+        return replace(result, id="mine") if self.where == "changes the id" else None
+
+    async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
+        if self.where == "answers itself":
+            return ToolResult(call.id, call.name, "from a cache")
+        return await tool(call, ctx)
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "text", "runs"),
+    [
+        ("raises before", "permanent", "not today", 0),
+        ("renames", "permanent", "turned the call of pay into one of other", 0),
+        ("breaks arguments", "invalid_arguments", "amount", 0),
+        ("raises after", "permanent", "cannot redact", 1),
+        ("changes the id", None, "paid", 1),
+        ("answers itself", None, "from a cache", 0),
+    ],
+)
+def test_hooks_that_misbehave_make_a_result(where: str, error: str | None, text: str, runs: int) -> None:
+    ran: list[int] = []
+    log: list[str] = []
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        ran.append(amount)
+        return "paid"
+
+    ctx = _ctx(None, Wrong(where), Log("b", log))
+    result = asyncio.run(act(Toolbox([pay]), tool_call("pay", id="1", amount=1), ctx))
+    assert (result.id, result.error) == ("1", error)
+    assert text in result.text
+    assert len(ran) == runs
+    assert sum("error" in line for line in log) == (0 if error is None else 1), "each error is told of once"
+
+
+def test_a_hook_may_rewrite_the_arguments_and_that_is_what_runs() -> None:
+    class Cap(Middleware):
+        async def before_tool(self, call: ToolCall, ctx: Context) -> ToolCall:
+            return replace(call, arguments='{"amount": 10}')
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    journal = MemoryJournal()
+    assert asyncio.run(act(Toolbox([pay]), tool_call("pay", amount=99), _ctx(journal, Cap()))).text == "paid 10"
+    (intent,) = [entry for entry in journal.entries if isinstance(entry, Intent)]
+    assert isinstance(intent.request, ToolCall)
+    assert intent.request.arguments == '{"amount": 10}'
+    (result,) = [entry for entry in journal.entries if isinstance(entry, Result)]
+    assert isinstance(result.request, ToolCall)
+    assert result.request.arguments == '{"amount":99}', "looked up by what the model asked"
+
+
+# -- permissions and approval ----------------------------------------------------------------------------------------
+
+
+def test_permission_is_asked_before_a_person_is() -> None:
+    @tool(permissions=["network"], approval=True)
+    async def post() -> str:
+        """Post."""
+        return "posted"
+
+    journal, box = MemoryJournal(), Toolbox([post])
+    result = asyncio.run(act(box, ToolCall("1", "post"), _ctx(journal)))
+    assert result.error == "denied"
+    assert not any(isinstance(entry, Pending) for entry in journal.entries)
+    allowed = _ctx().within(GRANTS, frozenset({"network"}))
+    with pytest.raises(Suspend):
+        asyncio.run(act(box, ToolCall("1", "post"), allowed))
+
+
+def test_a_call_that_waits_is_recorded_once_however_often_it_is_met() -> None:
+    @tool(approval=True)
+    async def post() -> str:
+        """Post."""
+        return "posted"
+
+    journal, box = MemoryJournal(), Toolbox([post])
+    for _ in range(3):
+        with pytest.raises(Suspend):
+            asyncio.run(act(box, ToolCall("1", "post"), _ctx(journal)))
+    assert [type(entry) for entry in journal.entries] == [Pending]
+
+
+# -- events ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_beginning_and_end_are_told(fails: bool) -> None:
+    @tool
+    async def look() -> str:
+        """Look."""
+        if fails:
+            raise ToolError("cannot see", kind="transient")
+        return "seen"
+
+    heard: list[Event] = []
+    result = asyncio.run(act(Toolbox([look]), ToolCall("1", "look"), _ctx().heard_by(heard.append)))
+    started, ended = heard
+    assert started == ToolStarted("run/tool", ToolCall("1", "look"))
+    assert isinstance(ended, ToolEnded)
+    assert ended.result == result
+    assert not ended.replayed

@@ -1,0 +1,219 @@
+"""A router by name: what is in it, who is near, and how a batch goes."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ziggurat.agents.step import call_tools, not_executed
+from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.errors import ConfigurationError, ToolError
+from ziggurat.core.facts import COMPOSITE
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.layer import stack
+from ziggurat.core.scope import Scope
+from ziggurat.layers.retry import retry
+from ziggurat.messages.model import ToolSpec
+from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
+from ziggurat.messages.tool import SPEC
+from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.tools.act import act
+from ziggurat.tools.function import tool
+from ziggurat.tools.toolbox import Toolbox, ToolStatistics
+
+
+def _ctx() -> Context:
+    return Context("run", scope=Scope({JOURNAL: MemoryJournal()}))
+
+
+async def search(query: str) -> str:
+    """Search."""
+    return query
+
+
+async def fetch(url: str) -> str:
+    """Fetch."""
+    return url
+
+
+async def _batch(box: Toolbox, *calls: ToolCall) -> tuple[ToolResult, ...]:
+    async with assert_no_leaks():
+        return await call_tools(box, calls, _ctx(), "step-1")
+
+
+# -- what is in it ---------------------------------------------------------------------------------------------------
+
+
+def test_functions_tools_layered_tools_and_services_go_in() -> None:
+    class Service:
+        """Any service that states what it is."""
+
+        def __init__(self) -> None:
+            self.facts = {SPEC: ToolSpec("own"), COMPOSITE: True}
+
+        async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
+            return ToolResult(call.id, call.name, "own")
+
+    box = Toolbox([search, tool(name="get")(fetch), stack(tool(name="again")(fetch), retry(attempts=2)), Service()])
+    assert list(box) == ["search", "get", "again", "own"]
+    assert len(box) == 4
+    assert "get" in box
+    assert [spec.name for spec in box.specs] == ["search", "get", "again", "own"]
+    assert repr(box) == "Toolbox(search, get, again, own)"
+    plain = {name: entry.plain for name in box if (entry := box.find(name)) is not None}
+    assert plain == {"search": True, "get": True, "again": False, "own": False}
+    assert box.find("own").composite  # type: ignore[union-attr]
+    assert box.find("nothing") is None
+    assert asyncio.run(act(box, ToolCall("1", "own"), _ctx())).text == "own"
+
+
+@pytest.mark.parametrize("wrong", [3, "search", None, int, ["x"]])
+def test_what_is_no_tool_is_refused(wrong: Any) -> None:
+    with pytest.raises(ConfigurationError, match="a tool is a typed function"):
+        Toolbox([wrong])
+
+
+def test_two_of_one_name_and_wrong_settings_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"two tools are named 'search'"):
+        Toolbox([search, tool(name="search")(fetch)])
+    with pytest.raises(ConfigurationError, match="concurrency must be at least 1"):
+        Toolbox([search], concurrency=0)
+
+
+def test_an_unknown_tool_is_answered_with_those_that_are_near() -> None:
+    box = Toolbox([search, fetch])
+    for name, told in (("serch", "did you mean search"), ("zzz", "there are: search, fetch"), ("", "there are")):
+        result = asyncio.run(act(box, ToolCall("1", name), _ctx()))
+        assert result.error == "not_found"
+        assert told in result.text
+        assert (result.id, result.name) == ("1", name)
+    assert "there are no tools" in asyncio.run(act(Toolbox(), ToolCall("1", "x"), _ctx())).text
+
+
+def test_parts_of_it_share_its_figures_and_settings() -> None:
+    box = Toolbox([search, fetch], concurrency=2, join="fail_fast", on_error="raise")
+    only, without = box.only("fetch"), box.without("fetch")
+    assert (list(only), list(without)) == (["fetch"], ["search"])
+    assert [spec.name for spec in only.specs] == ["fetch"]
+    assert (only.concurrency, only.join, only.on_error) == (2, "fail_fast", "raise")
+    asyncio.run(act(only, tool_call("fetch", url="x"), _ctx()))
+    assert box.statistics["fetch"].calls == 1
+    for wrong in (box.only, box.without):
+        with pytest.raises(ConfigurationError, match="did you mean fetch"):
+            wrong("fetsh")
+
+
+def test_figures_count_calls_and_failures() -> None:
+    @tool
+    async def half(n: int) -> int:
+        """Fail for odd numbers."""
+        if n % 2:
+            raise ValueError("odd")
+        return n
+
+    box = Toolbox([half])
+    asyncio.run(_batch(box, *(tool_call("half", id=str(n), n=n) for n in range(4))))
+    asyncio.run(_batch(box, ToolCall("x", "half", "nonsense"), ToolCall("y", "nobody")))
+    figures = box.statistics["half"]
+    assert (figures.calls, figures.errors) == (5, 3)
+    assert figures.mean_seconds >= 0
+    assert ToolStatistics().mean_seconds == 0
+
+
+# -- how a batch goes ------------------------------------------------------------------------------------------------
+
+
+@tool
+async def work(n: int, fail: bool = False, turns: int = 0) -> int:
+    """Work for some turns of the loop."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    if fail:
+        raise ValueError(f"number {n} failed")
+    return n
+
+
+def test_one_of_fifty_fails_and_all_others_are_kept_in_order() -> None:
+    calls = [tool_call("work", id="call", n=n, fail=n == 23, turns=(50 - n) % 7) for n in range(50)]
+    results = asyncio.run(_batch(Toolbox([work]), *calls))
+    assert [result.text for result in results if result.error is None] == [str(n) for n in range(50) if n != 23]
+    assert results[23].error == "permanent"
+    assert "number 23 failed" in results[23].text
+    assert {result.id for result in results} == {"call"}, "ids that repeat do not mix results"
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 50, None])
+def test_no_more_than_concurrency_run_at_once(concurrency: int | None) -> None:
+    running, most = 0, 0
+
+    @tool
+    async def busy(n: int) -> int:
+        """Be busy."""
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        running -= 1
+        return n
+
+    calls = [tool_call("busy", n=n) for n in range(20)]
+    results = asyncio.run(_batch(Toolbox([busy], concurrency=concurrency), *calls))
+    assert [result.text for result in results] == [str(n) for n in range(20)]
+    assert most == min(concurrency or 20, 20)
+
+
+def test_fail_fast_cancels_the_others_and_answers_for_them() -> None:
+    cleaned: list[int] = []
+
+    @tool
+    async def slow(n: int) -> int:
+        """Hang until cancelled."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned.append(n)
+        return n
+
+    box = Toolbox([work, slow], join="fail_fast")
+    calls = (
+        tool_call("work", id="a", n=1),
+        tool_call("slow", id="b", n=2),
+        tool_call("work", id="c", n=3, fail=True, turns=3),
+    )
+    results = asyncio.run(_batch(box, *calls))
+    assert [result.id for result in results] == ["a", "b", "c"]
+    assert [result.error for result in results] == [None, "interrupted", "permanent"]
+    assert results[1].text == "not executed: another call of the batch failed"
+    assert cleaned == [2]
+
+
+def test_on_error_raise_ends_the_run_with_what_failed() -> None:
+    one = (tool_call("work", n=1), tool_call("work", n=2, fail=True))
+    with pytest.raises(ToolError, match="work: ValueError: number 2 failed"):
+        asyncio.run(_batch(Toolbox([work], on_error="raise"), *one))
+    two = (*one, tool_call("work", n=3, fail=True))
+    with pytest.raises(ToolError, match=r"one or more tools failed: .*number 2.*number 3"):
+        asyncio.run(_batch(Toolbox([work], on_error="raise"), *two))
+    with pytest.raises(ToolError, match="number 2 failed"):
+        asyncio.run(_batch(Toolbox([work], on_error="raise", join="fail_fast"), *two))
+
+
+def test_a_batch_that_is_cancelled_leaves_nothing_behind() -> None:
+    async def go() -> None:
+        async with assert_no_leaks():
+            calls = tuple(tool_call("work", n=n, turns=1000) for n in range(5))
+            task = asyncio.ensure_future(call_tools(Toolbox([work]), calls, _ctx(), "step-1"))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(go())
+
+
+def test_calls_that_are_not_executed_are_answered() -> None:
+    (result,) = not_executed((tool_call("work", id="a", n=1),), "the run ended before")
+    assert (result.id, result.name, result.error) == ("a", "work", "interrupted")
+    assert result.text == "not executed: the run ended before"
