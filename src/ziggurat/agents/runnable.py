@@ -255,8 +255,7 @@ class Runnable:
     def _blocking(self, start: "Callable[[], Coroutine[Any, Any, T]]") -> T:
         loop = loop_of_this_thread()
         if loop is not None:  # a tool's thread: run on the loop of the run, and free the place meanwhile
-            with POOL.away():
-                return asyncio.run_coroutine_threadsafe(start(), loop).result()
+            return POOL.run_on(loop, start)
         try:
             asyncio.get_running_loop()
         except RuntimeError:

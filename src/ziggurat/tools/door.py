@@ -17,7 +17,7 @@ from ziggurat.core.errors import Suspend, Timeout, ToolError
 from ziggurat.messages.events import ToolAbandoned
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.tools.results import result_of, text_of_error
-from ziggurat.tools.threads import POOL, ThreadRaised
+from ziggurat.tools.threads import POOL, ThreadCall, ThreadRaised
 
 T = TypeVar("T")
 
@@ -105,8 +105,9 @@ async def in_thread(
 ) -> ToolResult:
     """Run a user's function that is not async in a thread; if it gives an awaitable, that is awaited here."""
     token = AMBIENT.set(ctx)
+    thread = ThreadCall()
     try:
-        future = POOL.submit(lambda: function(**arguments))
+        future = POOL.submit(lambda: function(**arguments), thread)
     finally:
         AMBIENT.reset(token)
     try:
@@ -115,6 +116,8 @@ async def in_thread(
         if not future.done():
             POOL.write_off()
             future.add_done_callback(_back)
+        if (waited_for := thread.give_up()) is not None:
+            await settle([waited_for], ctx, name=call.name)
         raise
     except ThreadRaised as raised:
         if isinstance(raised.error, Suspend):

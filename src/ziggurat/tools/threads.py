@@ -3,21 +3,38 @@
 The standard pool is not used because it joins its threads at exit, so one tool that hangs would hold the process.
 """
 
-__all__ = ["POOL", "ThreadPool", "ThreadRaised", "loop_of_this_thread"]
+__all__ = ["POOL", "ThreadCall", "ThreadPool", "ThreadRaised", "loop_of_this_thread"]
 
 import asyncio
 import contextvars
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ziggurat.core.errors import ToolError
 
 T = TypeVar("T")
 Job = Callable[[], None]
+
+
+class ThreadCall:
+    """A call that a thread makes, and the task on the event loop that it waits for, if any."""
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[object] | None = None
+        self.given_up = False
+
+    def give_up(self) -> "asyncio.Task[object] | None":
+        """Cancel what the thread waits for, now or when it comes to it; return what is to be waited for."""
+        self.given_up = True
+        if self.task is None or self.task.done():
+            return None
+        self.task.cancel()
+        return self.task
 
 
 class ThreadPool:
@@ -39,8 +56,12 @@ class ThreadPool:
         self._busy = 0
         self._away = 0
 
-    def submit(self, function: Callable[[], T]) -> "asyncio.Future[T]":
+    def submit(self, function: Callable[[], T], call: ThreadCall | None = None) -> "asyncio.Future[T]":
         """Run `function` in a thread, in a copy of the caller's context variables.
+
+        Args:
+            function: What is run.
+            call: By which the caller may give it up.
 
         Raises:
             ToolError: too many calls hang already.
@@ -55,7 +76,7 @@ class ThreadPool:
         context = contextvars.copy_context()
 
         def job() -> None:
-            _thread.loop = loop
+            _thread.loop, _thread.call = loop, call or ThreadCall()
             try:
                 value = context.run(function)
             except BaseException as error:  # noqa: BLE001 - whatever a tool raises goes to who awaits it
@@ -87,6 +108,25 @@ class ThreadPool:
         with self._lock:
             self.written_off -= 1
 
+    def run_on(self, loop: asyncio.AbstractEventLoop, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """From a tool's thread, run a coroutine on the event loop that waits for the tool, and wait for it.
+
+        When the tool's call is given up, so is the coroutine.
+        """
+        outcome: Future[T] = Future()
+        call: ThreadCall = _thread.call
+
+        def begin() -> None:
+            task = loop.create_task(start())
+            call.task = task
+            task.add_done_callback(lambda task: _copy(task, outcome))
+            if call.given_up:
+                task.cancel()
+
+        with self.away():
+            loop.call_soon_threadsafe(begin, context=contextvars.copy_context())
+            return outcome.result()
+
     @contextmanager
     def away(self) -> Iterator[None]:
         """Free this thread's place while it waits for something else."""
@@ -97,6 +137,15 @@ class ThreadPool:
         finally:
             with self._lock:
                 self._away -= 1
+
+
+def _copy(task: "asyncio.Task[T]", outcome: "Future[T]") -> None:
+    if task.cancelled():
+        outcome.set_exception(asyncio.CancelledError())
+    elif (error := task.exception()) is not None:
+        outcome.set_exception(error)
+    else:
+        outcome.set_result(task.result())
 
 
 def _deliver(
