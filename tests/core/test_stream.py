@@ -344,7 +344,7 @@ def test_a_buffer_holds_something() -> None:
         async with open_stream(counting, 1, buffer=0):
             pass
 
-    with pytest.raises(ConfigurationError, match="buffer must be at least 1, got 0"):
+    with pytest.raises(ConfigurationError, match="buffer must be a whole number of at least 1, got 0"):
         run(main)
 
 

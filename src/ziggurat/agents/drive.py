@@ -18,7 +18,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import AgentEnded
 from ziggurat.messages.message import Message, user
-from ziggurat.messages.parts import Part
+from ziggurat.messages.parts import Part, Text
 from ziggurat.stores.memory import MemoryStore
 
 Prompt = str | Message | Part | Sequence[str | Part | Message]
@@ -31,15 +31,16 @@ def request_of(prompt: Prompt, history: Sequence[Message] = ()) -> AgentRequest:
     Raises:
         ConfigurationError: there is nothing in it, or something that is no message.
     """
+    earlier = _checked(history)
     if isinstance(prompt, str):
         if not prompt.strip():
-            raise ConfigurationError("the prompt is empty: pass a question or a task as text")
-        return AgentRequest((*history, user(prompt)))
+            raise _nothing()
+        return AgentRequest((*earlier, user(prompt)))
     if isinstance(prompt, (Message, Part)):
         prompt = [prompt]
-    if not isinstance(prompt, Sequence) or not prompt:
+    if not isinstance(prompt, Sequence) or isinstance(prompt, (bytes, bytearray)) or not prompt:
         raise ConfigurationError(f"the prompt must be text, a message, or a list of parts; got {prompt!r}")
-    messages: list[Message] = [*history]
+    messages: list[Message] = []
     loose: list[str | Part] = []
     for each in prompt:
         if isinstance(each, Message):
@@ -51,7 +52,34 @@ def request_of(prompt: Prompt, history: Sequence[Message] = ()) -> AgentRequest:
             loose.append(each)
     if loose:
         messages.append(user(*loose))
-    return AgentRequest(tuple(messages))
+    for message in messages:
+        if not any(not isinstance(part, Text) or part.text.strip() for part in message.parts):
+            raise _nothing()
+    return AgentRequest(tuple(_checked((*earlier, *messages))))
+
+
+def _nothing() -> ConfigurationError:
+    return ConfigurationError("the prompt is empty: pass a question or a task as text")
+
+
+def _checked(history: Sequence[Message]) -> Sequence[Message]:
+    """Return what was said before if it can be said again: messages, and each call of a tool with its result."""
+    if not isinstance(history, Sequence) or not all(isinstance(message, Message) for message in history):
+        raise ConfigurationError(f"history is a list of messages, such as those of an earlier run; got {history!r}")
+    waiting: list[str] = []
+    for message in history:
+        if message.role == "tool":
+            for result in message.tool_results:
+                if result.id not in waiting:
+                    raise ConfigurationError(f"the history has a result of {result.name!r} without a call before it")
+                waiting.remove(result.id)
+        elif waiting:
+            break
+        else:
+            waiting = [call.id for call in message.tool_calls]
+    if waiting:
+        raise ConfigurationError(f"the history has tool calls without results: {', '.join(map(repr, waiting))}")
+    return history
 
 
 def partial_of(error: BaseException) -> AgentRun | None:
@@ -74,6 +102,7 @@ async def drive(
     agent: AgentService, name: str, request: AgentRequest, ctx: Context, journal: MemoryJournal, store: MemoryStore
 ) -> AgentRun:
     """Run an agent as the root of a run; how it stopped is in the run, and only wrong use is raised."""
+    store.begin(ctx.run_id)
     try:
         run = await enter(agent, request, ctx)
         journal.append(Ended("", type(run.stop).__name__, journal.elapsed))

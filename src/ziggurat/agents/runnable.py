@@ -9,13 +9,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 from ziggurat.agents.as_tool import AgentTool
+from ziggurat.agents.doors import Deps, check_options, decided, given
 from ziggurat.agents.drive import Prompt, drive, request_of, unbegun
 from ziggurat.agents.enter import AGENT, AgentParts, AgentService, Setup, enter
 from ziggurat.agents.handle import RunHandle
 from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK, new_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context
-from ziggurat.core.entries import Decided, Entered, Opened
+from ziggurat.core.entries import Entered, Opened
 from ziggurat.core.errors import ConfigurationError, RunExists, RunNotFound
 from ziggurat.core.event import SILENCE, Listener
 from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
@@ -33,7 +34,6 @@ from ziggurat.stores.memory import MemoryStore
 from ziggurat.tools.threads import POOL, loop_of_this_thread
 
 T = TypeVar("T")
-Deps = Mapping[Key[Any], Any]
 
 
 class Runnable:
@@ -92,6 +92,7 @@ class Runnable:
             RunExists: the id belongs to a run with another request.
         """
         request = request_of(prompt, history)
+        check_options(deps, listeners, run_id)
         ambient = AMBIENT.get()
         if ambient is not None and not detached:
             return self._joined(ambient, request, deps, listeners, run_id)
@@ -123,10 +124,12 @@ class Runnable:
         The whole run is streamed, not only its first answer. Leaving the block early cancels the run.
         """
         request = request_of(prompt, history)
+        check_options(deps, listeners, run_id)
         ambient = AMBIENT.get()
         if ambient is not None:  # who listens to the run around hears this one too
+            _check_joins(run_id)
             joined = _Heard(self, (*listeners, *(() if ambient.emit is SILENCE else (ambient.emit,))))
-            return open_stream(joined, request, _given(ambient.under(self.name), deps), buffer=buffer)
+            return open_stream(joined, request, given(ambient.under(self.name), deps), buffer=buffer)
         ctx, journal = self._open(request, deps, run_id)
         return self._streamed(request, ctx, journal, listeners, buffer)
 
@@ -156,9 +159,12 @@ class Runnable:
             RunNotFound: no such run is kept here.
             ConfigurationError: a decision names nothing that is pending; the text lists what is.
         """
+        check_options(deps, listeners)
         journal = self.store.open(run_id)
+        self.store.check_idle(run_id)
         request = self._recorded_request(journal, run_id)
-        _decide(journal, decisions or {})
+        for entry in decided(journal, {} if decisions is None else decisions):
+            journal.append(entry)
         clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
         journal.reopen(run_id, clock.now(), clock)
         ctx = self._root(journal, run_id, deps)
@@ -195,20 +201,19 @@ class Runnable:
         listeners: Sequence[Listener],
         run_id: str | None,
     ) -> AgentRun:
-        if run_id is not None:
-            raise ConfigurationError("a run inside another has no id of its own; pass detached=True to start one")
-        ctx = _given(ambient.under(self.name), deps)
+        _check_joins(run_id)
+        ctx = given(ambient.under(self.name), deps)
         return await enter(self, request, ctx.heard_by(*listeners) if listeners else ctx)
 
     def _open(self, request: AgentRequest, deps: Deps | None, run_id: str | None) -> tuple[Context, MemoryJournal]:
         if run_id is not None:
-            if not isinstance(run_id, str) or not run_id:
-                raise ConfigurationError(f"run_id must be a text that is not empty, got {run_id!r}")
+            self.store.check_idle(run_id)
             known = self.store.find(run_id)
             if known is not None:
                 if digest(self._recorded_request(known, run_id)) != digest(request):
                     raise RunExists(f"the run {run_id!r} exists with another request; choose another id")
-                known.reopen(run_id, SYSTEM_CLOCK.now())
+                clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
+                known.reopen(run_id, clock.now(), clock)
                 return self._root(known, run_id, deps), known
         clock = SYSTEM_CLOCK if deps is None else deps.get(CLOCK, SYSTEM_CLOCK)
         journal = self.store.create(run_id or "", clock)
@@ -219,7 +224,6 @@ class Runnable:
     def _root(self, journal: MemoryJournal, run_id: str | None, deps: Deps | None) -> Context:
         values: dict[Key[Any], Any] = {JOURNAL: journal}
         if deps is not None:
-            _check_deps(deps)
             values.update(deps)
         values[RUN_ID] = run_id or values.get(IDS, new_id)()
         return Context(escaped(self.name), SILENCE, None, Scope(values))
@@ -283,6 +287,11 @@ class Runnable:
         return repr(self.inner)
 
 
+def _check_joins(run_id: str | None) -> None:
+    if run_id is not None:
+        raise ConfigurationError("a run inside another has no id of its own; give one with run(..., detached=True)")
+
+
 class _Heard:
     """A service whose events also go to listeners."""
 
@@ -292,32 +301,3 @@ class _Heard:
 
     def __call__(self, request: AgentRequest, ctx: Context, /) -> Awaitable[AgentRun]:
         return self.inner(request, ctx.heard_by(*self.listeners) if self.listeners else ctx)
-
-
-def _check_deps(deps: Deps) -> None:
-    for key in deps:
-        if not isinstance(key, Key):
-            raise ConfigurationError(
-                f"deps maps keys to values: make one with DB = Key[Database]('database') and pass deps={{DB: db}}; "
-                f"got the key {key!r}"
-            )
-
-
-def _given(ctx: Context, deps: Deps | None) -> Context:
-    if not deps:
-        return ctx
-    _check_deps(deps)
-    return ctx.scoped(ctx.scope.with_values(deps))
-
-
-def _decide(journal: MemoryJournal, decisions: Mapping[str, Decision]) -> None:
-    """Put decisions on record, each before it is acted upon."""
-    pending = {item.id: item for item in journal.pending()}
-    for item_id, decision in decisions.items():
-        if item_id not in pending:
-            waiting = ", ".join(pending) or "nothing"
-            raise ConfigurationError(f"no call with the id {item_id!r} waits for a decision (waiting: {waiting})")
-        if not isinstance(decision, Decision):
-            raise ConfigurationError(f"a decision is Approve(), Deny(reason) or Modify(arguments); got {decision!r}")
-    for item_id, decision in decisions.items():
-        journal.append(Decided(pending[item_id].path, item_id, decision))

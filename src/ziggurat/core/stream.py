@@ -5,7 +5,7 @@ __all__ = ["EventStream", "open_stream"]
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
@@ -122,9 +122,9 @@ class EventStream(Generic[R]):
             raise ConfigurationError("the stream is not at its end: iterate over it first, then read the response")
         return self._task.result()
 
-    def _start(self, call: Awaitable[R]) -> None:
+    def _start(self, call: Callable[[], Awaitable[R]]) -> None:
         async def run() -> R:
-            return await call
+            return await call()
 
         self._task = asyncio.get_running_loop().create_task(run())
         self._task.add_done_callback(lambda _: self._wake_reader())
@@ -174,11 +174,11 @@ async def open_stream(
 
     Leaving the block early cancels the call and waits for it to clean up.
     """
-    if buffer < 1:
-        raise ConfigurationError(f"buffer must be at least 1, got {buffer}")
+    if not isinstance(buffer, int) or isinstance(buffer, bool) or buffer < 1:
+        raise ConfigurationError(f"buffer must be a whole number of at least 1, got {buffer!r}")
     ctx = ctx or root()
     stream: EventStream[R] = EventStream(buffer, ctx.clock)
-    stream._start(service(request, ctx.emitting(stream)))
+    stream._start(lambda: service(request, ctx.emitting(stream)))
     try:
         yield stream
     finally:

@@ -5,7 +5,7 @@ __all__ = ["MemoryStore"]
 from collections import OrderedDict
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.errors import RunNotFound
+from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.core.journal import MemoryJournal, Mode
 
 
@@ -21,13 +21,29 @@ class MemoryStore:
         self.limit = limit
         self.finished = finished
         self._journals: OrderedDict[str, MemoryJournal] = OrderedDict()
+        self._running: set[str] = set()
 
     def create(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> MemoryJournal:
         """Return a journal for a new run; `keep` it to find it again."""
         return MemoryJournal(clock=clock)
 
+    def begin(self, run_id: str) -> None:
+        """Note that a run goes on in this process now, until it is kept.
+
+        Raises:
+            ConfigurationError: it does so already.
+        """
+        self.check_idle(run_id)
+        self._running.add(run_id)
+
+    def check_idle(self, run_id: str) -> None:
+        """Raise ConfigurationError if a run goes on in this process."""
+        if run_id in self._running:
+            raise ConfigurationError(f"the run {run_id!r} goes on already; wait for its end, or choose another id")
+
     def keep(self, run_id: str, journal: MemoryJournal, *, finished: bool) -> None:
         """Keep a run's journal, or let go of it when it is finished and finished runs are not kept."""
+        self._running.discard(run_id)
         if finished and not self.finished:
             self._journals.pop(run_id, None)
             return

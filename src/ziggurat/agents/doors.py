@@ -1,0 +1,74 @@
+"""What users pass beside the question, checked where they pass it, before anything is written."""
+
+__all__ = ["Deps", "check_options", "decided", "given"]
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ziggurat.core.context import Context
+from ziggurat.core.entries import Decided
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import Listener
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.scope import Key
+from ziggurat.messages.agent import Decision
+
+Deps = Mapping[Key[Any], Any]
+"""What tools may ask for through ``ctx.scope[KEY]``."""
+
+
+def check_options(deps: Deps | None, listeners: Sequence[Listener], run_id: str | None = None) -> None:
+    """Check what goes with a run.
+
+    Raises:
+        ConfigurationError: something is not what it should be; the text says how to give it.
+    """
+    if deps is not None:
+        _check_deps(deps)
+    if listeners != ():
+        _check_listeners(listeners)
+    if run_id is not None and (not isinstance(run_id, str) or not run_id):
+        raise ConfigurationError(f"run_id must be a text that is not empty, got {run_id!r}")
+
+
+def _check_deps(deps: Deps) -> None:
+    wrong = next((key for key in deps if not isinstance(key, Key)), None) if isinstance(deps, Mapping) else deps
+    if wrong is not None:
+        raise ConfigurationError(
+            "deps maps keys to values: make one with DB = Key[Database]('database') and pass deps={DB: db}; "
+            f"got {'the key ' if isinstance(deps, Mapping) else ''}{wrong!r}"
+        )
+
+
+def _check_listeners(listeners: Sequence[Listener]) -> None:
+    if not isinstance(listeners, Sequence) or isinstance(listeners, str):
+        raise ConfigurationError(f"listeners is a list of functions of an event: listeners=[f]; got {listeners!r}")
+    for each in listeners:
+        if not callable(each):
+            raise ConfigurationError(f"listeners must be callable with an event, sync or async; got {each!r}")
+
+
+def given(ctx: Context, deps: Deps | None) -> Context:
+    """Return a context with these dependencies in its scope."""
+    return ctx.scoped(ctx.scope.with_values(deps)) if deps else ctx
+
+
+def decided(journal: MemoryJournal, decisions: Mapping[str, Decision]) -> list[Decided]:
+    """Return decisions as the entries that record them.
+
+    Raises:
+        ConfigurationError: one is none, or names nothing that waits; the text lists what does.
+    """
+    if not isinstance(decisions, Mapping):
+        raise ConfigurationError(
+            "decisions maps the ids of pending items to Approve(), Deny(reason) or Modify(arguments): "
+            f"resume(id, {{item.id: Approve() for item in run.pending}}); got {decisions!r}"
+        )
+    pending = {item.id: item for item in journal.pending()}
+    for item_id, decision in decisions.items():
+        if item_id not in pending:
+            waiting = ", ".join(pending) or "nothing"
+            raise ConfigurationError(f"no call with the id {item_id!r} waits for a decision (waiting: {waiting})")
+        if not isinstance(decision, Decision):
+            raise ConfigurationError(f"a decision is Approve(), Deny(reason) or Modify(arguments); got {decision!r}")
+    return [Decided(pending[item_id].path, item_id, decision) for item_id, decision in decisions.items()]
