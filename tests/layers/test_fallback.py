@@ -123,10 +123,10 @@ def test_facts_are_those_all_agree_on():
 def test_what_it_cost_is_counted_beneath_a_record():
     error, last = ModelError("half"), ModelError("whole")
     error.usage, last.usage = "12 tokens", "charged by who records it"
-    ctx = Context("run", _spent=[])
+    ctx = Context("run", _beneath=True).within(JOURNAL, MemoryJournal())
     with pytest.raises(ModelError):
         asyncio.run(fallback(Thing("a", error), Thing("b", last))("q", ctx))
-    assert ctx._spent == ["12 tokens"]
+    assert ctx.scope[JOURNAL]._charged("run") == ["12 tokens"]
 
 
 def journal_of(data=None, mode="resume"):

@@ -133,9 +133,9 @@ def test_what_losers_cost_is_counted_where_it_is_known():
     broken = ModelError("down")
     broken.usage = "failed"
     services = stubborn, told, Timed("c", 1, broken), Timed("d", 1)
-    ctx = Context("run", _spent=[]).within(CLOCK, HandClock(auto=True))
+    ctx = Context("run", _beneath=True).within(CLOCK, HandClock(auto=True)).within(JOURNAL, MemoryJournal())
     run(hedge(*services, delay=1), ctx)
-    assert sorted(ctx._spent) == ["cut off", "failed", "late"]
+    assert sorted(ctx.scope[JOURNAL]._charged("run")) == ["cut off", "failed", "late"]
 
 
 def test_cancelling_ends_all_of_them_also_twice():

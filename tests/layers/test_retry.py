@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ziggurat.core.clock import CLOCK, RANDOM
-from ziggurat.core.context import Context, root
+from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.errors import ConfigurationError, ServiceError, Suspend, Timeout
 from ziggurat.core.event import Dropped, Event, Retrying
+from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.layer import stack
 from ziggurat.layers.retry import RetryBudget, retry
 from ziggurat.layers.timeout import timeout
@@ -256,10 +257,10 @@ def test_failed_tries_are_charged_beneath_a_record():
     last = ServiceError("whole", transient=True)
     last.usage = "charged by who records it"
     service, _ = failing(error, last)
-    ctx = Context("run", _spent=[]).within(CLOCK, HandClock(auto=True))
+    ctx = Context("run", _beneath=True).within(CLOCK, HandClock(auto=True)).within(JOURNAL, MemoryJournal())
     with pytest.raises(ServiceError):
         asyncio.run(stack(service, retry(attempts=2))("q", ctx))
-    assert ctx._spent == ["12 tokens"]
+    assert ctx.scope[JOURNAL]._charged("run") == ["12 tokens"]
 
 
 def test_a_thousand_clients_do_not_return_together():

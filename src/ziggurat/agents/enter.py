@@ -101,7 +101,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
         service = agent
         for middleware in reversed(chain.hooks["wrap_agent"]):
             service = partial(_wrapped, middleware, service)
-        run = await service(request, ctx.entered())
+        run = await service(request, ctx)
         if record is not None and record.result is not None:
             return _compared(run, _read(record.result.value, parts), ctx, journal, chain)
         tally = ctx.scope[FRAME].tally
@@ -174,7 +174,7 @@ def _framed(ctx: Context, name: str) -> Context:
         )
     tally = Tally(None if outer is None else outer.tally)
     within: dict[Key[Any], Any] = {FRAME: Frame(name, depth, tally), METER: tally, FROZEN: None, AGREED: None}
-    return ctx.scoped(ctx.scope.with_values(within))
+    return ctx.entered(ctx.scope.with_values(within))
 
 
 async def _entered(

@@ -76,8 +76,11 @@ class _Run:
     def answer(self, results: tuple[ToolResult, ...]) -> None:
         """Append the results of the calls of a reply, which makes the step complete."""
         log = self.conversation.log
-        for result in results:
-            log.append(Message("tool", (result,)))
+        if len(results) == 1:
+            log.append(Message("tool", results))
+        else:
+            for result in results:
+                log.append(Message("tool", (result,)))
         self.results = results
         self.complete = len(log)
 

@@ -47,7 +47,7 @@ class Combinator(Generic[Q, R]):
         Beneath a call that is itself recorded whole (a model's), and without a journal, it is simply called.
         """
         alternative = self.alternatives[index]
-        if ctx._spent is not None or ctx.scope.get(JOURNAL) is None:
+        if ctx._beneath or ctx.scope.get(JOURNAL) is None:
             return alternative(request, ctx)
         returns = cast("type[R]", fact(alternative, RETURNS))
         return ctx.once(self.names[index], request, alternative, returns=returns, composite=True)

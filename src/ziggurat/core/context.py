@@ -49,7 +49,7 @@ class Context(Struct, frozen=True, eq=False):
     deadline: float | None = None
     scope: Scope = Scope()
     _counter: _Counter | None = None
-    _spent: list[object] | None = None  # set beneath a model's `once`: what tries have cost
+    _beneath: bool = False  # beneath a call that is recorded whole, such as a model's
     _entered: bool = False
 
     def under(self, name: str) -> "Context":
@@ -67,11 +67,11 @@ class Context(Struct, frozen=True, eq=False):
 
     def at(self, name: str) -> "Context":
         """Make the context of a call whose `name` is unique here by construction, such as ``step-3``."""
-        return Context(f"{self.path}/{name}", self.emit, self.deadline, self.scope, None, self._spent)
+        return Context(f"{self.path}/{name}", self.emit, self.deadline, self.scope, None, self._beneath)
 
     def again(self) -> "Context":
         """Make the context of another try of this same call: same path, numbering starts anew."""
-        return Context(self.path, self.emit, self.deadline, self.scope, None, self._spent, self._entered)
+        return Context(self.path, self.emit, self.deadline, self.scope, None, self._beneath, self._entered)
 
     def within(self, key: Key[T], value: T) -> "Context":
         """Make a context whose scope has `value` under `key`, for this call and all beneath it."""
@@ -89,9 +89,9 @@ class Context(Struct, frozen=True, eq=False):
         """Make a context whose events go out through `emit`."""
         return self._with(emit=emit)
 
-    def entered(self) -> "Context":
-        """Make a context that says the station of this call has been passed."""
-        return Context(self.path, self.emit, self.deadline, self.scope, self._counter, self._spent, True)
+    def entered(self, scope: Scope) -> "Context":
+        """Make a context that says the station of this call has been passed; all beneath it has `scope`."""
+        return Context(self.path, self.emit, self.deadline, scope, self._counting(), self._beneath, True)
 
     def _with(
         self, *, emit: Emit | None = None, deadline: float | None = None, scope: Scope | None = None
@@ -102,7 +102,7 @@ class Context(Struct, frozen=True, eq=False):
             self.deadline if deadline is None else deadline,
             self.scope if scope is None else scope,
             self._counting(),
-            self._spent,
+            self._beneath,
             self._entered,
         )
 
@@ -148,14 +148,14 @@ class Context(Struct, frozen=True, eq=False):
             returns: The type of the response, by which it is coded.
             composite: The call is made of others that are on record themselves: only how it ended is recorded.
         """
-        if self._spent is not None:
+        if self._beneath:
             return call(request, self)
         return self.scope[JOURNAL].once(self, name, request, call, returns, composite)
 
     def charge(self, usage: object) -> None:
         """Add what a failed or lost try beneath a model's `once` has cost; nothing for None, or elsewhere."""
-        if usage is not None and self._spent is not None:
-            self._spent.append(usage)
+        if usage is not None and self._beneath:
+            self.scope[JOURNAL].charge(self.path, usage)
 
     def state(self, owner: object, factory: Callable[[], S]) -> S:
         """Return what `owner` keeps for this call, made by `factory` at first; it dies with the call."""
@@ -233,6 +233,10 @@ class Journal(Protocol):
 
     def pass_over(self, outcome: Outcome, /) -> list[object]:
         """Count what stands on record beneath an answered call as answered; returns the usage found there."""
+        ...
+
+    def charge(self, path: str, usage: object, /) -> None:
+        """Keep what a failed or lost try at `path` has cost for the call that it is a part of."""
         ...
 
     def missing(self, path: str, what: str, /) -> None:

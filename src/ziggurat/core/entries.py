@@ -18,13 +18,17 @@ __all__ = [
 from msgspec import Struct
 
 
-class Entry(Struct, frozen=True, tag=True, tag_field="entry"):
-    """Something that happened to the call at `path`."""
+class Entry(Struct, frozen=True, gc=False, tag=True, tag_field="entry"):
+    """Something that happened to the call at `path`.
+
+    Entries are not looked at by the garbage collector: a process with thousands of runs holds many of them, and
+    nothing that is recorded refers back to the journal; but for failures, whose tracebacks do, and which are.
+    """
 
     path: str
 
 
-class Opened(Entry, frozen=True):
+class Opened(Entry, frozen=True, gc=False):
     """A run began, or went on in a new process."""
 
     run_id: str
@@ -35,7 +39,7 @@ class Opened(Entry, frozen=True):
     """What was asked, before any hook; where the run goes on it is not said again."""
 
 
-class Entered(Entry, frozen=True):
+class Entered(Entry, frozen=True, gc=False):
     """A composite (an agent, a team) was entered; `request` is what its hooks left of the request."""
 
     name: str
@@ -46,7 +50,7 @@ class Entered(Entry, frozen=True):
     """Seconds of the run's allowance used up when it was entered."""
 
 
-class Intent(Entry, frozen=True):
+class Intent(Entry, frozen=True, gc=False):
     """A tool with effects is about to run with exactly this request."""
 
     name: str
@@ -54,13 +58,13 @@ class Intent(Entry, frozen=True):
     digest: str
 
 
-class Returned(Entry, frozen=True):
+class Returned(Entry, frozen=True, gc=False):
     """What a tool that acts once has returned, before layers and hooks had their say."""
 
     value: object
 
 
-class Result(Entry, frozen=True):
+class Result(Entry, frozen=True, gc=False):
     """A call's answer: from now on it is this, whoever asks."""
 
     name: str
@@ -73,7 +77,7 @@ class Result(Entry, frozen=True):
     """Seconds of the run's allowance used up when this was written."""
 
 
-class Failure(Entry, frozen=True):
+class Failure(Entry, frozen=True, gc=True):
     """A try of a call that failed, or a verdict upon it (a timeout, a refusal)."""
 
     name: str
@@ -83,7 +87,7 @@ class Failure(Entry, frozen=True):
     elapsed: float = 0.0
 
 
-class Pending(Entry, frozen=True):
+class Pending(Entry, frozen=True, gc=False):
     """A call waits for a decision; `id` is a digest of its path and frozen request."""
 
     id: str
@@ -92,14 +96,14 @@ class Pending(Entry, frozen=True):
     reason: str = ""
 
 
-class Decided(Entry, frozen=True):
+class Decided(Entry, frozen=True, gc=False):
     """A decision upon a pending call, written before it is acted upon; each counts once."""
 
     id: str
     decision: object
 
 
-class Ended(Entry, frozen=True):
+class Ended(Entry, frozen=True, gc=False):
     """The run came to an end here, for the reason that `stop` names."""
 
     stop: str

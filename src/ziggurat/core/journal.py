@@ -17,7 +17,7 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type, decode
 from ziggurat.core.context import METER, Context
 from ziggurat.core.entries import Ended, Entered, Entry, Failure, Opened, Pending, Record, Result
-from ziggurat.core.errors import JournalCorrupt, JournalMismatch
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalMismatch
 from ziggurat.core.event import Diverged
 from ziggurat.core.lines import as_error, fingerprint, read_entry, write_entry
 from ziggurat.core.path import is_beneath, parent_of
@@ -81,6 +81,7 @@ class MemoryJournal:
     """
 
     __slots__ = (
+        "_charges",
         "_composite",
         "_elapsed",
         "_index",
@@ -109,6 +110,7 @@ class MemoryJournal:
         self._elapsed = 0.0
         self._reading = False
         self._composite: set[str] | None = None
+        self._charges: list[tuple[str, object]] | None = None
         self._mark = object()  # on errors: recorded here
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -238,9 +240,8 @@ class MemoryJournal:
             return await self._through(ctx, name, request, call)
         if self.replaying:
             self.missing(ctx.path, name)
-        spent: list[object] = []
         permits: list[Permit] | None = None
-        force_setattr(ctx, "_spent", spent)
+        force_setattr(ctx, "_beneath", True)
         try:
             admission = ctx.scope.get(ADMISSION)
             if admission is not None:
@@ -248,28 +249,46 @@ class MemoryJournal:
                 for each in admission:
                     permits.append(each.admit(request, ctx))
             value = await call(request, ctx)
+            if value.__class__ is not returns and not isinstance(value, returns):
+                raise ConfigurationError(
+                    f"{name} at {ctx.path} must answer with a {returns.__name__}, it did with {type(value).__name__}"
+                )
         except Exception as error:
-            failed_usage = getattr(error, "usage", None)
-            if failed_usage is not None:
-                spent.append(failed_usage)
+            spent = self._charged(ctx.path, getattr(error, "usage", None))
             self._settle(ctx, permits, spent)
             self._record_failure(Failure(ctx.path, name, request, error, tuple(spent), self.elapsed), error)
             raise
         except BaseException:
-            self._settle(ctx, permits, spent)
+            self._settle(ctx, permits, self._charged(ctx.path))
             raise
         finally:
-            force_setattr(ctx, "_spent", None)  # the next call in this context is another one
+            force_setattr(ctx, "_beneath", False)  # the next call in this context is another one
         elapsed = self._elapsed + self._monotonic() - self._since
-        self.append(Result(ctx.path, name, request, value, tuple(spent) if spent else (), elapsed))
+        kept = getattr(request, "kept", request)
         usage = getattr(value, "usage", None)
-        if usage is not None:
-            spent.append(usage)
-        if permits is not None or len(spent) != 1:
-            self._settle(ctx, permits, spent)
-        elif (meter := ctx.scope.get(METER)) is not None:
-            meter.add(usage)
+        if permits is None and self._charges is None:
+            self.append(Result(ctx.path, name, kept, value, (), elapsed))
+            meter = ctx.scope.get(METER)
+            if meter is not None:
+                meter.add(usage)
+            return value
+        spent = self._charged(ctx.path)
+        self.append(Result(ctx.path, name, kept, value, tuple(spent), elapsed))
+        self._settle(ctx, permits, spent if usage is None else [*spent, usage])
         return value
+
+    def charge(self, path: str, usage: object, /) -> None:
+        """Keep what a failed or lost try at `path` has cost for the call that it is a part of."""
+        if self._charges is None:
+            self._charges = []
+        self._charges.append((path, usage))
+
+    def _charged(self, path: str, usage: object | None = None) -> list[object]:
+        """Take what was charged beneath a call, and what it has cost itself."""
+        charges = self._charges or []
+        taken = [cost for at, cost in charges if is_beneath(at, path)]
+        self._charges = [(at, cost) for at, cost in charges if not is_beneath(at, path)] or None
+        return taken if usage is None else [*taken, usage]
 
     async def _through(
         self, ctx: Context, name: str, request: Q, call: Callable[[Q, Context], Awaitable[R]]

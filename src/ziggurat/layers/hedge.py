@@ -110,7 +110,7 @@ def _ring(alarm: "asyncio.Future[None]") -> None:
 def _recorded_winner(places: list[Context], ctx: Context) -> int | None:
     """Return which alternative's answer is on record and next: a race that was decided is not run again."""
     journal = ctx.scope.get(JOURNAL)
-    if journal is None or ctx._spent is not None:
+    if journal is None or ctx._beneath:
         return None
     for index, place in enumerate(places):
         record = journal.find(place.path)

@@ -30,7 +30,7 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 
 
-class AgentRequest(Struct, frozen=True):
+class AgentRequest(Struct, frozen=True, gc=False):
     """A task for an agent.
 
     Attributes:

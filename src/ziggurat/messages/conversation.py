@@ -1,12 +1,13 @@
 """The log of a conversation: appended to, never copied; a request holds a view of it."""
 
-__all__ = ["Conversation", "Transcript"]
+__all__ = ["Conversation", "Mark", "Transcript"]
 
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, overload
 
 import msgspec
+from msgspec import Struct
 
 from ziggurat.core.codec import encode
 from ziggurat.messages.message import Message
@@ -106,6 +107,10 @@ class Transcript(Sequence[Message]):
     def __repr__(self) -> str:
         return f"Transcript({list(self)!r})"
 
+    def mark(self) -> "Mark":
+        """Return what is enough to tell this transcript from another later on."""
+        return Mark(self._conversation, self._length)
+
     def digest(self) -> str:
         """Return a digest of all its messages."""
         return self._conversation.digest(self._length).hex()
@@ -122,3 +127,14 @@ class Transcript(Sequence[Message]):
     def from_json(cls, value: Any) -> "Transcript":
         """Read it from a list of messages."""
         return cls.of(*msgspec.convert(value, list[Message]))
+
+
+class Mark(Struct, frozen=True, gc=False):
+    """A place in a conversation, as a journal keeps it of a question; light, because there is one per model call."""
+
+    conversation: Conversation
+    length: int
+
+    def fingerprint(self) -> str:
+        """Return the digest of the messages before it."""
+        return self.conversation.digest(self.length).hex()

@@ -43,6 +43,9 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The tool calls, in order."""
+        parts = self.parts
+        if len(parts) == 1 and isinstance(parts[0], ToolCall):
+            return parts  # type: ignore[return-value]
         return tuple([part for part in self.parts if isinstance(part, ToolCall)])
 
     @property

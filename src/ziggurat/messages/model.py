@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from ziggurat.core.codec import digest
-from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.conversation import Mark, Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
@@ -104,6 +104,11 @@ class ModelRequest(Struct, frozen=True, gc=False):
     tools: tuple[ToolSpec, ...] = ()
     settings: ModelSettings = NO_SETTINGS
     output: OutputSchema | None = None
+
+    @property
+    def kept(self) -> Mark:
+        """What a journal keeps of the question while it lives in memory."""
+        return self.messages.mark()
 
     def fingerprint(self) -> str:
         """Return a digest of the conversation; instructions, tools and settings are recorded apart."""
