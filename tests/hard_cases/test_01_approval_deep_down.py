@@ -11,7 +11,7 @@ from tests.hard_cases.support import ByTurn, results_in, through_json
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Intent
+from ziggurat.core.entries import Decided, Intent
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.layer import stack
 from ziggurat.layers.cache import CacheStore, cache
@@ -26,6 +26,7 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.stores.memory import MemoryStore
+from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
 
 BYTES = '{ "amount":  5.0,\n "to": "b\\u00f6b" }'
@@ -321,6 +322,46 @@ def test_a_decision_by_an_unknown_id_is_refused_and_names_what_waits() -> None:
         asyncio.run(second.agent.resume("r", {item.id: True}))  # type: ignore[dict-item]
     assert not any(deed.startswith("pay") for deed in world.done)
     assert asyncio.run(second.agent.resume("r", {item.id: Approve()})).text == "all done"
+
+
+@EACH_WAY
+def test_a_decision_on_record_is_acted_upon_if_the_process_ended_right_after(around: str) -> None:
+    world = World()
+    first = Process(world, around, MemoryStore())
+    (item,) = _suspended(first).pending
+    first.store.open("r").append(Decided(item.path, item.id, Approve()))
+    second = _next(world, around, first)
+    assert asyncio.run(second.agent.resume("r")).text == "all done"
+    assert world.done.count("pay 5 to böb") == 1
+    assert world.bytes == [BYTES]
+
+
+def test_the_nested_agent_itself_may_wait_and_then_a_call_inside_it() -> None:
+    """The gate of the outer call is passed once: its decision is not asked for again when the inner one is made."""
+    paid: list[int] = []
+
+    @tool(approval=True, effect="once")
+    async def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "paid"
+
+    def agent(store: MemoryStore) -> Agent:
+        clerk = Agent(ByTurn(tool_call("pay", id="call_0", amount=5), "settled"), name="clerk", tools=[pay])
+        outer = ByTurn(tool_call("clerk", id="call_0", input="settle"), "all done")
+        return Agent(outer, tools=[clerk.layered(retry(attempts=2))], approvals=Approvals("clerk"), store=store)
+
+    store = MemoryStore()
+    run = asyncio.run(agent(store).run("go", run_id="r"))
+    names = []
+    while run.stop == stops.Suspended():
+        (item,) = run.pending
+        names.append(item.call.name)
+        store = through_json(store, "r")
+        run = asyncio.run(agent(store).resume("r", {item.id: Approve()}))
+    assert run.text == "all done"
+    assert names == ["clerk", "pay"]
+    assert paid == [5]
 
 
 def test_a_decision_counts_once() -> None:

@@ -210,10 +210,13 @@ def test_what_was_approved_is_what_is_executed(streamed: bool) -> None:
     assert item.call.arguments.startswith('{ "amount": '), "it is asked about what the hooks made of it"
     assert (world.paid, world.seen) == ([], [])
 
+    asked = run.messages[1].text
+    assert asked == "begun at 1"
     other = World(seed=2)
     run = asyncio.run(_agent(other, through_json(store, "r"), approval=True).resume("r", {item.id: Approve()}))
     assert run.stop == stops.Completed()
     assert other.seen == [item.call.arguments], "byte for byte; the dice are not thrown again"
+    assert run.messages[1].text == asked, "what a hook made of the request is on record, too"
     assert len(other.paid) == 1
     assert f'"amount": {other.paid[0]},' in item.call.arguments
     assert SECRET not in repr(run)

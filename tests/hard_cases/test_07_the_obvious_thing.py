@@ -26,6 +26,7 @@ from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import Pause, ScriptedModel
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.testing.clock import HandClock
+from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import FunctionTool, tool
 
@@ -256,6 +257,40 @@ def test_the_deadline_holds_inside(form: str) -> None:
     run = asyncio.run(agent.run("go", deps={CLOCK: clock}))
     assert run.stop == stops.Timeout(5)
     assert clock.monotonic() <= 7
+
+
+@EACH_FORM
+def test_cancelled_outside_nothing_goes_on_inside(form: str) -> None:
+    log: list[str] = []
+
+    @tool
+    async def slow() -> str:
+        """Hang."""
+        log.append("begun")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            log.append("ended")
+        return "never"
+
+    async def go() -> None:
+        helper = Agent(ByTurn(tool_call("slow"), "never"), name="helper", tools=[slow])
+        agent = Agent(_outer(), tools=[FORMS[form](helper)])
+        task = asyncio.ensure_future(agent.run("go"))
+        for _ in range(1_000_000):
+            if log:
+                break
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert log == ["begun", "ended"]
+
+    async def checked() -> None:
+        async with assert_no_leaks():
+            await go()
+
+    asyncio.run(checked())
 
 
 @EACH_FORM

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from ziggurat.core.errors import ToolError
-from ziggurat.tools.threads import ThreadPool, ThreadRaised, loop_of_this_thread
+from ziggurat.tools.threads import ThreadCall, ThreadPool, ThreadRaised, loop_of_this_thread
 
 HERE: contextvars.ContextVar[str] = contextvars.ContextVar("here", default="nowhere")
 
@@ -140,3 +140,34 @@ asyncio.run(main())
 """
     done = subprocess.run([sys.executable, "-c", code], timeout=30, check=False, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_call_that_is_given_up_gives_up_what_it_waits_for() -> None:
+    log: list[str] = []
+
+    async def inner() -> None:
+        log.append("begun")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            log.append("ended")
+
+    async def go(early: bool) -> None:
+        pool, call, loop = ThreadPool(1), ThreadCall(), asyncio.get_running_loop()
+        if early:
+            call.give_up()
+        future = pool.submit(lambda: pool.run_on(loop, inner), call)
+        if not early:
+            await _until(lambda: bool(log))
+            waited_for = call.give_up()
+            assert waited_for is not None
+            await asyncio.wait([waited_for])
+        with pytest.raises(ThreadRaised) as caught:
+            await future
+        assert isinstance(caught.value.error, asyncio.CancelledError)
+        assert call.give_up() is None
+
+    asyncio.run(go(early=False))
+    assert log == ["begun", "ended"]
+    asyncio.run(go(early=True))
+    assert log == ["begun", "ended"], "what was given up before it began never begins"
