@@ -5,7 +5,8 @@ __all__ = ["call_tool", "call_tools", "not_executed"]
 import asyncio
 from collections.abc import Awaitable
 
-from ziggurat.core.context import Context
+from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.entries import Result
 from ziggurat.core.errors import Suspend, ToolError
 from ziggurat.core.path import escaped
 from ziggurat.messages.parts import ToolCall, ToolResult
@@ -57,11 +58,11 @@ async def _together(
     loop = asyncio.get_running_loop()
     tasks = [loop.create_task(_waiting_as_value(limited(call, at))) for call, at in zip(calls, contexts, strict=True)]
     try:
-        await _joined(box, tasks)
+        await _joined(box, tasks, ctx)
     except BaseException:
         await settle(tasks, ctx, name="a batch of tool calls")
         raise
-    outcomes = [_outcome(task, call) for task, call in zip(tasks, calls, strict=True)]
+    outcomes = [await _outcome(task, call, at) for task, call, at in zip(tasks, calls, contexts, strict=True)]
     pending = tuple(item for outcome in outcomes if isinstance(outcome, Suspend) for item in outcome.pending)
     if pending:
         raise Suspend(pending)
@@ -76,7 +77,7 @@ async def _waiting_as_value(call: Awaitable[ToolResult]) -> ToolResult | Suspend
         return suspend
 
 
-async def _joined(box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]") -> None:
+async def _joined(box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]", ctx: Context) -> None:
     waiting = set(tasks)
     until = asyncio.FIRST_COMPLETED if box.join == "fail_fast" else asyncio.FIRST_EXCEPTION
     while waiting:
@@ -85,10 +86,7 @@ async def _joined(box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]
         if failed:
             failed[0].result()
         if box.join == "fail_fast" and any(_is_failure(task) for task in done):
-            for task in tasks:
-                task.cancel()
-            if waiting:
-                await asyncio.wait(waiting)
+            await settle(tasks, ctx, name="a batch of tool calls")
             return
 
 
@@ -97,10 +95,20 @@ def _is_failure(task: "asyncio.Task[ToolResult | Suspend]") -> bool:
     return isinstance(outcome, ToolResult) and outcome.error is not None
 
 
-def _outcome(task: "asyncio.Task[ToolResult | Suspend]", call: ToolCall) -> ToolResult | Suspend:
-    if task.cancelled():
-        return not_executed((call,), "another call of the batch failed")[0]
-    return task.result()
+async def _outcome(task: "asyncio.Task[ToolResult | Suspend]", call: ToolCall, ctx: Context) -> ToolResult | Suspend:
+    """Return what came of a call; that it was cancelled depended on timing, so it is recorded."""
+    if task.done() and not task.cancelled():
+        return task.result()
+    journal = ctx.scope[JOURNAL]
+    record = journal.find(ctx.path)
+    result = not_executed((call,), "another call of the batch failed")[0]
+    if record is not None and record.intent is not None:
+        told = "interrupted: another call of the batch failed while this one ran; whether it took effect is unknown"
+        result = ToolResult(call.id, call.name, told, "interrupted", call.name)
+    waiting = journal.append(Result(ctx.path, call.name, call, result))
+    if waiting is not None:
+        await waiting
+    return result
 
 
 def _raise_failures(box: Toolbox, results: tuple[ToolResult, ...]) -> None:

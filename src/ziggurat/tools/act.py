@@ -13,7 +13,7 @@ import msgspec
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, METER, Context, Journal
 from ziggurat.core.entries import Decided, Intent, Record, Result
-from ziggurat.core.errors import Denied, InvalidArguments, Suspend, ToolError
+from ziggurat.core.errors import Denied, InvalidArguments, JournalError, Suspend, ToolError
 from ziggurat.core.event import SILENCE, Diverged
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import Approve, Decision, Deny, Modify, PendingItem, decision_of
@@ -52,6 +52,8 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     if entry is not None and entry.plain and chain is None and record is None and ctx.scope.get(APPROVALS) is None:
         try:
             result = await entry.service(call, ctx)
+        except JournalError:
+            raise
         except Exception as error:  # noqa: BLE001 - a tool's failure is the model's to know
             result = error_result(error, call)
     else:
@@ -108,6 +110,8 @@ async def _guarded(
             begun = record is not None and record.intent is not None
             frozen = _begun(entry, record) if begun else await _freeze(entry, record, call, ctx, journal, chain)
             result = await _run(entry, frozen, ctx, chain)
+    except JournalError:
+        raise
     except Exception as error:  # noqa: BLE001 - a tool's failure is the model's to know
         await tell(chain, error, ctx)
         result = error_result(error, call)
