@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.entries import Entry, Intent, Pending, Result, Returned
-from ziggurat.core.errors import JournalMismatch, Suspend, ToolError
+from ziggurat.core.errors import JournalCorrupt, JournalError, JournalMismatch, Suspend, ToolError
 from ziggurat.core.event import Diverged, Event
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.layer import stack
@@ -386,6 +386,21 @@ def test_a_call_that_waits_is_recorded_once_however_often_it_is_met() -> None:
         with pytest.raises(Suspend):
             asyncio.run(act(box, ToolCall("1", "post"), _ctx(journal)))
     assert [type(entry) for entry in journal.entries] == [Pending]
+
+
+@pytest.mark.parametrize("error", [JournalCorrupt("entry 7 cannot be read"), JournalMismatch("first divergence")])
+@pytest.mark.parametrize("layered", [False, True])
+def test_a_fault_of_the_record_is_no_failure_of_the_tool(error: JournalError, layered: bool) -> None:
+    """It comes from a nested agent's record, and must not be told to the model as if the tool had failed."""
+
+    @tool
+    async def nested() -> str:
+        """Ask an agent whose record is broken."""
+        raise error
+
+    box = Toolbox([stack(nested, retry(attempts=2)) if layered else nested])
+    with pytest.raises(type(error)):
+        asyncio.run(act(box, ToolCall("1", "nested"), _ctx()))
 
 
 # -- events ----------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ziggurat.agents.step import call_tools, not_executed
+from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.facts import COMPOSITE
@@ -16,14 +17,16 @@ from ziggurat.layers.retry import retry
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.messages.tool import SPEC
+from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.tools.act import act
+from ziggurat.tools.door import GRACE
 from ziggurat.tools.function import tool
 from ziggurat.tools.toolbox import Toolbox, ToolStatistics
 
 
-def _ctx() -> Context:
-    return Context("run", scope=Scope({JOURNAL: MemoryJournal()}))
+def _ctx(journal: MemoryJournal | None = None) -> Context:
+    return Context("run", scope=Scope({JOURNAL: journal or MemoryJournal()}))
 
 
 async def search(query: str) -> str:
@@ -186,6 +189,59 @@ def test_fail_fast_cancels_the_others_and_answers_for_them() -> None:
     assert [result.error for result in results] == [None, "interrupted", "permanent"]
     assert results[1].text == "not executed: another call of the batch failed"
     assert cleaned == [2]
+
+
+def test_fail_fast_does_not_wait_for_ever_for_one_that_will_not_stop() -> None:
+    async def go() -> None:
+        clock, released = HandClock(auto=True), asyncio.Event()
+
+        @tool
+        async def stubborn() -> str:
+            """Not be moved."""
+            while not released.is_set():
+                try:
+                    await released.wait()
+                except asyncio.CancelledError:
+                    continue
+            return "late"
+
+        calls = (ToolCall("a", "stubborn"), tool_call("work", id="b", n=1, fail=True))
+        ctx = _ctx().within(CLOCK, clock)
+        results = await call_tools(Toolbox([stubborn, work], join="fail_fast"), calls, ctx, "step-1")
+        assert [result.error for result in results] == ["interrupted", "permanent"]
+        assert clock.monotonic() == GRACE
+        released.set()
+        await asyncio.sleep(0)
+
+    asyncio.run(go())
+
+
+def test_what_fail_fast_cancelled_stays_cancelled_on_replay() -> None:
+    begun: list[str] = []
+
+    @tool(effect="once")
+    async def pay() -> str:
+        """Pay, slowly."""
+        begun.append("pay")
+        await asyncio.Event().wait()
+        return "paid"
+
+    @tool
+    async def slow() -> str:
+        """Hang."""
+        begun.append("slow")
+        await asyncio.Event().wait()
+        return "never"
+
+    calls = (ToolCall("a", "slow"), ToolCall("b", "pay"), tool_call("work", id="c", n=1, fail=True, turns=3))
+    box = Toolbox([slow, pay, work], join="fail_fast")
+    journal = MemoryJournal()
+    first = asyncio.run(call_tools(box, calls, _ctx(journal), "step-1"))
+    assert first[0].text == "not executed: another call of the batch failed"
+    assert "whether it took effect is unknown" in first[1].text
+    replay = MemoryJournal.load(journal.dump(), "replay")
+    assert asyncio.run(call_tools(box, calls, _ctx(replay), "step-1")) == first
+    assert begun == ["slow", "pay"]
 
 
 def test_on_error_raise_ends_the_run_with_what_failed() -> None:
