@@ -80,7 +80,7 @@ class Agent(Runnable):
         service = resolve(model)
         box = _toolbox(tools)
         answer = output if isinstance(output, Output) or output is None else Output.of(output, service)
-        _check(name, instructions, timeout, budget, approvals, settings)
+        _check(name, description, instructions, timeout, grants, budget, approvals, settings)
         _max_steps(max_steps)
         final = answer.tool() if answer is not None else None
         if final is not None and FINAL_ANSWER in box:
@@ -156,8 +156,10 @@ def _toolbox(tools: "Iterable[Tool | Runnable] | Toolbox") -> Toolbox:
 
 def _check(
     name: str,
+    description: str,
     instructions: Instructions,
     timeout: float | None,
+    grants: Iterable[str] | None,
     budget: Budget | None,
     approvals: Approvals | None,
     settings: ModelSettings | None,
@@ -166,7 +168,12 @@ def _check(
         raise ConfigurationError(f"an agent's name is a text that is not empty, got {name!r}")
     if instructions is not None and not isinstance(instructions, str) and not callable(instructions):
         raise ConfigurationError(f"instructions are text or a function of the context, got {instructions!r}")
-    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or timeout <= 0):
+    if not isinstance(description, str):
+        raise ConfigurationError(f"a description is text, got {description!r}")
+    if isinstance(grants, str):
+        raise ConfigurationError(f"grants is a list of permissions, such as [{grants!r}]; got the text {grants!r}")
+    number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if timeout is not None and not (number and 0 < timeout < float("inf")):
         raise ConfigurationError(f"timeout is a positive number of seconds, got {timeout!r}")
     for what, value, kind in (
         ("budget", budget, Budget),

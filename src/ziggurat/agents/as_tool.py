@@ -18,7 +18,7 @@ from ziggurat.messages.message import user
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import CHECK, SPEC
-from ziggurat.tools.function import AGREED, must_be
+from ziggurat.tools.function import AGREED, checked_spec, must_be
 
 
 class _Input(Struct, forbid_unknown_fields=True):
@@ -46,7 +46,7 @@ class AgentTool:
         self.inner = agent
         self.name = name or parts.name
         self.entered_as = parts.name
-        self.spec = ToolSpec(
+        spec = ToolSpec(
             self.name,
             description or parts.description or f"Ask {self.name}.",
             {
@@ -57,6 +57,7 @@ class AgentTool:
             },
             permissions=tuple(sorted(parts.permissions)),
         )
+        self.spec = checked_spec(spec)
         self.facts: dict[Fact[Any], Any] = {
             SPEC: self.spec,
             COMPOSITE: True,
@@ -66,9 +67,12 @@ class AgentTool:
 
     def _decoded(self, call: ToolCall) -> str:
         try:
-            return _decoder.decode(call.arguments).input
+            text = _decoder.decode(call.arguments).input
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise InvalidArguments(f"{self.name} takes one text named input: {error}") from error
+        if not text.strip():
+            raise InvalidArguments(f"{self.name} was given nothing to do: its input is empty")
+        return text
 
     async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
         """Run the agent beneath this call."""

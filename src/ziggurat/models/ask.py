@@ -14,6 +14,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import name_of
 from ziggurat.core.service import Service
@@ -86,6 +87,10 @@ class _Question:
         for middleware in reversed(chain.hooks["wrap_model"]):
             service = partial(_wrapped, middleware, service)
         response = await service(request, ctx if pieces is None else ctx.emitting(pieces))
+        if not isinstance(response, ModelResponse):
+            raise ConfigurationError(
+                f"{self.name} at {ctx.path} must answer with a ModelResponse, it did with {type(response).__name__}"
+            )
         if pieces is not None:
             response = await pieces.finish(response)
         changed = response

@@ -211,7 +211,7 @@ def tool(
             signature.name, signature.description, signature.parameters, effect, tuple(permissions), approval, timeout
         )
         return FunctionTool(
-            function, _checked(spec), signature, validators, streams=inspect.isasyncgenfunction(function)
+            function, checked_spec(spec), signature, validators, streams=inspect.isasyncgenfunction(function)
         )
 
     return make if function is None else make(function)
@@ -236,15 +236,21 @@ def raw_tool(
     """
     schema = RawSchema.of(function, name, parameters)
     spec = ToolSpec(name, description, parameters, effect, tuple(permissions), approval, timeout)
-    return FunctionTool(schema.function, _checked(spec), schema, streams=inspect.isasyncgenfunction(function))
+    return FunctionTool(schema.function, checked_spec(spec), schema, streams=inspect.isasyncgenfunction(function))
 
 
-def _checked(spec: ToolSpec) -> ToolSpec:
-    if not spec.name or len(spec.name) > 64 or not all(c.isalnum() or c in "_-" for c in spec.name):
+def checked_spec(spec: ToolSpec) -> ToolSpec:
+    """Return a tool's spec if models can be offered it.
+
+    Raises:
+        ConfigurationError: its name or its timeout cannot be.
+    """
+    plain = isinstance(spec.name, str) and spec.name.isascii()
+    if not plain or not 0 < len(spec.name) <= 64 or not all(c.isalnum() or c in "_-" for c in spec.name):
         raise ConfigurationError(
             f"{spec.name!r} cannot be a tool's name: models take 1 to 64 letters, digits, _ and -; give another "
             "with @tool(name=...)"
         )
-    if spec.timeout is not None and spec.timeout <= 0:
-        raise ConfigurationError(f"the timeout of {spec.name} must be positive, got {spec.timeout}")
+    if spec.timeout is not None and not 0 < spec.timeout < float("inf"):
+        raise ConfigurationError(f"the timeout of {spec.name} must be positive and finite, got {spec.timeout}")
     return spec

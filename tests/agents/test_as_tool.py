@@ -1,0 +1,191 @@
+"""An agent as a tool, and agents within agents by depth."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.agents.support import assert_sendable, streamed
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.enter import MAX_DEPTH, MAX_DEPTH_KEY
+from ziggurat.agents.stop import stop_when, until_tool_called
+from ziggurat.core.clock import CLOCK
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, ModelError
+from ziggurat.core.layer import stack
+from ziggurat.layers.timeout import timeout
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, Approve
+from ziggurat.messages.events import AgentEnded, AgentStarted
+from ziggurat.messages.message import user
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import Pause, Reply, ScriptedModel
+from ziggurat.testing.clock import HandClock
+from ziggurat.tools.function import tool
+
+
+def _outer(inner: Any, call: Reply | None = None, **options: Any) -> AgentRun:
+    model = ScriptedModel(call or tool_call("helper", input="help me"), "done")
+    run = Agent(model, tools=[inner]).run_sync("go", **options)
+    assert_sendable(run.messages)
+    return run
+
+
+def test_it_is_called_with_a_text_and_answers_with_one() -> None:
+    model = ScriptedModel("helped")
+    run = _outer(Agent(model, name="helper", description="Helps."))
+    assert run.observations == ("helped",)
+    assert list(model.last.messages) == [user("help me")]
+    assert (run.steps, run.model_calls, run.tool_calls) == (2, 3, 1)
+
+
+def test_its_spec() -> None:
+    spec = Agent(ScriptedModel("x"), name="helper", description="Helps.").as_tool().spec
+    assert (spec.name, spec.description) == ("helper", "Helps.")
+    assert spec.parameters["required"] == ["input"]
+    named = Agent(ScriptedModel("x"), name="helper").as_tool(name="aid", description="Aids.").spec
+    assert (named.name, named.description) == ("aid", "Aids.")
+
+
+def test_as_tool_under_another_name() -> None:
+    run = _outer(Agent(ScriptedModel("helped"), name="helper").as_tool(name="aid"), tool_call("aid", input="x"))
+    assert run.observations == ("helped",)
+
+
+def test_layers_stand_around_it() -> None:
+    inner = stack(Agent(ScriptedModel([Pause(60), "late"]), name="helper"), timeout(seconds=5))
+    run = _outer(inner, deps={CLOCK: HandClock(auto=True)})
+    assert run.messages[2].tool_results[0].error == "timeout"
+
+
+@pytest.mark.parametrize("arguments", ["{}", '{"input": 3}', '{"input": "x", "y": 1}', "[]", "no", '{"input": ""}'])
+def test_bad_arguments_are_told_to_the_model(arguments: str) -> None:
+    from ziggurat.messages.parts import ToolCall
+
+    model = ScriptedModel(always="never")
+    run = _outer(Agent(model, name="helper"), ToolCall("c", "helper", arguments))
+    assert run.messages[2].tool_results[0].error == "invalid_arguments"
+    assert "input" in run.observations[0]
+    assert model.calls == []
+
+
+def test_what_stops_it_is_told_to_the_model() -> None:
+    async def echo() -> str:
+        """Echo."""
+        return "x"
+
+    looping = Agent(ScriptedModel(always=["so far", tool_call("echo")]), tools=[echo], name="helper", max_steps=2)
+    run = _outer(looping)
+    assert run.messages[2].tool_results[0].error == "permanent"
+    assert "MaxSteps" in run.observations[0]
+    assert "so far" in run.observations[0]
+    failing = Agent(ScriptedModel(ModelError("down", transient=True)), name="helper")
+    run = _outer(failing)
+    assert run.messages[2].tool_results[0].error == "transient"
+    assert "down" in run.observations[0]
+    stop = until_tool_called("echo")
+    called = Agent(ScriptedModel(["here", tool_call("echo")]), tools=[echo], name="helper", stop=stop)
+    assert _outer(called).messages[2].tool_results[0].error is None
+    stopped = Agent(ScriptedModel("enough"), name="helper", stop=stop_when(lambda progress: True))
+    assert _outer(stopped).observations == ("enough",)
+
+
+def test_its_events_stand_beneath_the_call() -> None:
+    async def run() -> list[tuple[str, str]]:
+        outer = Agent(
+            ScriptedModel(tool_call("helper", input="x"), "done"), tools=[Agent(ScriptedModel("in"), name="helper")]
+        )
+        _, heard = await streamed(outer, "go")
+        told = [event for event in heard.events if isinstance(event, (AgentStarted, AgentEnded))]
+        return [(type(event).__name__, event.path) for event in told]
+
+    assert asyncio.run(run()) == [
+        ("AgentStarted", "agent"),
+        ("AgentStarted", "agent/step-1/tool-1:helper/helper"),
+        ("AgentEnded", "agent/step-1/tool-1:helper/helper"),
+        ("AgentEnded", "agent"),
+    ]
+
+
+def _deep(levels: int) -> Agent:
+    """An agent with `levels` agents beneath it, each the tool of the one above."""
+    agent = Agent(ScriptedModel(always="bottom"), name="level-0")
+    for level in range(1, levels + 1):
+        below = agent.name
+        model = ScriptedModel(
+            rules=[(lambda request: request.messages[-1].role == "user", tool_call(below, input="down"))],
+            always=lambda request: f"{request.messages[-1].tool_results[0].text}!",
+        )
+        agent = Agent(model, tools=[agent], name=f"level-{level}")
+    return agent
+
+
+def test_agents_stand_within_each_other_to_the_depth_allowed() -> None:
+    run = _deep(MAX_DEPTH).run_sync("go")
+    assert run.text == "bottom" + "!" * MAX_DEPTH
+    assert run.model_calls == 2 * MAX_DEPTH + 1
+    assert run.tool_calls == MAX_DEPTH
+    run = _deep(MAX_DEPTH + 1).run_sync("go")
+    assert "too deep" in run.text
+    assert run.stop == stops.Completed()
+    assert _deep(20).run_sync("go", deps={MAX_DEPTH_KEY: 20}).text == "bottom" + "!" * 20
+    assert "too deep" in _deep(2).run_sync("go", deps={MAX_DEPTH_KEY: 1}).text
+
+
+def test_an_agent_that_calls_itself_is_stopped_by_depth() -> None:
+    async def again(ctx: Context) -> str:
+        """Ask the agent itself."""
+        return (await agent.run("again")).text
+
+    model = ScriptedModel(
+        rules=[(lambda request: request.messages[-1].role == "user", tool_call("again"))],
+        always=lambda request: request.messages[-1].tool_results[0].text,
+    )
+    agent = Agent(model, tools=[again])
+    run = agent.run_sync("go")
+    assert "too deep" in run.text
+    assert run.model_calls == 2 * (MAX_DEPTH + 1)
+
+
+def test_an_approval_at_the_bottom_suspends_the_whole_and_resumes() -> None:
+    did: list[str] = []
+
+    @tool(approval=True)
+    async def act() -> str:
+        """Act."""
+        did.append("x")
+        return "acted"
+
+    async def run() -> AgentRun:
+        inner = Agent(ScriptedModel(tool_call("act"), "in"), tools=[act], name="inner")
+        middle = Agent(ScriptedModel(tool_call("inner", input="x"), "mid"), tools=[inner], name="middle")
+        outer = Agent(ScriptedModel(tool_call("middle", input="x"), "out"), tools=[middle])
+        suspended = await outer.run("go")
+        assert suspended.stop == stops.Suspended()
+        assert did == []
+        return await outer.resume(suspended.id, {suspended.pending[0].id: Approve()})
+
+    went = asyncio.run(run())
+    assert went.text == "out"
+    assert went.observations == ("mid",)
+    assert did == ["x"]
+    assert went.model_calls == 6
+
+
+def test_a_tool_that_acts_once_cannot_be_made_of_agents() -> None:
+    helper = Agent(ScriptedModel(always="x"), name="helper")
+
+    @tool(effect="once")
+    async def pay() -> str:
+        """Pay."""
+        return (await helper.run("x")).text
+
+    run = Agent(ScriptedModel(tool_call("pay"), "done"), tools=[pay]).run_sync("go")
+    assert run.messages[2].tool_results[0].error is not None
+    assert "effect='once'" in run.observations[0]
+
+
+@pytest.mark.parametrize("name", ["has space", "", "x" * 65, "a/b"])
+def test_names_that_models_do_not_take_are_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="name"):
+        Agent(ScriptedModel("x"), name="helper").as_tool(name=name or " ")
