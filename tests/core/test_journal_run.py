@@ -9,7 +9,8 @@ from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, METER, Context
 from ziggurat.core.entries import Ended, Entered, Entry, Opened, Result
 from ziggurat.core.errors import ForeignError, LimitExceeded
-from ziggurat.core.journal import ADMISSION, MemoryJournal, Mode
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.recorder import ADMISSION, Mode
 
 from .calls import Answer, Calls, ask, asked, beneath, resumed, tries
 from .hand import HandClock, settle

@@ -4,7 +4,8 @@ from ziggurat.core.codec import encode
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.entries import Failure, Result
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
-from ziggurat.core.journal import ADMISSION, MemoryJournal
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.recorder import ADMISSION
 from ziggurat.messages.budget import ASSUMED_OUTPUT, Budget, Spending, budgeted
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import assistant, user

@@ -102,7 +102,7 @@ async def drive(
     agent: AgentService, name: str, request: AgentRequest, ctx: Context, journal: MemoryJournal, store: MemoryStore
 ) -> AgentRun:
     """Run an agent as the root of a run; how it stopped is in the run, and only wrong use is raised."""
-    store.begin(ctx.run_id)
+    store.begin(ctx.run_id, journal)
     try:
         run = await enter(agent, request, ctx)
         journal.append(Ended("", type(run.stop).__name__, journal.elapsed))

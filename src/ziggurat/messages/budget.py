@@ -9,7 +9,7 @@ from msgspec import Struct
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
-from ziggurat.core.journal import ADMISSION
+from ziggurat.core.recorder import ADMISSION
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.usage import Usage, estimate_tokens
 

@@ -6,7 +6,8 @@ from collections import OrderedDict
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import ConfigurationError, RunNotFound
-from ziggurat.core.journal import MemoryJournal, Mode
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.recorder import Mode
 
 
 class MemoryStore:
@@ -21,20 +22,20 @@ class MemoryStore:
         self.limit = limit
         self.finished = finished
         self._journals: OrderedDict[str, MemoryJournal] = OrderedDict()
-        self._running: set[str] = set()
+        self._running: dict[str, MemoryJournal] = {}
 
     def create(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> MemoryJournal:
         """Return a journal for a new run; `keep` it to find it again."""
         return MemoryJournal(clock=clock)
 
-    def begin(self, run_id: str) -> None:
+    def begin(self, run_id: str, journal: MemoryJournal) -> None:
         """Note that a run goes on in this process now, until it is kept.
 
         Raises:
             ConfigurationError: it does so already.
         """
         self.check_idle(run_id)
-        self._running.add(run_id)
+        self._running[run_id] = journal
 
     def check_idle(self, run_id: str) -> None:
         """Raise ConfigurationError if a run goes on in this process."""
@@ -43,7 +44,7 @@ class MemoryStore:
 
     def keep(self, run_id: str, journal: MemoryJournal, *, finished: bool) -> None:
         """Keep a run's journal, or let go of it when it is finished and finished runs are not kept."""
-        self._running.discard(run_id)
+        self._running.pop(run_id, None)
         if finished and not self.finished:
             self._journals.pop(run_id, None)
             return
@@ -62,7 +63,7 @@ class MemoryStore:
         Raises:
             RunNotFound: it is not kept here.
         """
-        journal = self._journals.get(run_id)
+        journal = self._running.get(run_id) or self._journals.get(run_id)
         if journal is None:
             kept = ", ".join(list(self._journals)[-5:]) or "none"
             raise RunNotFound(

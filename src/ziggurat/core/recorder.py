@@ -1,0 +1,329 @@
+"""How a call is answered from the record, or made and recorded: the same upon every journal.
+
+A journal finds and keeps entries; all else is here. Recording, resuming and replaying are one mechanism in three
+modes: `record` and `resume` answer what is known and call the rest; `replay` calls nothing and raises where the
+record has no answer.
+"""
+
+__all__ = ["ADMISSION", "Admission", "Mode", "Permit", "Recorder"]
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Literal, Protocol, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from ziggurat.core.clock import Clock
+from ziggurat.core.codec import Raw, as_type, decode
+from ziggurat.core.context import METER, Context
+from ziggurat.core.entries import Entered, Entry, Failure, Record, Result
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalMismatch
+from ziggurat.core.event import Diverged
+from ziggurat.core.lines import as_error, fingerprint
+from ziggurat.core.path import is_beneath, parent_of
+from ziggurat.core.scope import Key
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+Mode = Literal["record", "resume", "replay"]
+
+
+class Permit(Protocol):
+    """A reservation for one live call."""
+
+    def settle(self, usage: Iterable[object], /) -> None:
+        """Give back the reservation and take what the call has really cost."""
+        ...
+
+
+class Admission(Protocol):
+    """Decides whether a live call may be made at all: budgets and the like."""
+
+    def admit(self, request: object, ctx: Context, /) -> Permit:
+        """Reserve for the call.
+
+        Raises:
+            LimitExceeded: the call is refused; the refusal is recorded and never decided again.
+        """
+        ...
+
+
+ADMISSION = Key[tuple[Admission, ...]]("admission")
+
+
+class _WithUsage(Struct):
+    """The usage of a recorded value, whatever else it has."""
+
+    usage: Raw = Raw(b"null")
+
+
+def _cost_of(outcome: Result | Failure) -> list[object]:
+    """Return the usage that an outcome tells of: that of the tries before it, and its value's own."""
+    if isinstance(outcome, Failure):
+        return [*outcome.spent]
+    if isinstance(outcome.value, Raw):
+        is_object = bytes(memoryview(outcome.value)).startswith(b"{")
+        raw = decode(outcome.value, _WithUsage).usage if is_object else None
+        usage = None if raw is None or bytes(memoryview(raw)) == b"null" else raw
+    else:
+        usage = getattr(outcome.value, "usage", None)
+    return [*outcome.spent] if usage is None else [*outcome.spent, usage]
+
+class Recorder:
+    """The ground of all journals: a subclass has `find` and `append`.
+
+    Args:
+        mode: Whether calls without a record are made (`record`, `resume`) or refused (`replay`).
+        strict: Raise on a request that differs from the recorded one, rather than emit `Diverged`.
+        clock: Measures the run's allowance.
+    """
+
+    __slots__ = (
+        "_charges",
+        "_composite",
+        "_elapsed",
+        "_index",
+        "_mark",
+        "_monotonic",
+        "_since",
+        "entries",
+        "mode",
+        "replaying",
+        "strict",
+    )
+
+    def __init__(self, mode: Mode, strict: bool, clock: Clock) -> None:
+        self.mode = mode
+        self.replaying = mode == "replay"
+        self.strict = strict or mode == "replay"
+        self.entries: list[Entry] = []
+        self._index: dict[str, Entry | Record] = {}
+        self._monotonic = clock.monotonic
+        self._since = clock.monotonic()
+        self._elapsed = 0.0
+        self._composite: set[str] | None = None
+        self._charges: list[tuple[str, object]] | None = None
+        self._mark = object()  # on errors: recorded here
+
+    def find(self, path: str, /) -> Record | None:
+        """Return what is known of the call at `path`."""
+        raise NotImplementedError
+
+    def append(self, entry: Entry, /) -> Awaitable[None] | None:
+        """Record what happened; await what is returned, if anything, before acting upon it."""
+        raise NotImplementedError
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of the run's allowance used up: time in this process and all before, waiting excluded."""
+        return self._elapsed + self._monotonic() - self._since
+
+    def missing(self, path: str, what: str, /) -> None:
+        """Raise in `replay`: the record holds no answer for this call."""
+        if self.mode == "replay":
+            raise JournalMismatch(f"replay came to {path} ({what}), which the record does not hold")
+
+    def diverged(self, path: str, what: str, recorded: str, asked: str, /) -> Diverged | None:
+        """Return the event that tells of a difference; raise where the journal is strict."""
+        if recorded == asked:
+            return None
+        if self.strict:
+            raise JournalMismatch(
+                f"first divergence at {path}: {what}\n- recorded: {recorded}\n+ asked:    {asked}"
+            )
+        return Diverged(path, what, recorded, asked)
+
+    # -- the call ------------------------------------------------------------------------------------------------
+
+    async def once(
+        self,
+        ctx: Context,
+        name: str,
+        request: Q,
+        call: Callable[[Q, Context], Awaitable[R]],
+        returns: type[R],
+        composite: bool = False,
+        /,
+    ) -> R:
+        """Answer from the record, or admit, call and record."""
+        if ctx.path in self._index:
+            record = self.find(ctx.path)
+            assert record is not None
+            outcome = record.answer()
+            if outcome is not None and (record.entered is None or isinstance(outcome, Failure)):
+                return await self._answered(ctx, name, request, outcome, returns, composite)
+        if composite:
+            return await self._through(ctx, name, request, call)
+        if self.replaying:
+            self.missing(ctx.path, name)
+        permits: list[Permit] | None = None
+        force_setattr(ctx, "_beneath", True)
+        try:
+            admission = ctx.scope.get(ADMISSION)
+            if admission is not None:
+                permits = []
+                for each in admission:
+                    permits.append(each.admit(request, ctx))
+            value = await call(request, ctx)
+            if value.__class__ is not returns and not isinstance(value, returns):
+                raise ConfigurationError(
+                    f"{name} at {ctx.path} must answer with a {returns.__name__}, it did with {type(value).__name__}"
+                )
+        except Exception as error:
+            spent = self._charged(ctx.path, getattr(error, "usage", None))
+            self._settle(ctx, permits, spent)
+            self._record_failure(Failure(ctx.path, name, request, error, tuple(spent), self.elapsed), error)
+            raise
+        except BaseException:
+            self._settle(ctx, permits, self._charged(ctx.path))
+            raise
+        finally:
+            force_setattr(ctx, "_beneath", False)  # the next call in this context is another one
+        elapsed = self._elapsed + self._monotonic() - self._since
+        kept = getattr(request, "kept", request)
+        usage = getattr(value, "usage", None)
+        if permits is None and self._charges is None:
+            self.append(Result(ctx.path, name, kept, value, (), elapsed))
+            meter = ctx.scope.get(METER)
+            if meter is not None:
+                meter.add(usage)
+            return value
+        spent = self._charged(ctx.path)
+        self.append(Result(ctx.path, name, kept, value, tuple(spent), elapsed))
+        self._settle(ctx, permits, spent if usage is None else [*spent, usage])
+        return value
+
+    def charge(self, path: str, usage: object, /) -> None:
+        """Keep what a failed or lost try at `path` has cost for the call that it is a part of."""
+        if self._charges is None:
+            self._charges = []
+        self._charges.append((path, usage))
+
+    def _charged(self, path: str, usage: object | None = None) -> list[object]:
+        """Take what was charged beneath a call, and what it has cost itself."""
+        charges = self._charges or []
+        taken = [cost for at, cost in charges if is_beneath(at, path)]
+        self._charges = [(at, cost) for at, cost in charges if not is_beneath(at, path)] or None
+        return taken if usage is None else [*taken, usage]
+
+    async def _through(
+        self, ctx: Context, name: str, request: Q, call: Callable[[Q, Context], Awaitable[R]]
+    ) -> R:
+        """Call what is made of recorded calls, and record how it ended unless it has done so itself."""
+        try:
+            value = await call(request, ctx)
+        except Exception as error:
+            record = self.find(ctx.path)
+            if record is None or not record.outcomes or getattr(record.outcomes[-1], "error", None) is not error:
+                self._record_failure(Failure(ctx.path, name, request, error, (), self.elapsed), error)
+            raise
+        record = self.find(ctx.path)
+        if record is None or record.result is None:
+            self.append(Result(ctx.path, name, request, value, (), self.elapsed))
+        return value
+
+    def pass_over(self, outcome: Result | Failure, /) -> list[object]:
+        """Let a recorded outcome answer for itself and the calls beneath it; return what was not counted yet.
+
+        That is the usage of each call where it has one, else its outcome.
+
+        It answers for what happened since the outcome before it at the same path: nobody will ask for those tries
+        again, so those that failed are marked as seen.
+        """
+        record = self.find(outcome.path)
+        spent = [] if record is None else self._uncounted(record, outcome)
+        if outcome.path not in self._composites():
+            return spent
+        for entry in self.entries:
+            if entry is outcome:
+                break
+            if not isinstance(entry, (Result, Failure)) or not is_beneath(entry.path, outcome.path):
+                continue
+            record = self.find(entry.path)
+            if record is None or entry.path == outcome.path:
+                continue
+            spent.extend(self._uncounted(record, entry))
+            if isinstance(entry, Failure):
+                record.cursor = max(record.cursor, record.number(entry))
+        return spent
+
+    def _uncounted(self, record: Record, outcome: Result | Failure) -> list[object]:
+        """Return what an outcome has cost unless that was counted before; a composite's cost is that of its parts."""
+        number = record.number(outcome)
+        if record.counted >= number:  # also when it was forgotten
+            return []
+        record.counted = number
+        cost = [] if outcome.path in self._composites() else _cost_of(outcome)
+        return cost or [outcome]
+
+    def _composites(self) -> set[str]:
+        """Return the paths beneath which an agent was entered, its own included."""
+        if self._composite is None:
+            self._composite = set()
+            for entry in self.entries:
+                if isinstance(entry, Entered):
+                    path = entry.path
+                    while path and path not in self._composite:
+                        self._composite.add(path)
+                        path = parent_of(path)
+        return self._composite
+
+    def failed(self, path: str, name: str, request: object, error: Exception, spent: tuple[object, ...] = ()) -> None:
+        """Record a try that failed, or a verdict; an error already recorded is not recorded twice."""
+        if vars(error).get("_recorded") is not self._mark:
+            self._record_failure(Failure(path, name, request, error, spent, self.elapsed), error)
+
+    def _record_failure(self, failure: Failure, error: Exception) -> None:
+        self.append(failure)
+        vars(error)["_recorded"] = self._mark  # around `__setattr__`, which a frozen dataclass forbids
+
+    @staticmethod
+    def _settle(ctx: Context, permits: list[Permit] | None, spent: list[object]) -> None:
+        for permit in permits or ():
+            permit.settle(spent)
+        meter = ctx.scope.get(METER)
+        if meter is not None:
+            for usage in spent:
+                meter.add(usage)
+
+    async def _answered(
+        self,
+        ctx: Context,
+        name: str,
+        request: object,
+        outcome: Result | Failure,
+        returns: type[R],
+        composite: bool,
+    ) -> R:
+        event = self.diverged(ctx.path, "service", outcome.name, name)
+        if event is None and isinstance(outcome.request, Raw):
+            event = self.diverged(ctx.path, "request", decode(outcome.request, str), fingerprint(request))
+        if event is not None and ctx.listens(Diverged):
+            await ctx.emit(event)
+        spent = self.pass_over(outcome)
+        if isinstance(outcome, Failure):
+            self._settle(ctx, [], spent)
+            error = as_error(outcome.error)
+            vars(error).update(_recorded=self._mark, _answered=True)  # answered: nobody waits before the next try
+            raise error
+        try:
+            value = as_type(outcome.value, returns)
+        except JournalCorrupt as error:
+            raise JournalCorrupt(f"the result of {ctx.path} ({name}): {error}") from error
+        self._settle(ctx, [], spent)
+        return value
+
+    # -- what calls have cost ------------------------------------------------------------------------------------
+
+    def spent(self, path: str, /) -> list[object]:
+        """Return the usage of every try of every call on record beneath `path`; composites only sum up others."""
+        composites = self._composites()
+        spent: list[object] = []
+        for known in tuple(self._index):
+            record = self.find(known)
+            if record is None or known in composites or not is_beneath(known, path):
+                continue
+            for outcome in record.outcomes:
+                spent.extend(_cost_of(outcome))
+        return spent
