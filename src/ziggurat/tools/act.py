@@ -13,6 +13,7 @@ import msgspec
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, METER, Context, Journal
 from ziggurat.core.entries import Decided, Intent, Record, Result
+from ziggurat.core.entries import Entry as Recorded
 from ziggurat.core.errors import Denied, InvalidArguments, JournalError, Suspend, ToolError
 from ziggurat.core.event import SILENCE, Diverged
 from ziggurat.core.service import Service
@@ -58,7 +59,9 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
             result = error_result(error, call)
     else:
         result = await _guarded(box, entry, record, call, ctx, journal, chain or _NO_CHAIN)
-    journal.append(Result(ctx.path, call.name, call, result))
+    waiting = journal.append(Result(ctx.path, call.name, call, result))
+    if waiting is not None:
+        await waiting
     meter = ctx.scope.get(METER)
     if meter is not None:
         meter.add(TOOL_CALL)
@@ -158,9 +161,9 @@ async def _freeze(
         asked, approver = needed(entry.spec, ctx)
         if asked:
             item = item_of(frozen, ctx)
-            journal.append(pending_entry(item))
+            await _written(journal, pending_entry(item))
             decision = await decide(item, approver, ctx)
-            journal.append(Decided(ctx.path, item.id, decision))
+            await _written(journal, Decided(ctx.path, item.id, decision))
     if isinstance(decision, Deny):
         raise Denied(f"denied: {decision.reason}")
     if isinstance(decision, Modify):
@@ -170,10 +173,14 @@ async def _freeze(
     elif decision is not None and not isinstance(decision, Approve):
         raise InvalidArguments(f"not a decision: {decision!r}")
     if entry.spec.effect == "once" or journal.durable or chain.hooks["before_tool"] or decision is not None:
-        waiting = journal.append(Intent(ctx.path, call.name, frozen, frozen.fingerprint()))
-        if waiting is not None:
-            await waiting
+        await _written(journal, Intent(ctx.path, call.name, frozen, frozen.fingerprint()))
     return frozen
+
+
+async def _written(journal: Journal, entry: Recorded) -> None:
+    waiting = journal.append(entry)
+    if waiting is not None:
+        await waiting
 
 
 async def _prepared(entry: Entry, call: ToolCall, ctx: Context, chain: Chain) -> ToolCall:
