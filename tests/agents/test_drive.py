@@ -1,0 +1,131 @@
+"""The root of a run: what becomes a value, what is raised, and what stands on record."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.agents.support import assert_sendable, elsewhere
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.drive import partial_of, request_of, unbegun
+from ziggurat.core.context import Context
+from ziggurat.core.entries import Ended, Entered, Opened
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, ModelError
+from ziggurat.core.event import Event
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.events import AgentEnded
+from ziggurat.messages.message import assistant, tool_message, user
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.parts import ToolResult, tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.memory import MemoryStore
+from ziggurat.tools.function import tool
+
+
+def test_a_request_of_parts_and_messages() -> None:
+    assert request_of("x") == AgentRequest((user("x"),))
+    assert request_of(["a", "b"]) == AgentRequest((user("a", "b"),))
+    assert request_of("x", Transcript.of(user("a"), assistant("b"))).messages == (user("a"), assistant("b"), user("x"))
+
+
+@pytest.mark.parametrize(
+    ("history", "told"),
+    [
+        ([assistant(tool_call("x", id="1")), user("y")], "without results: '1'"),
+        ([assistant(tool_call("x", id="1"), tool_call("y", id="2")), tool_message(ToolResult("2", "y"))], "'1'"),
+        ([tool_message(ToolResult("2", "y"))], "without a call"),
+        ([user("x"), assistant("y"), tool_message(ToolResult("2", "y"))], "without a call"),
+    ],
+)
+def test_a_history_that_no_model_would_take_is_refused(history: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        request_of("go", history)
+    with pytest.raises(ConfigurationError, match=told):
+        request_of([*history, user("go")])
+
+
+def test_the_record_of_a_run_begins_with_what_was_asked_and_ends_with_why_it_stopped() -> None:
+    store = MemoryStore()
+    Agent(ScriptedModel("done"), store=store).run_sync("go", run_id="r")
+    first, second, *_, last = store.open("r").entries
+    assert isinstance(first, Opened)
+    assert (first.run_id, first.request) == ("r", AgentRequest((user("go"),)))
+    assert isinstance(second, Entered)
+    assert isinstance(last, Ended)
+    assert last.stop == "Completed"
+
+
+def test_what_the_hooks_left_of_the_request_is_what_a_resume_goes_on_with() -> None:
+    class Stamp(Middleware):
+        def __init__(self, word: str) -> None:
+            self.word = word
+
+        async def before_agent(self, request: AgentRequest, ctx: Context) -> AgentRequest:
+            return AgentRequest((*request.messages, user(self.word)))
+
+    def agent(store: MemoryStore, model: ScriptedModel, word: str) -> Agent:
+        return Agent(model, store=store, middleware=[Stamp(word)])
+
+    async def run() -> tuple[AgentRun, AgentRun]:
+        store = MemoryStore()
+        failed = await agent(store, ScriptedModel(ModelError("down")), "one").run("go", run_id="r")
+        store = elsewhere(store, "r")
+        later = agent(store, ScriptedModel(lambda request: request.messages[-1].text), "two")
+        return failed, await later.run("go", run_id="r")  # the same id and request as before the hooks
+
+    failed, resumed = asyncio.run(run())
+    assert isinstance(failed.stop, stops.Failed)
+    assert resumed.text == "one"
+
+
+def test_wrong_use_in_the_middle_is_raised_and_the_run_can_go_on() -> None:
+    async def run() -> AgentRun:
+        store = MemoryStore()
+        with pytest.raises(ConfigurationError, match="run out"):
+            await Agent(ScriptedModel(tool_call("echo")), tools=[echo], store=store).run("go", run_id="r")
+        return await Agent(ScriptedModel("done"), tools=[echo], store=elsewhere(store, "r")).resume("r")
+
+    async def echo() -> str:
+        """Echo."""
+        return "x"
+
+    assert asyncio.run(run()).text == "done"
+
+
+def test_a_record_that_cannot_be_read_is_an_error_that_names_the_entry() -> None:
+    store = MemoryStore()
+    Agent(ScriptedModel("done"), store=store).run_sync("go", run_id="r")
+    lines = store.dump("r").splitlines(keepends=True)
+    with pytest.raises(JournalCorrupt, match="entry 2"):
+        MemoryStore().load("r", lines[0] + b"rubbish\n" + b"".join(lines[2:]))
+    assert MemoryStore().runs() == ()
+
+
+def test_the_last_event_says_how_it_ended_whatever_happened() -> None:
+    for model, kind in (
+        (ScriptedModel("done"), stops.Completed),
+        (ScriptedModel(ModelError("down")), stops.Failed),
+        (ScriptedModel(tool_call("ask")), stops.Suspended),
+    ):
+        heard: list[Event] = []
+
+        asking = tool(name="ask", approval=True)(lambda: "x")
+        run = Agent(model, tools=[asking]).run_sync("go", listeners=[heard.append])
+        assert isinstance(run.stop, kind)
+        last = heard[-1]
+        assert isinstance(last, AgentEnded)
+        assert last.run == run
+        assert last.path == "agent"
+
+
+def test_the_part_of_a_run_that_an_error_carries() -> None:
+    run = unbegun("x", AgentRequest((user("go"),)), stops.Cancelled(), "r")
+    assert (run.id, run.agent, run.start) == ("r", "x", 1)
+    inner, outer = ModelError("a"), ModelError("b")
+    inner.partial = run
+    outer.__cause__ = inner
+    assert partial_of(inner) is partial_of(outer) is run
+    assert partial_of(ModelError("c")) is None
+    assert_sendable(run.messages)

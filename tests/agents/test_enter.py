@@ -1,0 +1,208 @@
+"""The station of agents: hooks, the record, what is inherited and what is not run again."""
+
+import asyncio
+from typing import Any
+
+from msgspec.structs import replace
+
+from tests.agents.support import elsewhere
+from ziggurat.agents.agent import Agent
+from ziggurat.core.context import Context
+from ziggurat.core.entries import Entered, Result
+from ziggurat.core.errors import ModelError
+from ziggurat.core.event import Diverged, Event
+from ziggurat.core.service import Service
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
+from ziggurat.messages.events import AgentEnded, AgentStarted, MiddlewareCompleted, MiddlewareStarted
+from ziggurat.messages.message import user
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import Reply, ScriptedModel
+from ziggurat.stores.memory import MemoryStore
+from ziggurat.tools.function import tool
+
+
+class Watch(Middleware):
+    """Writes down which hooks of agents are called, and where."""
+
+    def __init__(self, name: str, seen: list[str]) -> None:
+        self.title = name
+        self.seen = seen
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.title
+
+    async def before_agent(self, request: AgentRequest, ctx: Context) -> None:
+        self.seen.append(f"{self.title} before {ctx.path}")
+
+    async def after_agent(self, run: AgentRun, ctx: Context) -> None:
+        self.seen.append(f"{self.title} after {ctx.path}")
+
+    async def wrap_agent(
+        self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]
+    ) -> AgentRun:
+        self.seen.append(f"{self.title} in {ctx.path}")
+        try:
+            return await agent(request, ctx)
+        finally:
+            self.seen.append(f"{self.title} out {ctx.path}")
+
+    async def on_error(self, error: BaseException, ctx: Context) -> None:
+        self.seen.append(f"{self.title} error {error}")
+
+
+def test_hooks_stand_in_the_order_given_and_after_in_reverse() -> None:
+    seen: list[str] = []
+    Agent(ScriptedModel("x"), middleware=[Watch("a", seen), Watch("b", seen)]).run_sync("go")
+    assert [each.removesuffix(" agent") for each in seen] == [
+        "a before", "b before", "a in", "b in", "b out", "a out", "b after", "a after",
+    ]  # fmt: skip
+
+
+def test_hooks_are_inherited_by_agents_beneath_and_those_of_these_stand_inside() -> None:
+    seen: list[str] = []
+    inner = Agent(ScriptedModel("in"), name="inner", middleware=[Watch("b", seen)])
+    outer = Agent(ScriptedModel(tool_call("inner", input="x"), "out"), tools=[inner], middleware=[Watch("a", seen)])
+    outer.run_sync("go")
+    path = "agent/step-1/tool-1:inner/inner"
+    assert [each for each in seen if each.endswith(path)] == [
+        f"a before {path}", f"b before {path}", f"a in {path}", f"b in {path}", f"b out {path}", f"a out {path}",
+        f"b after {path}", f"a after {path}",
+    ]  # fmt: skip
+    assert not [each for each in seen if each.startswith("b") and not each.endswith(path)]
+
+
+def test_hooks_may_change_what_goes_in_and_out() -> None:
+    class Change(Middleware):
+        async def before_agent(self, request: AgentRequest, ctx: Context) -> AgentRequest:
+            return AgentRequest((user("changed"),))
+
+        async def after_agent(self, run: AgentRun, ctx: Context) -> AgentRun:
+            return replace(run, output=f"{run.output}!")
+
+    run = Agent(ScriptedModel(always=lambda request: request.messages[0].text), middleware=[Change()]).run_sync("go")
+    assert run.output == "changed!"
+
+
+def test_an_error_is_told_once_to_each_however_far_it_flies() -> None:
+    seen: list[str] = []
+    inner = Agent(ScriptedModel(ModelError("down")), name="inner")
+    outer = Agent(
+        ScriptedModel(tool_call("inner", input="x"), "out"),
+        tools=[inner],
+        middleware=[Watch("a", seen), Watch("b", seen)],
+    )
+    assert outer.run_sync("go").text == "out"
+    assert [each for each in seen if "error" in each] == ["a error down", "b error down"]
+
+
+def test_a_hook_that_raises_ends_the_agent_and_is_told() -> None:
+    class Broken(Middleware):
+        async def after_agent(self, run: AgentRun, ctx: Context) -> None:
+            raise ValueError("no")
+
+    seen: list[str] = []
+    run = Agent(ScriptedModel("x"), middleware=[Broken(), Watch("a", seen)]).run_sync("go")
+    assert run.stop == stops.Failed("no", "ValueError")
+    assert "a error no" in seen
+
+
+def test_events_of_hooks_are_told_to_who_listens() -> None:
+    heard: list[Event] = []
+    Agent(ScriptedModel("x"), middleware=[Watch("a", [])]).run_sync("go", listeners=[heard.append])
+    hooks = [(type(each), each.hook) for each in heard if isinstance(each, (MiddlewareStarted, MiddlewareCompleted))]
+    assert hooks == [
+        (MiddlewareStarted, "before_agent"),
+        (MiddlewareCompleted, "before_agent"),
+        (MiddlewareStarted, "after_agent"),
+        (MiddlewareCompleted, "after_agent"),
+    ]
+
+
+def _nested(store: MemoryStore, seen: list[str], **changes: Any) -> Agent:
+    @tool(approval=True)
+    async def sign() -> str:
+        """Sign."""
+        return "signed"
+
+    async def look() -> str:
+        """Look."""
+        seen.append("looked")
+        return "seen"
+
+    calls: list[Any] = [tool_call("done", input="x", id="1"), tool_call("waits", input="y", id="2")]
+    first: Reply = calls
+    done = Agent(
+        ScriptedModel(rules=[(lambda request: len(request.messages) == 1, tool_call("look"))], always="was done"),
+        tools=[look],
+        name="done",
+    )
+    waits = Agent(
+        ScriptedModel(rules=[(lambda request: len(request.messages) == 1, tool_call("sign"))], always="has waited"),
+        tools=[sign],
+        name="waits",
+    )
+    return Agent(
+        ScriptedModel(rules=[(lambda request: len(request.messages) == 1, first)], always="all"),
+        tools=[done, waits],
+        store=store,
+        middleware=[Watch("a", seen)],
+        **changes,
+    )
+
+
+def test_an_agent_that_ended_is_answered_from_the_record_and_hooks_before_run_once() -> None:
+    async def run() -> tuple[AgentRun, list[str], list[str]]:
+        store, before, after = MemoryStore(), list[str](), list[str]()
+        suspended = await _nested(store, before).run("go", run_id="r")
+        store = elsewhere(store, "r")
+        decisions = {item.id: Approve() for item in suspended.pending}
+        return await _nested(store, after).resume("r", decisions), before, after
+
+    went, before, after = asyncio.run(run())
+    assert went.text == "all"
+    assert went.observations == ("was done", "has waited")
+    assert before.count("looked") == 1
+    assert "looked" not in after
+    assert not [each for each in after if "before" in each]  # the request is recorded as the hooks had left it
+    assert not [each for each in after if each.endswith("done/done")]
+    assert [each for each in after if "after" in each] == [
+        "a after agent/step-1/tool-2:waits/waits",
+        "a after agent",
+    ]
+    assert (went.model_calls, went.tool_calls, went.usage.requests) == (6, 4, 6)
+
+
+def test_what_an_agent_is_made_of_may_change_between_and_is_told() -> None:
+    async def run() -> list[Event]:
+        store, heard = MemoryStore(), list[Event]()
+        suspended = await _nested(store, []).run("go", run_id="r")
+        decisions = {item.id: Approve() for item in suspended.pending}
+        later = _nested(elsewhere(store, "r"), [], instructions="Now be brief.")
+        assert (await later.resume("r", decisions, listeners=[heard.append])).text == "all"
+        return heard
+
+    diverged = [event for event in asyncio.run(run()) if isinstance(event, Diverged)]
+    assert [(event.path, event.what, event.asked) for event in diverged] == [
+        ("agent", "instructions", "Now be brief.")
+    ]
+
+
+def test_entries_of_agents() -> None:
+    store = MemoryStore()
+    Agent(ScriptedModel("x"), store=store, name="a/b").run_sync("go", run_id="r")
+    entered = [entry for entry in store.open("r").entries if isinstance(entry, Entered)]
+    results = [entry for entry in store.open("r").entries if isinstance(entry, Result)]
+    assert [(entry.path, entry.name) for entry in entered] == [("a%2Fb", "a/b")]
+    assert [entry.path for entry in results] == ["a%2Fb/step-1/model", "a%2Fb"]
+
+
+def test_a_finished_run_that_is_asked_for_again_tells_how_it_ended() -> None:
+    heard: list[Event] = []
+    agent = Agent(ScriptedModel("x"), store="memory:")
+    first = agent.run_sync("go", run_id="r")
+    assert agent.run_sync("go", run_id="r", listeners=[heard.append]) == first
+    assert [type(event) for event in heard if isinstance(event, (AgentStarted, AgentEnded))] == [AgentEnded]

@@ -1,0 +1,220 @@
+"""Going on with a run, and going through it again."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.agents.support import assert_sendable, elsewhere, turns
+from ziggurat.agents.agent import Agent
+from ziggurat.core.errors import ConfigurationError, JournalMismatch, ModelError, RunNotFound
+from ziggurat.core.event import Event
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, Approve, Deny, Modify
+from ziggurat.messages.events import ModelEnded
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.memory import MemoryStore
+from ziggurat.tools.function import tool
+
+
+def _hello(**options: Any) -> Agent:
+    return Agent(ScriptedModel(always="hello"), **options)
+
+
+@tool(approval=True)
+async def send(to: str) -> str:
+    """Send."""
+    return f"sent to {to}"
+
+
+def _sender(store: MemoryStore | None = None) -> Agent:
+    return Agent(ScriptedModel(rules=[("go", tool_call("send", to="x"))], always="done"), tools=[send], store=store)
+
+
+def test_resume_with_each_decision() -> None:
+    async def run() -> None:
+        for decision, told in (
+            (Approve(), "sent to x"),
+            (Deny("too late"), "denied: too late"),
+            (Modify('{"to": "y"}'), "sent to y"),
+        ):
+            store = MemoryStore()
+            suspended = await _sender(store).run("go", run_id="r")
+            assert suspended.stop == stops.Suspended()
+            (item,) = suspended.pending
+            went = await _sender(elsewhere(store, "r")).resume("r", {item.id: decision})
+            assert went.observations == (told,)
+            assert went.text == "done"
+            assert_sendable(went.messages)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("decisions", "told"),
+    [
+        ({"nothing": Approve()}, "waiting: "),
+        ("all", "decisions"),
+        (["x"], "decisions"),
+        (True, r"Approve\(\)"),
+        ("approve", r"Approve\(\)"),
+        ('{"to": 3', "decision"),
+    ],
+    ids=str,
+)
+def test_a_bad_decision_is_refused_and_nothing_is_written(decisions: Any, told: str) -> None:
+    async def run() -> None:
+        store = MemoryStore()
+        agent = _sender(store)
+        suspended = await agent.run("go", run_id="r")
+        (item,) = suspended.pending
+        given = decisions
+        if decisions is True or decisions == "approve":
+            given = {item.id: decisions}
+        before = store.dump("r")
+        with pytest.raises(ConfigurationError, match=told):
+            await agent.resume("r", given)
+        with pytest.raises(ConfigurationError):
+            await agent.resume("r", {item.id: Approve(), "nothing": Approve()})
+        with pytest.raises(ConfigurationError):
+            await agent.resume("r", {item.id: Approve()}, deps={"x": 1})  # type: ignore[dict-item]
+        with pytest.raises(ConfigurationError):
+            await agent.resume("r", {item.id: Approve()}, listeners=[3])  # type: ignore[list-item]
+        assert store.dump("r") == before
+        assert (await agent.resume("r", {item.id: Approve()})).text == "done"
+        with pytest.raises(ConfigurationError, match="waiting: nothing"):
+            await agent.resume("r", {item.id: Approve()})
+
+    asyncio.run(run())
+
+
+def test_modified_arguments_that_do_not_fit_are_told_to_the_model() -> None:
+    async def run() -> AgentRun:
+        agent = _sender()
+        suspended = await agent.run("go")
+        return await agent.resume(suspended.id, {suspended.pending[0].id: Modify('{"to": 3, "cc": 1}')})
+
+    went = asyncio.run(run())
+    assert went.messages[2].tool_results[0].error == "invalid_arguments"
+
+
+def test_a_resume_without_a_decision_waits_on() -> None:
+    async def run() -> None:
+        agent = _sender()
+        suspended = await agent.run("go")
+        again = await agent.resume(suspended.id)
+        assert (again.stop, again.pending, again.messages) == (suspended.stop, suspended.pending, suspended.messages)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("run_id", ["nothing", "", None, 3])
+def test_an_unknown_run_says_which_are_known(run_id: Any) -> None:
+    agent = _hello(store="memory:")
+    agent.run_sync("go", run_id="known")
+    for door in (agent.resume, agent.replay):
+        with pytest.raises(RunNotFound, match="known"):
+            asyncio.run(door(run_id))
+
+
+def test_a_run_of_another_agent_is_refused() -> None:
+    store = MemoryStore()
+    _hello(store=store, name="one").run_sync("go", run_id="r")
+    for door in (_hello(store=store, name="two").resume, _hello(store=store, name="two").replay):
+        with pytest.raises(RunNotFound, match="'two'"):
+            asyncio.run(door("r"))
+
+
+def test_finished_runs_without_a_store_are_not_kept() -> None:
+    agent = _hello()
+    run = agent.run_sync("go")
+    with pytest.raises(RunNotFound, match="memory:"):
+        asyncio.run(agent.resume(run.id))
+
+
+def test_a_failed_run_goes_on_where_it_failed() -> None:
+    model = ScriptedModel(tool_call("echo"), ModelError("overloaded"), "done")
+    called: list[str] = []
+
+    async def echo() -> str:
+        """Echo."""
+        called.append("x")
+        return "x"
+
+    async def run() -> tuple[AgentRun, AgentRun]:
+        agent = Agent(model, tools=[echo])
+        failed = await agent.run("go")
+        return failed, await agent.resume(failed.id)
+
+    failed, resumed = asyncio.run(run())
+    assert isinstance(failed.stop, stops.Failed)
+    assert resumed.text == "done"
+    assert called == ["x"]
+    assert len(model.calls) == 3
+
+
+def test_two_resumes_at_once_do_not_both_run() -> None:
+    did: list[str] = []
+
+    @tool(approval=True, effect="once")
+    async def pay() -> str:
+        """Pay."""
+        did.append("paid")
+        await turns(3)
+        return "paid"
+
+    async def run() -> list[Any]:
+        agent = Agent(ScriptedModel(rules=[("go", tool_call("pay"))], always="done"), tools=[pay], store="memory:")
+        suspended = await agent.run("go", run_id="r")
+        decisions = {item.id: Approve() for item in suspended.pending}
+        return await asyncio.gather(
+            agent.resume("r", decisions), agent.resume("r", decisions), agent.resume("r"), return_exceptions=True
+        )
+
+    first, second, third = asyncio.run(run())
+    assert did == ["paid"]
+    assert first.text == "done"
+    assert isinstance(second, ConfigurationError)
+    assert isinstance(third, ConfigurationError)
+
+
+# -- replay ------------------------------------------------------------------------------------------------------
+
+
+def test_replay_calls_nothing_and_gives_the_same_run() -> None:
+    async def echo(text: str) -> str:
+        """Echo."""
+        return text
+
+    def agent(model: ScriptedModel, store: MemoryStore) -> Agent:
+        return Agent(model, tools=[echo], store=store)
+
+    store = MemoryStore()
+    run = agent(ScriptedModel(tool_call("echo", text="a"), "done"), store).run_sync("go", run_id="r")
+    unused = ScriptedModel("never")
+    again = asyncio.run(agent(unused, elsewhere(store, "r")).replay("r"))
+    assert again == run
+    assert unused.calls == []
+
+
+def test_replay_shows_the_first_difference() -> None:
+    store = MemoryStore()
+    Agent(ScriptedModel("done"), store=store).run_sync("go", run_id="r")
+    other = Agent(ScriptedModel("x", name="other"), store=store)
+    with pytest.raises(JournalMismatch, match="agent"):
+        asyncio.run(other.replay("r"))
+
+
+def test_listeners_hear_a_replayed_answer_on_resume() -> None:
+    async def run() -> list[Event]:
+        heard: list[Event] = []
+        agent = _sender()
+        suspended = await agent.run("go")
+        await agent.resume(suspended.id, {suspended.pending[0].id: Approve()}, listeners=[heard.append])
+        return heard
+
+    replayed = [event.replayed for event in asyncio.run(run()) if isinstance(event, ModelEnded)]
+    assert replayed == [True, False]
+
+
