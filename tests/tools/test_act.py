@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
-from ziggurat.core.entries import Entry, Intent, Pending, Result, Returned
+from ziggurat.core.entries import Entry, Intent, Pending, Result
 from ziggurat.core.errors import JournalCorrupt, JournalError, JournalMismatch, Suspend, ToolError
 from ziggurat.core.event import Diverged, Event
 from ziggurat.core.journal import MemoryJournal
@@ -16,11 +16,13 @@ from ziggurat.core.layer import stack
 from ziggurat.core.scope import Scope
 from ziggurat.core.service import Service
 from ziggurat.layers.retry import retry
+from ziggurat.messages.agent import Approve, PendingItem
 from ziggurat.messages.events import ToolEnded, ToolStarted
 from ziggurat.messages.middleware import Middleware, given
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.testing.clock import settle
 from ziggurat.tools.act import act
+from ziggurat.tools.approval import APPROVALS, Approvals
 from ziggurat.tools.function import tool
 from ziggurat.tools.permissions import GRANTS
 from ziggurat.tools.toolbox import Toolbox
@@ -55,7 +57,7 @@ class Durable(MemoryJournal):
             self.log.append(f"written {type(entry).__name__}")
 
         self.log.append(f"append {type(entry).__name__}")
-        return written() if isinstance(entry, (Intent, Returned)) else None
+        return written()
 
 
 class Log(Middleware):
@@ -96,7 +98,8 @@ def test_the_stations_stand_in_order() -> None:
     assert result.text == "paid"
     assert log == [
         "a before", "b before", "append Intent", "written Intent", "a in", "b in", "run",
-        "append Returned", "written Returned", "b out", "a out", "b after", "a after", "append Result",
+        "append Returned", "written Returned", "b out", "a out", "b after", "a after",
+        "append Result", "written Result",
     ]  # fmt: skip
 
 
@@ -373,6 +376,28 @@ def test_permission_is_asked_before_a_person_is() -> None:
     allowed = _ctx().within(GRANTS, frozenset({"network"}))
     with pytest.raises(Suspend):
         asyncio.run(act(box, ToolCall("1", "post"), allowed))
+
+
+def test_what_waits_and_what_is_decided_is_written_before_it_is_acted_upon() -> None:
+    journal = Durable()
+    log = journal.log
+
+    @tool(approval=True)
+    async def post() -> str:
+        """Post."""
+        log.append("run")
+        return "posted"
+
+    def agree(item: PendingItem) -> Approve:
+        log.append("asked")
+        return Approve()
+
+    ctx = _ctx(journal).within(APPROVALS, (Approvals("post", approver=agree),))
+    asyncio.run(act(Toolbox([post]), ToolCall("1", "post"), ctx))
+    assert log == [
+        "append Pending", "written Pending", "asked", "append Decided", "written Decided",
+        "append Intent", "written Intent", "run", "append Result", "written Result",
+    ]  # fmt: skip
 
 
 def test_a_call_that_waits_is_recorded_once_however_often_it_is_met() -> None:
