@@ -34,7 +34,7 @@ class Approvals:
     def __init__(self, *patterns: str, approver: Approver | None = None) -> None:
         for pattern in patterns:
             if not isinstance(pattern, str) or not pattern:
-                raise ConfigurationError(f"Approvals() takes patterns of tool names such as 'delete_*', got {pattern!r}")
+                raise ConfigurationError(f"Approvals() takes patterns of tools' names, as 'delete_*'; got {pattern!r}")
         if approver is not None and not callable(approver):
             raise ConfigurationError(f"the approver must be callable with a PendingItem, got {approver!r}")
         self.patterns = patterns
