@@ -36,7 +36,7 @@ def test_patterns_name_tools() -> None:
 
 @pytest.mark.parametrize("wrong", ["", None, 3])
 def test_wrong_patterns_are_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match="patterns of tool names"):
+    with pytest.raises(ConfigurationError, match="patterns of tools"):
         Approvals(wrong)
     with pytest.raises(ConfigurationError, match="approver must be callable"):
         Approvals("x", approver="yes")  # type: ignore[arg-type]
