@@ -4,8 +4,8 @@ __all__ = ["Runnable"]
 
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 from ziggurat.agents.as_tool import AgentTool
@@ -13,6 +13,7 @@ from ziggurat.agents.doors import Deps, check_options, decided, given
 from ziggurat.agents.drive import Prompt, drive, request_of, unbegun
 from ziggurat.agents.enter import AGENT, AgentParts, AgentService, Setup, enter
 from ziggurat.agents.handle import RunHandle
+from ziggurat.core.broadcast import Broadcast, Heard, subscribe
 from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK, new_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context
@@ -97,7 +98,8 @@ class Runnable:
         if ambient is not None and not detached:
             return self._joined(ambient, request, deps, listeners, run_id)
         ctx, journal = self._open(request, deps, run_id)
-        run = self._drive(request, ctx.heard_by(*listeners) if listeners else ctx, journal)
+        heard = ctx.heard_by(*listeners) if listeners else ctx
+        run = self._drive(request, heard, journal, named=run_id is not None)
         return run if ambient is None else self._detached(ambient, run)
 
     def run_sync(self, prompt: Prompt, **options: Any) -> AgentRun:
@@ -131,7 +133,12 @@ class Runnable:
             joined = _Heard(self, (*listeners, *(() if ambient.emit is SILENCE else (ambient.emit,))))
             return open_stream(joined, request, given(ambient.under(self.name), deps), buffer=buffer)
         ctx, journal = self._open(request, deps, run_id)
-        return self._streamed(request, ctx, journal, listeners, buffer)
+
+        async def service(request: AgentRequest, ctx: Context) -> AgentRun:
+            heard = ctx.heard_by(*listeners) if listeners else ctx
+            return await self._drive(request, heard, journal, named=run_id is not None)
+
+        return open_stream(service, request, ctx, buffer=buffer)
 
     def start(self, prompt: Prompt, **options: Any) -> RunHandle:
         """Start a run in the background of this event loop; takes what `run` takes."""
@@ -168,7 +175,22 @@ class Runnable:
         clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
         journal.reopen(run_id, clock.now(), clock)
         ctx = self._root(journal, run_id, deps)
-        return await self._drive(request, ctx.heard_by(*listeners) if listeners else ctx, journal)
+        return await self._drive(request, ctx.heard_by(*listeners) if listeners else ctx, journal, named=True)
+
+    def subscribe(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Heard, None]:
+        """Follow a run by its id, from its beginning or after an entry's number, also while it goes on::
+
+            async for heard in agent.subscribe("r-17", after=12):
+                print(heard.number, heard.what)
+
+        What is on record comes complete and in order, whenever one joins; pieces of a reply come while they pass.
+        Any number of readers may follow; none makes the run wait.
+
+        Raises:
+            RunNotFound: no such run goes on or is kept here.
+        """
+        journal = self.store.open(run_id)
+        return subscribe(journal, self.store.broadcast(run_id), after=after)
 
     async def replay(self, run_id: str) -> AgentRun:
         """Go through a recorded run again without calling anything.
@@ -229,24 +251,18 @@ class Runnable:
         return Context(escaped(self.name), SILENCE, None, Scope(values))
 
     def _drive(
-        self, request: AgentRequest, ctx: Context, journal: MemoryJournal
+        self, request: AgentRequest, ctx: Context, journal: MemoryJournal, *, named: bool
     ) -> Coroutine[Any, Any, AgentRun]:
+        if named or self.store.finished:  # somebody may know its id, and subscribe
+            broadcast = Broadcast(journal, ctx.emit)
+            self.store.announce(ctx.run_id, broadcast)
+            ctx = ctx.emitting(broadcast)
         return drive(self, self.name, request, ctx, journal, self.store)
 
     async def _detached(self, ambient: Context, run: Coroutine[Any, Any, AgentRun]) -> AgentRun:
         if ambient.listens(Warned):
             await ambient.emit(Warned(ambient.path, f"{self.name} was started as a run of its own (detached)"))
         return await run
-
-    @asynccontextmanager
-    async def _streamed(
-        self, request: AgentRequest, ctx: Context, journal: MemoryJournal, listeners: Sequence[Listener], buffer: int
-    ) -> AsyncIterator[EventStream[AgentRun]]:
-        async def service(request: AgentRequest, ctx: Context) -> AgentRun:
-            return await self._drive(request, ctx.heard_by(*listeners) if listeners else ctx, journal)
-
-        async with open_stream(service, request, ctx, buffer=buffer) as events:
-            yield events
 
     def _recorded_request(self, journal: MemoryJournal, run_id: str) -> AgentRequest:
         opened = journal.entries[0] if journal.entries else None

@@ -3,7 +3,7 @@
 __all__ = ["Broadcast", "Heard", "subscribe"]
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from msgspec import Struct
 
@@ -75,7 +75,7 @@ class Broadcast:
 
 async def subscribe(
     journal: MemoryJournal, broadcast: Broadcast | None = None, *, after: int = 0, buffer: int = 1000
-) -> AsyncIterator[Heard]:
+) -> AsyncGenerator[Heard, None]:
     """Yield what is on record of a run after entry number `after`, then what happens, until the run has ended.
 
     Entries come all and in order, whenever one joins; events that are not recorded, such as pieces of a reply, only

@@ -4,6 +4,7 @@ __all__ = ["MemoryStore"]
 
 from collections import OrderedDict
 
+from ziggurat.core.broadcast import Broadcast
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.core.journal import MemoryJournal
@@ -23,6 +24,7 @@ class MemoryStore:
         self.finished = finished
         self._journals: OrderedDict[str, MemoryJournal] = OrderedDict()
         self._running: dict[str, MemoryJournal] = {}
+        self._broadcasts: dict[str, Broadcast] = {}
 
     def create(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> MemoryJournal:
         """Return a journal for a new run; `keep` it to find it again."""
@@ -45,6 +47,7 @@ class MemoryStore:
     def keep(self, run_id: str, journal: MemoryJournal, *, finished: bool) -> None:
         """Keep a run's journal, or let go of it when it is finished and finished runs are not kept."""
         self._running.pop(run_id, None)
+        self._broadcasts.pop(run_id, None)
         if finished and not self.finished:
             self._journals.pop(run_id, None)
             return
@@ -52,6 +55,14 @@ class MemoryStore:
         self._journals.move_to_end(run_id)
         while len(self._journals) > self.limit:
             self._journals.popitem(last=False)
+
+    def announce(self, run_id: str, broadcast: Broadcast) -> None:
+        """Note where the events of a run that goes on can be heard."""
+        self._broadcasts[run_id] = broadcast
+
+    def broadcast(self, run_id: str) -> Broadcast | None:
+        """Return where the events of a run can be heard, None when it does not go on here."""
+        return self._broadcasts.get(run_id)
 
     def find(self, run_id: str) -> MemoryJournal | None:
         """Return the journal of a run, or None."""

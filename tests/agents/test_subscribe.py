@@ -1,0 +1,111 @@
+"""Many readers of one run: what is on record comes complete, what passes comes while one listens."""
+
+import asyncio
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.broadcast import Heard
+from ziggurat.core.entries import Ended, Entered, Entry, Opened, Result
+from ziggurat.core.errors import RunNotFound
+from ziggurat.messages.events import Delta
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import PAUSE, ScriptedModel
+
+
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+def agent() -> Agent:
+    model = ScriptedModel([tool_call("add", a=1, b=2)], ["it ", PAUSE, "is ", PAUSE, "3"])
+    return Agent(model, tools=[add], store="memory:")
+
+
+async def follow(agent: Agent, after: int = 0) -> list[Heard]:
+    return [heard async for heard in agent.subscribe("r", after=after)]
+
+
+def durable(heard: list[Heard]) -> list[tuple[int, Entry]]:
+    return [(each.number, each.what) for each in heard if isinstance(each.what, Entry)]
+
+
+def test_readers_that_join_early_late_and_after_the_end_hear_the_same_record() -> None:
+    async def main() -> None:
+        one = agent()
+        handle = one.start("1 + 2?", run_id="r")
+        await asyncio.sleep(0)
+        early = asyncio.create_task(follow(one))
+        for _ in range(6):
+            await asyncio.sleep(0)
+        late = asyncio.create_task(follow(one))
+        run = await handle.result()
+        assert run.text == "it is 3"
+        after_the_end = await follow(one)
+        assert durable(await early) == durable(await late) == durable(after_the_end)
+        numbers = [number for number, _ in durable(after_the_end)]
+        assert numbers == list(range(1, len(numbers) + 1))
+        kinds = [type(entry) for _, entry in durable(after_the_end)]
+        assert kinds[:2] == [Opened, Entered]
+        assert kinds[-2:] == [Result, Ended]
+
+    asyncio.run(main())
+
+
+def test_pieces_of_a_reply_pass_between_entries_in_order() -> None:
+    async def main() -> None:
+        one = agent()
+        handle = one.start("1 + 2?", run_id="r")
+        await asyncio.sleep(0)
+        reader = asyncio.create_task(follow(one))
+        await handle.result()
+        heard = await reader
+        places = [(each.number, each.index) for each in heard]
+        assert places == sorted(places)
+        assert len(set(places)) == len(places)
+        told = "".join(
+            each.what.delta.text
+            for each in heard
+            if isinstance(each.what, Delta) and hasattr(each.what.delta, "text")
+        )
+        assert told == "it is 3"
+
+    asyncio.run(main())
+
+
+def test_one_goes_on_after_a_number() -> None:
+    async def main() -> None:
+        one = agent()
+        await one.run("1 + 2?", run_id="r")
+        everything = await follow(one)
+        for after in range(len(everything) + 1):
+            assert await follow(one, after=after) == everything[after:]
+
+    asyncio.run(main())
+
+
+def test_a_reader_that_leaves_is_forgotten_and_none_makes_the_run_wait() -> None:
+    async def main() -> None:
+        one = agent()
+        handle = one.start("1 + 2?", run_id="r")
+        await asyncio.sleep(0)
+        reader = one.subscribe("r")
+        assert (await anext(reader)).number == 1
+        broadcast = one.store.broadcast("r")
+        assert broadcast is not None
+        assert len(broadcast.readers) == 1
+        await reader.aclose()
+        assert not broadcast.readers
+        assert (await handle.result()).text == "it is 3"
+        assert one.store.broadcast("r") is None
+
+    asyncio.run(main())
+
+
+def test_an_unknown_run_is_an_error() -> None:
+    async def main() -> None:
+        with pytest.raises(RunNotFound, match="no run 'r' is kept here"):
+            await follow(agent())
+
+    asyncio.run(main())
