@@ -136,6 +136,8 @@ class AgentLoop:
     async def _steps(self, run: _Run, ctx: Context) -> AgentRun:
         settings = self.settings
         policy = settings.policy
+        task = asyncio.current_task()
+        cancels = 0 if task is None else task.cancelling()
         try:
             run.instructions = self._told if not callable(settings.instructions) else await self._instructed(ctx)
             while True:
@@ -168,6 +170,8 @@ class AgentLoop:
                 if stop is not None:
                     text = response.text if settings.output is None else None
                     return run.ended(stop, text if answer is None else answer.value)
+                if task is not None and task.cancelling() > cancels:
+                    raise asyncio.CancelledError  # it was meant for the run, and a tool kept it to itself
         except (Exception, Suspend, asyncio.CancelledError) as error:
             suspend = error if isinstance(error, Suspend) else None
             why = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
