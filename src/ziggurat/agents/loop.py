@@ -136,8 +136,7 @@ class AgentLoop:
     async def _steps(self, run: _Run, ctx: Context) -> AgentRun:
         settings = self.settings
         policy = settings.policy
-        task = asyncio.current_task()
-        cancels = 0 if task is None else task.cancelling()
+        cancels = _cancels()
         try:
             run.instructions = self._told if not callable(settings.instructions) else await self._instructed(ctx)
             while True:
@@ -170,7 +169,7 @@ class AgentLoop:
                 if stop is not None:
                     text = response.text if settings.output is None else None
                     return run.ended(stop, text if answer is None else answer.value)
-                if task is not None and task.cancelling() > cancels:
+                if _cancels() > cancels:
                     raise asyncio.CancelledError  # it was meant for the run, and a tool kept it to itself
         except (Exception, Suspend, asyncio.CancelledError) as error:
             suspend = error if isinstance(error, Suspend) else None
@@ -210,6 +209,12 @@ class AgentLoop:
 
     def _progress(self, run: _Run, response: ModelResponse) -> Progress:
         return Progress(run.steps, response, run.tally.usage, run.tally.tool_calls, run.results)
+
+
+def _cancels() -> int:
+    """Return how often the task that runs here was told to stop."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def _with_output(instructions: str | None, output: Output | None) -> str | None:
