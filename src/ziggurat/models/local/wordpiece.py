@@ -1,5 +1,7 @@
 """A WordPiece tokenizer for uncased BERT vocabularies, small enough to read in one sitting."""
 
+__all__ = ["pieces", "vocabulary", "words"]
+
 import functools
 import unicodedata
 from collections.abc import Iterator, Mapping
