@@ -1,0 +1,56 @@
+"""Approval: a run waits for a person, is written out, and goes on in what might be another process."""
+
+import asyncio
+from collections.abc import Sequence
+
+from ziggurat import Agent, Approve, Deny, Message, tool
+from ziggurat.messages.agent import Decision
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.function import FunctionModel
+from ziggurat.stores.memory import MemoryStore
+
+
+@tool
+def find_files() -> list[str]:
+    """List the files."""
+    print("(looked)")
+    return ["notes.txt", "junk.tmp"]
+
+
+@tool(approval=True, effect="once")
+def delete_file(path: str) -> str:
+    """Delete a file."""
+    print(f"(deleted {path})")
+    return f"deleted {path}"
+
+
+def reply(messages: Sequence[Message]) -> object:
+    """Answer by turn: look, delete both, say what happened."""
+    results = [message.tool_results[0].text for message in messages if message.role == "tool"]
+    if not results:
+        return tool_call("find_files")
+    if len(results) == 1:
+        return [tool_call("delete_file", id=path, path=path) for path in ("notes.txt", "junk.tmp")]
+    return "; ".join(results[1:])
+
+
+def agent(store: MemoryStore) -> Agent:
+    return Agent(FunctionModel(reply, name="cleaner"), tools=[find_files, delete_file], store=store)
+
+
+async def main() -> None:
+    store = MemoryStore()
+    run = await agent(store).run("Clean up", run_id="clean-1")
+    print(type(run.stop).__name__)
+
+    elsewhere = MemoryStore()
+    elsewhere.load("clean-1", store.dump("clean-1"))  # JSON lines: what another process would read
+    decisions: dict[str, Decision] = {}
+    for item in run.pending:
+        decisions[item.id] = Approve() if item.call.arguments.endswith('.tmp"}') else Deny("it is needed")
+    run = await agent(elsewhere).resume("clean-1", decisions)
+    print(run.text)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

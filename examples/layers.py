@@ -1,0 +1,43 @@
+"""Layers: retry and timeout from the box, one of our own, around a model, a tool and an agent."""
+
+import asyncio
+
+from ziggurat import Agent, Context, ModelRequest, ModelResponse, Service, layer, stack, tool
+from ziggurat.layers.fallback import fallback
+from ziggurat.layers.retry import retry
+from ziggurat.layers.timeout import timeout
+from ziggurat.messages.parts import tool_call
+from ziggurat.testing import ScriptedModel
+
+
+@layer
+async def counted(
+    request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse], *, label: str
+) -> ModelResponse:
+    """Tell how long each question is; settings show when the stack is printed."""
+    print(f"{label}: {len(request.messages)} messages at {ctx.path}")
+    return await model(request, ctx)
+
+
+@tool
+async def weather(city: str) -> str:
+    """Forecast for a city."""
+    return f"{city}: rain"
+
+
+async def main() -> None:
+    lost = ConnectionError("gone")
+    flaky = ScriptedModel(lost, tool_call("weather", city="Rome"), lost, lost, name="flaky")
+    spare = ScriptedModel(always="Take an umbrella.", name="spare")
+    model = stack(
+        fallback(stack(flaky, retry(attempts=2, base=0.01), timeout(seconds=30)), spare),
+        counted(label="asked"),
+    )
+    print(model)
+    agent = Agent(model, tools=[stack(weather, timeout(seconds=5))])
+    run = await agent.layered(timeout(seconds=90)).run("Do I need an umbrella in Rome?")
+    print(run.text)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

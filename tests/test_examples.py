@@ -1,0 +1,62 @@
+"""Every example is a program that runs by itself and prints what it should."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ziggurat.models.real import FORBID_VARIABLE
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+LOCAL = ("first_agent.py",)
+"""Those that need the embedded model."""
+
+PRINTED = {
+    "agent_as_tool.py": "5 model calls, 3 tool calls, 1200 tokens",
+    "approval.py": "(looked)\nSuspended\n(deleted junk.tmp)\ndenied: it is needed; deleted junk.tmp\n",
+    "first_agent.py": "The answer is 144.",
+    "layers.py": "Take an umbrella.",
+    "middleware.py": "the clerk's model saw: Ada pays with [card]",
+    "react.py": "Tea costs 3.20.\nfailed tool calls: 1, most common action: price",
+    "stream.py": "Completed: 2 steps, 4 model calls",
+    "structured_output.py": "2 x tea\n  1 x milk\nasked 2 times",
+    "testing_an_agent.py": "4 tests passed",
+}
+"""What the output of each must hold."""
+
+
+def printed_by(name: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / name)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8", **environment},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_all_examples_are_known() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == PRINTED.keys()
+
+
+@pytest.mark.parametrize("name", sorted(PRINTED))
+def test_examples_are_short(name: str) -> None:
+    text = (EXAMPLES / name).read_text(encoding="utf-8")
+    assert text.startswith('"""')
+    assert len(text.splitlines()) < 60
+
+
+@pytest.mark.parametrize("name", sorted(PRINTED.keys() - set(LOCAL)))
+def test_example_runs_offline(name: str) -> None:
+    assert PRINTED[name] in printed_by(name, **{FORBID_VARIABLE: "1"})
+
+
+@pytest.mark.local
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("name", LOCAL)
+def test_example_runs_on_the_embedded_model(name: str) -> None:
+    assert PRINTED[name] in printed_by(name, **{FORBID_VARIABLE: "0"})
