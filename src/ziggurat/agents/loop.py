@@ -172,9 +172,7 @@ class AgentLoop:
                 if _cancels() > cancels:
                     raise asyncio.CancelledError  # it was meant for the run, and a tool kept it to itself
         except (Exception, Suspend, asyncio.CancelledError) as error:
-            suspend = error if isinstance(error, Suspend) else None
-            why = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
-            error.partial = run.ended(why, suspend=suspend)  # type: ignore[union-attr]
+            error.partial = _so_far(run, error)  # type: ignore[union-attr]
             raise
 
     async def _accepted(
@@ -209,6 +207,12 @@ class AgentLoop:
 
     def _progress(self, run: _Run, response: ModelResponse) -> Progress:
         return Progress(run.steps, response, run.tally.usage, run.tally.tool_calls, run.results)
+
+
+def _so_far(run: _Run, error: BaseException) -> AgentRun:
+    suspend = error if isinstance(error, Suspend) else None
+    why = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
+    return run.ended(why, suspend=suspend)
 
 
 def _cancels() -> int:
