@@ -1,0 +1,263 @@
+"""However a tool hangs, control comes back within its timeout and the grace."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.step import call_tools
+from ziggurat.core.clock import CLOCK
+from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.errors import Timeout
+from ziggurat.core.event import Event
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.scope import Scope
+from ziggurat.messages.events import ToolAbandoned
+from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.testing.clock import HandClock
+from ziggurat.testing.clock import settle as clock_settle
+from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.tools.act import act
+from ziggurat.tools.door import GRACE, LEAKS, settle
+from ziggurat.tools.function import tool
+from ziggurat.tools.threads import POOL
+from ziggurat.tools.toolbox import Toolbox
+
+
+def _ctx(clock: Any) -> Context:
+    return Context("run", scope=Scope({JOURNAL: MemoryJournal(), CLOCK: clock}))
+
+
+async def _without_leaks(work: Any) -> None:
+    async with assert_no_leaks():
+        await work
+
+
+@tool
+async def good(number: int) -> int:
+    """Succeed, after a while."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+    return number
+
+
+def test_a_tool_that_hangs_times_out() -> None:
+    @tool(timeout=2)
+    async def hangs() -> str:
+        """Hang."""
+        await asyncio.Event().wait()
+        return "never"
+
+    async def go() -> float:
+        clock = HandClock(auto=True)
+        result = await act(Toolbox([hangs]), ToolCall("c", "hangs"), _ctx(clock))
+        assert result.error == "timeout"
+        assert "hangs timed out after 2 s" in result.text
+        return clock.monotonic()
+
+    assert asyncio.run(go()) == 2
+
+
+def test_the_run_deadline_bounds_a_tool_without_a_timeout() -> None:
+    @tool
+    async def stubborn() -> str:
+        """Hang, and not be moved."""
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                if released.is_set():
+                    raise
+
+    async def go() -> None:
+        clock = HandClock(auto=True)
+        leaked = LEAKS.count
+        with pytest.raises(Timeout):
+            async with _ctx(clock).limit(5) as ctx:
+                await act(Toolbox([stubborn]), ToolCall("c", "stubborn"), ctx)
+        assert clock.monotonic() == 5 + GRACE
+        assert LEAKS.count == leaked + 1
+        released.set()
+
+    released = asyncio.Event()
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("how", ["swallows", "cleans up too long", "shields itself again"])
+def test_a_tool_that_will_not_stop_gives_control_back_within_timeout_and_grace(how: str) -> None:
+    heard: list[Event] = []
+
+    async def go() -> None:
+        clock, released = HandClock(auto=True), asyncio.Event()
+
+        @tool(timeout=2)
+        async def stubborn() -> str:
+            """Not be moved."""
+            if how == "shields itself again":
+                while not released.is_set():
+                    try:
+                        await asyncio.shield(asyncio.ensure_future(released.wait()))
+                    except asyncio.CancelledError:
+                        continue
+                return "late"
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                await released.wait()
+                if how == "cleans up too long":
+                    raise
+            return "late"
+
+        leaked, running = LEAKS.count, LEAKS.running
+        ctx = _ctx(clock).heard_by(heard.append)
+        result = await act(Toolbox([stubborn]), ToolCall("c", "stubborn"), ctx)
+        assert result.error == "timeout"
+        assert clock.monotonic() == 2 + GRACE
+        assert (LEAKS.count, LEAKS.running) == (leaked + 1, running + 1)
+        (event,) = [event for event in heard if isinstance(event, ToolAbandoned)]
+        assert (event.name, event.leaked) == ("stubborn", leaked + 1)
+        released.set()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert LEAKS.running == running, "what was left behind is let go of when it ends"
+
+    asyncio.run(go())
+
+
+def test_a_tool_that_cleans_up_within_the_grace_is_waited_for() -> None:
+    cleaned: list[bool] = []
+
+    @tool(timeout=2)
+    async def tidy(ctx: Context) -> str:
+        """Clean up."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await ctx.clock.sleep(GRACE / 2)
+            cleaned.append(True)
+        return "never"
+
+    async def go() -> None:
+        clock, leaked = HandClock(auto=True), LEAKS.count
+        result = await act(Toolbox([tidy]), ToolCall("c", "tidy"), _ctx(clock))
+        assert result.error == "timeout"
+        assert cleaned == [True]
+        assert LEAKS.count == leaked
+        assert clock.monotonic() == 2 + GRACE / 2
+
+    asyncio.run(_without_leaks(go()))
+
+
+def test_siblings_of_a_tool_that_will_not_stop_are_kept() -> None:
+    async def go() -> None:
+        clock, released = HandClock(auto=True), asyncio.Event()
+
+        @tool(timeout=2)
+        async def stubborn() -> str:
+            """Not be moved."""
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                await released.wait()
+            return "late"
+
+        calls = (tool_call("good", id="a", number=1), ToolCall("b", "stubborn"), tool_call("good", id="c", number=3))
+        results = await call_tools(Toolbox([stubborn, good]), calls, _ctx(clock), "step-1")
+        assert [(each.text, each.error) for each in results[::2]] == [("1", None), ("3", None)]
+        assert results[1].error == "timeout"
+        released.set()
+
+    asyncio.run(go())
+
+
+def test_a_cancelled_run_gets_control_back_from_a_timed_tool_that_swallows_it() -> None:
+    async def go() -> None:
+        clock, released, entered = HandClock(), asyncio.Event(), asyncio.Event()
+
+        @tool(timeout=60)
+        async def stubborn() -> str:
+            """Not be moved."""
+            entered.set()
+            while not released.is_set():
+                try:
+                    await released.wait()
+                except asyncio.CancelledError:
+                    continue
+            return "late"
+
+        task = asyncio.ensure_future(act(Toolbox([stubborn]), ToolCall("c", "stubborn"), _ctx(clock)))
+        await entered.wait()
+        task.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        task.cancel()  # again, while it is waited for
+        await clock.advance(GRACE)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        released.set()
+
+    asyncio.run(go())
+
+
+def test_a_sync_tool_that_hangs_times_out_and_its_thread_is_written_off() -> None:
+    released = threading.Event()
+
+    @tool(timeout=2)
+    def hangs() -> str:
+        """Hang in a thread."""
+        released.wait(30)
+        return "late"
+
+    async def go() -> None:
+        clock, before = HandClock(auto=True), POOL.written_off
+        result = await act(Toolbox([hangs]), ToolCall("c", "hangs"), _ctx(clock))
+        assert result.error == "timeout"
+        assert clock.monotonic() <= 2 + GRACE
+        assert POOL.written_off == before + 1
+        released.set()
+        for _ in range(1_000_000):  # a thread's end is not ours to wait for
+            if POOL.written_off == before:
+                break
+            await asyncio.sleep(0)
+        assert POOL.written_off == before
+
+    asyncio.run(go())
+
+
+def test_settling_nothing_is_quick() -> None:
+    async def go() -> None:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        await settle([done], _ctx(HandClock()), name="nothing")
+
+    asyncio.run(go())
+
+
+def test_a_run_stops_though_a_tool_keeps_its_cancellation_to_itself() -> None:
+    begun: list[int] = []
+
+    @tool
+    async def swallows() -> str:
+        """Keep it."""
+        begun.append(1)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "kept"
+        return "never"
+
+    async def go() -> None:
+        model = ScriptedModel(tool_call("swallows"), tool_call("swallows"), "never")
+        agent = Agent(model, tools=[swallows], store="memory:")
+        task = asyncio.ensure_future(agent.run("go", run_id="r"))
+        await clock_settle()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert len(begun) == 1
+        assert len(model.calls) == 1
+
+    asyncio.run(_without_leaks(go()))
