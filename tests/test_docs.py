@@ -195,7 +195,9 @@ def check_ziggurat(words: list[str], where: str) -> None:
         group.append(words[len(group)])
     assert group or words[0].startswith("-"), f"{where}: there is no command {words[0]!r}"
     text = help_of(*group)
-    for word in words[len(group) :]:
+    rest = words[len(group) :]
+    assert not _listed(text) or not rest or rest[0].startswith("-"), f"{where}: there is no command {rest[0]!r}"
+    for word in rest:
         if word.startswith("-") and word != "-":
             assert re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text), f"{where}: {word} is no option"
 
