@@ -169,8 +169,7 @@ class AgentLoop:
                 if stop is not None:
                     text = response.text if settings.output is None else None
                     return run.ended(stop, text if answer is None else answer.value)
-                if _cancels() > cancels:
-                    raise asyncio.CancelledError  # it was meant for the run, and a tool kept it to itself
+                _heed(cancels)
         except (Exception, Suspend, asyncio.CancelledError) as error:
             error.partial = _so_far(run, error)  # type: ignore[union-attr]
             raise
@@ -219,6 +218,12 @@ def _cancels() -> int:
     """Return how often the task that runs here was told to stop."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
+
+
+def _heed(cancels: int) -> None:
+    """Stop if the run was told to since then, and a tool kept it to itself."""
+    if _cancels() > cancels:
+        raise asyncio.CancelledError
 
 
 def _with_output(instructions: str | None, output: Output | None) -> str | None:
