@@ -9,7 +9,9 @@
     │   └── RunNotFound             … no run with this id is known here
     ├── InvalidArguments            the model: it is told, as a tool result
     ├── ServiceError                the operator: a call went wrong; `transient` says if again may help
-    │   ├── ModelError              … the model or its provider
+    │   ├── ModelError              … the model or its provider; `kind` says what to do
+    │   │   ├── ContextOverflow     … the conversation does not fit: make it shorter
+    │   │   └── StreamInterrupted   … a reply that was cut; `partial` is what had come
     │   ├── ToolError               … a tool, with the kind the model is told
     │   ├── Timeout                 … a deadline passed
     │   ├── LimitExceeded           … a budget, a breaker, a limit refused the call
@@ -24,6 +26,7 @@
 
 __all__ = [
     "ConfigurationError",
+    "ContextOverflow",
     "Denied",
     "ForeignError",
     "InvalidArguments",
@@ -36,6 +39,7 @@ __all__ = [
     "RunExists",
     "RunNotFound",
     "ServiceError",
+    "StreamInterrupted",
     "Suspend",
     "Timeout",
     "ToolError",
@@ -108,8 +112,65 @@ class ServiceError(ZigguratError):
             self.retry_after = retry_after
 
 
+ModelErrorKind = Literal[
+    "authentication",
+    "permission",
+    "not_found",
+    "invalid_request",
+    "context_overflow",
+    "content_filter",
+    "rate_limited",
+    "overloaded",
+    "server",
+    "connection",
+    "timeout",
+    "malformed",
+    "other",
+]
+
+_TRANSIENT: frozenset[str] = frozenset({"rate_limited", "overloaded", "server", "connection", "timeout", "malformed"})
+
+
 class ModelError(ServiceError):
-    """The model or its provider failed."""
+    """The model or its provider failed.
+
+    Args:
+        message: What happened and what to do; never holds a key.
+        kind: Sorted by what to do about it; decides `transient` unless that is given.
+        status: The HTTP status, where there was one.
+        transient: Whether again may help.
+        retry_after: Seconds to wait first, where the provider said so.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        kind: ModelErrorKind = "other",
+        status: int | None = None,
+        transient: bool | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(
+            message, transient=kind in _TRANSIENT if transient is None else transient, retry_after=retry_after
+        )
+        self.kind: ModelErrorKind = kind
+        self.status = status
+
+
+class ContextOverflow(ModelError):
+    """The conversation is longer than the model can read."""
+
+    def __init__(self, message: str = "", *, status: int | None = None) -> None:
+        super().__init__(message, kind="context_overflow", status=status)
+
+
+class StreamInterrupted(ModelError):
+    """A streamed reply was cut before its end; `partial` is the message that had come, no call of it is run."""
+
+    def __init__(self, message: str = "", *, partial: object | None = None) -> None:
+        super().__init__(message, kind="connection")
+        self.partial = partial
 
 
 class ToolError(ServiceError):

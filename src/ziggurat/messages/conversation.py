@@ -2,7 +2,7 @@
 
 __all__ = ["Conversation", "Mark", "Transcript"]
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, overload
 
@@ -20,12 +20,13 @@ class Conversation:
         messages: What to begin with.
     """
 
-    __slots__ = ("_digests", "_sizes", "log")
+    __slots__ = ("_digests", "_fragments", "_sizes", "log")
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self.log: list[Message] = list(messages)
         self._digests: list[bytes] | None = None
         self._sizes: list[int] | None = None
+        self._fragments: dict[str, list[bytes]] | None = None
 
     def append(self, message: Message) -> None:
         """Add a message at the end."""
@@ -51,6 +52,15 @@ class Conversation:
             message = self.log[len(digests) - 1]
             digests.append(blake2b(digests[-1] + encode(message), digest_size=16).digest())
         return digests[length]
+
+    def fragments(self, wire: str, encode: Callable[[Message], bytes], length: int) -> list[bytes]:
+        """Return the first `length` messages as `wire` writes them; each is encoded once, when first asked for."""
+        if self._fragments is None:
+            self._fragments = {}
+        known = self._fragments.setdefault(wire, [])
+        while len(known) < length:
+            known.append(encode(self.log[len(known)]))
+        return known if len(known) == length else known[:length]
 
     def size(self, length: int) -> int:
         """Return about how many characters the first `length` messages have; each is counted once."""
@@ -114,6 +124,15 @@ class Transcript(Sequence[Message]):
     def digest(self) -> str:
         """Return a digest of all its messages."""
         return self._conversation.digest(self._length).hex()
+
+    def fragments(self, wire: str, encode: Callable[[Message], bytes]) -> list[bytes]:
+        """Return the bytes of each message on a wire; over the steps of a run each message is encoded once.
+
+        Args:
+            wire: Names the encoding; one name always goes with one `encode`.
+            encode: Writes one message.
+        """
+        return self._conversation.fragments(wire, encode, self._length)
 
     def size(self) -> int:
         """Return about how many characters all its messages have."""
