@@ -1,6 +1,9 @@
 # Two commands do everything from a bare checkout with python3, pip and make:
 #   make run            answer a question on the embedded model (make run Q="..." for another)
 #   make test           install what the tests need and run all of them
+#   make chat           talk with the embedded model
+#   make questions      measure the embedded model: arithmetic from a printed seed, oblique requests
+#   make bench          measure overhead beside the floors and peers that are set up
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,7 +15,7 @@ RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
 MODEL_STAMP := $(VENV)/.installed-model
 
-.PHONY: run chat test check types lint unit house bench lock clean help
+.PHONY: run chat test types lint unit questions bench lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -34,6 +37,9 @@ types: $(TEST_STAMP)
 
 unit: $(TEST_STAMP)
 	$(BIN)/python -m pytest
+
+questions: $(MODEL_STAMP)  # how often the embedded model picks the right tool and arguments
+	@$(BIN)/python -P benchmarks/local_requests.py
 
 bench: $(TEST_STAMP)
 	@benchmarks/run.sh

@@ -97,7 +97,7 @@ class Chain:
             if not isinstance(each, Middleware):
                 raise ConfigurationError(
                     f"middleware must be instances of Middleware, got {each!r}; "
-                    "a layer goes around one service with stack(), or everywhere with everywhere()"
+                    "a layer goes around one service with stack(service, layer)"
                 )
         self.middlewares = tuple(middlewares)
         self.hooks: dict[str, tuple[Middleware, ...]] = {

@@ -70,7 +70,7 @@ class EmbeddedModel:
         }
 
     def __repr__(self) -> str:
-        return "local()" if self._engine is None else f"local({str(self._engine.path)!r})"
+        return "local()"
 
     async def __call__(self, request: ModelRequest, ctx: Context) -> ModelResponse:
         """Answer a request.
