@@ -1,10 +1,13 @@
 """A function becomes a tool, and keeps nothing of one call for the next."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.callbacks import Callbacks
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolError
@@ -15,8 +18,10 @@ from ziggurat.core.scope import Key, Scope
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.events import ToolDelta
 from ziggurat.messages.message import user
+from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.messages.tool import CHECK, SPEC
+from ziggurat.models.scripted import ScriptedModel
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.tools.act import act
@@ -321,3 +326,23 @@ def test_what_a_tool_returned_cannot_be_changed_afterwards() -> None:
     result = asyncio.run(share(ToolCall("c", "share"), _ctx()))
     kept.append(2)
     assert result.text == "[1]"
+
+
+def test_hooks_upon_pieces_change_what_is_told_and_what_is_kept() -> None:
+    class Shout(Middleware):
+        async def on_tool_delta(self, text: str, ctx: Context) -> str | None:
+            return text.upper()
+
+    @tool
+    async def count() -> AsyncIterator[str]:
+        """Count."""
+        yield "one "
+        yield "two"
+
+    heard: list[str] = []
+    model = ScriptedModel(tool_call("count"), "done")
+    agent = Agent(model, tools=[count], middleware=[Shout()])
+    listener = Callbacks(on_event=lambda event: heard.append(event.text) if isinstance(event, ToolDelta) else None)
+    run = asyncio.run(agent.run("go", listeners=[listener]))
+    assert heard == ["ONE ", "TWO"]
+    assert run.observations == ("ONE TWO",)

@@ -53,7 +53,7 @@ class Middleware:
         """Called before a tool call is checked and frozen."""
 
     async def on_tool_delta(self, text: str, ctx: Context) -> str | None:
-        """Called when a tool tells how it goes."""
+        """Called with each piece that a tool yields; the pieces make its result."""
 
     async def after_tool(self, result: ToolResult, ctx: Context) -> ToolResult | None:
         """Called with a tool's result."""

@@ -15,6 +15,8 @@ from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolError
 from ziggurat.core.facts import NAME, Fact
 from ziggurat.core.scope import Key
 from ziggurat.messages.events import ToolDelta
+from ziggurat.messages.hooks import hooked
+from ziggurat.messages.middleware import MIDDLEWARE
 from ziggurat.messages.model import Effect, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import CHECK, SPEC
@@ -115,7 +117,7 @@ class FunctionTool:
         stream: AsyncGenerator[object, None] = self.function(**arguments)
         async with aclosing(stream):
             async for piece in stream:
-                text = result_of(piece, call).text
+                text = await _told(result_of(piece, call).text, ctx)
                 pieces.append(text)
                 size += len(text)
                 if ctx.listens(ToolDelta):
@@ -141,6 +143,14 @@ def must_be(call: ToolCall, agreed: ToolCall) -> None:
     """Raise ToolError unless a call is the one that passed the gate."""
     if call.name != agreed.name or call.arguments != agreed.arguments:
         raise ToolError(f"{call.name} was called with other arguments than those that were approved; it was not run")
+
+
+async def _told(text: str, ctx: Context) -> str:
+    """Return what the middleware makes of a piece of a tool's output."""
+    chain = ctx.scope.get(MIDDLEWARE)
+    for middleware in chain.hooks["on_tool_delta"] if chain is not None else ():
+        text = await hooked(middleware, "on_tool_delta", middleware.on_tool_delta, text, ctx)
+    return text
 
 
 def _must_be(call: ToolCall, frozen: Frozen) -> None:
