@@ -1,6 +1,8 @@
 """The root of a run: what becomes a value, what is raised, and what stands on record."""
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -129,3 +131,18 @@ def test_the_part_of_a_run_that_an_error_carries() -> None:
     assert partial_of(inner) is partial_of(outer) is run
     assert partial_of(ModelError("c")) is None
     assert_sendable(run.messages)
+
+
+@pytest.mark.parametrize("store", [None, "memory:"])
+@pytest.mark.parametrize("reply", ["done", ValueError, tool_call("asked")])
+def test_nothing_of_a_run_outlives_its_agent(store: str | None, reply: Any) -> None:
+    @tool(approval=True)
+    async def asked() -> str:
+        return "yes"
+
+    agent = Agent(ScriptedModel(reply), tools=[asked], store=store)
+    run = agent.run_sync("go")
+    known = [weakref.ref(agent), weakref.ref(run)]
+    del agent, run
+    gc.collect()
+    assert [each() for each in known] == [None, None]

@@ -2,9 +2,11 @@
 
 import asyncio
 import contextvars
+import gc
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -171,3 +173,19 @@ def test_a_call_that_is_given_up_gives_up_what_it_waits_for() -> None:
     assert log == ["begun", "ended"]
     asyncio.run(go(early=True))
     assert log == ["begun", "ended"], "what was given up before it began never begins"
+
+
+def test_an_idle_thread_keeps_nothing_of_the_call_it_made() -> None:
+    class Held:
+        pass
+
+    async def main(pool: ThreadPool) -> "weakref.ref[Held]":
+        held = Held()
+        known = weakref.ref(held)
+        await pool.submit(lambda: held is None)
+        await _until(lambda: pool._busy == 0)
+        return known
+
+    known = asyncio.run(main(ThreadPool(1)))
+    gc.collect()
+    assert known() is None

@@ -95,6 +95,7 @@ class ThreadPool:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             job()
+            del job, _thread.call, _thread.loop  # an idle thread keeps nothing of the run it worked for
             with self._lock:
                 self._busy -= 1
 
