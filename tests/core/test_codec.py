@@ -123,6 +123,7 @@ def test_a_value_kept_by_reference_is_itself_and_a_written_one_is_read() -> None
 def test_errors_are_coded_by_kind_with_their_plain_facts() -> None:
     assert error_to_json(LimitExceeded("tokens", 10, 12)) == {
         "type": "LimitExceeded",
+        "kind": "LimitExceeded",
         "message": "the tokens limit of 10 is reached (12 used)",
         "facts": {"kind": "tokens", "limit": 10, "used": 12},
         "transient": False,
@@ -133,7 +134,8 @@ def test_errors_are_coded_by_kind_with_their_plain_facts() -> None:
 
 def test_errors_of_others_say_whether_they_pass() -> None:
     assert error_to_json(ConnectionResetError("gone"))["transient"] is True
-    assert error_to_json(ValueError("no")) == {"type": "ValueError", "message": "no", "transient": False}
+    coded = {"type": "ValueError", "kind": "ValueError", "message": "no", "transient": False}
+    assert error_to_json(ValueError("no")) == coded
 
 
 def test_a_foreign_error_keeps_its_type_however_often_it_is_written() -> None:

@@ -153,6 +153,23 @@ def test_other_errors_come_back_as_foreign_with_their_text(error: Exception) -> 
     assert (second.type_name, str(second)) == (type(error).__name__, str(error))
 
 
+def test_a_subclass_of_ours_comes_back_as_the_nearest_kind_that_remembers_what_it_was() -> None:
+    class Overloaded(errors.ServiceError):
+        transient = True
+
+    read = again(again(Overloaded("busy")))
+    assert type(read) is errors.ServiceError
+    assert (str(read), read.transient) == ("busy", True)
+    assert errors.type_name_of(read) == "Overloaded"
+
+
+def test_an_error_that_only_bears_a_known_name_is_foreign() -> None:
+    for name in ("Denied", "ConnectionError"):
+        read = again(type(name, (Exception,), {})("no"))
+        assert isinstance(read, errors.ForeignError)
+        assert (read.type_name, read.transient) == (name, False)
+
+
 def test_an_error_kept_by_reference_is_itself() -> None:
     error = ValueError("no")
     assert as_error(error) is error
@@ -166,7 +183,8 @@ def test_what_is_no_error_is_corrupt() -> None:
 
 
 def test_a_forged_error_sets_nothing_hidden_and_makes_no_object_of_a_named_class() -> None:
-    read = as_error(Raw(b'{"type":"Timeout","message":"m","facts":{"__class__":"x","_recorded":true,"seconds":1.0}}'))
+    facts = b'{"__class__":"x","_recorded":true,"seconds":1.0}'
+    read = as_error(Raw(b'{"type":"Timeout","kind":"Timeout","message":"m","facts":%b}' % facts))
     assert type(read) is errors.Timeout
     assert vars(read) == {"seconds": 1.0}
     assert isinstance(as_error(Raw(b'{"type":"SystemExit","message":"m"}')), errors.ForeignError)

@@ -5,6 +5,7 @@ A class that is not plain data says how it is written with ``to_json()`` and rea
 
 __all__ = ["Raw", "SHAPE_VERSION", "as_type", "decode", "digest", "encode"]
 
+import builtins
 from functools import lru_cache
 from hashlib import blake2b
 from types import NoneType
@@ -13,7 +14,8 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 import msgspec
 from msgspec import Raw
 
-from ziggurat.core.errors import ForeignError, JournalCorrupt, ZigguratError
+from ziggurat.core import errors
+from ziggurat.core.errors import JournalCorrupt, ZigguratError
 
 T = TypeVar("T")
 
@@ -101,13 +103,15 @@ def digest(value: object) -> str:
 
 
 def error_to_json(error: BaseException) -> dict[str, object]:
-    """Code an error by its kind: type, text, whether it is transient, and its plain facts."""
+    """Code an error: its type, the nearest kind known everywhere, text, whether it is transient, its plain facts."""
     try:
         message = str(error)
     except Exception:  # noqa: BLE001 - an error of a user's whose own text fails
         message = "(its text cannot be shown)"
-    name = error.type_name if isinstance(error, ForeignError) else type(error).__name__
-    coded: dict[str, object] = {"type": name, "message": message}
+    known = vars(errors) if isinstance(error, ZigguratError) else vars(builtins)
+    kind = next(each.__name__ for each in type(error).__mro__ if known.get(each.__name__) is each)
+    name = errors.type_name_of(error)
+    coded: dict[str, object] = {"type": name, "kind": kind, "message": message}
     if isinstance(error, ZigguratError):
         facts = {
             name: value

@@ -46,6 +46,7 @@ __all__ = [
     "ZigguratError",
     "described",
     "is_transient",
+    "type_name_of",
 ]
 
 from typing import Literal
@@ -262,3 +263,9 @@ def described(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 - an error of a user's whose own text fails
         text = "(its text cannot be shown)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def type_name_of(error: BaseException) -> str:
+    """Return the name of an error's type, also of one that was read back from a journal as the kind next to it."""
+    recorded = getattr(error, "type_name", None) if isinstance(error, ZigguratError) else None
+    return recorded if isinstance(recorded, str) else type(error).__name__

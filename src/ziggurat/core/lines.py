@@ -11,22 +11,17 @@ from msgspec.structs import replace
 from ziggurat.core import errors
 from ziggurat.core.codec import Raw, decode, digest, encode
 from ziggurat.core.entries import Entry, Failure, Result
-from ziggurat.core.errors import ForeignError, JournalCorrupt, ZigguratError
+from ziggurat.core.errors import ForeignError, JournalCorrupt, ZigguratError, is_transient
 
 _KINDS: dict[str, type[Entry]] = {kind.__name__: kind for kind in Entry.__subclasses__()}
 _RAW = frozenset({"request", "value", "error", "decision", "setup"})
 _line = msgspec.json.Decoder(dict[str, Raw])
-_KNOWN: dict[str, type[Exception]] = {
-    "TimeoutError": TimeoutError,
-    **{
-        name: kind
-        for name, kind in vars(errors).items()
-        if isinstance(kind, type) and issubclass(kind, ZigguratError)
-    },
-    **{
-        name: getattr(builtins, name)
-        for name in ("ConnectionError", "OSError", "RuntimeError", "TypeError", "ValueError")
-    },
+_COMMON: dict[str, type[Exception]] = {
+    name: getattr(builtins, name)
+    for name in ("ConnectionError", "OSError", "RuntimeError", "TimeoutError", "TypeError", "ValueError")
+}
+_OURS: dict[str, type[Exception]] = {
+    name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, ZigguratError)
 }
 
 
@@ -76,8 +71,9 @@ def _plain(name: str, raw: Raw, kind: type[object]) -> object:
 def as_error(recorded: object) -> Exception:
     """Return a recorded error: as it was when it lives here, else one of its kind with its text and plain facts.
 
-    Only our own kinds and a few of the standard library are made again; any other is a `ForeignError`, and so is
-    KeyError, whose text would gain quotes each time.
+    Only our own kinds and a few of the standard library are made again. One of a subclass of ours comes back as the
+    nearest kind of ours, with `type_name` for what it was; any other is a `ForeignError`, and so is KeyError, whose
+    text would gain quotes each time.
     """
     if isinstance(recorded, Exception):
         return recorded
@@ -85,7 +81,8 @@ def as_error(recorded: object) -> Exception:
         raise JournalCorrupt(f"not a recorded error: {type(recorded).__name__}")
     coded = decode(recorded, dict[str, object])
     name, message = str(coded.get("type", "")), str(coded.get("message", ""))
-    kind = _KNOWN.get(name)
+    known = str(coded.get("kind", ""))
+    kind = _OURS.get(known) or (_COMMON.get(known) if known == name else None)
     if kind is None or kind is ForeignError:
         error: Exception = ForeignError(name, message, transient=bool(coded.get("transient")))
     else:
@@ -94,5 +91,9 @@ def as_error(recorded: object) -> Exception:
         facts = coded.get("facts")
         if isinstance(facts, dict):
             vars(error).update((fact, value) for fact, value in facts.items() if not str(fact).startswith("_"))
+        if name != kind.__name__:
+            vars(error)["type_name"] = name
+        if "transient" in coded and is_transient(error) != coded["transient"]:
+            vars(error)["transient"] = coded["transient"]
     return error
 

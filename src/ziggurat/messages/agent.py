@@ -228,7 +228,7 @@ def stop_of(error: BaseException) -> stops.Stop:
         return stops.Denied(str(error))
     if isinstance(error, errors.Suspend):
         return stops.Suspended()
-    kind = error.type_name if isinstance(error, errors.ForeignError) else type(error).__name__
+    kind = errors.type_name_of(error)
     return stops.Failed(str(error) or kind, kind)
 
 
