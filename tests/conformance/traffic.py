@@ -1,0 +1,131 @@
+"""What recorded traffic reads as, in the words of the official SDKs, so that the two readings can be compared.
+
+``run(endpoint, base_url, stream)`` asks a replaying server for one interaction and returns what came of it: text,
+refusal, tool calls, finish, usage, thinking and error, each in the meaning of the endpoint's own SDK.
+"""
+
+import http.client
+import json
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from ziggurat.core.errors import ModelError, StreamInterrupted
+from ziggurat.messages.model import ModelResponse
+from ziggurat.models.http.dialect import DIALECTS
+
+Reading = dict[str, Any]
+
+
+class Endpoint(NamedTuple):
+    """One wire, and how its reading is put back into the provider's own terms."""
+
+    module: str
+    dialect: str
+    path: str
+    native: Callable[[ModelResponse, Reading], None]
+
+
+def run(endpoint: str, base_url: str, stream: bool) -> Reading:
+    """Ask for one recorded interaction and return how Ziggurat reads it."""
+    wire = ENDPOINTS[endpoint]
+    status, events_or_body = _asked(base_url + wire.path, stream)
+    if status >= 400:
+        return _failed(status, events_or_body)
+    try:
+        response = _read(wire, events_or_body, stream)
+    except StreamInterrupted:
+        raise
+    except ModelError as error:
+        return {"error": {"status": None if stream else status, "type": None, "kind": error.kind}}
+    reading = _plain(response)
+    wire.native(response, reading)
+    return reading
+
+
+def _asked(url: str, stream: bool) -> tuple[int, bytes]:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    try:
+        connection.request("POST", parts.path, b"{}", {"content-type": "application/json"})
+        reply = connection.getresponse()
+        return reply.status, reply.read()
+    finally:
+        connection.close()
+
+
+def _read(wire: Endpoint, body: bytes, stream: bool) -> ModelResponse:
+    module = import_module(wire.module)
+    dialect = DIALECTS[wire.dialect]
+    if not stream:
+        response: ModelResponse = module.from_wire(body, dialect)
+        return response
+    from ziggurat.models.http.sse import EventParser
+
+    reader, parser = module.Reader(dialect), EventParser()
+    for event in [*parser.feed(body), *parser.close()]:
+        reader.push(event)
+    finished: ModelResponse = reader.finish()
+    return finished
+
+
+def _failed(status: int, body: bytes) -> Reading:
+    return {"error": {"status": status, "type": None, "body": body[:200]}}
+
+
+def _plain(response: ModelResponse) -> Reading:
+    """Return what needs no putting back."""
+    usage, message = response.usage, response.message
+    known = usage.input is not None or usage.output is not None
+    return {
+        "text": message.text,
+        "refusal": None,
+        "tool_calls": [
+            {"id": call.id, "name": call.name, "arguments": _arguments(call.arguments)} for call in message.tool_calls
+        ],
+        "finish": (response.raw or {}).get("finish_reason", response.finish),
+        "usage": {
+            "input": usage.input,
+            "output": usage.output,
+            "cached": usage.cache_read,
+            "reasoning": usage.reasoning,
+        }
+        if known
+        else None,
+        "thinking": [
+            {"text": part.text, "signature": part.signature}
+            for part in message.parts
+            if type(part).__name__ == "Thinking"
+        ],
+        "error": None,
+    }
+
+
+def _arguments(text: str) -> Any:
+    try:
+        return json.loads(text) if text else {}
+    except ValueError:
+        return None
+
+
+def _chat(response: ModelResponse, reading: Reading) -> None:
+    """Chat Completions: its SDK has no field for signatures, and keeps refusals and older kinds of calls apart."""
+    raw = response.raw or {}
+    if refusal := raw.get("refusal"):
+        reading["refusal"] = refusal
+        reading["text"] = reading["text"].removesuffix(refusal)
+    for thought in reading["thinking"]:
+        thought["signature"] = None
+    if raw.get("finish_reason") == "function_call":
+        reading["tool_calls"] = []
+    custom = raw.get("custom_calls", ())
+    reading["tool_calls"] = [call for call in reading["tool_calls"] if call["id"] not in custom]
+    if reading["usage"] and "completion_tokens" in raw:
+        reading["usage"]["output"] = raw["completion_tokens"]
+
+
+ENDPOINTS: dict[str, Endpoint] = {
+    "chat": Endpoint("ziggurat.models.openai", "openai", "/chat/completions", _chat),
+}
+"""Endpoint name to wire; other wires add their own entry with a ``native`` function of theirs."""
