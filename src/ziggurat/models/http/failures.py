@@ -1,0 +1,242 @@
+"""From what a provider says went wrong to what to do about it."""
+
+__all__ = ["failure", "failure_of", "redacted"]
+
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ziggurat.core.errors import ContextOverflow, ModelError, ModelErrorKind
+from ziggurat.models.http.dialect import Dialect
+from ziggurat.models.http.headers import duration, retry_after
+
+_LONGEST = 300  # characters of a provider's own words in a message
+_LOOKED_AT = 65536  # bytes of a body that are looked at
+
+_KEYS = re.compile(
+    r"(?:sk|pk|gsk|xai|csk|fw|hf|r8|tgp|pplx|key)[-_][A-Za-z0-9_\-]{6,}|AIza[A-Za-z0-9_\-]{16,}"
+    r"|(?<=[Bb]earer )[^\s\"',;]{4,}|(?<=api-key: )[^\s\"',;]{4,}|(?<=[?&]key=)[^\s\"'&]+"
+)
+
+_CODES: tuple[tuple[re.Pattern[str], ModelErrorKind], ...] = tuple(
+    (re.compile("|".join(marks.split())), kind)
+    for kind, marks in (
+        (
+            "context_overflow",
+            "context_length context_window too_many_prompt_tokens exceed_context context_size request_too_large "
+            "model_max_prompt_tokens_exceeded",
+        ),
+        (
+            "content_filter",
+            "content_filter content_policy responsibleai moderation prohibited_content data_inspection safety_check",
+        ),
+        ("authentication", "invalid_api_key authentication unauthenticated unauthorized api_key_invalid"),
+        (
+            "permission",
+            "insufficient_quota insufficient_balance billing payment_required permission access_denied forbidden "
+            "unsupported_country",
+        ),
+        ("not_found", "model_not_found deploymentnotfound not_found notfounderror"),
+        ("malformed", "tool_use_failed json_validate_failed output_parse_failed"),
+        ("overloaded", "overloaded unavailable capacity too_busy slow_down"),
+        ("rate_limited", "rate_limit ratelimit resource_exhausted too_many_requests throttl ^tokens$ ^requests$"),
+        ("timeout", "timeout deadline_exceeded timed_out"),
+        ("server", "server_error internal api_error upstream bad_gateway"),
+    )
+)
+
+_OVERFLOW = re.compile(
+    r"context (?:length|window|size)|maximum context|(?:prompt|input|conversation|inputs?|messages) (?:is|are) too long"
+    r"|total length of all messages is too long|(?:prompt|input|request)[^.]{0,60} exceeds? (?:the )?"
+    r"(?:model'?s? )?(?:maximum|max|limit|available|context)|(?:maximum|max) (?:allowed )?(?:prompt|input) length"
+    r"|maximum number of (?:input )?tokens|input token count|input tokens? (?:exceed|limit)|tokens? [<>]=? \d+ maximum"
+    r"|request too large for|reduce the length of (?:the|your) (?:messages|prompt|input|conversation)"
+    r"|too large for model with \d+ maximum|longer than the model|`inputs` tokens|greater than the context"
+    r"|range of input length|prompt contains at least \d+ input tokens|tokens in request more than max"
+    r"|exceeded model token limit|number of tokens in the (?:prompt|input)"
+)
+_TEXTS: tuple[tuple[re.Pattern[str], ModelErrorKind], ...] = tuple(
+    (re.compile(pattern), kind)
+    for kind, pattern in (
+        ("content_filter", r"content management policy|content policy|content filter|usage guidelines|was flagged"),
+        ("authentication", r"(?:incorrect|invalid) api[- ]key|api key (?:not valid|invalid|expired)|x-api-key"),
+        ("permission", r"credit balance|insufficient (?:balance|credits|funds)|exceeded your (?:current )?quota,"),
+        ("overloaded", r"overloaded|over capacity|at capacity|service unavailable"),
+        ("rate_limited", r"rate[- ]limit|too many requests"),
+    )
+)
+_STATUSES: dict[int, ModelErrorKind] = {
+    401: "authentication", 402: "permission", 403: "permission", 404: "not_found", 408: "timeout",
+    410: "not_found", 413: "context_overflow", 425: "overloaded", 429: "rate_limited", 498: "overloaded",
+    503: "overloaded", 504: "timeout", 522: "timeout", 524: "timeout", 529: "overloaded",
+}  # fmt: skip
+_FATAL_STATUSES = frozenset({401, 404})  # no text makes them anything else
+_TRY_AGAIN = re.compile(r"(?:try again|retry) (?:in|after) ((?:[0-9.]+(?:ms|[dhms]))+|[0-9.]+ ?s)")
+
+
+class _Said(Struct, frozen=True):
+    """What a provider says of an error."""
+
+    message: str = ""
+    type: str = ""
+    code: str = ""
+
+    @property
+    def marks(self) -> str:
+        """Type and code, for people."""
+        return ", ".join(dict.fromkeys(mark for mark in (self.type, self.code) if mark))
+
+
+def failure(
+    status: int | None,
+    headers: Mapping[str, str],
+    body: bytes | str,
+    dialect: Dialect,
+    *,
+    key: str = "",
+    now: float | None = None,
+) -> ModelError:
+    """Return the error that a reply amounts to, sorted by what to do about it.
+
+    Args:
+        status: The HTTP status; None for an error that came in the midst of a stream.
+        headers: The reply's headers, their names in small letters.
+        body: The body, in any form: JSON of any shape, a web page, a text, nothing.
+        dialect: Who was asked.
+        key: The key that was sent, which is kept out of the text wherever the provider repeats it.
+        now: POSIX seconds, for dates in headers; the system's where none is given.
+    """
+    if isinstance(body, bytes):
+        body = body[:_LOOKED_AT].decode("utf-8", "replace")
+    try:
+        said = _said(msgspec.json.decode(body))
+    except (msgspec.DecodeError, RecursionError):
+        said = _Said(_plain(body))
+    return _error(status, headers, said, dialect, key, time.time() if now is None else now)
+
+
+def failure_of(error: object, dialect: Dialect, *, status: int | None = None, key: str = "") -> ModelError:
+    """Return the error that decoded JSON amounts to, such as the ``error`` of a stream's event."""
+    return _error(status, {}, _said(error), dialect, key, 0.0)
+
+
+def redacted(text: str, key: str = "") -> str:
+    """Return a text without anything that looks like a key, and without `key` itself."""
+    if len(key) > 3:
+        text = text.replace(key, "[key]")
+    return _KEYS.sub("[key]", text)
+
+
+def _error(
+    status: int | None, headers: Mapping[str, str], said: _Said, dialect: Dialect, key: str, now: float
+) -> ModelError:
+    kind = _kind(status, said)
+    what = "answered" if status is None or status == 200 else f"answered {status}"
+    marks = f" ({redacted(said.marks, key)[:80]})" if said.marks else ""
+    words = redacted(said.message, key)
+    words = words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
+    text = f"{dialect.name} {what}{' with an error' if status in (None, 200) else ''}{marks}"
+    text = f"{text}: {words}" if words else f"{text}, and says nothing more"
+    text += _advice(kind, status, headers, dialect)
+    if kind == "context_overflow":
+        return ContextOverflow(text, status=status)
+    loaded = kind in ("rate_limited", "overloaded")
+    wait = retry_after(headers, now, limits=loaded)
+    if wait is None and loaded:
+        asked = _TRY_AGAIN.search(said.message.lower())
+        wait = duration(asked[1].replace(" ", "")) if asked else None
+    transient = True if status == 409 else None
+    return ModelError(text, kind=kind, status=status, transient=transient, retry_after=wait)
+
+
+def _advice(kind: ModelErrorKind, status: int | None, headers: Mapping[str, str], dialect: Dialect) -> str:
+    if kind == "authentication" and dialect.key_variables:
+        return f" - check the key in {dialect.key_variables[0]}"
+    if status is not None and 300 <= status < 400:
+        return f" - it has moved to {headers.get('location', 'an unknown place')}; set base_url to where it is"
+    return ""
+
+
+def _kind(status: int | None, said: _Said) -> ModelErrorKind:
+    message = said.message.lower()
+    in_band = status is None or status < 300
+    if in_band and said.code.isdigit() and 400 <= int(said.code[:4]) <= 599:
+        status = int(said.code)
+    if status in _FATAL_STATUSES:
+        return _STATUSES[status]
+    if _OVERFLOW.search(message) and "completion tokens" not in message.split(".")[0]:
+        return "context_overflow"
+    by_status = _STATUSES.get(status or 0)
+    for mark in (said.code.lower(), said.type.lower()):
+        for pattern, kind in _CODES:
+            if mark and pattern.search(mark.replace(" ", "_").replace("-", "_")):
+                return kind if kind != "server" or by_status is None else by_status
+    if by_status is None or by_status == "permission":
+        for pattern, kind in _TEXTS:
+            if pattern.search(message):
+                return kind
+    if by_status is not None:
+        return by_status
+    return "server" if (in_band and "invalid" not in said.type) or (status or 0) >= 500 else "invalid_request"
+
+
+def _said(value: object) -> _Said:
+    """Find message, type and code in any of the shapes in which providers put them."""
+    if isinstance(value, list):
+        value = value[0] if value else {}
+    if not isinstance(value, dict):
+        return _Said(_words(value))
+    inner = value.get("error")
+    if isinstance(inner, dict):
+        found = _said(inner)
+        return found if found.message else _Said(_words(value.get("message")), found.type, found.code)
+    if isinstance(inner, str) and inner:
+        more = _words(value.get("message"))
+        return _Said(f"{inner}: {more}" if more else inner, _name(value, "type"), _name(value, "code"))
+    if isinstance(inner, list) and inner:
+        return _said(inner)
+    message = next((_words(value[name]) for name in ("message", "detail", "details", "msg", "errors", "title")
+                    if value.get(name)), "")  # fmt: skip
+    raw = value.get("metadata")
+    if isinstance(raw, dict) and raw.get("raw"):  # what the provider behind a broker said
+        message = f"{message}: {_words(raw['raw'])}"
+    kind = _name(value, "type") or _name(value, "status")
+    return _Said(message, "" if kind == "error" else kind, _name(value, "code") or _inner_code(value))
+
+
+def _inner_code(value: dict[str, Any]) -> str:
+    inner = value.get("innererror")
+    return _name(inner, "code") if isinstance(inner, dict) else ""
+
+
+def _name(value: dict[str, Any], field: str) -> str:
+    found = value.get(field)
+    return str(found) if isinstance(found, (str, int)) and not isinstance(found, bool) else ""
+
+
+def _words(value: object) -> str:
+    """Return any value as words: texts as they are, problems of a form as ``where: what``."""
+    if isinstance(value, str):
+        return _plain(value)
+    if isinstance(value, list):
+        return "; ".join(words for each in value[:5] if (words := _words(each)))
+    if isinstance(value, dict):
+        words = [value[name] for name in ("msg", "message", "detail") if isinstance(value.get(name), str)]
+        where = ".".join(map(str, value["loc"])) if isinstance(value.get("loc"), list) else ""
+        if words:
+            return f"{where}: {words[0]}" if where else str(words[0])
+    return "" if value is None else msgspec.json.encode(value).decode()[:_LONGEST]
+
+
+def _plain(text: str) -> str:
+    """Return a text on one line, a web page without its tags."""
+    if "<" in text and re.search(r"<(?:!doctype|html|head|body|title|h1|p|center|div)\b", text, re.IGNORECASE):
+        from html import unescape
+
+        text = re.sub(r"<(script|style)\b[^<>]*>.*?</\1\s*>", " ", text, flags=re.IGNORECASE | re.DOTALL)
+        text = unescape(re.sub(r"<[^<>]*>", " ", text))
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())

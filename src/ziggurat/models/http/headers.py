@@ -1,0 +1,117 @@
+"""What a reply's headers say about when to ask again."""
+
+__all__ = ["duration", "retry_after"]
+
+import re
+from collections.abc import Iterator, Mapping
+from math import isfinite
+
+_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_PIECE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|us|µs|ns|[dhms])")
+_LONGEST = 200  # characters of a value that are looked at
+
+_EPOCH_MILLISECONDS = 1e11
+_EPOCH_SECONDS = 1e9
+
+
+def retry_after(headers: Mapping[str, str], now: float, *, limits: bool = True) -> float | None:
+    """Return the seconds after which the server wants to be asked again, or None where it does not say.
+
+    Looks at ``retry-after-ms``, then ``retry-after`` (seconds or a date), then at when the used-up rate limits are
+    reset. What cannot be read is passed over.
+
+    Args:
+        headers: The reply's headers, their names in small letters.
+        now: POSIX seconds, for what is said as a date.
+        limits: Whether to look at rate limits too; they are sent with every reply, whatever it failed from.
+    """
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    said = headers.get("retry-after")
+    if said is not None:
+        waits = [_wait(said, now)] if "," not in said else [_wait(said, now), *(_wait(s, now) for s in said.split(","))]
+        known = [wait for wait in waits if wait is not None]
+        if known:
+            return max(known)
+    return _limits_reset(headers, now) if limits else None
+
+
+def duration(text: str) -> float | None:
+    """Return the seconds in a text such as ``1m30s``, ``6ms``, ``1h0m2.5s`` or ``12``; None for any other."""
+    text = text.strip()
+    plain = _number(text)
+    if plain is not None or len(text) > _LONGEST:
+        return plain
+    total, end = 0.0, 0
+    for piece in _PIECE.finditer(text):
+        if piece.start() != end:
+            return None
+        total += float(piece[1]) * _UNITS[piece[2]]
+        end = piece.end()
+    return total if end and end == len(text) else None
+
+
+def _number(text: str) -> float | None:
+    if not text or len(text) > _LONGEST:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if isfinite(value) and value >= 0 else None
+
+
+def _wait(text: str, now: float) -> float | None:
+    """Read a wait: a number of seconds, a duration, or a moment as a date or an epoch."""
+    text = text.strip()
+    seconds = duration(text)
+    if seconds is None:
+        moment = _moment(text)
+        return None if moment is None else max(0.0, moment - now)
+    return seconds
+
+
+def _reset(text: str, now: float) -> float | None:
+    """As `_wait`, and numbers too great for a wait are a moment."""
+    wait = _wait(text, now)
+    if wait is not None and _number(text.strip()) is not None:
+        if wait >= _EPOCH_MILLISECONDS:
+            return max(0.0, wait / 1000 - now)
+        if wait >= _EPOCH_SECONDS:
+            return max(0.0, wait - now)
+    return wait
+
+
+def _moment(text: str) -> float | None:
+    from datetime import UTC, datetime
+    from email.utils import parsedate_to_datetime
+
+    if not text or len(text) > _LONGEST:
+        return None
+    for read in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            moment = read(text)
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, TypeError, OverflowError, IndexError):
+            continue
+    return None
+
+
+def _limits_reset(headers: Mapping[str, str], now: float) -> float | None:
+    """Return when the limits that are used up are reset; when none says that it is, the last of all."""
+    waits: list[tuple[bool, float]] = []
+    for remaining, said in _limits(headers):
+        wait = _reset(said, now)
+        if wait is not None:
+            waits.append((remaining is not None and _number(remaining) == 0, wait))
+    used_up = [wait for empty, wait in waits if empty]
+    return max(used_up or [wait for _, wait in waits], default=None)
+
+
+def _limits(headers: Mapping[str, str]) -> Iterator[tuple[str | None, str]]:
+    """Yield what remains and when it is reset, of each rate limit."""
+    for name, value in headers.items():
+        if "ratelimit" not in name or "reset" not in name:
+            continue
+        yield headers.get(name.replace("reset", "remaining")), value
