@@ -22,31 +22,28 @@ _KEYS = re.compile(
     r"|(?<=[Bb]earer )[^\s\"',;]{4,}|(?<=api-key: )[^\s\"',;]{4,}|(?<=[?&]key=)[^\s\"'&]+"
 )
 
-_CODES: tuple[tuple[re.Pattern[str], ModelErrorKind], ...] = tuple(
-    (re.compile("|".join(marks.split())), kind)
-    for kind, marks in (
-        (
-            "context_overflow",
-            "context_length context_window too_many_prompt_tokens exceed_context context_size request_too_large "
-            "model_max_prompt_tokens_exceeded",
-        ),
-        (
-            "content_filter",
-            "content_filter content_policy responsibleai moderation prohibited_content data_inspection safety_check",
-        ),
-        ("authentication", "invalid_api_key authentication unauthenticated unauthorized api_key_invalid"),
-        (
-            "permission",
-            "insufficient_quota insufficient_balance billing payment_required permission access_denied forbidden "
-            "unsupported_country",
-        ),
-        ("not_found", "model_not_found deploymentnotfound not_found notfounderror"),
-        ("malformed", "tool_use_failed json_validate_failed output_parse_failed"),
-        ("overloaded", "overloaded unavailable capacity too_busy slow_down"),
-        ("rate_limited", "rate_limit ratelimit resource_exhausted too_many_requests throttl ^tokens$ ^requests$"),
-        ("timeout", "timeout deadline_exceeded timed_out"),
-        ("server", "server_error internal api_error upstream bad_gateway"),
-    )
+
+def _sort(kind: ModelErrorKind, *patterns: str) -> tuple[re.Pattern[str], ModelErrorKind]:
+    return re.compile("|".join(patterns)), kind
+
+
+_CODES = (
+    _sort(
+        "context_overflow",
+        "context_length|context_window|context_size|exceed_context|too_many_prompt_tokens|request_too_large",
+        "model_max_prompt_tokens_exceeded",
+    ),
+    _sort("content_filter", "content_filter|content_policy|responsibleai|moderation|prohibited_content|safety_check"),
+    _sort("content_filter", "data_inspection"),
+    _sort("authentication", "invalid_api_key|authentication|unauthenticated|unauthorized|api_key_invalid"),
+    _sort("permission", "insufficient_quota|insufficient_balance|billing|payment_required|unsupported_country"),
+    _sort("permission", "permission|access_denied|forbidden"),
+    _sort("not_found", "model_not_found|deploymentnotfound|not_found|notfounderror"),
+    _sort("malformed", "tool_use_failed|json_validate_failed|output_parse_failed"),
+    _sort("overloaded", "overloaded|unavailable|capacity|too_busy|slow_down"),
+    _sort("rate_limited", "rate_limit|ratelimit|resource_exhausted|too_many_requests|throttl|^tokens$|^requests$"),
+    _sort("timeout", "timeout|deadline_exceeded|timed_out"),
+    _sort("server", "server_error|internal|api_error|upstream|bad_gateway"),
 )
 
 _OVERFLOW = re.compile(
@@ -59,15 +56,12 @@ _OVERFLOW = re.compile(
     r"|range of input length|prompt contains at least \d+ input tokens|tokens in request more than max"
     r"|exceeded model token limit|number of tokens in the (?:prompt|input)"
 )
-_TEXTS: tuple[tuple[re.Pattern[str], ModelErrorKind], ...] = tuple(
-    (re.compile(pattern), kind)
-    for kind, pattern in (
-        ("content_filter", r"content management policy|content policy|content filter|usage guidelines|was flagged"),
-        ("authentication", r"(?:incorrect|invalid) api[- ]key|api key (?:not valid|invalid|expired)|x-api-key"),
-        ("permission", r"credit balance|insufficient (?:balance|credits|funds)|exceeded your (?:current )?quota,"),
-        ("overloaded", r"overloaded|over capacity|at capacity|service unavailable"),
-        ("rate_limited", r"rate[- ]limit|too many requests"),
-    )
+_TEXTS = (
+    _sort("content_filter", r"content management policy|content policy|content filter|usage guidelines|was flagged"),
+    _sort("authentication", r"(?:incorrect|invalid) api[- ]key|api key (?:not valid|invalid|expired)|x-api-key"),
+    _sort("permission", r"credit balance|insufficient (?:balance|credits|funds)|exceeded your (?:current )?quota,"),
+    _sort("overloaded", r"overloaded|over capacity|at capacity|service unavailable"),
+    _sort("rate_limited", r"rate[- ]limit|too many requests"),
 )
 _STATUSES: dict[int, ModelErrorKind] = {
     401: "authentication", 402: "permission", 403: "permission", 404: "not_found", 408: "timeout",
@@ -225,10 +219,10 @@ def _words(value: object) -> str:
     if isinstance(value, list):
         return "; ".join(words for each in value[:5] if (words := _words(each)))
     if isinstance(value, dict):
-        words = [value[name] for name in ("msg", "message", "detail") if isinstance(value.get(name), str)]
+        texts = [value[name] for name in ("msg", "message", "detail") if isinstance(value.get(name), str)]
         where = ".".join(map(str, value["loc"])) if isinstance(value.get("loc"), list) else ""
-        if words:
-            return f"{where}: {words[0]}" if where else str(words[0])
+        if texts:
+            return f"{where}: {texts[0]}" if where else str(texts[0])
     return "" if value is None else msgspec.json.encode(value).decode()[:_LONGEST]
 
 
