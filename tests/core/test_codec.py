@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from ziggurat.core.codec import Raw, as_type, decode, digest, encode, error_to_json
 from ziggurat.core.errors import ForeignError, InvalidArguments, JournalCorrupt, LimitExceeded, Timeout
 
+from .calls import Answer
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -152,3 +154,11 @@ def test_an_error_whose_text_fails_is_coded_all_the_same() -> None:
 
 def test_a_number_that_json_does_not_know_becomes_null() -> None:
     assert encode(math.nan) == b"null"
+
+
+@given(st.text(st.characters(), max_size=5))
+def test_halves_of_characters_are_written_as_question_marks(text: str) -> None:
+    value = {text: [text, Answer(text)]}
+    whole = text.encode("utf-8", "replace").decode()
+    assert encode(value) == encode({whole: [whole, Answer(whole)]})
+    assert digest(value) == digest({whole: [whole, Answer(whole)]})

@@ -23,7 +23,7 @@ COUNT = Key[int]("count")
 
 
 def test_children_stand_beneath() -> None:
-    ctx = root("trip").under("step-2").under("tool-1:search").at("model")
+    ctx = root("trip").under("step-2").at("tool-1:search").at("model")
     assert ctx.path == "trip/step-2/tool-1:search/model"
 
 
@@ -361,3 +361,10 @@ def test_without_a_journal_once_says_what_is_missing() -> None:
 
     with pytest.raises(ConfigurationError, match="not given 'journal'"):
         asyncio.run(main())
+
+
+def test_state_is_never_that_of_an_owner_who_is_gone() -> None:
+    ctx = root()
+    for _ in range(50):
+        assert ctx.state(type("Owner", (), {})(), list[int]) == []
+        ctx.state(type("Owner", (), {})(), list[int]).append(1)

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, METER, Context
-from ziggurat.core.entries import Ended, Entered, Entry, Opened, Result
+from ziggurat.core.entries import Ended, Entered, Entry, Failure, Opened, Result
 from ziggurat.core.errors import ForeignError, LimitExceeded
+from ziggurat.core.event import Diverged, Event
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.recorder import ADMISSION, Mode
 
@@ -239,3 +240,23 @@ def test_how_a_run_ended_is_known_until_it_goes_on() -> None:
     assert journal.ended is not None
     journal.reopen("r", 1.0)
     assert journal.ended is None
+
+
+def test_what_one_alternative_answered_settles_the_others_and_nothing_beside_them() -> None:
+    journal = MemoryJournal()
+    for path in ("run/alt-1", "run/alt-1/deep", "run/then", "run/then/deep"):
+        journal.append(Failure(path, "model", "q", ValueError(path)))
+    journal.append(Result("run/alt-2", "model", "q", "second"))
+    journal.append(Ended("", "Failed"))
+    journal.reopen("r", 1.0)
+    standing = [path for path in journal._index if (record := journal.find(path)) and record.outcomes]
+    assert standing == ["run/alt-1", "run/alt-1/deep", "run/alt-2"]
+
+
+def test_a_question_that_differs_is_told_of_also_where_nothing_was_written() -> None:
+    journal, heard = MemoryJournal(), list[Event]()
+    ask(beneath(journal), Calls("a"), "q")
+    assert ask(beneath(journal, heard.append), Calls(), "q") == "a"
+    assert heard == []
+    assert ask(beneath(journal, heard.append), Calls(), "other") == "a"
+    assert [type(event) for event in heard] == [Diverged]

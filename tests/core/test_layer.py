@@ -177,3 +177,11 @@ def test_a_check_refuses_settings_where_the_layer_is_made() -> None:
     assert call(stack(shout, limited(seconds=1.0))) == "Q"
     with pytest.raises(ConfigurationError, match="must be over"):
         limited(seconds=0.0)
+
+
+def test_a_layer_that_is_not_async_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="write async def plain"):
+
+        @layer  # type: ignore[arg-type]
+        def plain(request: str, ctx: Context, inner: Service[str, str]) -> str:
+            return request

@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.core.path import escaped, is_beneath, parent_of, segments
+from ziggurat.core.path import escaped, is_beneath, is_tool_call, parent_of
 
 
 @given(st.text())
 def test_any_name_becomes_one_segment(name: str) -> None:
-    assert segments(f"run/{escaped(name)}/x") == ["run", escaped(name), "x"]
+    assert f"run/{escaped(name)}/x".split("/") == ["run", escaped(name), "x"]
     assert escaped(name)
 
 
@@ -23,7 +23,6 @@ def test_no_name_looks_like_a_numbered_one(name: str) -> None:
 
 def test_plain_names_are_kept() -> None:
     assert escaped("search the web") == "search the web"
-    assert escaped("tool-1:search") == "tool-1:search"
     assert escaped("a/b%2F#2") == "a%2Fb%252F%232"
 
 
@@ -31,9 +30,10 @@ def test_an_empty_name_is_named() -> None:
     assert escaped("") == "unnamed"
 
 
-def test_segments_of_the_root() -> None:
-    assert segments("") == []
-    assert segments("run") == ["run"]
+@given(st.text())
+def test_no_name_looks_like_a_tool_call(name: str) -> None:
+    assert is_tool_call(f"run/step-1/tool-1:{escaped(name)}")
+    assert not is_tool_call(f"run/step-1/tool-1:x/{escaped(name)}")
 
 
 def test_parents() -> None:

@@ -47,3 +47,8 @@ def test_anything_else_is_refused_with_what_to_pass(wrong: object) -> None:
 def test_messages_are_frozen() -> None:
     with pytest.raises(AttributeError):
         user("x").role = "system"  # type: ignore[misc]
+
+
+def test_halves_of_characters_do_not_get_into_a_conversation() -> None:
+    assert user("a\ud800b", Text("c")).text == "a?bc"
+    assert user("Größe 😀").text == "Größe 😀"

@@ -63,6 +63,18 @@ def encode(value: object) -> bytes:
         return _encoder.encode(value)
     except NotImplementedError as error:
         raise TypeError(str(error)) from None
+    except UnicodeEncodeError:
+        return _encoder.encode(_writable(value))
+
+
+def _writable(value: object) -> object:
+    """Return the plain values of a value, with a question mark for each half of a character that JSON cannot have."""
+    plain = msgspec.to_builtins(value, enc_hook=_write)
+    if isinstance(plain, str):
+        return plain.encode("utf-8", "replace").decode()
+    if isinstance(plain, dict):
+        return {_writable(key): _writable(each) for key, each in plain.items()}
+    return [_writable(each) for each in plain] if isinstance(plain, (list, tuple)) else plain
 
 
 @lru_cache(maxsize=512)
@@ -99,6 +111,8 @@ def digest(value: object) -> str:
         written = msgspec.json.encode(value, order="sorted", enc_hook=_write)
     except NotImplementedError as error:
         raise TypeError(str(error)) from None
+    except UnicodeEncodeError:
+        written = msgspec.json.encode(_writable(value), order="sorted")
     return blake2b(written, digest_size=16).hexdigest()
 
 

@@ -31,7 +31,7 @@ class _Counter:
 
     def __init__(self) -> None:
         self.names: dict[str, int] | None = None
-        self.states: dict[int, object] | None = None
+        self.states: dict[int, tuple[object, object]] | None = None  # each with its owner, which keeps its id taken
 
 
 class Context(Struct, frozen=True, eq=False):
@@ -164,8 +164,8 @@ class Context(Struct, frozen=True, eq=False):
         if states is None:
             states = counter.states = {}
         if id(owner) not in states:
-            states[id(owner)] = factory()
-        return states[id(owner)]  # type: ignore[return-value]
+            states[id(owner)] = (owner, factory())
+        return states[id(owner)][1]  # type: ignore[return-value]
 
     @property
     def clock(self) -> Clock:

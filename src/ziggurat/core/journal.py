@@ -157,12 +157,12 @@ class MemoryJournal(Recorder):
         if self.ended is None or self.ended.stop in ("Suspended", "Cancelled"):
             return
         answered = {entry.path for entry in self.entries if isinstance(entry, Result)}
-        answered |= {parent_of(path) for path in answered if path.rpartition("/")[2].startswith("alt-")}
+        decided = {parent_of(path) for path in answered if _is_alternative(path)}
         for path in tuple(self._index):
-            above = parent_of(path)
-            while above and above not in answered:
-                above = parent_of(above)
-            record = None if above else self.find(path)
+            at = path
+            while at and parent_of(at) not in answered and not (_is_alternative(at) and parent_of(at) in decided):
+                at = parent_of(at)
+            record = None if at else self.find(path)
             while record is not None and record.outcomes and isinstance(record.outcomes[-1], Failure):
                 record.outcomes.pop()
 
@@ -181,3 +181,8 @@ class MemoryJournal(Recorder):
             self._monotonic = clock.monotonic
         self._since = self._monotonic()
         self.append(Opened("", run_id, SHAPE_VERSION, at))
+
+
+def _is_alternative(path: str) -> bool:
+    """Tell whether one of several that may answer a call stands at `path`."""
+    return path.rpartition("/")[2].startswith("alt-")

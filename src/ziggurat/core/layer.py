@@ -118,6 +118,8 @@ def _layer(body: Callable[..., Awaitable[Any]], check: Callable[..., None] | Non
             f"a layer is a function (request, ctx, inner, *, settings...); {name_of(body)!r} is not: "
             "it takes exactly three positional arguments, all settings are keyword-only"
         )
+    if not _is_coroutine_function(body):
+        raise ConfigurationError(f"a layer awaits what it wraps: write async def {name_of(body)}(...), not def")
     names = code.co_varnames[3 : 3 + code.co_kwonlyargcount]
     defaults: dict[str, object] = getattr(body, "__kwdefaults__", None) or {}
     needed = [name for name in names if name not in defaults]

@@ -4,21 +4,19 @@ A path is text: names joined by ``/``. It holds names and positions only, never 
 so a run that is replayed has the same paths.
 """
 
-__all__ = ["escaped", "is_beneath", "parent_of", "segments"]
+__all__ = ["escaped", "is_beneath", "is_tool_call", "parent_of"]
 
 
 def escaped(name: str) -> str:
-    """Make any name fit to be one segment of a path, unlike that of every other name; ``#`` is for numbering."""
+    """Make any name fit to be one segment of a path, unlike that of every other name.
+
+    ``#`` is for numbering and ``:`` for the calls of tools (``tool-1:search``), so no other segment has them.
+    """
     if not name:
         return "unnamed"
-    if "/" in name or "%" in name or "#" in name:
-        return name.replace("%", "%25").replace("/", "%2F").replace("#", "%23")
+    if "/" in name or "%" in name or "#" in name or ":" in name:
+        return name.replace("%", "%25").replace("/", "%2F").replace("#", "%23").replace(":", "%3A")
     return name
-
-
-def segments(path: str) -> list[str]:
-    """Split a path into its names, the root first."""
-    return path.split("/") if path else []
 
 
 def parent_of(path: str) -> str:
@@ -29,3 +27,8 @@ def parent_of(path: str) -> str:
 def is_beneath(path: str, ancestor: str) -> bool:
     """Tell whether `path` is `ancestor` or lies under it, comparing whole names (``a/b`` is not beneath ``a/bc``)."""
     return not ancestor or path == ancestor or path.startswith(ancestor + "/")
+
+
+def is_tool_call(path: str) -> bool:
+    """Tell whether a tool call that a model asked for stands at `path`."""
+    return ":" in path.rpartition("/")[2]

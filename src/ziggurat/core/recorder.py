@@ -297,8 +297,10 @@ class Recorder:
         composite: bool,
     ) -> R:
         event = self.diverged(ctx.path, "service", outcome.name, name)
-        if event is None and isinstance(outcome.request, Raw):
-            event = self.diverged(ctx.path, "request", decode(outcome.request, str), fingerprint(request))
+        if event is None and (self.strict or ctx.listens(Diverged)):  # nobody else would hear of a difference
+            was = outcome.request
+            recorded = decode(was, str) if isinstance(was, Raw) else fingerprint(was)
+            event = self.diverged(ctx.path, "request", recorded, fingerprint(request))
         if event is not None and ctx.listens(Diverged):
             await ctx.emit(event)
         spent = self.pass_over(outcome)

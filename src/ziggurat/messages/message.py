@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.parts import Part, Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages.parts import Part, Text, Thinking, ToolCall, ToolResult, mended
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -61,7 +61,7 @@ def _parts(content: tuple[str | Part, ...], role: str) -> tuple[Part, ...]:
                 f"a {role} message is made of text and parts, got {type(each).__name__}; "
                 "pass a string, or one of Text, Image, Audio, File from ziggurat.messages"
             )
-    return tuple([Text(each) if isinstance(each, str) else each for each in content])
+    return tuple([Text(mended(each)) if isinstance(each, str) else each for each in content])
 
 
 def system(*content: str | Part) -> Message:

@@ -10,6 +10,7 @@ __all__ = [
     "ToolCall",
     "ToolErrorKind",
     "ToolResult",
+    "mended",
     "tool_call",
 ]
 
@@ -148,3 +149,8 @@ def tool_call(name: str, /, *, id: str = "call", **arguments: object) -> ToolCal
     '{"a":1,"b":2}'
     """
     return ToolCall(id, name, encode(arguments).decode())
+
+
+def mended(text: str) -> str:
+    """Return a text as it can be sent: halves of characters (lone surrogates) become question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

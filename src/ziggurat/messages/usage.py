@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from ziggurat.core.codec import Raw, decode
 from ziggurat.core.entries import Result
+from ziggurat.core.path import is_tool_call
 
 
 class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -91,7 +92,7 @@ class Tally:
                 tally._times += 1
                 tally.model_calls += 1
                 tally = tally._outer
-        elif cost is TOOL_CALL or (isinstance(cost, Result) and cost.path.rpartition("/")[2].startswith("tool-")):
+        elif cost is TOOL_CALL or (isinstance(cost, Result) and is_tool_call(cost.path)):
             while tally is not None:
                 tally.tool_calls += 1
                 tally = tally._outer

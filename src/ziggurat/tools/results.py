@@ -16,7 +16,7 @@ from ziggurat.core.errors import (
     ZigguratError,
     is_transient,
 )
-from ziggurat.messages.parts import Audio, File, Image, Text, ToolCall, ToolResult
+from ziggurat.messages.parts import Audio, File, Image, Text, ToolCall, ToolResult, mended
 
 MAX_RESULT = 200_000
 """Characters of a result that reach the conversation; the rest is cut, and the cut is marked."""
@@ -74,9 +74,7 @@ def _json(value: object, call: ToolCall) -> str:
 def _clean(text: str) -> str:
     if len(text) > MAX_RESULT:
         text = f"{text[:MAX_RESULT]}\n[cut: {len(text) - MAX_RESULT} more characters]"
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates cannot be sent anywhere
+    return mended(text)
 
 
 def _measure(value: object, call: ToolCall) -> None:
