@@ -1,0 +1,230 @@
+"""Tells whether a conversation is one that a model can be sent, and what is wrong with it."""
+
+__all__ = ["ValidationPolicy", "Violation", "ViolationCode", "validate", "validate_all", "validate_rewrite"]
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from ziggurat.messages.message import Message
+from ziggurat.messages.parts import Thinking, ToolCall, ToolResult
+from ziggurat.messages.reasoning import lost_reasoning, reasoning
+from ziggurat.messages.violations import ValidationPolicy, Violation, ViolationCode
+
+_STRICT = ValidationPolicy()
+_SENDABLE = ValidationPolicy.sendable()
+_ROLES = ("system", "user", "assistant", "tool")
+_MORE_ROLES = ("developer", "function")
+
+
+def validate(messages: Sequence[Message], policy: ValidationPolicy = _STRICT) -> Violation | None:
+    """Return the first thing that is wrong with a conversation, or None.
+
+    >>> from ziggurat.messages.message import assistant
+    >>> validate([assistant("Hello?")]).code
+    'AssistantBeforeUser'
+    """
+    return next(_violations(messages, policy), None)
+
+
+def validate_all(messages: Sequence[Message], policy: ValidationPolicy = _STRICT) -> list[Violation]:
+    """Return all that is wrong with a conversation: first roles, then calls and results, then what was thought.
+
+    One mistake gives one violation: a result that is missing does not make the others be out of order, and
+    only a result that does come, but late, is one that something stands before.
+    """
+    return list(_violations(messages, policy))
+
+
+def validate_rewrite(
+    original: Sequence[Message], rewritten: Sequence[Message], policy: ValidationPolicy = _SENDABLE
+) -> list[Violation]:
+    """Return all that is wrong with what a conversation was made into, such as by compaction.
+
+    Whole messages may have gone. A message of the model's that was kept must be kept with all that was thought
+    before it, which nobody but its provider can tell from the message alone.
+    """
+    return [*_violations(rewritten, policy), *lost_reasoning(original, rewritten)]
+
+
+def _violations(messages: Sequence[Message], policy: ValidationPolicy) -> Iterator[Violation]:
+    yield from _roles(messages, policy)
+    yield from _pairs(messages, policy)
+    if policy.enforce_reasoning:
+        yield from reasoning(messages)
+
+
+# -- roles -------------------------------------------------------------------------------------------------------
+
+
+def _roles(messages: Sequence[Message], policy: ValidationPolicy) -> Iterator[Violation]:
+    begun = False
+    for index, message in enumerate(messages):
+        yield from _kinds(index, message, policy)
+        if message.role == "system":
+            if begun and not policy.allow_system_anywhere:
+                yield Violation(
+                    "SystemNotFirst", f"message {index} is the system's; move it before all others", (index,)
+                )
+        elif not begun:
+            begun = True
+            if message.role == "assistant" and policy.require_user_first:
+                yield Violation(
+                    "AssistantBeforeUser", f"message {index} is the model's; begin with a user's", (index,)
+                )
+        if index and not policy.allow_repeated_roles and message.role == messages[index - 1].role != "tool":
+            yield _repeated(messages, index - 1)
+    if policy.require_user_present and not any(message.role == "user" for message in messages):
+        yield Violation("NoUserMessage", "no message is a user's; add what is asked")
+
+
+def _repeated(messages: Sequence[Message], start: int) -> Violation:
+    role = messages[start].role
+    end = start
+    while end < len(messages) and messages[end].role == role:
+        end += 1
+    return Violation(
+        "RepeatedRole",
+        f"{end - start} messages of the role {role!r} follow each other from message {start} on; join them",
+        tuple(range(start, end)),
+    )
+
+
+def _kinds(index: int, message: Message, policy: ValidationPolicy) -> Iterator[Violation]:
+    role: str = message.role
+    if role not in _ROLES and not (policy.allow_developer_and_function and role in _MORE_ROLES):
+        yield Violation(
+            "UnsupportedMessageType", f"message {index} has the unknown role {role!r}; use one of {_ROLES}", (index,)
+        )
+    for part in message.parts:
+        if isinstance(part, (ToolCall, Thinking)):
+            fits = role == "assistant"
+        else:
+            fits = (role == "tool") == isinstance(part, ToolResult)
+        if not fits:
+            kind = type(part).__name__
+            yield Violation(
+                "UnsupportedMessageType", f"message {index}, of the role {role!r}, holds a {kind}; move it", (index,)
+            )
+            return
+
+
+# -- calls and their results -------------------------------------------------------------------------------------
+
+
+class _Window:
+    """The calls of one message of the model's, and what answers them before its next message."""
+
+    def __init__(self, index: int, ids: tuple[str, ...]) -> None:
+        self.index = index
+        self.ids = tuple(dict.fromkeys(each for each in ids if each))
+        self.known = frozenset(self.ids)
+        self.answers: dict[str, list[int]] = {}
+        self.interrupted: int | None = None
+        self.late: list[str] = []
+
+    def interrupt(self, index: int) -> None:
+        """Take note of a message that is no result; the first one before the last result counts."""
+        if self.interrupted is None and len(self.answers) < len(self.ids):
+            self.interrupted = index
+
+    def answer(self, index: int, call_id: str, policy: ValidationPolicy) -> Iterator[Violation]:
+        """Take a result."""
+        if call_id not in self.known:
+            if not policy.allow_unknown_tool_response:
+                yield Violation(
+                    "UnknownToolResponse",
+                    f"message {index} answers {call_id!r}, which message {self.index} does not call; leave it out",
+                    (index,),
+                    (call_id,),
+                )
+            return
+        places = self.answers.setdefault(call_id, [])
+        places.append(index)
+        if len(places) > 1 and not policy.allow_duplicate_tool_response:
+            yield Violation(
+                "DuplicateToolResponse",
+                f"the call {call_id!r} is answered {len(places)} times; keep one",
+                tuple(places),
+                (call_id,),
+            )
+        if self.interrupted is not None and len(places) == 1:
+            self.late.append(call_id)
+
+    def close(self, policy: ValidationPolicy) -> Iterator[Violation]:
+        """Say what was found out, now that nothing can be answered any more."""
+        if self.late and policy.enforce_contiguous_tool_responses:
+            interrupt = self.interrupted or 0
+            yield Violation(
+                "ToolResponsesNotContiguous",
+                f"message {interrupt} stands between the calls of message {self.index} and their results; move it",
+                (self.index, interrupt),
+                tuple(self.late),
+            )
+        missing = tuple(each for each in self.ids if each not in self.answers)
+        if missing and not policy.allow_dangling_tool_calls:
+            yield Violation(
+                "MissingToolResponses",
+                f"message {self.index} has calls without a result: {', '.join(missing)}; answer each",
+                (self.index,),
+                missing,
+            )
+        expected = tuple(each for each in self.ids if each in self.answers)
+        observed = tuple(self.answers)
+        if expected != observed and policy.enforce_tool_response_order:
+            yield Violation(
+                "ToolResponsesOutOfOrder",
+                f"message {self.index} calls {', '.join(expected)}, the results come as {', '.join(observed)}",
+                (self.index, *(self.answers[each][0] for each in observed)),
+                observed,
+            )
+
+
+def _pairs(messages: Sequence[Message], policy: ValidationPolicy) -> Iterator[Violation]:
+    window: _Window | None = None
+    for index, message in enumerate(messages):
+        if message.role == "assistant":
+            if window is not None:
+                yield from window.close(policy)
+            ids = tuple([call.id for call in message.tool_calls])
+            yield from _call_ids(index, ids)
+            window = _Window(index, ids) if ids else None
+        elif message.role != "tool":
+            if window is not None:
+                window.interrupt(index)
+        else:
+            for call_id in [result.id for result in message.tool_results] or [""]:
+                yield from _result(index, call_id, window, policy)
+    if window is not None:
+        yield from window.close(policy)
+
+
+def _call_ids(index: int, ids: tuple[str, ...]) -> Iterator[Violation]:
+    twice = tuple(each for each, times in Counter(ids).items() if each and times > 1)
+    if twice:
+        yield Violation(
+            "DuplicateToolCallIdsInAssistant",
+            f"calls of message {index} share an id: {', '.join(twice)}; give each its own",
+            (index,),
+            twice,
+        )
+    empty = [position for position, each in enumerate(ids) if not each]
+    if empty:
+        yield Violation(
+            "EmptyToolCallIdInAssistant",
+            f"calls of message {index} have no id, at {', '.join(map(str, empty))}; give each its own",
+            (index,),
+        )
+
+
+def _result(index: int, call_id: str, window: _Window | None, policy: ValidationPolicy) -> Iterator[Violation]:
+    if not call_id:
+        yield Violation("EmptyToolMessageId", f"message {index} does not say which call it answers", (index,))
+    elif window is None:
+        yield Violation(
+            "ToolBeforeAssistant",
+            f"message {index} answers {call_id!r}, but no call stands before it; leave it out",
+            (index,),
+            (call_id,),
+        )
+    else:
+        yield from window.answer(index, call_id, policy)
