@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from ziggurat.core.errors import ModelError, StreamInterrupted
 from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.parts import Thinking
 from ziggurat.models.http.dialect import DIALECTS
 
 Reading = dict[str, Any]
@@ -96,7 +97,7 @@ def _plain(response: ModelResponse) -> Reading:
         "thinking": [
             {"text": part.text, "signature": part.signature}
             for part in message.parts
-            if type(part).__name__ == "Thinking"
+            if isinstance(part, Thinking)
         ],
         "error": None,
     }
@@ -121,11 +122,30 @@ def _chat(response: ModelResponse, reading: Reading) -> None:
         reading["tool_calls"] = []
     custom = raw.get("custom_calls", ())
     reading["tool_calls"] = [call for call in reading["tool_calls"] if call["id"] not in custom]
-    if reading["usage"] and "completion_tokens" in raw:
-        reading["usage"]["output"] = raw["completion_tokens"]
+    if "usage" in raw:
+        reading["usage"] = {name: raw["usage"].get(name) for name in ("input", "output", "cached", "reasoning")}
+
+
+_STOP_REASONS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens"}
+
+
+def _messages(response: ModelResponse, reading: Reading) -> None:
+    """Anthropic Messages: its input leaves out cached tokens, and its reading here has none for reasoning."""
+    raw, usage = response.raw or {}, response.usage
+    reading["finish"] = raw.get("stop_reason") or _STOP_REASONS.get(response.finish)
+    reading["thinking"] = [
+        {"text": part.text, "signature": part.signature}
+        for part in response.message.parts
+        if isinstance(part, Thinking) and part.redacted is None
+    ]
+    if reading["usage"]:
+        reading["usage"]["reasoning"] = None
+        if usage.input is not None:
+            reading["usage"]["input"] = usage.input - (usage.cache_read or 0) - (usage.cache_write or 0)
 
 
 ENDPOINTS: dict[str, Endpoint] = {
+    "messages": Endpoint("ziggurat.models.anthropic", "anthropic", "/messages", _messages),
     "chat": Endpoint("ziggurat.models.openai", "openai", "/chat/completions", _chat),
 }
 """Endpoint name to wire; other wires add their own entry with a ``native`` function of theirs."""

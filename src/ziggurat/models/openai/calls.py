@@ -1,0 +1,124 @@
+"""Tool calls of a stream, told apart even where the server gives no index, no id, or one index to all."""
+
+__all__ = ["CallReader", "is_object"]
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ziggurat.messages.delta import PartDelta, ToolCallDelta
+from ziggurat.models.openai.reading import arguments_of
+from ziggurat.models.openai.reasoning import signature_delta
+from ziggurat.models.openai.shapes import FunctionPiece, ToolPiece
+
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LEGACY = -1
+
+
+def is_object(arguments: str) -> bool:
+    """Tell whether arguments are a whole JSON object."""
+    try:
+        _OBJECT.decode(arguments)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True
+
+
+class _Call:
+    """A call that is coming."""
+
+    __slots__ = ("id", "index", "name", "pieces")
+
+    def __init__(self, index: int, identity: str, name: str) -> None:
+        self.index = index
+        self.id = identity
+        self.name = name
+        self.pieces: list[str] = []
+
+    @property
+    def whole(self) -> bool:
+        """Whether its arguments are complete."""
+        return is_object("".join(self.pieces))
+
+
+class CallReader:
+    """Gives each call of one reply a number of its own, whatever the server calls it.
+
+    Attributes:
+        custom: The ids of calls whose input is free text.
+    """
+
+    __slots__ = ("_by_id", "_by_index", "_calls", "custom")
+
+    def __init__(self) -> None:
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+        self._by_id: dict[str, _Call] = {}
+        self.custom: list[str] = []
+
+    def read(self, pieces: Sequence[ToolPiece], legacy: FunctionPiece | None) -> list[PartDelta]:
+        """Return the deltas of one chunk."""
+        deltas: list[PartDelta] = []
+        for piece in pieces:
+            function = piece.function
+            custom = piece.custom
+            if custom is not None and (custom.name or custom.input) and not (function and function.name):
+                function = FunctionPiece(custom.name, custom.input)
+                if piece.id:
+                    self.custom.append(piece.id)
+            signature = signature_delta(piece.extra_content) if piece.extra_content else None
+            if signature is not None:
+                deltas.append(signature)
+            deltas.append(self._delta(piece.index, piece.id or "", function or FunctionPiece()))
+        if legacy is not None and (legacy.name or legacy.arguments):
+            deltas.append(self._delta(_LEGACY, "", legacy))
+        return deltas
+
+    def _delta(self, index: int | None, identity: str, function: FunctionPiece) -> ToolCallDelta:
+        name, arguments = function.name or "", arguments_of(function.arguments)
+        call = self._known(index, identity, name, arguments)
+        if call is None:
+            call = self._begun(index, identity, name)
+            call.pieces.append(arguments)
+            return ToolCallDelta(call.index, arguments, identity, name)
+        fresh_id = identity if not call.id else ""
+        fresh_name = name if not call.name else ""
+        call.id = call.id or identity
+        call.name = call.name or name
+        if fresh_id:
+            self._by_id[fresh_id] = call
+        call.pieces.append(arguments)
+        return ToolCallDelta(call.index, arguments, fresh_id, fresh_name)
+
+    def _begun(self, index: int | None, identity: str, name: str) -> _Call:
+        call = _Call(len(self._calls), identity, name)
+        self._calls.append(call)
+        if index is not None:
+            self._by_index[index] = call
+        if identity:
+            self._by_id[identity] = call
+        return call
+
+    def _known(self, index: int | None, identity: str, name: str, arguments: str) -> _Call | None:
+        """Return the call that a piece goes on with; None when it begins another."""
+        call = self._by_index.get(index) if index is not None else None
+        if identity and (index is None or call is not None):
+            same = self._by_id.get(identity)
+            if same is not None:
+                return same
+        if index is None:
+            call = self._calls[-1] if self._calls else None
+            if call is None or (identity and call.id):
+                return None
+        if call is None or not name:
+            return call
+        if identity and call.id and identity != call.id:
+            return call if name == call.name and call.pieces and not _begins(call) else None
+        if name != call.name and call.name:
+            return None
+        return None if call.name and arguments and call.whole else call
+
+
+def _begins(call: _Call) -> bool:
+    """Tell whether another call may begin after this one: nothing of it has come, or all."""
+    return not "".join(call.pieces) or call.whole

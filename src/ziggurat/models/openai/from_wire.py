@@ -1,0 +1,130 @@
+"""A plain reply, read."""
+
+__all__ = ["from_wire", "raw_of"]
+
+from typing import Any
+
+import msgspec
+
+from ziggurat.core.errors import ModelError
+from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ToolCallDelta, WholePart
+from ziggurat.messages.model import FinishReason, ModelResponse
+from ziggurat.models.http.dialect import Dialect
+from ziggurat.models.openai.reading import (
+    arguments_of,
+    content_deltas,
+    finish_of,
+    media_deltas,
+    part_of_audio,
+    raise_failure,
+)
+from ziggurat.models.openai.reasoning import signature_delta, thought_deltas
+from ziggurat.models.openai.shapes import Choice, Chunk, Reply, ReplyMessage, ToolPiece, read
+from ziggurat.models.openai.usage import usage_of
+
+_DECODER = msgspec.json.Decoder(Reply)
+
+_KEPT = ("service_tier", "system_fingerprint", "provider", "citations", "search_results")
+
+
+def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
+    """Read a whole reply of Chat Completions.
+
+    Args:
+        body: The bytes of a reply with the status 200.
+        dialect: Who sent it; no dialect reads differently yet, each is read as loosely as all.
+
+    Raises:
+        ModelError: it cannot be read (`malformed`), or holds an error in place of a reply.
+    """
+    try:
+        reply = read(_DECODER, body)
+    except ValueError as error:
+        raise _malformed(f"it is not a reply of {dialect.name}: {error}", body) from None
+    if reply.error or reply.object == "error":
+        raise_failure(reply.error or {"message": reply.message}, 200)
+    choice = _chosen(reply, body)
+    if choice.error:
+        raise_failure(choice.error, 200)
+    message = choice.message or ReplyMessage()
+    deltas, custom = _deltas(message)
+    fold = Fold()
+    for delta in deltas:
+        fold.push(delta)
+    said = fold.message()
+    finish = finish_of(choice.finish_reason, calls=bool(said.tool_calls), refused=bool(message.refusal))
+    usage, own = usage_of(reply.usage)
+    raw = raw_of(reply, finish, choice.finish_reason, choice.native_finish_reason)
+    kept = {
+        "usage": own,
+        "refusal": message.refusal,
+        "annotations": message.annotations,
+        "transcript": message.audio.get("transcript") if isinstance(message.audio, dict) else None,
+        "logprobs": choice.logprobs,
+        "custom_calls": custom,
+    }
+    raw.update((name, value) for name, value in kept.items() if value)
+    return ModelResponse(said, finish, usage, reply.model or "", reply.id or "", raw or None)
+
+
+def _malformed(why: str, body: bytes) -> ModelError:
+    shown = body[:200].decode("utf-8", "replace")
+    return ModelError(f"the reply cannot be read: {why}; it begins {shown!r}", kind="malformed")
+
+
+def _chosen(reply: Reply, body: bytes) -> Choice:
+    choices = reply.choices
+    if not choices:
+        raise _malformed("it holds no choices", body)
+    return next((choice for choice in choices if choice.index == 0), choices[0])
+
+
+def raw_of(reply: Reply | Chunk, finish: FinishReason, said: str | None, native: str | None) -> dict[str, Any]:
+    """Return the provider's own fields that are worth keeping, few as they are."""
+    raw: dict[str, Any] = {name: value for name in _KEPT if (value := getattr(reply, name))}
+    if said != finish:
+        raw["finish_reason"] = said
+    if native and native != said:
+        raw["native_finish_reason"] = native
+    if reply.usage is not None and reply.usage.cost is not None:
+        raw["cost"] = reply.usage.cost
+    return raw
+
+
+def _deltas(message: ReplyMessage) -> tuple[list[PartDelta], list[str]]:
+    """Return all parts of a message as deltas, and the ids of calls whose input is free text."""
+    deltas: list[PartDelta] = []
+    if message.reasoning_content or message.reasoning or message.reasoning_details:
+        deltas.extend(thought_deltas(message.reasoning, message.reasoning_content, message.reasoning_details))
+    deltas.extend(content_deltas(message.content))
+    if message.refusal:
+        deltas.append(TextDelta(message.refusal))
+    if message.images:
+        deltas.extend(media_deltas(message.images))
+    sound = part_of_audio(message.audio, "audio/wav") if message.audio else None
+    if sound is not None:
+        deltas.append(WholePart(sound))
+    signature = signature_delta(message.extra_content) if message.extra_content else None
+    if signature is not None:
+        deltas.append(signature)
+    legacy = message.function_call
+    if legacy is not None and legacy.name:
+        deltas.append(ToolCallDelta(-1, arguments_of(legacy.arguments), "", legacy.name))
+    custom: list[str] = []
+    for index, call in enumerate(message.tool_calls or ()):
+        deltas.extend(_call_deltas(index, call, custom))
+    return deltas, custom
+
+
+def _call_deltas(index: int, call: ToolPiece, custom: list[str]) -> list[PartDelta]:
+    deltas: list[PartDelta] = []
+    signature = signature_delta(call.extra_content) if call.extra_content else None
+    if signature is not None:
+        deltas.append(signature)
+    function = call.function
+    if call.custom is not None and call.custom.name and (function is None or not function.name):
+        custom.append(call.id or "")
+        deltas.append(ToolCallDelta(index, call.custom.input or "", call.id or "", call.custom.name))
+    elif function is not None:
+        deltas.append(ToolCallDelta(index, arguments_of(function.arguments), call.id or "", function.name or ""))
+    return deltas

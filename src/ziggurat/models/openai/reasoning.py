@@ -1,0 +1,82 @@
+"""Thoughts, in the many forms in which the dialects send them, and back.
+
+``reasoning_details`` (OpenRouter) become one `Thinking` each: text, signature or encrypted data as they came, and
+everything else about the detail (its type, format, index, id) as JSON in the `id`, so that the list can be handed back
+as it was, in order. Gemini's signatures stand before the tool call that they sign.
+"""
+
+__all__ = ["GOOGLE", "detail_deltas", "details_of", "is_detail", "signature_delta", "thought_deltas"]
+
+from typing import Any
+
+import msgspec
+
+from ziggurat.messages.delta import ThinkingDelta
+from ziggurat.messages.parts import Thinking
+
+GOOGLE = "google"
+"""The id of a thought that is only Google's signature of the tool call (or the text) after it."""
+
+_TEXTS = ("text", "summary")
+
+
+def thought_deltas(reasoning: Any, content: Any, details: Any) -> list[ThinkingDelta]:
+    """Return what was thought in one message or piece of it; the same thought told in two fields is taken once."""
+    found = detail_deltas(details) if details else []
+    if any(delta.text for delta in found):
+        return found
+    text = content if isinstance(content, str) and content else reasoning
+    if isinstance(text, str) and text:
+        found.insert(0, ThinkingDelta(text))
+    return found
+
+
+def detail_deltas(details: Any) -> list[ThinkingDelta]:
+    """Return one delta per entry of ``reasoning_details``."""
+    if not isinstance(details, list):
+        return []
+    return [_detail(each) for each in details if isinstance(each, dict)]
+
+
+def _detail(detail: dict[str, Any]) -> ThinkingDelta:
+    text = next((detail[name] for name in _TEXTS if isinstance(detail.get(name), str)), "")
+    signature, data = detail.get("signature"), detail.get("data")
+    about = {name: value for name, value in detail.items() if name not in (*_TEXTS, "signature", "data")}
+    return ThinkingDelta(
+        text,
+        signature if isinstance(signature, str) else None,
+        data if isinstance(data, str) else None,
+        msgspec.json.encode(about, order="sorted").decode(),
+    )
+
+
+def is_detail(thought: Thinking) -> bool:
+    """Tell whether a thought came as one of ``reasoning_details``."""
+    return thought.id is not None and thought.id.startswith("{")
+
+
+def details_of(thoughts: list[Thinking]) -> list[dict[str, Any]]:
+    """Return ``reasoning_details`` as they came."""
+    return [_rebuilt(thought) for thought in thoughts if is_detail(thought)]
+
+
+def _rebuilt(thought: Thinking) -> dict[str, Any]:
+    about: dict[str, Any] = msgspec.json.decode(thought.id or "{}")
+    kind = about.get("type", "")
+    rebuilt: dict[str, Any] = {"type": kind}
+    if kind == "reasoning.summary":
+        rebuilt["summary"] = thought.text
+    elif thought.text or thought.redacted is None:
+        rebuilt["text"] = thought.text
+    if thought.redacted is not None:
+        rebuilt["data"] = thought.redacted
+    if thought.signature is not None:
+        rebuilt["signature"] = thought.signature
+    return {**rebuilt, **about}
+
+
+def signature_delta(extra_content: Any) -> ThinkingDelta | None:
+    """Return Google's signature as a thought without text; None where there is none."""
+    google = extra_content.get("google") if isinstance(extra_content, dict) else None
+    signature = google.get("thought_signature") if isinstance(google, dict) else None
+    return ThinkingDelta("", signature, None, GOOGLE) if isinstance(signature, str) else None

@@ -1,0 +1,167 @@
+"""What Chat Completions replies look like on the wire: only what is read, and as loosely as servers write it."""
+
+__all__ = [
+    "Choice",
+    "Chunk",
+    "ChunkChoice",
+    "ChunkDelta",
+    "FunctionPiece",
+    "Reply",
+    "ReplyMessage",
+    "ToolPiece",
+    "UsageShape",
+    "read",
+]
+
+import json
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+T = TypeVar("T")
+
+
+class FunctionPiece(Struct, gc=False):
+    """A name and arguments; arguments are text, but some servers send the object itself."""
+
+    name: str | None = None
+    arguments: Any = None
+    input: str | None = None
+
+
+class ToolPiece(Struct, gc=False):
+    """A tool call, or a piece of one."""
+
+    index: int | None = None
+    id: str | None = None
+    function: FunctionPiece | None = None
+    custom: FunctionPiece | None = None
+    extra_content: Any = None
+
+
+class Details(Struct, gc=False):
+    """The parts of a count of tokens."""
+
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    audio_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class UsageShape(Struct, gc=False):
+    """Usage, with the fields in which the dialects tell of cached tokens."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_tokens_details: Details | None = None
+    completion_tokens_details: Details | None = None
+    prompt_cache_hit_tokens: int | None = None
+    num_cached_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost: Any = None
+
+
+class ChunkDelta(Struct, gc=False):
+    """What a piece of a reply adds."""
+
+    content: Any = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    tool_calls: list[ToolPiece] | None = None
+    refusal: str | None = None
+    reasoning_details: Any = None
+    function_call: FunctionPiece | None = None
+    audio: Any = None
+    images: Any = None
+    annotations: Any = None
+    extra_content: Any = None
+
+
+ReplyMessage = ChunkDelta
+"""A whole message has the fields of its pieces."""
+
+
+class ChunkChoice(Struct, gc=False):
+    """One of the replies in a chunk; only the first reply is read."""
+
+    delta: ChunkDelta | None = None
+    index: int | None = None
+    finish_reason: str | None = None
+    native_finish_reason: str | None = None
+    error: Any = None
+
+
+class Chunk(Struct, gc=False):
+    """One event of a stream."""
+
+    id: str | None = None
+    model: str | None = None
+    choices: list[ChunkChoice] | None = None
+    usage: UsageShape | None = None
+    error: Any = None
+    object: str | None = None
+    message: Any = None
+    service_tier: str | None = None
+    system_fingerprint: str | None = None
+    provider: Any = None
+    citations: Any = None
+    search_results: Any = None
+
+
+class Choice(Struct, gc=False):
+    """One of the whole replies."""
+
+    message: ReplyMessage | None = None
+    index: int | None = None
+    finish_reason: str | None = None
+    native_finish_reason: str | None = None
+    logprobs: Any = None
+    error: Any = None
+
+
+class Reply(Struct, gc=False):
+    """A plain reply."""
+
+    id: str | None = None
+    model: str | None = None
+    choices: list[Choice] | None = None
+    usage: UsageShape | None = None
+    error: Any = None
+    object: str | None = None
+    message: Any = None
+    service_tier: str | None = None
+    system_fingerprint: str | None = None
+    provider: Any = None
+    citations: Any = None
+    search_results: Any = None
+
+
+def read(decoder: "msgspec.json.Decoder[T]", data: bytes | str) -> T:
+    """Read one reply or event, also where its JSON is a little loose (half surrogates, NaN, raw control characters).
+
+    Raises:
+        ValueError: it is no JSON, or not of the shape that is read.
+    """
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        pass
+    try:
+        loose = json.loads(data, strict=False)
+        return msgspec.convert(_whole(loose), decoder.type)
+    except (RecursionError, msgspec.ValidationError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _whole(value: Any) -> Any:
+    """Return a value whose texts can be written again."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {key: _whole(each) for key, each in value.items()}
+    return [_whole(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,197 @@
+"""A streamed reply, read event by event.
+
+A reply is finished when the server gave a reason for its end, or said ``[DONE]``; everything else was cut. Where only
+``[DONE]`` came, calls whose arguments are no JSON object count as cut, too.
+"""
+
+__all__ = ["Reader"]
+
+from typing import Any
+
+import msgspec
+
+from ziggurat.core.errors import ModelError, StreamInterrupted
+from ziggurat.messages.delta import Fold, PartDelta, TextDelta, WholePart
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.parts import ToolCall
+from ziggurat.models.http.dialect import Dialect
+from ziggurat.models.http.sse import ServerEvent
+from ziggurat.models.openai.calls import CallReader, is_object
+from ziggurat.models.openai.from_wire import raw_of
+from ziggurat.models.openai.reading import content_deltas, finish_of, media_deltas, part_of_audio, raise_failure
+from ziggurat.models.openai.reasoning import signature_delta, thought_deltas
+from ziggurat.models.openai.shapes import Chunk, ChunkChoice, ChunkDelta, UsageShape, read
+from ziggurat.models.openai.usage import merged, usage_of
+
+_DECODER = msgspec.json.Decoder(Chunk)
+_decode = _DECODER.decode
+
+
+class Reader:
+    """Makes deltas of the events of one stream, and the response at its end.
+
+    Args:
+        dialect: Who sends it.
+    """
+
+    __slots__ = (
+        "_audio",
+        "_broken",
+        "_calls",
+        "_dialect",
+        "_done",
+        "_finish",
+        "_fold",
+        "_ids",
+        "_kept",
+        "_native",
+        "_refusal",
+        "_usage",
+    )
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._fold = Fold()
+        self._calls = CallReader()
+        self._usage: UsageShape | None = None
+        self._ids: list[str | None] = [None, None]  # the reply's id and model
+        self._kept = Chunk()
+        self._finish: str | None = None
+        self._native: str | None = None
+        self._done = False
+        self._broken: str | None = None  # an event that could not be read; the last one may have been cut
+        self._refusal: list[str] = []
+        self._audio: dict[str, Any] | None = None
+
+    def push(self, event: ServerEvent) -> list[PartDelta]:
+        """Take the next event and return what it adds.
+
+        Raises:
+            ModelError: an error event, or an event before the last that cannot be read.
+        """
+        data = event.data
+        if data[:1] != "{":
+            if not data or data.isspace():
+                return []
+            if data.strip() == "[DONE]":
+                self._done = True
+                return []
+        if self._broken is not None:
+            raise ModelError(f"an event of the stream cannot be read: {self._broken[:200]!r}", kind="malformed")
+        try:
+            chunk = _decode(data)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            try:
+                chunk = read(_DECODER, data)
+            except ValueError:
+                self._broken = data
+                return []
+        if chunk.error or event.event == "error" or chunk.object == "error":
+            raise_failure(chunk.error or {"message": chunk.message or data[:500]})
+        if chunk.usage is not None:
+            self._usage = merged(self._usage, chunk.usage)
+        self._note(chunk)
+        for choice in chunk.choices or ():
+            if not choice.index:
+                return self._read(choice)
+        return []
+
+    def _note(self, chunk: Chunk) -> None:
+        """Keep what is told of the reply as a whole, the first id and name and the last of the rest."""
+        ids = self._ids
+        if not ids[0]:
+            ids[0] = chunk.id
+        if not ids[1]:
+            ids[1] = chunk.model
+        if not self._kept.id or chunk.citations or chunk.search_results:
+            self._kept = chunk
+
+    def _read(self, choice: ChunkChoice) -> list[PartDelta]:
+        if choice.error:
+            raise_failure(choice.error)
+        delta = choice.delta
+        deltas: list[PartDelta] = [] if delta is None else self._deltas(delta)
+        if choice.finish_reason:
+            self._finish = choice.finish_reason
+            self._native = choice.native_finish_reason
+            sound = part_of_audio(self._audio, "audio/pcm")
+            if sound is not None:
+                self._audio = {"transcript": (self._audio or {}).get("transcript")}
+                deltas.append(WholePart(sound))
+        push = self._fold.push
+        for each in deltas:
+            push(each)
+        return deltas
+
+    def _deltas(self, delta: ChunkDelta) -> list[PartDelta]:
+        deltas: list[PartDelta] = []
+        if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
+            deltas.extend(thought_deltas(delta.reasoning, delta.reasoning_content, delta.reasoning_details))
+        content = delta.content
+        if content:
+            deltas.extend((TextDelta(content),) if isinstance(content, str) else content_deltas(content))
+        if delta.refusal:
+            self._refusal.append(delta.refusal)
+            deltas.append(TextDelta(delta.refusal))
+        if delta.tool_calls or delta.function_call is not None:
+            deltas.extend(self._calls.read(delta.tool_calls or (), delta.function_call))
+        if delta.images:
+            deltas.extend(media_deltas(delta.images))
+        if delta.audio:
+            self._hear(delta.audio)
+        signature = signature_delta(delta.extra_content) if delta.extra_content else None
+        if signature is not None:
+            deltas.append(signature)
+        return deltas
+
+    def _hear(self, audio: Any) -> None:
+        """Take a piece of sound; pieces are base64 of whole samples, so they are joined as bytes at the end."""
+        if not isinstance(audio, dict):
+            return
+        known = self._audio = self._audio or {}
+        for name, value in audio.items():
+            if isinstance(value, str):
+                joins = name in ("data", "transcript")
+                known[name] = known.get(name, "") + value if joins else value
+
+    def partial(self) -> Message:
+        """Return what has come so far, without calls whose arguments are not complete."""
+        message = self._fold.message()
+        parts = tuple([part for part in message.parts if not isinstance(part, ToolCall) or is_object(part.arguments)])
+        return msgspec.structs.replace(message, parts=parts)
+
+    def finish(self) -> ModelResponse:
+        """Return the response, once the server has ended the stream.
+
+        Raises:
+            StreamInterrupted: the stream ended before the reply did; `partial` is the message that had come.
+        """
+        message = self._fold.message()
+        calls = message.tool_calls
+        why = self._cut(calls)
+        if why:
+            raise StreamInterrupted(f"the reply of {self._dialect.name} was cut: {why}", partial=self.partial())
+        finish = finish_of(self._finish, calls=bool(calls), refused=bool(self._refusal), unsaid="other")
+        usage, own = usage_of(self._usage)
+        self._kept.usage = self._usage
+        raw = raw_of(self._kept, finish, self._finish, self._native)
+        kept = {
+            "usage": own,
+            "refusal": "".join(self._refusal),
+            "transcript": (self._audio or {}).get("transcript"),
+            "custom_calls": self._calls.custom,
+        }
+        raw.update((name, value) for name, value in kept.items() if value)
+        return ModelResponse(message, finish, usage, self._ids[1] or "", self._ids[0] or "", raw or None)
+
+    def _cut(self, calls: tuple[ToolCall, ...]) -> str:
+        if self._broken is not None:
+            return "its last event is not whole"
+        if self._finish:
+            return ""
+        if not self._done:
+            return "it ended without a reason"
+        if any(not is_object(call.arguments) for call in calls):
+            return "the arguments of a tool call are not whole"
+        return ""

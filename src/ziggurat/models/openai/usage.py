@@ -1,0 +1,79 @@
+"""Tokens as the dialects count them, made comparable.
+
+One rule for every provider: `input` holds cached tokens, `output` holds reasoning, and both together are the total
+that the provider states. Where that changes a provider's own figures, they are kept in the response's `raw["usage"]`.
+"""
+
+__all__ = ["merged", "usage_of"]
+
+from typing import Any
+
+import msgspec
+
+from ziggurat.messages.usage import Usage
+from ziggurat.models.openai.shapes import Details, UsageShape
+
+_NONE = Details()
+
+
+def usage_of(shape: UsageShape | None) -> tuple[Usage, dict[str, Any] | None]:
+    """Return the usage of one call, and the provider's own figures where they had to be changed."""
+    if shape is None:
+        return Usage(requests=1), None
+    read = shape.prompt_tokens_details or _NONE
+    written = shape.completion_tokens_details or _NONE
+    count, output = _count(shape.prompt_tokens), _count(shape.completion_tokens)
+    cached, reasoning = _count(read.cached_tokens), _count(written.reasoning_tokens)
+    usage = Usage(
+        count,
+        output,
+        cached if cached is not None else _cached_elsewhere(shape),
+        _count(read.cache_write_tokens if read.cache_write_tokens is not None else shape.cache_creation_input_tokens),
+        reasoning if reasoning is not None else _count(shape.reasoning_tokens),
+        1,
+    )
+    missing = _missing(shape)
+    if missing:
+        usage = _completed(usage, missing, read.audio_tokens)
+    if not missing and usage.cache_read == cached and usage.reasoning == reasoning:
+        return usage, None
+    own = {"input": count, "output": output, "cached": cached, "reasoning": reasoning}
+    return usage, {name: value for name, value in own.items() if value is not None}
+
+
+def _count(number: int | None) -> int | None:
+    return number if number is None or number >= 0 else None
+
+
+def _cached_elsewhere(shape: UsageShape) -> int | None:
+    for number in (
+        shape.prompt_cache_hit_tokens,
+        shape.num_cached_tokens,
+        shape.cached_tokens,
+        shape.cache_read_input_tokens,
+    ):
+        if number is not None:
+            return _count(number)
+    return None
+
+
+def _missing(shape: UsageShape) -> int:
+    """Return how many tokens of the total are in neither count."""
+    if shape.prompt_tokens is None or shape.completion_tokens is None or shape.total_tokens is None:
+        return 0
+    return max(0, shape.total_tokens - shape.prompt_tokens - shape.completion_tokens)
+
+
+def _completed(usage: Usage, missing: int, audio: int | None) -> Usage:
+    """Put tokens that the total has alone where they belong: sound that was heard, or hidden reasoning."""
+    if missing == audio:
+        return msgspec.structs.replace(usage, input=(usage.input or 0) + missing)
+    return msgspec.structs.replace(usage, output=(usage.output or 0) + missing)
+
+
+def merged(known: UsageShape | None, latest: UsageShape) -> UsageShape:
+    """Return the latest state of usage in a stream: figures replace each other, and none is added up."""
+    if known is None or (latest.prompt_tokens is not None and latest.completion_tokens is not None):
+        return latest
+    names = UsageShape.__struct_fields__
+    return UsageShape(*[b if (b := getattr(latest, name)) is not None else getattr(known, name) for name in names])
