@@ -1,0 +1,130 @@
+"""What model calls have cost, in US dollars; unknown stays unknown and is never zero."""
+
+__all__ = ["Costs", "cost"]
+
+from datetime import datetime
+from decimal import Decimal
+from types import ModuleType
+
+from ziggurat.core.errors import MissingExtra
+from ziggurat.core.event import Event
+from ziggurat.messages.events import ModelEnded
+from ziggurat.messages.usage import Usage
+
+_KNOWN_AS = {"openai-responses": "openai", "xai": "x-ai", "gemini": "google"}
+
+
+def cost(usage: Usage, model: str, provider: str | None = None, *, at: datetime | None = None) -> Decimal | None:
+    """Return what a model call has cost, by the list prices of its provider.
+
+    The rule for cached tokens: `usage.input` counts all that was read. Of it, `cache_read` and `cache_write` are
+    charged at their own prices and the rest at the full one. Where a provider has no price of its own for them,
+    or it is not known how many they were, they are charged in full, so that the answer is at most too high.
+
+    It is for one call: where a price depends on how long a request was, the sum of several would be charged wrongly.
+    For a run, listen with `Costs`.
+
+    Args:
+        usage: What the call used.
+        model: The model, as a provider calls it; ``provider:model`` names both.
+        provider: Who answered. Where nobody says, it is told by the model's name.
+        at: When the call was made; prices change. Now, if not given.
+
+    Returns:
+        US dollars; None if the model or one of its prices is not listed, or tokens are not known.
+
+    Raises:
+        MissingExtra: the extra ``prices`` is not installed.
+
+    >>> cost(Usage(input=1_000_000, output=0), "openai:gpt-4o")
+    Decimal('2.5')
+    """
+    library = _library()
+    if usage.input is None or usage.output is None:
+        return None
+    name, who, address = _named(model, provider)
+    tokens = library.Usage(
+        input_tokens=usage.input,
+        output_tokens=usage.output,
+        cache_read_tokens=usage.cache_read,
+        cache_write_tokens=usage.cache_write,
+    )
+    try:
+        found = library.calc_price(
+            tokens, name, provider_id=who, provider_api_url=address, genai_request_timestamp=at
+        )
+    except (LookupError, ValueError):  # it is not listed, or more was cached than read
+        return None
+    prices = found.model_price
+    if (usage.input and prices.input_mtok is None) or (usage.output and prices.output_mtok is None):
+        return None  # a price that is not listed counts as nothing there
+    total: Decimal = found.total_price
+    return total
+
+
+def _named(model: str, provider: str | None) -> tuple[str, str | None, str | None]:
+    """Return the model's own name, the provider's, and its address where only that is known."""
+    if provider is None and ":" in model:
+        scheme, _, rest = model.partition(":")
+        if "@" in scheme:
+            address, _, name = model.partition("@")[2].rpartition(":")
+            return name, None, address
+        known = scheme.isidentifier() or scheme == "openai-responses"
+        if known:
+            provider, model = scheme, rest
+    return model, _KNOWN_AS.get(provider, provider) if provider else None, None
+
+
+def _library() -> ModuleType:
+    try:
+        import genai_prices
+    except ImportError as error:
+        raise MissingExtra("The price of a call", "prices") from error
+    return genai_prices
+
+
+class Costs:
+    """Listens to a run and adds up what its model calls cost, those of nested agents included.
+
+    Each call is charged as the model that answered names itself. Answers that were on record already cost nothing
+    now and are not counted; failed tries bring no usage and are not known here.
+
+    Args:
+        provider: Who answers, if all models are of one provider; told by the models' names otherwise.
+
+    Attributes:
+        unknown: How many calls have no known price, by model.
+
+    >>> costs = Costs()                                           # doctest: +SKIP
+    >>> run = await agent.run("Hello", listeners=[costs])         # doctest: +SKIP
+    >>> costs.total                                               # doctest: +SKIP
+    Decimal('0.00031')
+    """
+
+    def __init__(self, provider: str | None = None) -> None:
+        self._provider = provider
+        self._known = Decimal(0)
+        self._calls = 0
+        self.unknown: dict[str, int] = {}
+
+    async def __call__(self, event: Event) -> None:
+        """Take an event; all but answers of models pass by."""
+        if not isinstance(event, ModelEnded) or event.replayed:
+            return
+        response = event.response
+        self._calls += 1
+        price = cost(response.usage, response.model, self._provider)
+        if price is None:
+            self.unknown[response.model] = self.unknown.get(response.model, 0) + 1
+        else:
+            self._known += price
+
+    @property
+    def total(self) -> Decimal | None:
+        """US dollars for all calls; None if there was none, or the price of one is not known."""
+        return self._known if self._calls and not self.unknown else None
+
+    @property
+    def at_least(self) -> Decimal | None:
+        """US dollars for the calls with a known price; None if there is none."""
+        return self._known if self._calls > sum(self.unknown.values()) else None

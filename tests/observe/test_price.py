@@ -1,0 +1,129 @@
+"""What calls cost; what is not known is never zero."""
+
+import asyncio
+import subprocess
+import sys
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.context import Context
+from ziggurat.core.errors import MissingExtra
+from ziggurat.messages.message import assistant
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.usage import Usage
+from ziggurat.observe.price import Costs, cost
+from ziggurat.tools.function import tool
+
+pytest.importorskip("genai_prices")
+WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_tokens_are_charged_by_the_list() -> None:
+    assert cost(Usage(input=1_000_000, output=100_000), "gpt-4o", "openai", at=WHEN) == Decimal("3.5")
+
+
+def test_cached_tokens_are_part_of_the_input() -> None:
+    usage = Usage(input=1000, output=0, cache_read=500, cache_write=200)
+    fresh, read, written = Decimal("3"), Decimal("0.3"), Decimal("3.75")
+    expected = (300 * fresh + 500 * read + 200 * written) / 1_000_000
+    assert cost(usage, "claude-sonnet-4-5", "anthropic", at=WHEN) == expected
+
+
+def test_without_a_price_for_cached_tokens_they_are_charged_in_full() -> None:
+    price = cost(Usage(input=1000, output=0, cache_write=500), "gpt-4o", "openai", at=WHEN)
+    assert price == cost(Usage(input=1000, output=0), "gpt-4o", "openai", at=WHEN)
+
+
+@pytest.mark.parametrize(
+    "name", ["openai:gpt-4o", "openai-responses:gpt-4o", "gpt-4o", "openai@https://api.openai.com/v1:gpt-4o"]
+)
+def test_a_name_says_who_answers(name: str) -> None:
+    usage = Usage(input=1000, output=100)
+    assert cost(usage, name, at=WHEN) == cost(usage, "gpt-4o", "openai", at=WHEN) is not None
+
+
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        ("no-such-model", "openai"),
+        ("gpt-4o", "no-such-provider"),
+        ("ollama:llama3", None),
+        ("openai@http://localhost:8000/v1:gpt-4o", None),
+        ("local", None),
+        ("", None),
+        ("text-embedding-3-small", "openai"),
+        ("deepseek/deepseek-r1:free", "openrouter"),
+    ],
+)
+def test_what_is_not_listed_has_no_price(model: str, provider: str | None) -> None:
+    assert cost(Usage(input=10, output=10), model, provider) is None
+
+
+@pytest.mark.parametrize("usage", [Usage(), Usage(input=1), Usage(output=1), Usage(input=1, output=1, cache_read=9)])
+def test_tokens_that_are_not_known_have_no_price(usage: Usage) -> None:
+    assert cost(usage, "gpt-4o", "openai") is None
+
+
+def answers(*responses: ModelResponse) -> "Model":
+    return Model(list(responses))
+
+
+class Model:
+    """Answers what it was told to."""
+
+    def __init__(self, responses: list[ModelResponse]) -> None:
+        self._responses = responses
+
+    async def __call__(self, request: ModelRequest, ctx: Context) -> ModelResponse:
+        return self._responses.pop(0)
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def costs_of(second_model: str) -> Costs:
+    usage = Usage(input=1000, output=100, requests=1)
+    model = answers(
+        ModelResponse(assistant(ToolCall("a", "look")), "tool_calls", usage, "gpt-4o-2024-08-06"),
+        ModelResponse(assistant("Done."), "stop", usage, second_model),
+    )
+    costs = Costs()
+    asyncio.run(Agent(model, tools=[look]).run("Look.", listeners=[costs]))
+    return costs
+
+
+def test_a_run_costs_what_its_calls_cost() -> None:
+    one = cost(Usage(input=1000, output=100), "gpt-4o-2024-08-06")
+    assert one is not None
+    costs = costs_of("gpt-4o-2024-08-06")
+    assert (costs.total, costs.at_least, costs.unknown) == (2 * one, 2 * one, {})
+
+
+def test_a_run_with_an_unknown_call_has_no_total() -> None:
+    costs = costs_of("homemade")
+    assert costs.total is None
+    assert costs.at_least == cost(Usage(input=1000, output=100), "gpt-4o-2024-08-06")
+    assert costs.unknown == {"homemade": 1}
+
+
+def test_nothing_heard_is_not_free() -> None:
+    assert Costs().total is None
+    assert Costs().at_least is None
+
+
+def test_the_extra_is_named_when_it_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    with pytest.raises(MissingExtra, match="prices"):
+        cost(Usage(input=1, output=1), "gpt-4o")
+
+
+def test_the_list_is_read_when_it_is_used() -> None:
+    code = "import sys, ziggurat.observe.price; assert 'genai_prices' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
