@@ -1,0 +1,61 @@
+"""What a model of Anthropic's can do, read from its name."""
+
+__all__ = ["Abilities", "abilities"]
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+from msgspec import Struct
+
+_NAME = re.compile(r"claude-(?:([a-z]+)-)?(\d+)(?:[-.](\d{1,2})(?!\d))?(?:-([a-z]+))?")
+_NEWEST = (99, 0)  # a name without a number is taken for a new model
+
+
+class Abilities(Struct, frozen=True, gc=False):
+    """What differs from model to model.
+
+    Attributes:
+        longest: The longest reply it can give, in tokens.
+        thinking: How it is told to think: by a budget of tokens, by an effort (it decides when), or not at all.
+        native_output: Whether it can hold its text to a JSON Schema by itself.
+        sampling: Whether it takes a temperature and a share of likely words: both, one of them, or neither.
+    """
+
+    longest: int
+    thinking: Literal["", "budget", "effort"] = ""
+    native_output: bool = False
+    sampling: Literal["both", "one", "none"] = "both"
+
+
+@lru_cache(maxsize=256)
+def abilities(model: str) -> Abilities | None:
+    """Return what a model can do, None for models that are not Anthropic's own.
+
+    >>> abilities("claude-sonnet-4-5-20250929").longest
+    64000
+    """
+    if "claude" not in model:
+        return None
+    family, version = _read(model)
+    if version < (3, 7):
+        return Abilities(8192 if version == (3, 5) else 4096)
+    sampling: Literal["both", "one", "none"] = "both" if version < (4, 1) else "one" if version < (4, 7) else "none"
+    return Abilities(
+        _longest(family, version), "budget" if version < (4, 6) else "effort", version >= (4, 5), sampling
+    )
+
+
+def _longest(family: str, version: tuple[int, int]) -> int:
+    if family == "opus":
+        return 32000 if version < (4, 5) else 64000 if version < (4, 6) else 128000
+    return 64000
+
+
+def _read(model: str) -> tuple[str, tuple[int, int]]:
+    found = _NAME.search(model)
+    if found is None:
+        old = model.startswith("claude-instant")
+        return "", (1, 0) if old else _NEWEST
+    before, major, minor, after = found.groups()
+    return before or after or "", (int(major), int(minor or 0))

@@ -1,0 +1,178 @@
+"""What the API answers with, as far as it is read; and what its words mean here."""
+
+__all__ = [
+    "CALLER",
+    "KNOWN",
+    "NOTHING",
+    "OPAQUE",
+    "Block",
+    "Reply",
+    "WireUsage",
+    "caller_of",
+    "details",
+    "finish_of",
+    "given",
+    "read_block",
+    "usage_of",
+]
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ziggurat.messages.model import FinishReason
+from ziggurat.messages.usage import Usage
+
+OPAQUE = "anthropic:"
+"""How the id of a thought begins that is none: JSON of the provider's own, kept in `redacted` to be handed back."""
+
+CALLER = OPAQUE + "caller"
+"""The id of an opaque thought that says which code of the provider's made the tool call after it."""
+
+NOTHING = Raw()
+"""What stands for a field that is not there."""
+
+KNOWN = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
+"""The blocks that become parts of their own; all others are opaque."""
+
+
+class Block(Struct, gc=False):
+    """One block of a reply's content; which fields there are depends on its type."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Raw = NOTHING
+    citations: Raw = NOTHING
+    caller: Raw = NOTHING
+
+
+class _Kind(Struct, gc=False):
+    type: str = ""
+
+
+_block = msgspec.json.Decoder(Block, strict=False)
+_kind = msgspec.json.Decoder(_Kind)
+
+
+def given(value: Raw) -> bool:
+    """Tell whether a field is there, and not null."""
+    return bytes(value) not in (b"", b"null")
+
+
+def read_block(block: Raw) -> Block:
+    """Read a block; of one that has other fields than those known here, only its type.
+
+    Raises:
+        msgspec.ValidationError: it is no block, or a known one that is broken.
+    """
+    try:
+        return _block.decode(block)
+    except msgspec.ValidationError:
+        kind = _kind.decode(block).type
+        if kind in KNOWN:
+            raise
+        return Block(kind)
+
+
+def caller_of(block: Block) -> str | None:
+    """Return what made a tool call, as JSON; None when it was the model itself."""
+    if block.type != "tool_use" or not given(block.caller):
+        return None
+    try:
+        direct = _kind.decode(block.caller).type == "direct"
+    except msgspec.ValidationError:
+        return None
+    return None if direct else bytes(block.caller).decode()
+
+
+class _OutputDetails(Struct, gc=False):
+    thinking_tokens: int | None = None
+
+
+class WireUsage(Struct, gc=False):
+    """The API's own figures: here `input_tokens` leaves out what was read from and written to the cache."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    output_tokens_details: _OutputDetails | None = None
+
+
+class Reply(Struct, gc=False):
+    """A whole reply, or the head of a streamed one."""
+
+    type: str | None = None
+    id: str | None = None
+    model: str | None = None
+    content: list[Raw] | str | None = None
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    usage: WireUsage | None = None
+    stop_details: Raw = NOTHING
+    container: Raw = NOTHING
+    context_management: Raw = NOTHING
+
+
+_FINISH: dict[str, FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+_PLAIN = frozenset({"end_turn", "tool_use", "max_tokens"})
+CUT = "your last reply was cut at its length limit within a tool call, which was not run; make the call shorter"
+
+
+def finish_of(stop_reason: str | None, *, within_call: bool) -> FinishReason:
+    """Return why a model stopped.
+
+    Args:
+        stop_reason: The API's word for it.
+        within_call: Whether its last block is a tool call; cut there, the call's arguments are not whole.
+    """
+    finish = _FINISH.get(stop_reason or "", "other")
+    return "malformed" if finish == "length" and within_call else finish
+
+
+def usage_of(usage: WireUsage | None) -> Usage:
+    """Return the figures as they are counted here: cached tokens are part of the input."""
+    if usage is None:
+        return Usage(requests=1)
+    fresh, written, read = usage.input_tokens, usage.cache_creation_input_tokens, usage.cache_read_input_tokens
+    details = usage.output_tokens_details
+    return Usage(
+        None if fresh is None else fresh + (written or 0) + (read or 0),
+        usage.output_tokens,
+        read,
+        written,
+        None if details is None else details.thinking_tokens,
+        1,
+    )
+
+
+def details(reply: Reply, finish: FinishReason, citations: list[Raw]) -> dict[str, Any] | None:
+    """Return what else a reply said that somebody may want, None when there is nothing."""
+    raw: dict[str, Any] = {}
+    if reply.stop_reason is not None and reply.stop_reason not in _PLAIN:
+        raw["stop_reason"] = reply.stop_reason
+    if reply.stop_sequence is not None:
+        raw["stop_sequence"] = reply.stop_sequence
+    if finish == "malformed":
+        raw["stop_reason"] = reply.stop_reason
+        raw["malformed"] = CUT
+    for name in ("stop_details", "container", "context_management"):
+        value: Raw = getattr(reply, name)
+        if given(value):
+            raw[name] = msgspec.json.decode(value)
+    if citations:
+        raw["citations"] = [msgspec.json.decode(each) for each in citations]
+    return raw or None

@@ -1,0 +1,90 @@
+"""JSON Schemas in the part of the language to which the API can hold a model."""
+
+__all__ = ["strict_schema"]
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+_KEPT = frozenset({"type", "title", "description", "enum", "const", "default", "required", "$ref"})
+_FORMATS = frozenset(
+    {"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
+)
+_MAPS = ("properties", "$defs", "definitions")
+_LISTS = {"anyOf": "anyOf", "oneOf": "anyOf", "allOf": "allOf"}
+_DROPPED = frozenset({"$schema", "$id", "$comment", "additionalProperties", "discriminator", "examples"})
+
+
+class _Inexpressible(Exception):
+    """Something in the schema has no form in that part of the language."""
+
+
+def strict_schema(schema: dict[str, Any]) -> bytes | None:
+    """Return a schema as the API takes it, as JSON; None when it cannot say what is meant (open or nested in itself).
+
+    What the API does not enforce, such as the greatest length of a text, is told to the model in the description.
+    """
+    return _strict(msgspec.json.encode(schema))
+
+
+@lru_cache(maxsize=128)
+def _strict(written: bytes) -> bytes | None:
+    schema = msgspec.json.decode(written)
+    try:
+        _refuse_circles(schema)
+        return msgspec.json.encode(_node(schema))
+    except (_Inexpressible, RecursionError):
+        return None
+
+
+def _node(node: Any) -> dict[str, Any]:
+    if not isinstance(node, dict) or not node:
+        raise _Inexpressible  # true, or {}: anything at all
+    made: dict[str, Any] = {}
+    told: list[str] = []
+    for name, value in node.items():
+        if name in _MAPS:
+            made[name] = {key: _node(each) for key, each in value.items()}
+        elif name in _LISTS:
+            made[_LISTS[name]] = [_node(each) for each in value]
+        elif name == "items":
+            made[name] = _node(value)
+        elif name in _KEPT or (name == "format" and value in _FORMATS) or (name == "minItems" and value in (0, 1)):
+            made[name] = value
+        elif name not in _DROPPED:
+            told.append(f"{name}: {msgspec.json.encode(value).decode()}")
+    if "properties" in node or node.get("type") == "object":
+        _close(node, made)
+    if told:
+        made["description"] = " ".join(filter(None, (node.get("description"), f"({', '.join(told)})")))
+    return made
+
+
+def _close(node: dict[str, Any], made: dict[str, Any]) -> None:
+    """Close an object; one that is meant to be open cannot be."""
+    others = node.get("additionalProperties")
+    if isinstance(others, dict) or (others is not False and not node.get("properties")):
+        raise _Inexpressible
+    made.setdefault("type", "object")
+    made["additionalProperties"] = False
+
+
+def _refuse_circles(schema: dict[str, Any]) -> None:
+    definitions = {**schema.get("$defs", {}), **schema.get("definitions", {})}
+
+    def walk(node: Any, within: tuple[str, ...]) -> None:
+        if isinstance(node, list):
+            for each in node:
+                walk(each, within)
+        elif isinstance(node, dict):
+            for name, value in node.items():
+                if name == "$ref":
+                    target = str(value).rpartition("/")[2]
+                    if target in within or target not in definitions:
+                        raise _Inexpressible
+                    walk(definitions[target], (*within, target))
+                elif name not in ("$defs", "definitions", "enum", "const", "default"):
+                    walk(value, within)
+
+    walk(schema, ())

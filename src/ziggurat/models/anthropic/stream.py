@@ -1,0 +1,335 @@
+"""A streamed reply of the Messages API, read event by event."""
+
+__all__ = ["Reader"]
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ziggurat.core.errors import ModelError, StreamInterrupted
+from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.usage import Usage
+from ziggurat.models.anthropic.blocks import (
+    CALLER,
+    KNOWN,
+    NOTHING,
+    OPAQUE,
+    Reply,
+    WireUsage,
+    caller_of,
+    details,
+    finish_of,
+    given,
+    read_block,
+    usage_of,
+)
+from ziggurat.models.http.dialect import Dialect
+from ziggurat.models.http.failures import failure
+from ziggurat.models.http.sse import ServerEvent
+
+
+class _Delta(Struct, gc=False):
+    """What comes anew: of a block, or of the message as a whole."""
+
+    type: str | None = None
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    partial_json: str | None = None
+    citation: Raw = NOTHING
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    stop_details: Raw = NOTHING
+    container: Raw = NOTHING
+
+
+class _Event(Struct, gc=False):
+    """One event; which fields there are depends on its type."""
+
+    type: str | None = None
+    index: int | None = None
+    delta: _Delta | None = None
+    content_block: Raw = NOTHING
+    message: Reply | None = None
+    usage: WireUsage | None = None
+    context_management: Raw = NOTHING
+
+
+class _Loose(Struct, gc=False):
+    """The least that is read of an event that does not fit, to tell a new kind from a broken one."""
+
+    type: str | None = None
+    delta: Any = None
+
+
+class _Call:
+    """A tool call whose arguments are coming."""
+
+    __slots__ = ("begun", "index", "input")
+
+    def __init__(self, index: int, begun_with: str) -> None:
+        self.index = index
+        self.input = begun_with  # what the block began with; it counts when nothing follows
+        self.begun = False
+
+
+class _Opaque:
+    """A block of the provider's own, put together so that it can be handed back."""
+
+    __slots__ = ("block", "kind", "pieces")
+
+    def __init__(self, kind: str, block: dict[str, Any]) -> None:
+        self.kind = kind
+        self.block = block
+        self.pieces: list[str] = []
+
+    def add(self, delta: dict[str, Any]) -> None:
+        """Take a delta of any type: JSON is gathered, texts are joined, the rest replaces."""
+        for name, value in delta.items():
+            if name == "partial_json":
+                self.pieces.append(value or "")
+            elif name == "citation":
+                self.block["citations"] = [*(self.block.get("citations") or ()), value]
+            elif isinstance(value, str) and isinstance(known := self.block.get(name), str) and name != "type":
+                self.block[name] = known + value
+            elif name != "type":
+                self.block[name] = value
+
+    def written(self) -> str:
+        """Return the whole block as JSON."""
+        if any(self.pieces):
+            self.block["input"] = Raw("".join(self.pieces).encode())
+        return msgspec.json.encode(self.block).decode()
+
+
+_event = msgspec.json.Decoder(_Event, strict=False)
+_KINDS = frozenset(
+    (
+        "message_start",
+        "message_delta",
+        "message_stop",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "error",
+    )
+)
+_DELTAS = frozenset({"text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta"})
+
+
+class Reader:
+    """Reads one streamed reply: push each event, then finish.
+
+    A stream that ends before ``message_stop`` was cut, whatever had come.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._fold = Fold()
+        self._reply = Reply()
+        self._usage = WireUsage()
+        self._signatures: dict[int, str] = {}
+        self._calls: dict[int, _Call] = {}
+        self._opaque: dict[int, _Opaque] = {}
+        self._citations: list[Raw] = []
+        self._broken = ""
+        self.done = False
+        """Whether the reply is whole; nothing that follows belongs to it."""
+
+    def push(self, event: ServerEvent) -> list[PartDelta]:
+        """Take the next event and return what it adds to the message.
+
+        Raises:
+            ModelError: the event reports an error; its `partial` is the message that had come.
+        """
+        try:
+            got = _event.decode(event.data)
+        except (msgspec.DecodeError, RecursionError) as error:
+            return self._odd(event, error)
+        kind = got.type or event.event
+        if kind == "content_block_delta":
+            deltas = self._delta(got, event)
+        elif self.done:
+            return []
+        elif kind == "content_block_start":
+            deltas = self._start(got, event)
+        elif kind == "content_block_stop":
+            deltas = self._stop(got.index or 0)
+        else:
+            deltas = self._about_message(kind, got, event)
+        for delta in deltas:
+            self._fold.push(delta)
+        return deltas
+
+    def finish(self) -> ModelResponse:
+        """Return the reply, after the last event.
+
+        Raises:
+            StreamInterrupted: the stream ended before the reply did; `partial` is the message that had come.
+            ModelError: an event in its midst could not be read (kind ``malformed``).
+        """
+        message = self._fold.message()
+        if not self.done:
+            raise self._blamed(
+                StreamInterrupted(f"the stream of {self._dialect.name} ended before the reply did", partial=message)
+            )
+        if self._broken:
+            raise self._blamed(
+                ModelError(f"{self._dialect.name} sent an event that cannot be read: {self._broken}", kind="malformed")
+            )
+        reply = self._reply
+        within_call = bool(message.parts) and isinstance(message.parts[-1], ToolCall)
+        finish = finish_of(reply.stop_reason, within_call=within_call)
+        return ModelResponse(
+            message,
+            finish,
+            usage_of(self._usage),
+            reply.model or "",
+            reply.id or "",
+            details(reply, finish, self._citations),
+        )
+
+    # -- events of the message ---------------------------------------------------------------------------------------
+
+    def _about_message(self, kind: str, got: _Event, event: ServerEvent) -> list[PartDelta]:
+        if kind == "message_start" and got.message is not None:
+            self._reply = got.message
+            self._count(got.message.usage)
+        elif kind == "message_delta":
+            self._count(got.usage)
+            self._ended(got)
+        elif kind == "message_stop":
+            deltas = [delta for index in list(self._open()) for delta in self._stop(index)]
+            cut = finish_of(self._reply.stop_reason, within_call=False) == "length"
+            self.done = True
+            return deltas + ([] if cut else self._bare_calls())
+        elif kind == "error":
+            raise self._blamed(failure(None, {}, event.data, self._dialect))
+        return []
+
+    def _ended(self, got: _Event) -> None:
+        """Take what the end of a message says; later words replace earlier ones."""
+        reply = self._reply
+        if given(got.context_management):
+            reply.context_management = got.context_management
+        if got.delta is not None:
+            reply.stop_reason = got.delta.stop_reason or reply.stop_reason
+            reply.stop_sequence = got.delta.stop_sequence or reply.stop_sequence
+            if given(got.delta.stop_details):
+                reply.stop_details = got.delta.stop_details
+            if given(got.delta.container):
+                reply.container = got.delta.container
+
+    def _count(self, usage: WireUsage | None) -> None:
+        """Take figures that hold from the beginning of the message: they replace, they are never added."""
+        if usage is not None:
+            for name in WireUsage.__struct_fields__:
+                value = getattr(usage, name)
+                if value is not None:
+                    setattr(self._usage, name, value)
+
+    # -- events of a block -------------------------------------------------------------------------------------------
+
+    def _start(self, got: _Event, event: ServerEvent) -> list[PartDelta]:
+        if not given(got.content_block):
+            return []
+        index = got.index or 0
+        try:
+            block = read_block(got.content_block)
+        except msgspec.ValidationError as error:
+            return self._odd(event, error)
+        if block.type not in KNOWN:
+            self._opaque[index] = _Opaque(block.type, msgspec.json.decode(got.content_block))
+        elif block.type == "tool_use":
+            begun_with = bytes(block.input).decode() if given(block.input) else "{}"
+            call = self._calls[index] = _Call(len(self._calls), begun_with)
+            opened = ToolCallDelta(call.index, "", block.id or "", block.name or "")
+            caller = caller_of(block)
+            return [opened] if caller is None else [ThinkingDelta(redacted=caller, id=CALLER), opened]
+        elif block.type == "redacted_thinking":
+            return [ThinkingDelta(redacted=block.data or "")]
+        elif block.type == "thinking":
+            if block.signature:
+                self._signatures[index] = block.signature
+            return [ThinkingDelta(block.thinking)] if block.thinking else []
+        elif block.text:
+            return [TextDelta(block.text)]
+        return []
+
+    def _delta(self, got: _Event, event: ServerEvent) -> list[PartDelta]:
+        delta = got.delta
+        if delta is None or self.done:
+            return []
+        index = got.index or 0
+        if self._opaque and index in self._opaque:
+            self._opaque[index].add(msgspec.json.decode(event.data)["delta"])
+            return []
+        kind = delta.type
+        if kind == "text_delta":
+            return [TextDelta(delta.text)] if delta.text else []
+        if kind == "input_json_delta":
+            return self._arguments(index, delta.partial_json)
+        if kind == "thinking_delta":
+            return [ThinkingDelta(delta.thinking)] if delta.thinking else []
+        if kind == "signature_delta":
+            self._signatures[index] = self._signatures.get(index, "") + (delta.signature or "")
+        elif kind == "citations_delta" and given(delta.citation):
+            self._citations.append(delta.citation)
+        return []
+
+    def _arguments(self, index: int, piece: str | None) -> list[PartDelta]:
+        if not piece:
+            return []
+        call = self._calls.get(index)
+        if call is None:
+            self._broken = "arguments of a tool call that never began"
+            return []
+        call.begun = True
+        return [ToolCallDelta(call.index, piece)]
+
+    def _stop(self, index: int) -> list[PartDelta]:
+        signature = self._signatures.pop(index, "")
+        if signature:
+            return [ThinkingDelta(signature=signature)]
+        block = self._opaque.pop(index, None)
+        if block is None:
+            return []
+        heir = block.block.get("to")
+        if block.kind == "fallback" and isinstance(heir, dict):  # another model goes on with the reply
+            self._reply.model = str(heir.get("model") or self._reply.model or "")
+        return [ThinkingDelta(redacted=block.written(), id=OPAQUE + block.kind)]
+
+    def _open(self) -> list[int]:
+        return sorted((*self._signatures, *self._opaque))
+
+    def _bare_calls(self) -> list[PartDelta]:
+        """Give the calls that came without arguments what their blocks began with, once the reply is whole."""
+        return [ToolCallDelta(call.index, call.input) for call in self._calls.values() if not call.begun]
+
+    # -- faults ------------------------------------------------------------------------------------------------------
+
+    def _odd(self, event: ServerEvent, error: Exception) -> list[PartDelta]:
+        """Pass over an event of a new kind; remember one that is broken."""
+        if event.event == "error":
+            raise self._blamed(failure(None, {}, event.data, self._dialect)) from error
+        try:
+            loose = msgspec.json.decode(event.data, type=_Loose)
+        except (msgspec.DecodeError, RecursionError):
+            if event.data.strip() not in ("", "[DONE]"):
+                self._broken = str(error)
+            return []
+        delta = loose.delta
+        kind = delta.get("type") if isinstance(delta, dict) else None
+        if loose.type in _KINDS and not (loose.type == "content_block_delta" and kind not in _DELTAS):
+            self._broken = str(error)
+        return []
+
+    def _blamed(self, error: ModelError) -> ModelError:
+        """Add to an error what is known: what had come, and the tokens read; those written are not."""
+        known = usage_of(self._usage)
+        error.usage = Usage(known.input, None, known.cache_read, known.cache_write, requests=1)
+        error.partial = self._fold.message()
+        return error

@@ -1,0 +1,228 @@
+"""A question, written as a request of the Messages API."""
+
+__all__ = ["CACHE", "to_wire"]
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from ziggurat.models.anthropic.abilities import Abilities, abilities
+from ziggurat.models.anthropic.messages import encode_message
+from ziggurat.models.anthropic.schema import strict_schema
+from ziggurat.models.http.dialect import Dialect
+
+CACHE = "prompt_cache"
+"""The extra setting that has the prompt cached: ``True`` (five minutes), ``"5m"`` or ``"1h"``.
+
+It marks the instructions (the tools, where there are none), which later conversations share, and asks for a mark that
+moves along with the conversation's end.
+"""
+
+FINAL_ANSWER = "final_answer"
+"""The tool through which a model answers that cannot hold its text to a schema."""
+
+_USUAL = 16000  # tokens; a limit much longer than a reply needs makes plain calls wait for minutes
+_BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16000}
+_LEAST_BUDGET = 1024
+_EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high"}
+_encode = msgspec.json.Encoder().encode
+
+
+def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect) -> bytes:
+    """Write a request as the body of a call.
+
+    Settings the API has no field for (a seed) are left out; so is what a model refuses beside its thinking, such as a
+    temperature. `settings.extra` is sent as it is and has the last word, but its ``tools`` are added to the agent's
+    and its ``output_config`` is merged.
+
+    Args:
+        request: The question.
+        model: The model's name.
+        stream: Whether the reply shall come as a stream.
+        dialect: The provider.
+
+    Raises:
+        ModelError: a part of a message cannot be sent (``invalid_request``).
+        ConfigurationError: a setting that cannot be.
+    """
+    settings = request.settings
+    can = abilities(model) or Abilities(dialect.max_tokens or 4096, "budget")
+    mark = _cache_mark(settings)
+    body: dict[str, Any] = {**dialect.body, "model": model}
+    tools = [_tool(tool) for tool in request.tools]
+    choice = _choice(settings, bool(tools))
+    if request.output is not None:
+        choice = _hold(body, tools, choice, request.output, can)
+    _put_limits(body, settings, can, forced=choice is not None and choice["type"] in ("any", "tool"))
+    system, messages = _conversation(request)
+    if mark is not None:
+        body["cache_control"] = mark
+        for last in (system or tools)[-1:]:
+            last["cache_control"] = mark
+    if system:
+        body["system"] = system[0]["text"] if len(system) == 1 and mark is None else system
+    _put_tools(body, tools, choice, settings)
+    if stream:
+        body["stream"] = True
+    _put_extra(body, settings)
+    if "messages" not in body:
+        body["messages"] = Raw(messages)
+    return _encode(body)
+
+
+# -- the conversation ------------------------------------------------------------------------------------------------
+
+
+def _conversation(request: ModelRequest) -> tuple[list[dict[str, Any]], bytes]:
+    """Return the system prompt's blocks, and the messages: of one role in a row, they are one."""
+    told = [request.instructions] if request.instructions else []
+    begun = False
+    pieces: list[bytes] = []
+    last = ""
+    for message, written in zip(request.messages, request.messages.fragments("anthropic", encode_message), strict=True):
+        if message.role == "system" and not begun:
+            told.append(message.text)
+            continue
+        begun = True
+        if not written:
+            continue
+        role = _role(message)
+        if role == last:
+            pieces.append(b",")
+        else:
+            pieces.append(b']},{"role":"%b","content":[' % role.encode() if last else _FIRST % role.encode())
+        pieces.append(written)
+        last = role
+    pieces.append(b"]}]" if last else b"[]")
+    return [{"type": "text", "text": text} for text in told if text.strip()], b"".join(pieces)
+
+
+_FIRST = b'[{"role":"%b","content":['
+
+
+def _role(message: Message) -> str:
+    return "assistant" if message.role == "assistant" else "user"
+
+
+# -- tools and output ------------------------------------------------------------------------------------------------
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    made = {"name": tool.name, "input_schema": tool.parameters}
+    if tool.description:
+        made["description"] = tool.description
+    return made
+
+
+def _choice(settings: ModelSettings, tools: bool) -> dict[str, Any] | None:
+    """Return how the model is told to use tools, None when nothing needs to be said."""
+    wanted = settings.tool_choice
+    if not tools:
+        return None
+    choice: dict[str, Any] | None = None
+    if wanted in ("auto", "none"):
+        choice = {"type": wanted}
+    elif wanted == "required":
+        choice = {"type": "any"}
+    elif wanted is not None:
+        choice = {"type": "tool", "name": wanted}
+    if settings.parallel_tools is not None and wanted != "none":
+        choice = choice or {"type": "auto"}
+        choice["disable_parallel_tool_use"] = not settings.parallel_tools
+    return choice
+
+
+def _hold(
+    body: dict[str, Any],
+    tools: list[dict[str, Any]],
+    choice: dict[str, Any] | None,
+    output: OutputSchema,
+    can: Abilities,
+) -> dict[str, Any] | None:
+    """Hold the model to a schema: its text where it can, else by a tool that takes the answer; return the choice."""
+    schema = strict_schema(output.schema) if can.native_output else None
+    if schema is not None:
+        body["output_config"] = {"format": {"type": "json_schema", "schema": Raw(schema)}}
+        return choice
+    alone = not tools
+    tools.append(
+        {
+            "name": FINAL_ANSWER,
+            "description": f"Give the final answer, of the type {output.name}; call this when you are done.",
+            "input_schema": output.schema,
+        }
+    )
+    if choice is not None and choice["type"] == "tool":
+        return choice
+    return {"type": "tool", "name": FINAL_ANSWER} if alone else {**(choice or {}), "type": "any"}
+
+
+def _put_tools(
+    body: dict[str, Any], tools: list[dict[str, Any]], choice: dict[str, Any] | None, settings: ModelSettings
+) -> None:
+    tools = [*tools, *settings.extra.get("tools", ())]
+    if tools:
+        body["tools"] = tools
+    if choice is not None:
+        body["tool_choice"] = choice
+
+
+# -- settings --------------------------------------------------------------------------------------------------------
+
+
+def _put_limits(body: dict[str, Any], settings: ModelSettings, can: Abilities, *, forced: bool) -> None:
+    """Put the longest reply, the thinking and the sampling, which depend on each other."""
+    thinking = None if forced else _thinking(settings, can)
+    usual = min(can.longest, _USUAL)
+    if thinking is not None:
+        usual = min(can.longest, _USUAL + thinking.get("budget_tokens", _USUAL))
+        body["thinking"] = thinking
+        if can.thinking == "effort":
+            body.setdefault("output_config", {})["effort"] = _EFFORTS[settings.reasoning or "high"]
+    elif settings.reasoning == "none" and can.thinking:
+        body["thinking"] = {"type": "disabled"}
+    body["max_tokens"] = settings.max_tokens or usual
+    if settings.stop:
+        body["stop_sequences"] = settings.stop
+    if can.sampling == "none":
+        return
+    temperature, top_p = settings.temperature, settings.top_p
+    if temperature is not None and thinking is None:
+        body["temperature"] = min(temperature, 1.0)
+        if can.sampling == "one":
+            return
+    if top_p is not None and (thinking is None or top_p >= 0.95):
+        body["top_p"] = top_p
+
+
+def _thinking(settings: ModelSettings, can: Abilities) -> dict[str, Any] | None:
+    """Return how the model is told to think, None when it is not."""
+    wanted = settings.reasoning
+    if wanted in (None, "none") or not can.thinking:
+        return None
+    if can.thinking == "effort":
+        return {"type": "adaptive", "display": "summarized"}
+    longest = settings.max_tokens or can.longest
+    budget = min(_BUDGETS[wanted], longest * 3 // 4)  # what is left of the limit is for the answer
+    return {"type": "enabled", "budget_tokens": budget} if budget >= _LEAST_BUDGET else None
+
+
+def _cache_mark(settings: ModelSettings) -> dict[str, Any] | None:
+    wanted = settings.extra.get(CACHE)
+    if wanted in (None, False):
+        return None
+    if wanted not in (True, "5m", "1h"):
+        raise ConfigurationError(f"extra[{CACHE!r}] is True, '5m' or '1h'; got {wanted!r}")
+    return {"type": "ephemeral"} if wanted is True else {"type": "ephemeral", "ttl": wanted}
+
+
+def _put_extra(body: dict[str, Any], settings: ModelSettings) -> None:
+    for name, value in settings.extra.items():
+        if name == "output_config" and isinstance(value, dict):
+            body[name] = {**body.get(name, {}), **value}
+        elif name not in (CACHE, "tools"):
+            body[name] = value
