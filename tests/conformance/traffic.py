@@ -15,6 +15,7 @@ from ziggurat.core.errors import ModelError, StreamInterrupted
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import Thinking
 from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.models.openai_responses.items import item_and_place
 
 Reading = dict[str, Any]
 
@@ -144,8 +145,27 @@ def _messages(response: ModelResponse, reading: Reading) -> None:
             reading["usage"]["input"] = usage.input - (usage.cache_read or 0) - (usage.cache_write or 0)
 
 
+def _responses(response: ModelResponse, reading: Reading) -> None:
+    """Responses: its SDK tells the status, joins summaries by lines, and keeps raw thoughts and refusals apart."""
+    raw = response.raw or {}
+    reading["finish"] = raw.get("status", "completed")
+    if refusal := raw.get("refusal"):
+        reading["refusal"] = refusal
+        reading["text"] = reading["text"].replace(refusal, "", 1)
+    thinking: dict[str, Reading] = {}
+    for part in response.message.parts:
+        if isinstance(part, Thinking) and part.redacted is None:
+            item, place = item_and_place(part.id or "")
+            thought = thinking.setdefault(item, {"text": "", "signature": None})
+            if place >= 0:
+                thought["text"] += ("\n" if thought["text"] else "") + part.text
+            thought["signature"] = thought["signature"] or part.signature
+    reading["thinking"] = list(thinking.values())
+
+
 ENDPOINTS: dict[str, Endpoint] = {
     "messages": Endpoint("ziggurat.models.anthropic", "anthropic", "/messages", _messages),
+    "responses": Endpoint("ziggurat.models.openai_responses", "openai-responses", "/responses", _responses),
     "chat": Endpoint("ziggurat.models.openai", "openai", "/chat/completions", _chat),
 }
 """Endpoint name to wire; other wires add their own entry with a ``native`` function of theirs."""
