@@ -1,0 +1,30 @@
+"""A plain reply of Responses, read."""
+
+__all__ = ["from_wire"]
+
+import msgspec
+
+from ziggurat.messages.model import ModelResponse
+from ziggurat.models.http.dialect import Dialect
+from ziggurat.models.openai_responses.items import read
+from ziggurat.models.openai_responses.reply import Reply, raise_failure, response_of, unreadable
+
+_reply = msgspec.json.Decoder(Reply)
+
+
+def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
+    """Read a plain reply.
+
+    What has no place in a response is in its `raw`, each field only where there is something to say: ``status`` other
+    than completed, ``incomplete_reason``, ``refusal`` (its text, which is also the message's), ``items`` (of the
+    provider's own tools), ``annotations``, ``service_tier``, ``incomplete_calls``.
+
+    Raises:
+        ModelError: the body reports a failure, or is no reply at all (kind ``malformed``).
+    """
+    try:
+        reply = read(_reply, body)
+        raise_failure(reply, dialect)
+        return response_of(reply, reply.items())
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise unreadable(dialect, error) from error

@@ -1,0 +1,252 @@
+"""Output items, and the deltas that a message is folded from.
+
+A message of ours is one list of parts; an output of Responses is a list of items, each with fields of its own. What a
+part has no field for is kept beside it in opaque `Thinking` parts (`redacted` holds JSON, `id` the item's id), so that
+`encode` hands every item back as it came and in its place:
+
+- a reasoning item is one `Thinking` per summary, with the item's id; the last carries the encrypted content. The
+  second summary has the id ``rs_1#1``, the first raw thought ``rs_1#content-0``;
+- an item of the provider's own tools (a web search, a code interpreter ...) is one opaque part that holds it whole;
+- a message or a call that stands after a reasoning item, or has a phase or a namespace, has an opaque part before it
+  that holds these fields: the server refuses reasoning whose next item lost its id.
+
+The ids of opaque parts begin with ``responses:``, so that other wires and this one know whose they are.
+"""
+
+__all__ = [
+    "OPAQUE",
+    "Call",
+    "Item",
+    "Other",
+    "Reasoning",
+    "Said",
+    "beginning",
+    "deltas_of_items",
+    "ending",
+    "is_ours",
+    "item_and_place",
+    "item_of",
+    "piece",
+    "pieces_of",
+    "read",
+    "thought_id",
+]
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages.parts import Thinking
+
+OPAQUE = "responses:"
+"""How the id of a part begins that only this wire can read."""
+
+_FOREIGN = re.compile(r"\{|google$|anthropic:")  # how other wires mark thoughts that have an id
+
+T = TypeVar("T")
+
+
+class Content(Struct, gc=False):
+    """A piece of an item: text of some type, or a refusal."""
+
+    type: str = ""
+    text: str | None = None
+    refusal: str | None = None
+    annotations: list[Any] | None = None
+
+
+class Said(Struct, tag="message", tag_field="type"):
+    """A message."""
+
+    id: str | None = None
+    content: list[Content] | str | None = None
+    phase: str | None = None
+
+    def extras(self) -> dict[str, Any]:
+        """Return what a text has no field for."""
+        return {} if self.phase is None else {"phase": self.phase}
+
+    def contents(self) -> list[Content]:
+        """Return its pieces, also where a server writes them as one text."""
+        return [Content(text=self.content)] if isinstance(self.content, str) else self.content or []
+
+
+class Call(Struct, tag="function_call", tag_field="type"):
+    """A call of a tool of ours."""
+
+    id: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+    status: str | None = None
+    namespace: str | None = None
+    caller: dict[str, Any] | None = None
+
+    def extras(self) -> dict[str, Any]:
+        """Return what a call has no field for."""
+        fields = {"namespace": self.namespace, "caller": self.caller}
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def written(self) -> str:
+        """Return the arguments as text, also where a server writes them as an object."""
+        if isinstance(self.arguments, dict):
+            return msgspec.json.encode(self.arguments).decode()
+        return self.arguments or ""
+
+
+class Reasoning(Struct, tag="reasoning", tag_field="type"):
+    """What was thought: summaries, raw thoughts where the server shows them, and the whole in encrypted form."""
+
+    id: str | None = None
+    summary: list[Content] | None = None
+    content: list[Content] | None = None
+    encrypted_content: str | None = None
+
+
+class Other(Struct):
+    """An item of the provider's own, kept as it came."""
+
+    id: str | None
+    written: str
+    type: str = ""
+
+
+Item = Said | Call | Reasoning | Other
+
+_known: "msgspec.json.Decoder[Item]" = msgspec.json.Decoder(Said | Call | Reasoning)
+
+
+class _Head(Struct):
+    type: str = ""
+    id: str | None = None
+
+
+_head = msgspec.json.Decoder(_Head | None)
+
+
+def read(decoder: "msgspec.json.Decoder[T]", data: bytes | str) -> T:
+    """Read JSON, also where it is a little loose (half of a surrogate pair, NaN, raw control characters).
+
+    Raises:
+        msgspec.DecodeError: it is no JSON, or not of the shape that is read.
+    """
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        try:
+            loose = json.loads(data, strict=False)
+        except (ValueError, RecursionError):
+            raise msgspec.DecodeError(str(error)) from None
+        written = json.dumps(loose, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return decoder.decode(written)
+
+
+def item_of(raw: Raw) -> Item | None:
+    """Read an item; None for what is none, having no type.
+
+    Raises:
+        msgspec.DecodeError: it is neither an object nor null.
+    """
+    try:
+        return _known.decode(raw)
+    except msgspec.ValidationError:
+        head = _head.decode(raw) or _Head()
+    return Other(head.id, msgspec.json.format(bytes(raw), indent=-1).decode(), head.type) if head.type else None
+
+
+def beginning(item: Item, call: int, after_reasoning: bool) -> list[PartDelta]:
+    """Return what can be told of an item before its texts have come.
+
+    Args:
+        item: The item, as it is when it is added.
+        call: Which call of the reply it is, if it is one.
+        after_reasoning: Whether the item before it is a reasoning item.
+    """
+    if not isinstance(item, (Said, Call)):
+        return []
+    deltas: list[PartDelta] = []
+    extras = item.extras()
+    if extras or (after_reasoning and item.id):
+        beside = {"type": "message" if isinstance(item, Said) else "function_call", "id": item.id, **extras}
+        deltas.append(ThinkingDelta(redacted=msgspec.json.encode(beside).decode(), id=OPAQUE + (item.id or "")))
+    if isinstance(item, Call):
+        deltas.append(ToolCallDelta(call, "", item.call_id or item.id or "", item.name or ""))
+    return deltas
+
+
+def pieces_of(item: Item) -> list[tuple[int, str]]:
+    """Return the texts of an item by their place: contents and summaries from 0 on, raw thoughts from -1 down."""
+    if isinstance(item, Said):
+        return [(place, each.text or each.refusal or "") for place, each in enumerate(item.contents())]
+    if isinstance(item, Call):
+        return [(0, item.written())]
+    if isinstance(item, Reasoning):
+        summaries = [(place, each.text or "") for place, each in enumerate(item.summary or ())]
+        return summaries + [(-1 - place, each.text or "") for place, each in enumerate(item.content or ())]
+    return []
+
+
+def thought_id(item: str | None, place: int) -> str:
+    """Return the id of one text of a reasoning item."""
+    if place == 0:
+        return item or ""
+    return f"{item or ''}#{place}" if place > 0 else f"{item or ''}#content-{-1 - place}"
+
+
+def piece(item: Item, place: int, text: str, call: int) -> PartDelta:
+    """Return a text of an item, or more of it, as a delta."""
+    if isinstance(item, Call):
+        return ToolCallDelta(call, text)
+    return ThinkingDelta(text, id=thought_id(item.id, place)) if isinstance(item, Reasoning) else TextDelta(text)
+
+
+def ending(item: Item) -> list[PartDelta]:
+    """Return what closes an item: the encrypted content, or all of an item of the provider's own."""
+    if isinstance(item, Other):
+        return [ThinkingDelta(redacted=item.written, id=OPAQUE + (item.id or ""))]
+    if not isinstance(item, Reasoning):
+        return []
+    places = [place for place, text in pieces_of(item) if text]
+    if places and not item.encrypted_content:
+        return []
+    return [ThinkingDelta(signature=item.encrypted_content, id=thought_id(item.id, places[-1] if places else 0))]
+
+
+def deltas_of_items(items: Iterable[Item]) -> Iterator[PartDelta]:
+    """Return the deltas of a whole output."""
+    calls, after_reasoning = 0, False
+    for item in items:
+        if isinstance(item, Call) and item.status == "incomplete" and not item.written().strip():
+            continue  # cut before its arguments began; it would read as a call without any
+        yield from beginning(item, calls, after_reasoning)
+        for place, text in pieces_of(item):
+            if text:
+                yield piece(item, place, text, calls)
+        yield from ending(item)
+        calls += isinstance(item, Call)
+        after_reasoning = isinstance(item, Reasoning)
+
+
+def item_and_place(thought: str) -> tuple[str, int]:
+    """Take the id of a thought apart into the id of its item and the place of its text; see `thought_id`."""
+    name, mark, place = thought.rpartition("#")
+    if not mark:
+        return thought, 0
+    content = place.removeprefix("content-")
+    if not content.isdigit():
+        return thought, 0
+    return name, int(content) if content == place else -1 - int(content)
+
+
+def is_ours(thought: Thinking) -> bool:
+    """Tell whether a thought came from this API: other models' thoughts have no id, or one marked as their own."""
+    if thought.redacted is not None:
+        return (thought.id or "").startswith(OPAQUE)
+    return bool(thought.id) and not _FOREIGN.match(thought.id or "")

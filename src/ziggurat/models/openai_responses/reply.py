@@ -1,0 +1,157 @@
+"""A reply of Responses as a whole: what a plain call gives, and what the last event of a stream holds."""
+
+__all__ = ["Reply", "raise_failure", "response_of", "unreadable"]
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ziggurat.core.errors import ModelError
+from ziggurat.messages.delta import Fold
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import FinishReason, ModelResponse
+from ziggurat.messages.usage import Usage
+from ziggurat.models.http.dialect import Dialect
+from ziggurat.models.http.failures import failure_of
+from ziggurat.models.openai_responses.items import Call, Item, Other, Said, deltas_of_items, item_of
+
+
+class _InputDetails(Struct, gc=False):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class _OutputDetails(Struct, gc=False):
+    reasoning_tokens: int | None = None
+
+
+class _Usage(Struct, gc=False):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    input_tokens_details: _InputDetails | None = None
+    output_tokens_details: _OutputDetails | None = None
+
+
+class _Incomplete(Struct, gc=False):
+    reason: str | None = None
+
+
+class Reply(Struct):
+    """The fields of a reply that are read."""
+
+    id: str | None = None
+    model: str | None = None
+    status: str | None = None
+    output: list[Raw] | None = None
+    usage: _Usage | None = None
+    error: Any = None
+    incomplete_details: _Incomplete | None = None
+    service_tier: str | None = None
+
+    def items(self) -> list[Item]:
+        """Return the output, read."""
+        return [item for raw in self.output or () if (item := item_of(raw)) is not None]
+
+
+_INCOMPLETE: dict[str | None, FinishReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
+_ANSWERED = ("completed", "complete", "incomplete")
+_PLAIN_TIERS = (None, "auto", "default")
+
+
+def unreadable(dialect: Dialect, why: object) -> ModelError:
+    """Make the error for what is no reply."""
+    return ModelError(f"{dialect.name} answered with something that is no reply: {why}", kind="malformed")
+
+
+def raise_failure(reply: Reply, dialect: Dialect) -> None:
+    """Raise what a reply reports instead of an answer.
+
+    Raises:
+        ModelError: it failed, was cancelled, or is no reply at all.
+    """
+    if reply.error is not None and reply.status not in _ANSWERED:
+        raise failure_of(reply.error, dialect)
+    if reply.status in ("failed", "cancelled"):
+        raise ModelError(f"{dialect.name}: the reply {reply.id or ''} {reply.status}", kind="server")
+    if reply.status is None and reply.output is None:
+        raise unreadable(dialect, "it has neither output nor status")
+
+
+def response_of(reply: Reply, items: list[Item], message: Message | None = None) -> ModelResponse:
+    """Make a response.
+
+    Args:
+        reply: The reply.
+        items: Its output.
+        message: What it said, where that is known better than from the output.
+    """
+    if message is None:
+        fold = Fold()
+        for delta in deltas_of_items(items):
+            fold.push(delta)
+        message = fold.message()
+    refusal = "".join(
+        [each.refusal or "" for item in items if isinstance(item, Said) for each in item.contents() if each.refusal]
+    )
+    return ModelResponse(
+        message,
+        _finish(reply, message, refusal),
+        _usage_of(reply.usage),
+        reply.model or "",
+        reply.id or "",
+        _raw(reply, items, refusal),
+    )
+
+
+def _finish(reply: Reply, message: Message, refusal: str) -> FinishReason:
+    status = reply.status or "completed"
+    if status == "incomplete":
+        return _INCOMPLETE.get(reply.incomplete_details.reason if reply.incomplete_details else None, "other")
+    if status not in ("completed", "complete"):
+        return "other"
+    if message.tool_calls:
+        return "tool_calls"
+    return "refusal" if refusal else "stop"
+
+
+def _usage_of(usage: _Usage | None) -> Usage:
+    if usage is None:
+        return Usage(requests=1)
+    read, written = usage.input_tokens_details, usage.output_tokens_details
+    return Usage(
+        _count(usage.input_tokens),
+        _count(usage.output_tokens),
+        _count(read.cached_tokens) if read else None,
+        _count(read.cache_write_tokens) if read else None,
+        _count(written.reasoning_tokens) if written else None,
+        requests=1,
+    )
+
+
+def _count(tokens: int | None) -> int | None:
+    return tokens if tokens is None or tokens >= 0 else None
+
+
+def _raw(reply: Reply, items: list[Item], refusal: str) -> dict[str, Any] | None:
+    """Return what has no place elsewhere; None for most replies."""
+    raw: dict[str, Any] = {}
+    if reply.status != "completed":
+        raw["status"] = reply.status
+    if reply.incomplete_details is not None and reply.incomplete_details.reason is not None:
+        raw["incomplete_reason"] = reply.incomplete_details.reason
+    if reply.service_tier not in _PLAIN_TIERS:
+        raw["service_tier"] = reply.service_tier
+    if refusal:
+        raw["refusal"] = refusal
+    others = [msgspec.json.decode(item.written) for item in items if isinstance(item, Other)]
+    if others:
+        raw["items"] = others
+    said = [each for item in items if isinstance(item, Said) for each in item.contents()]
+    annotations = [annotation for each in said for annotation in each.annotations or ()]
+    if annotations:
+        raw["annotations"] = annotations
+    unfinished = [item.call_id for item in items if isinstance(item, Call) and item.status == "incomplete"]
+    if unfinished:
+        raw["incomplete_calls"] = unfinished
+    return raw or None

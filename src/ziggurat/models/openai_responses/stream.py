@@ -1,0 +1,306 @@
+"""A streamed reply of Responses, read event by event."""
+
+__all__ = ["Reader"]
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ziggurat.core.errors import ModelError, StreamInterrupted
+from ziggurat.messages.delta import Fold, PartDelta, TextDelta
+from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.parts import ToolCall
+from ziggurat.models.http.dialect import Dialect
+from ziggurat.models.http.failures import failure_of
+from ziggurat.models.http.sse import ServerEvent
+from ziggurat.models.openai_responses.items import (
+    Call,
+    Item,
+    Reasoning,
+    Said,
+    beginning,
+    ending,
+    item_of,
+    piece,
+    pieces_of,
+    read,
+)
+from ziggurat.models.openai_responses.reply import Reply, raise_failure, response_of, unreadable
+
+
+_NOTHING = Raw(b"null")
+
+
+class _Event(Struct):
+    """One event; which fields there are depends on its type."""
+
+    type: str = ""
+    delta: Any = None
+    item_id: str | None = None
+    output_index: int | str | None = None
+    content_index: int | None = None
+    summary_index: int | None = None
+    text: Any = None
+    refusal: Any = None
+    arguments: Any = None
+    item: Raw = _NOTHING
+    response: Raw = _NOTHING
+    error: Any = None
+    code: Any = None
+    message: Any = None
+
+
+_event = msgspec.json.Decoder(_Event)
+_reply = msgspec.json.Decoder(Reply)
+
+
+class _Slot:
+    """An item that is coming."""
+
+    __slots__ = ("after_reasoning", "begun", "call", "done", "item", "sent")
+
+    def __init__(self, item: Item, call: int, after_reasoning: bool) -> None:
+        self.item = item
+        self.call = call
+        self.after_reasoning = after_reasoning
+        self.begun = False
+        self.done = False
+        self.sent: dict[int, list[str]] = {}
+
+
+class Reader:
+    """Takes the events of one reply as they come.
+
+    Pieces go out as soon as they are there. What a server tells only at the end of an item or of the reply goes out
+    then; where the reply as a whole, which the last event repeats, contradicts its pieces, it is the reply that counts.
+
+    Args:
+        dialect: Who was asked; named in errors.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._fold = Fold()
+        self._slots: list[_Slot] = []
+        self._by_id: dict[str, _Slot] = {}
+        self._by_place: dict[int | str | None, _Slot] = {}
+        self._calls = 0
+        self._reply: Reply | None = None
+        self._items: list[Item] = []
+        self._unread: str | None = None
+
+    def push(self, event: ServerEvent) -> list[PartDelta]:
+        """Take an event and return the pieces that it brings; events of unknown types bring none.
+
+        Raises:
+            ModelError: the event reports a failure, or an event before it could not be read (kind ``malformed``).
+        """
+        data = event.data
+        if self._reply is not None or not data or data.startswith("[DONE]"):
+            return []
+        if self._unread is not None:  # had it been the last, it would only have been cut
+            raise unreadable(self._dialect, self._unread)
+        try:
+            told = _event.decode(data)
+            if told.type == "response.output_text.delta":
+                return self._content(told)
+            take = _TAKES.get(told.type or event.event)
+            return [] if take is None else take(self, told)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            return self._loosely(data, str(error))
+
+    def _loosely(self, data: str, why: str) -> list[PartDelta]:
+        try:
+            told = read(_event, data)
+            take = _TAKES.get(told.type)
+            return [] if take is None else take(self, told)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            self._unread = why
+            return []
+
+    def finish(self) -> ModelResponse:
+        """Return the whole reply.
+
+        Raises:
+            StreamInterrupted: the event that ends a reply never came; `partial` is the message so far.
+            ModelError: the reply ended, but a call's arguments did not come whole (kind ``malformed``).
+        """
+        reply = self._reply
+        if reply is None:
+            why = f": {self._unread}" if self._unread else ""
+            raise StreamInterrupted(
+                f"{self._dialect.name}: the stream was cut before its end{why}", partial=self._fold.message()
+            )
+        items = self._items
+        if not items and all(slot.done for slot in self._slots):
+            items = [slot.item for slot in self._slots]
+        response = response_of(reply, items)
+        if response.message.parts or not self._slots:
+            return response
+        return self._of_pieces(reply)
+
+    def _of_pieces(self, reply: Reply) -> ModelResponse:
+        """Return a reply that was never told whole; its calls count only if their arguments are."""
+        message = self._fold.message()
+        calls = [part for part in message.parts if isinstance(part, ToolCall)]
+        slots = [slot for slot in self._slots if isinstance(slot.item, Call)]
+        for call, slot in zip(calls, slots, strict=True):
+            if not slot.done and not _whole(call):
+                raise unreadable(self._dialect, f"the arguments of {call.name or 'a call'} did not come whole")
+        return response_of(reply, [slot.item for slot in self._slots if slot.done], message)
+
+    def _tell(self, deltas: list[PartDelta]) -> list[PartDelta]:
+        for delta in deltas:
+            self._fold.push(delta)
+        return deltas
+
+    def _slot(self, told: _Event, made: Callable[[], Item]) -> _Slot:
+        """Return the item that an event belongs to: by its id, which some servers change, or by its place."""
+        slot = self._by_id.get(told.item_id or "") or self._by_place.get(told.output_index)
+        return self._opened(made(), told) if slot is None else slot
+
+    def _opened(self, item: Item, told: _Event) -> _Slot:
+        before = self._slots[-1].item if self._slots else None
+        slot = _Slot(item, self._calls, isinstance(before, Reasoning))
+        self._calls += isinstance(item, Call)
+        self._slots.append(slot)
+        self._by_place[told.output_index] = slot
+        if item.id:
+            self._by_id[item.id] = slot
+        return slot
+
+    def _more(self, slot: _Slot, place: int, text: Any) -> list[PartDelta]:
+        if not isinstance(text, str) or not text:
+            return []
+        sent = slot.sent.get(place)
+        if sent is None:
+            slot.sent[place] = [text]
+        else:
+            sent.append(text)
+        return self._tell([piece(slot.item, place, text, slot.call)])
+
+    def _rest(self, slot: _Slot, place: int, text: Any) -> list[PartDelta]:
+        """Return what of a text that is now whole was not told."""
+        sent = "".join(slot.sent.get(place, ()))
+        if not isinstance(text, str) or text == sent or not text.startswith(sent):
+            return []
+        return self._more(slot, place, text[len(sent) :])
+
+    def _content(self, told: _Event) -> list[PartDelta]:
+        slot = self._slot(told, lambda: Said(told.item_id))
+        text = told.delta
+        if not isinstance(text, str) or not text:
+            return []
+        slot.sent.setdefault(told.content_index or 0, []).append(text)
+        delta = TextDelta(text)
+        self._fold.push(delta)
+        return [delta]
+
+    def _content_done(self, told: _Event) -> list[PartDelta]:
+        slot = self._slot(told, lambda: Said(told.item_id))
+        return self._rest(slot, told.content_index or 0, told.refusal if told.text is None else told.text)
+
+    def _arguments(self, told: _Event) -> list[PartDelta]:
+        return self._more(self._slot(told, lambda: Call(told.item_id)), 0, told.delta)
+
+    def _arguments_done(self, told: _Event) -> list[PartDelta]:
+        return self._rest(self._slot(told, lambda: Call(told.item_id)), 0, told.arguments)
+
+    def _summary(self, told: _Event) -> list[PartDelta]:
+        return self._more(self._slot(told, lambda: Reasoning(told.item_id)), told.summary_index or 0, told.delta)
+
+    def _summary_done(self, told: _Event) -> list[PartDelta]:
+        return self._rest(self._slot(told, lambda: Reasoning(told.item_id)), told.summary_index or 0, told.text)
+
+    def _thought(self, told: _Event) -> list[PartDelta]:
+        slot = self._slot(told, lambda: Reasoning(told.item_id))
+        return self._more(slot, -1 - (told.content_index or 0), told.delta)
+
+    def _thought_done(self, told: _Event) -> list[PartDelta]:
+        slot = self._slot(told, lambda: Reasoning(told.item_id))
+        return self._rest(slot, -1 - (told.content_index or 0), told.text)
+
+    def _added(self, told: _Event) -> list[PartDelta]:
+        item = item_of(told.item)
+        return [] if item is None else self._begin(self._opened(item, told), item)
+
+    def _begin(self, slot: _Slot, item: Item) -> list[PartDelta]:
+        slot.begun = True
+        return self._tell(beginning(item, slot.call, slot.after_reasoning))
+
+    def _done(self, told: _Event) -> list[PartDelta]:
+        item = item_of(told.item)
+        if item is None:
+            return []
+        slot = self._by_id.get(item.id) if item.id else None
+        if slot is None:
+            slot = self._by_place.get(told.output_index)
+        if slot is None or slot.done or type(slot.item) is not type(item):
+            slot = self._opened(item, told)
+        return self._settle(slot, item)
+
+    def _settle(self, slot: _Slot, item: Item) -> list[PartDelta]:
+        """Take an item that is now whole and return what of it was not told."""
+        slot.done = True
+        deltas = [] if slot.begun else self._begin(slot, item)
+        slot.item = item
+        for place, text in pieces_of(item):
+            deltas += self._rest(slot, place, text)
+        return deltas + self._tell(ending(item))
+
+    def _ended(self, told: _Event) -> list[PartDelta]:
+        reply = _reply.decode(told.response)
+        try:
+            raise_failure(reply, self._dialect)
+        except ModelError as error:
+            error.partial = self._fold.message()
+            raise
+        self._reply = reply
+        self._items = reply.items()
+        deltas: list[PartDelta] = []
+        for place, item in enumerate(self._items):
+            slot = self._by_id.get(item.id) if item.id else None
+            slot = slot or (self._slots[place] if place < len(self._slots) else None)
+            if slot is None or type(slot.item) is not type(item):
+                slot = self._opened(item, _Event())
+            if not slot.done:
+                deltas += self._settle(slot, item)
+        return deltas
+
+    def _failed(self, told: _Event) -> list[PartDelta]:
+        flat = {"code": told.code, "message": told.message}
+        error = failure_of(flat if told.error is None else told.error, self._dialect)
+        error.partial = self._fold.message()
+        raise error
+
+
+def _whole(call: ToolCall) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(call.arguments), dict)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
+_TAKES: dict[str, Callable[[Reader, _Event], list[PartDelta]]] = {
+    "response.output_text.delta": Reader._content,
+    "response.output_text.done": Reader._content_done,
+    "response.refusal.delta": Reader._content,
+    "response.refusal.done": Reader._content_done,
+    "response.function_call_arguments.delta": Reader._arguments,
+    "response.function_call_arguments.done": Reader._arguments_done,
+    "response.reasoning_summary_text.delta": Reader._summary,
+    "response.reasoning_summary_text.done": Reader._summary_done,
+    "response.reasoning_text.delta": Reader._thought,
+    "response.reasoning_text.done": Reader._thought_done,
+    "response.output_item.added": Reader._added,
+    "response.output_item.done": Reader._done,
+    "response.completed": Reader._ended,
+    "response.incomplete": Reader._ended,
+    "response.failed": Reader._ended,
+    "response.cancelled": Reader._ended,
+    "response.done": Reader._ended,
+    "error": Reader._failed,
+    "response.error": Reader._failed,
+}
