@@ -1,4 +1,4 @@
-"""Where recorded data lies, if it does: beside the project, or where ZIGGURAT_CORPORA says."""
+"""Where recorded data lies, if it does: in a folder ``corpora`` near the project, or where ZIGGURAT_CORPORA says."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,8 @@ ROOT = Path(__file__).parent.parent.parent
 def corpus(name: str) -> Path | None:
     """The file with this name among the recorded data, or None."""
     given = os.environ.get("ZIGGURAT_CORPORA")
-    for folder in [Path(given)] if given else [ROOT / "corpora", ROOT.parent / "shared" / "corpora"]:
+    near = [ROOT / "corpora", ROOT.parent / "corpora", *sorted(ROOT.parent.glob("*/corpora"))]
+    for folder in [Path(given)] if given else near:
         if (folder / name).exists():
             return folder / name
     return None

@@ -32,11 +32,11 @@ class Endpoint(NamedTuple):
 def run(endpoint: str, base_url: str, stream: bool) -> Reading:
     """Ask for one recorded interaction and return how Ziggurat reads it."""
     wire = ENDPOINTS[endpoint]
-    status, events_or_body = _asked(base_url + wire.path, stream)
+    status, pieces = _asked(base_url + wire.path)
     if status >= 400:
-        return _failed(status, events_or_body)
+        return _failed(status, b"".join(pieces))
     try:
-        response = _read(wire, events_or_body, stream)
+        response = _read(wire, pieces, stream)
     except StreamInterrupted:
         raise
     except ModelError as error:
@@ -46,27 +46,31 @@ def run(endpoint: str, base_url: str, stream: bool) -> Reading:
     return reading
 
 
-def _asked(url: str, stream: bool) -> tuple[int, bytes]:
+def _asked(url: str) -> tuple[int, list[bytes]]:
+    """Return the status and the body, in the pieces in which it came."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
     try:
         connection.request("POST", parts.path, b"{}", {"content-type": "application/json"})
         reply = connection.getresponse()
-        return reply.status, reply.read()
+        return reply.status, list(iter(reply.read1, b""))
     finally:
         connection.close()
 
 
-def _read(wire: Endpoint, body: bytes, stream: bool) -> ModelResponse:
+def _read(wire: Endpoint, pieces: list[bytes], stream: bool) -> ModelResponse:
     module = import_module(wire.module)
     dialect = DIALECTS[wire.dialect]
     if not stream:
-        response: ModelResponse = module.from_wire(body, dialect)
+        response: ModelResponse = module.from_wire(b"".join(pieces), dialect)
         return response
     from ziggurat.models.http.sse import EventParser
 
     reader, parser = module.Reader(dialect), EventParser()
-    for event in [*parser.feed(body), *parser.close()]:
+    for piece in pieces:
+        for event in parser.feed(piece):
+            reader.push(event)
+    for event in parser.close():
         reader.push(event)
     finished: ModelResponse = reader.finish()
     return finished
@@ -152,15 +156,17 @@ def _responses(response: ModelResponse, reading: Reading) -> None:
     if refusal := raw.get("refusal"):
         reading["refusal"] = refusal
         reading["text"] = reading["text"].replace(refusal, "", 1)
-    thinking: dict[str, Reading] = {}
+    thinking: list[Reading] = []
     for part in response.message.parts:
         if isinstance(part, Thinking) and part.redacted is None:
             item, place = item_and_place(part.id or "")
-            thought = thinking.setdefault(item, {"text": "", "signature": None})
+            last = thinking[-1] if thinking else None
+            if last is None or last["item"] != item or place == 0 or last["signature"]:
+                thinking.append({"text": "", "signature": None, "item": item})
             if place >= 0:
-                thought["text"] += ("\n" if thought["text"] else "") + part.text
-            thought["signature"] = thought["signature"] or part.signature
-    reading["thinking"] = list(thinking.values())
+                thinking[-1]["text"] += ("\n" if thinking[-1]["text"] else "") + part.text
+            thinking[-1]["signature"] = part.signature
+    reading["thinking"] = thinking
 
 
 ENDPOINTS: dict[str, Endpoint] = {

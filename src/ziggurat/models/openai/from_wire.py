@@ -10,13 +10,14 @@ from ziggurat.core.errors import ModelError
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ToolCallDelta, WholePart
 from ziggurat.messages.model import FinishReason, ModelResponse
 from ziggurat.models.http.dialect import Dialect
+from ziggurat.models.http.failures import failure_of, redacted
 from ziggurat.models.openai.reading import (
     arguments_of,
     content_deltas,
     finish_of,
+    guarded,
     media_deltas,
     part_of_audio,
-    raise_failure,
 )
 from ziggurat.models.openai.reasoning import signature_delta, thought_deltas
 from ziggurat.models.openai.shapes import Choice, Chunk, Reply, ReplyMessage, ToolPiece, read
@@ -42,10 +43,10 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
     except ValueError as error:
         raise _malformed(f"it is not a reply of {dialect.name}: {error}", body) from None
     if reply.error or reply.object == "error":
-        raise_failure(reply.error or {"message": reply.message}, 200)
+        raise failure_of(reply.error or {"message": reply.message}, dialect, status=200)
     choice = _chosen(reply, body)
     if choice.error:
-        raise_failure(choice.error, 200)
+        raise failure_of(choice.error, dialect, status=200)
     message = choice.message or ReplyMessage()
     deltas, custom = _deltas(message)
     fold = Fold()
@@ -64,11 +65,11 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
         "custom_calls": custom,
     }
     raw.update((name, value) for name, value in kept.items() if value)
-    return ModelResponse(said, finish, usage, reply.model or "", reply.id or "", raw or None)
+    return ModelResponse(guarded(said, finish), finish, usage, reply.model or "", reply.id or "", raw or None)
 
 
 def _malformed(why: str, body: bytes) -> ModelError:
-    shown = body[:200].decode("utf-8", "replace")
+    shown = redacted(body[:200].decode("utf-8", "replace"))
     return ModelError(f"the reply cannot be read: {why}; it begins {shown!r}", kind="malformed")
 
 

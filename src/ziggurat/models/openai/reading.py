@@ -1,17 +1,18 @@
-"""What plain and streamed replies have in common: texts, pictures, sound, why it stopped, errors within a reply."""
+"""What plain and streamed replies have in common: texts, pictures, sound, and why it stopped."""
 
-__all__ = ["arguments_of", "content_deltas", "finish_of", "media_deltas", "part_of_audio", "raise_failure"]
+__all__ = ["arguments_of", "content_deltas", "finish_of", "guarded", "media_deltas", "part_of_audio"]
 
 import base64
 import binascii
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 
-from ziggurat.core.errors import ContextOverflow, ModelError, ModelErrorKind
+from ziggurat.core.errors import ModelError
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, WholePart
+from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason
-from ziggurat.messages.parts import Audio, Image
+from ziggurat.messages.parts import Audio, Image, ToolCall
 
 _FINISHES: dict[str, FinishReason] = {
     "stop": "stop",
@@ -32,8 +33,6 @@ _FINISHES: dict[str, FinishReason] = {
     "error": "error",
     "insufficient_system_resource": "error",
 }
-
-_OVERFLOWS = ("context_length", "context length", "context window", "maximum context", "too_many_prompt_tokens")
 
 
 def finish_of(native: str | None, *, calls: bool, refused: bool, unsaid: FinishReason = "stop") -> FinishReason:
@@ -115,71 +114,26 @@ def _decoded(data: str) -> bytes:
 
 
 def part_of_audio(audio: Any, media_type: str) -> Audio | None:
-    """Return the sound of a reply; its `url` is the provider's id, by which it is handed back."""
-    if not isinstance(audio, dict) or not isinstance(audio.get("data"), str) or not audio["data"]:
-        return None
-    name = audio.get("id")
-    return Audio(_decoded(audio["data"]), name if isinstance(name, str) and name else None, media_type)
+    """Return the sound of a reply; its `url` is the provider's id, by which it is handed back.
 
-
-def raise_failure(error: Any, status: int | None = None) -> NoReturn:
-    """Raise the error that a server put into a reply it had begun well.
-
-    Raises:
-        ContextOverflow: the conversation is too long.
-        ModelError: any other, of the kind its code says.
+    The data of a stream comes in pieces, each of them base64 by itself or a cut of one long text of it.
     """
-    facts = error if isinstance(error, dict) else {}
-    inner = facts.get("error")
-    if isinstance(inner, dict):
-        facts = inner
-    message = facts.get("message") or facts.get("detail")
-    text = message if isinstance(message, str) else str(error)
-    words = f"{facts.get('code')} {facts.get('type')} {text}".lower()
-    if any(word in words for word in _OVERFLOWS):
-        raise ContextOverflow(f"the provider broke off its reply: {text}", status=status)
-    raise ModelError(f"the provider broke off its reply: {text}", kind=_kind(facts, words), status=status)
+    data = audio.get("data") if isinstance(audio, dict) else None
+    pieces = [data] if isinstance(data, str) else data
+    if not isinstance(pieces, list) or not any(pieces):
+        return None
+    whole = all(len(piece) % 4 == 0 for piece in pieces)
+    sound = b"".join(map(_decoded, pieces)) if whole else _decoded("".join(pieces))
+    name = audio.get("id")
+    return Audio(sound, name if isinstance(name, str) and name else None, media_type)
 
 
-_KINDS: tuple[tuple[str, ModelErrorKind], ...] = (
-    ("rate_limit", "rate_limited"),
-    ("rate limit", "rate_limited"),
-    ("quota", "rate_limited"),
-    ("overload", "overloaded"),
-    ("capacity", "overloaded"),
-    ("content_filter", "content_filter"),
-    ("moderation", "content_filter"),
-    ("timeout", "timeout"),
-    ("invalid_api_key", "authentication"),
-    ("authentication", "authentication"),
-    ("permission", "permission"),
-    ("not_found", "not_found"),
-    ("invalid_request", "invalid_request"),
-    ("bad_request", "invalid_request"),
-    ("server_error", "server"),
-    ("internal", "server"),
-)
-
-_CODES: dict[int, ModelErrorKind] = {
-    400: "invalid_request",
-    401: "authentication",
-    403: "permission",
-    404: "not_found",
-    408: "timeout",
-    422: "invalid_request",
-    429: "rate_limited",
-    503: "overloaded",
-    529: "overloaded",
-}
-
-
-def _kind(facts: dict[str, Any], words: str) -> ModelErrorKind:
-    for word, kind in _KINDS:
-        if word in words:
-            return kind
-    for name in ("code", "status", "status_code"):
-        code = facts.get(name)
-        number = int(code) if isinstance(code, (int, str)) and str(code).isdecimal() else 0
-        if number in _CODES or number >= 500:
-            return _CODES.get(number, "server")
-    return "server"
+def guarded(message: Message, finish: FinishReason) -> Message:
+    """Return a message in which no call that was cut before its arguments looks like a call without any."""
+    if finish in ("stop", "tool_calls") or not any(call.arguments == "" for call in message.tool_calls):
+        return message
+    parts = [
+        msgspec.structs.replace(part, arguments="{") if isinstance(part, ToolCall) and part.arguments == "" else part
+        for part in message.parts
+    ]
+    return msgspec.structs.replace(message, parts=tuple(parts))

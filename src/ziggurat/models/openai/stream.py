@@ -16,10 +16,11 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall
 from ziggurat.models.http.dialect import Dialect
+from ziggurat.models.http.failures import failure, failure_of, redacted
 from ziggurat.models.http.sse import ServerEvent
 from ziggurat.models.openai.calls import CallReader, is_object
 from ziggurat.models.openai.from_wire import raw_of
-from ziggurat.models.openai.reading import content_deltas, finish_of, media_deltas, part_of_audio, raise_failure
+from ziggurat.models.openai.reading import content_deltas, finish_of, guarded, media_deltas, part_of_audio
 from ziggurat.models.openai.reasoning import signature_delta, thought_deltas
 from ziggurat.models.openai.shapes import Chunk, ChunkChoice, ChunkDelta, UsageShape, read
 from ziggurat.models.openai.usage import merged, usage_of
@@ -78,7 +79,10 @@ class Reader:
                 self._done = True
                 return []
         if self._broken is not None:
-            raise ModelError(f"an event of the stream cannot be read: {self._broken[:200]!r}", kind="malformed")
+            shown = redacted(self._broken[:200])
+            raise ModelError(f"an event of {self._dialect.name}'s stream cannot be read: {shown!r}", kind="malformed")
+        if event.event == "error":
+            raise failure(None, {}, data, self._dialect)
         try:
             chunk = _decode(data)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -87,8 +91,8 @@ class Reader:
             except ValueError:
                 self._broken = data
                 return []
-        if chunk.error or event.event == "error" or chunk.object == "error":
-            raise_failure(chunk.error or {"message": chunk.message or data[:500]})
+        if chunk.error or chunk.object == "error":
+            raise failure_of(chunk.error or {"message": chunk.message}, self._dialect)
         if chunk.usage is not None:
             self._usage = merged(self._usage, chunk.usage)
         self._note(chunk)
@@ -109,16 +113,15 @@ class Reader:
 
     def _read(self, choice: ChunkChoice) -> list[PartDelta]:
         if choice.error:
-            raise_failure(choice.error)
+            raise failure_of(choice.error, self._dialect)
         delta = choice.delta
         deltas: list[PartDelta] = [] if delta is None else self._deltas(delta)
         if choice.finish_reason:
+            if self._finish is None and self._audio is not None:
+                sound = part_of_audio(self._audio, "audio/pcm")
+                deltas.extend([WholePart(sound)] if sound is not None else ())
             self._finish = choice.finish_reason
             self._native = choice.native_finish_reason
-            sound = part_of_audio(self._audio, "audio/pcm")
-            if sound is not None:
-                self._audio = {"transcript": (self._audio or {}).get("transcript")}
-                deltas.append(WholePart(sound))
         push = self._fold.push
         for each in deltas:
             push(each)
@@ -146,14 +149,17 @@ class Reader:
         return deltas
 
     def _hear(self, audio: Any) -> None:
-        """Take a piece of sound; pieces are base64 of whole samples, so they are joined as bytes at the end."""
+        """Take a piece of sound."""
         if not isinstance(audio, dict):
             return
-        known = self._audio = self._audio or {}
-        for name, value in audio.items():
-            if isinstance(value, str):
-                joins = name in ("data", "transcript")
-                known[name] = known.get(name, "") + value if joins else value
+        known = self._audio = self._audio or {"data": [], "transcript": ""}
+        data, transcript, name = audio.get("data"), audio.get("transcript"), audio.get("id")
+        if isinstance(data, str):
+            known["data"].append(data)
+        if isinstance(transcript, str):
+            known["transcript"] += transcript
+        if isinstance(name, str):
+            known["id"] = name
 
     def partial(self) -> Message:
         """Return what has come so far, without calls whose arguments are not complete."""
@@ -183,7 +189,8 @@ class Reader:
             "custom_calls": self._calls.custom,
         }
         raw.update((name, value) for name, value in kept.items() if value)
-        return ModelResponse(message, finish, usage, self._ids[1] or "", self._ids[0] or "", raw or None)
+        name, identity = self._ids[1] or "", self._ids[0] or ""
+        return ModelResponse(guarded(message, finish), finish, usage, name, identity, raw or None)
 
     def _cut(self, calls: tuple[ToolCall, ...]) -> str:
         if self._broken is not None:
