@@ -97,7 +97,6 @@ def _result(part: ToolResult) -> dict[str, Any]:
 def _output(parts: tuple[Part, ...]) -> list[Any]:
     """Return the items that an assistant's message was, each in its place and with the fields it had."""
     items: list[Any] = []
-    thoughts: dict[str, dict[str, Any]] = {}
     beside: dict[str, Any] = {}
     for part in parts:
         if isinstance(part, Text):
@@ -110,7 +109,7 @@ def _output(parts: tuple[Part, ...]) -> list[Any]:
             beside = {}
         elif isinstance(part, Thinking) and is_ours(part):
             if part.redacted is None:
-                _think(part, items, thoughts)
+                _think(part, items)
             elif (own := _own(part.redacted)).get("type") in ("message", "function_call"):
                 beside = own
             else:
@@ -129,14 +128,12 @@ def _own(written: str) -> dict[str, Any]:
     return cast("dict[str, Any]", msgspec.json.decode(written))
 
 
-def _think(part: Thinking, items: list[Any], thoughts: dict[str, dict[str, Any]]) -> None:
-    """Put a text of a reasoning item into it; the first begins the item."""
+def _think(part: Thinking, items: list[Any]) -> None:
+    """Put a text of a reasoning item where it belongs: first texts begin an item, further ones follow at once."""
     name, place = item_and_place(part.id or "")
-    item = thoughts.get(name)
-    if item is None:
-        item = thoughts[name] = {"type": "reasoning", "id": name, "summary": []}
-        if not name:
-            del item["id"]
+    item = items[-1] if items else None
+    if not isinstance(item, dict) or item.get("id") != name or "encrypted_content" in item or place == 0:
+        item = {"type": "reasoning", "id": name, "summary": []}
         items.append(item)
     if part.text and place >= 0:
         item["summary"].append({"type": "summary_text", "text": part.text})
