@@ -1,0 +1,63 @@
+"""Run the fake provider for a client in any language: ``python -m ziggurat.testing.server --help``."""
+
+import argparse
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.testing.server import FakeProvider, parsed, quirks
+from ziggurat.testing.server.script_file import Script, load_script
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m ziggurat.testing.server",
+        description="A fake provider on loopback: OpenAI Chat Completions, OpenAI Responses, Anthropic Messages.",
+    )
+    parser.add_argument("--port", type=int, default=0, help="where to listen; any free port if not given")
+    parser.add_argument("--script", type=Path, help="a JSON file with replies; says Hello to everything if not given")
+    parser.add_argument(
+        "--quirk",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a quirk, such as cut=120 or status=503,first=2; may be given several times",
+    )
+    parser.add_argument("--list", action="store_true", help="list all quirks and end")
+    return parser
+
+
+async def _serve(server: FakeProvider) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with server:
+        sys.stdout.write(f"{server.url}\n")
+        sys.stdout.flush()
+        await stop.wait()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; writes the URL as its first line and serves until it is told to end."""
+    given = _parser().parse_args(arguments)
+    if given.list:
+        for entry in quirks():
+            sys.stdout.write(f"{entry.kind:4}{entry.name}({entry.settings})\n    {entry.says}\n")
+        return 0
+    try:
+        script = Script((), always="Hello!") if given.script is None else load_script(given.script.read_bytes())
+        made = [parsed(text) for text in given.quirk]
+        server = FakeProvider(*script.replies, rules=script.rules, always=script.always, quirks=made, port=given.port)
+        asyncio.run(_serve(server))
+    except (ConfigurationError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""Replies as Anthropic Messages writes them."""
+
+__all__ = ["plain", "raw_input", "streamed"]
+
+import json
+
+import msgspec
+
+from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
+from ziggurat.messages.usage import Usage
+from ziggurat.testing.server.nouns import Frame, Json, Said, Seen, Wait
+from ziggurat.testing.server.nouns import Part as FramePart
+from ziggurat.testing.server.said import message_of, steps_of
+
+_STOPS = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "content_filter": "refusal",
+}
+
+
+def _usage(usage: Usage) -> Json:
+    read, written = usage.cache_read or 0, usage.cache_write or 0
+    return {
+        "input_tokens": max(0, (usage.input or 0) - read - written),
+        "cache_creation_input_tokens": written,
+        "cache_read_input_tokens": read,
+        "output_tokens": usage.output or 0,
+    }
+
+
+def raw_input(arguments: str) -> object:
+    """Return arguments as they stand inside another JSON text: as they are if they can, as a text if not.
+
+    NaN, keys that come twice and any depth can; what is cut off cannot.
+    """
+    try:
+        json.loads(arguments or "{}")
+    except RecursionError:  # deep, but JSON
+        pass
+    except ValueError:
+        return arguments
+    return msgspec.Raw((arguments or "{}").encode("utf-8", "surrogatepass"))
+
+
+def _block(part: Part) -> Json:
+    if isinstance(part, Thinking):
+        if part.redacted is not None:
+            return {"type": "redacted_thinking", "data": part.redacted}
+        return {"type": "thinking", "thinking": part.text, "signature": part.signature or ""}
+    if isinstance(part, ToolCall):
+        return {"type": "tool_use", "id": part.id, "name": part.name, "input": raw_input(part.arguments)}
+    assert isinstance(part, Text)
+    return {"type": "text", "text": part.text}
+
+
+def _message(said: Said, content: list[Json], stop: str | None, usage: Json) -> Json:
+    return {
+        "id": f"msg_{said.id}",
+        "type": "message",
+        "role": "assistant",
+        "model": said.model,
+        "content": content,
+        "stop_reason": stop,
+        "stop_sequence": None,
+        "usage": usage,
+    }
+
+
+def plain(said: Said, seen: Seen) -> Json:
+    """Return the whole reply."""
+    content = [_block(part) for part in message_of(said.pieces).parts]
+    return _message(said, content, _STOPS.get(said.finish, said.finish), _usage(said.usage))
+
+
+def _begun(delta: PartDelta) -> Json:
+    if isinstance(delta, ThinkingDelta):
+        if delta.redacted is not None:
+            return {"type": "redacted_thinking", "data": delta.redacted}
+        return {"type": "thinking", "thinking": "", "signature": ""}
+    if isinstance(delta, ToolCallDelta):
+        return {"type": "tool_use", "id": delta.id, "name": delta.name, "input": {}}
+    return {"type": "text", "text": ""}
+
+
+def _deltas(delta: PartDelta) -> list[Json]:
+    if isinstance(delta, TextDelta):
+        return [{"type": "text_delta", "text": delta.text}]
+    if isinstance(delta, ToolCallDelta):
+        return [{"type": "input_json_delta", "partial_json": delta.arguments}]
+    assert isinstance(delta, ThinkingDelta)
+    deltas: list[Json] = []
+    if delta.text:
+        deltas.append({"type": "thinking_delta", "thinking": delta.text})
+    if delta.signature is not None:
+        deltas.append({"type": "signature_delta", "signature": delta.signature})
+    return deltas
+
+
+def _frame(kind: str, fields: Json, part: FramePart = "delta") -> Frame:
+    return Frame({"type": kind, **fields}, kind, part)
+
+
+def streamed(said: Said, seen: Seen) -> list[Frame | Wait]:
+    """Return the events of the reply."""
+    usage = _usage(said.usage)
+    message = _message(said, [], None, usage | {"output_tokens": 1})
+    frames: list[Frame | Wait] = [
+        _frame("message_start", {"message": message}, "start"),
+        _frame("ping", {}, "ping"),
+    ]
+    for step in steps_of(said):
+        if isinstance(step, Wait):
+            frames.append(step)
+            continue
+        if step.opens:
+            frames.append(_frame("content_block_start", {"index": step.part, "content_block": _begun(step.delta)}))
+        frames += [_frame("content_block_delta", {"index": step.part, "delta": delta}) for delta in _deltas(step.delta)]
+        if step.closes:
+            frames.append(_frame("content_block_stop", {"index": step.part}))
+    if said.error is None:
+        stop = {"stop_reason": _STOPS.get(said.finish, said.finish), "stop_sequence": None}
+        told = {"output_tokens": usage["output_tokens"]}
+        frames.append(_frame("message_delta", {"delta": stop, "usage": told}, "finish"))
+        frames.append(_frame("message_stop", {}, "done"))
+    return frames

@@ -1,0 +1,263 @@
+"""Quirks of status, headers and body: what the other side answers with instead of a reply, and how it packs it."""
+
+__all__ = [
+    "RATE_LIMITS",
+    "burst",
+    "content_type",
+    "context_overflow",
+    "deep_body",
+    "empty_body",
+    "gzip_body",
+    "gzip_bomb",
+    "half_json",
+    "html",
+    "invalid_utf8",
+    "plain_for_stream",
+    "rate_limited",
+    "redirect",
+    "status",
+]
+
+import gzip
+import time
+import zlib
+from collections.abc import Mapping
+from email.utils import formatdate
+
+from msgspec.structs import replace
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.testing.server.failing import error_answer
+from ziggurat.testing.server.nouns import Answer, Headers, Seen
+from ziggurat.testing.server.quirk import Quirk, quirk_maker
+
+_PAGE = b"<!DOCTYPE html>\n<html><head><title>502 Bad Gateway</title></head><body>502 Bad Gateway</body></html>\n"
+
+
+def _date(seconds: float) -> str:
+    return formatdate(time.time() + seconds, usegmt=True)
+
+
+RATE_LIMITS: Mapping[str, Headers | float] = {
+    "none": (),
+    "integer": (("retry-after", "2"),),
+    "zero": (("retry-after", "0"),),
+    "fraction": (("retry-after", "1.5"),),
+    "huge": (("retry-after", "1000000000"),),
+    "negative": (("retry-after", "-5"),),
+    "garbage": (("retry-after", "abc"),),
+    "empty": (("retry-after", ""),),
+    "infinite": (("retry-after", "inf"),),
+    "two": (("retry-after", "2"), ("retry-after", "7")),
+    "milliseconds": (("retry-after-ms", "1500"),),
+    "both": (("retry-after-ms", "1500"), ("retry-after", "2")),
+    "date": 30.0,
+    "past": -30.0,
+    "openai": (
+        ("x-ratelimit-limit-requests", "60"),
+        ("x-ratelimit-remaining-requests", "0"),
+        ("x-ratelimit-reset-requests", "1m2.5s"),
+        ("x-ratelimit-remaining-tokens", "1000"),
+        ("x-ratelimit-reset-tokens", "20ms"),
+    ),
+    "anthropic": (
+        ("retry-after", "3"),
+        ("anthropic-ratelimit-requests-remaining", "0"),
+        ("anthropic-ratelimit-requests-reset", "2099-01-01T00:00:00Z"),
+    ),
+    "never": (("x-should-retry", "false"), ("retry-after", "1")),
+}
+"""The forms of `rate_limited`: headers, or the seconds from now on that a date lies at."""
+
+
+@quirk_maker("P6")
+def status(code: int, message: str = "", error_code: str | None = None, retry_after: str | None = None) -> Quirk:
+    """Answers with this HTTP status and an error body of the format that was asked; the script is not asked.
+
+    Good client: raises an error sorted by what to do; tries 408, 409, 429 and 5xx again and no other.
+    """
+    headers: Headers = () if retry_after is None else (("retry-after", str(retry_after)),)
+    return Quirk(instead=lambda seen: error_answer(seen.wire, code, message, code=error_code, headers=headers))
+
+
+@quirk_maker("P4")
+def rate_limited(form: str = "integer") -> Quirk:
+    """A 429 that says in this form how long to wait.
+
+    Good client: waits at least so long where the form makes sense, and no longer than it has time.
+    """
+    if form not in RATE_LIMITS:
+        raise ConfigurationError(f"there is no form {form!r} of rate_limited; there are {', '.join(RATE_LIMITS)}")
+
+    def instead(seen: Seen) -> Answer:
+        told = RATE_LIMITS[form]
+        headers = told if isinstance(told, tuple) else (("retry-after", _date(told)),)
+        return error_answer(seen.wire, 429, headers=headers)
+
+    return Quirk(instead=instead)
+
+
+@quirk_maker("P5")
+def burst(count: int = 3, code: int = 503) -> Quirk:
+    """Answers the first requests with this status, all later ones as the script has it.
+
+    Good client: tries again with growing pauses and within a budget, and the run goes on.
+    """
+    return status(code).first(count)
+
+
+@quirk_maker("P6")
+def context_overflow() -> Quirk:
+    """A 400 that says that the conversation is too long, in the words of the format that was asked.
+
+    Good client: knows it from other bad requests, so that the conversation can be made shorter.
+    """
+
+    def instead(seen: Seen) -> Answer:
+        if seen.wire == "messages":
+            return error_answer(seen.wire, 400, "prompt is too long: 210041 tokens > 200000 maximum")
+        text = (
+            "This model's maximum context length is 128000 tokens. However, your messages resulted in 210041 tokens. "
+            "Please reduce the length of the messages."
+        )
+        return error_answer(seen.wire, 400, text, code="context_length_exceeded")
+
+    return Quirk(instead=instead)
+
+
+@quirk_maker("P9")
+def html(code: int = 200) -> Quirk:
+    """An HTML page in place of the reply, with this status.
+
+    Good client: a typed error that shows the beginning of the page.
+    """
+    return Quirk(instead=lambda _: Answer(code, (("content-type", "text/html; charset=utf-8"),), (_PAGE,)))
+
+
+@quirk_maker("P9")
+def redirect(location: str, code: int = 307) -> Quirk:
+    """Sends the client elsewhere.
+
+    Good client: takes no key to another host.
+    """
+    return Quirk(instead=lambda _: Answer(code, (("location", location),)))
+
+
+@quirk_maker("P9")
+def empty_body() -> Quirk:
+    """A status of 200, the right content type, and no body.
+
+    Good client: a typed error.
+    """
+    return Quirk(answer=lambda answer, _: replace(answer, pieces=()), breaks=True)
+
+
+@quirk_maker("P9")
+def content_type(value: str = "text/plain") -> Quirk:
+    """The right body under a wrong content type; an empty value leaves the header out.
+
+    Good client: reads it all the same, or a typed error.
+    """
+
+    def answer(answer: Answer, seen: Seen) -> Answer:
+        others = tuple(pair for pair in answer.headers if pair[0] != "content-type")
+        return replace(answer, headers=(*others, ("content-type", value)) if value else others)
+
+    return Quirk(answer=answer)
+
+
+@quirk_maker("P9")
+def gzip_body() -> Quirk:
+    """The body is packed with gzip, whether or not it was asked for.
+
+    Good client: unpacks it, or a typed error.
+    """
+
+    def answer(answer: Answer, seen: Seen) -> Answer:
+        packed = gzip.compress(answer.body, mtime=0)
+        return replace(answer, headers=(*answer.headers, ("content-encoding", "gzip")), pieces=(packed,))
+
+    return Quirk(answer=answer)
+
+
+@quirk_maker("P9")
+def gzip_bomb(megabytes: int = 256) -> Quirk:
+    """A small body packed with gzip that is this large when unpacked: blanks (in a stream a comment), then the reply.
+
+    Good client: stops at its limit; its memory does not grow with the bomb.
+    """
+
+    def answer(answer: Answer, seen: Seen) -> Answer:
+        before, after = (b":", b"\n\n") if seen.stream else (b"", b"")
+        packed = _bomb(before, megabytes, after + answer.body)
+        return replace(answer, headers=(*answer.headers, ("content-encoding", "gzip")), pieces=(packed,))
+
+    return Quirk(answer=answer, breaks=True)
+
+
+def _bomb(before: bytes, megabytes: int, after: bytes) -> bytes:
+    """Pack blanks between two texts; a packed megabyte is made once and repeated."""
+    blanks = b" " * 1_000_000
+    packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    start = packer.compress(before) + packer.flush(zlib.Z_FULL_FLUSH)
+    block = packer.compress(blanks) + packer.flush(zlib.Z_FULL_FLUSH)
+    end = packer.compress(after) + packer.flush(zlib.Z_FINISH)
+    check = zlib.crc32(before)
+    for _ in range(megabytes):
+        check = zlib.crc32(blanks, check)
+    check = zlib.crc32(after, check)
+    size = (len(before) + megabytes * len(blanks) + len(after)) & 0xFFFFFFFF
+    head = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+    return head + start + block * megabytes + end + check.to_bytes(4, "little") + size.to_bytes(4, "little")
+
+
+@quirk_maker("P9")
+def half_json() -> Quirk:
+    """The first half of the body, sent as if it were all.
+
+    Good client: a typed error that the reply is malformed; for a stream that it was interrupted.
+    """
+
+    def answer(answer: Answer, seen: Seen) -> Answer:
+        body = answer.body
+        return replace(answer, pieces=(body[: len(body) // 2],))
+
+    return Quirk(answer=answer, breaks=True)
+
+
+@quirk_maker("P9")
+def invalid_utf8() -> Quirk:
+    """Bytes that are no UTF-8 stand before the last quarter of the body.
+
+    Good client: a typed error, or replacement characters; no crash.
+    """
+
+    def answer(answer: Answer, seen: Seen) -> Answer:
+        body = answer.body
+        at = len(body) * 3 // 4
+        return replace(answer, pieces=(body[:at] + b"\xff\xfe\xc3" + body[at:],))
+
+    return Quirk(answer=answer, breaks=True)
+
+
+@quirk_maker("P9")
+def deep_body(depth: int = 100_000) -> Quirk:
+    """A body of JSON nested this deep in place of the reply; in a stream as its first event.
+
+    Good client: a typed error; nothing overflows.
+    """
+
+    def answer(answer: Answer, seen: Seen) -> Answer:
+        deep = b'{"choices":' * depth + b"1" + b"}" * depth
+        return replace(answer, pieces=(b"data: " + deep + b"\n\n", *answer.pieces) if seen.stream else (deep,))
+
+    return Quirk(answer=answer, breaks=True)
+
+
+@quirk_maker("P9")
+def plain_for_stream() -> Quirk:
+    """A plain reply where a stream was asked for.
+
+    Good client: reads it all the same, or a typed error; never an empty reply.
+    """
+    return Quirk(plain=True)

@@ -1,0 +1,213 @@
+"""One HTTP/1.1 connection of the fake provider: requests in, answers out exactly as they are made."""
+
+__all__ = ["BadRequest", "Connection", "RawRequest", "head_of", "send"]
+
+import asyncio
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from msgspec import Struct
+
+from ziggurat.testing.server.nouns import Answer, Ending, Headers, Wait
+
+
+class RawRequest(Struct, frozen=True):
+    """A request as it was read; names of headers in small letters."""
+
+    method: str
+    path: str
+    version: str
+    headers: Headers
+    body: bytes
+
+
+class BadRequest(Exception):
+    """What came is no HTTP request."""
+
+
+class Connection(asyncio.Protocol):
+    """A connection that was accepted.
+
+    Args:
+        serve: Is run as a task for the life of the connection.
+        open_ones: Where it is kept while it is open.
+    """
+
+    def __init__(self, serve: "Callable[[Connection], Awaitable[None]]", open_ones: "set[Connection]") -> None:
+        self._serve = serve
+        self._open = open_ones
+        self._buffer = bytearray()
+        self._came = asyncio.Event()
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._ended = False
+        self.lost = False
+        self.task: asyncio.Task[None] | None = None
+
+    # -- what asyncio calls ------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to serve."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=0)  # so that waiting for room is waiting until all is out
+        self._open.add(self)
+        self.task = asyncio.get_running_loop().create_task(self._run())
+
+    def data_received(self, data: bytes) -> None:
+        """Keep what came."""
+        self._buffer += data
+        self._came.set()
+
+    def eof_received(self) -> bool:
+        """Keep the way out open: whoever says no more may still listen."""
+        self._ended = True
+        self._came.set()
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop."""
+        self.lost = self._ended = True
+        self._came.set()
+        self._writable.set()
+        self._open.discard(self)
+
+    def pause_writing(self) -> None:
+        """Let writers wait."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """Let writers go on."""
+        self._writable.set()
+
+    async def _run(self) -> None:
+        try:
+            await self._serve(self)
+        finally:
+            self._transport.close()
+
+    # -- what the server calls ---------------------------------------------------------------------------------------
+
+    async def _more(self) -> bool:
+        """Wait for more to come; False when nothing will."""
+        if self._ended:
+            return False
+        self._came.clear()
+        await self._came.wait()
+        return True
+
+    async def _line(self) -> bytes:
+        while (at := self._buffer.find(b"\n")) < 0:
+            if not await self._more():
+                raise BadRequest("the connection ended in the middle of a line")
+        line = bytes(self._buffer[:at])
+        del self._buffer[: at + 1]
+        return line.rstrip(b"\r")
+
+    async def _bytes(self, count: int) -> bytes:
+        while len(self._buffer) < count:
+            if not await self._more():
+                raise BadRequest("the connection ended in the middle of a body")
+        data = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return data
+
+    async def begins(self) -> bool:
+        """Wait until a request begins; False when none will come."""
+        while not self._buffer:
+            if not await self._more():
+                return False
+        return True
+
+    async def request(self) -> RawRequest | None:
+        """Read the next request; None when the other side has gone.
+
+        Raises:
+            BadRequest: what came is no request.
+        """
+        if not await self.begins():
+            return None
+        words = (await self._line()).decode("latin-1").split(" ")
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+            raise BadRequest(f"this is no request line: {' '.join(words)[:100]!r}")
+        headers: list[tuple[str, str]] = []
+        while line := (await self._line()).decode("latin-1"):
+            name, _, value = line.partition(":")
+            headers.append((name.strip().lower(), value.strip()))
+        return RawRequest(words[0], words[1], words[2], tuple(headers), await self._body(dict(headers)))
+
+    async def _body(self, headers: dict[str, str]) -> bytes:
+        if headers.get("expect", "").lower() == "100-continue":
+            await self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        try:
+            if headers.get("transfer-encoding", "").lower() != "chunked":
+                return await self._bytes(int(headers.get("content-length") or 0))
+            body = bytearray()
+            while size := int((await self._line()).partition(b";")[0], 16):
+                body += await self._bytes(size)
+                await self._line()
+            while await self._line():
+                pass
+        except ValueError as error:
+            raise BadRequest(f"this is no length: {error}") from error
+        return bytes(body)
+
+    async def write(self, data: bytes) -> None:
+        """Send, and wait until it is with the system; nothing happens when the other side has gone."""
+        if not self.lost:
+            self._transport.write(data)
+            await self._writable.wait()
+
+    async def gone(self) -> None:
+        """Wait until the other side has said that it will send no more."""
+        while await self._more():
+            pass
+
+    def reset(self) -> None:
+        """Close at once with RST."""
+        held = self._transport.get_extra_info("socket")
+        if held is not None and not self.lost:
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._transport.abort()
+
+
+def head_of(answer: Answer) -> bytes:
+    """Return the status line and headers of an answer."""
+    if answer.head is not None:
+        return answer.head
+    try:
+        reason = HTTPStatus(answer.status).phrase
+    except ValueError:
+        reason = "Unknown"
+    lines = [f"HTTP/1.1 {answer.status} {reason}", *(f"{name}: {value}" for name, value in answer.headers)]
+    if answer.framing == "chunked":
+        lines.append("transfer-encoding: chunked")
+    elif answer.framing == "length":
+        lines.append(f"content-length: {answer.size if answer.length is None else answer.length}")
+    lines.append("connection: close" if answer.framing == "close" else "connection: keep-alive")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8")
+
+
+async def send(connection: Connection, answer: Answer, rest: Callable[[Wait, Connection], Awaitable[None]]) -> Ending:
+    """Send an answer byte for byte as it is made, and return what becomes of the connection."""
+    head = head_of(answer)
+    if answer.head_pace == 0:
+        await connection.write(answer.before + head)
+    else:
+        await connection.write(answer.before)
+        for at in range(len(head)):
+            await connection.write(head[at : at + 1])
+            await rest(Wait(answer.head_pace), connection)
+    chunked = answer.framing == "chunked" and answer.head is None
+    for piece in answer.pieces:
+        if connection.lost:
+            return "cut"
+        if isinstance(piece, Wait):
+            await rest(piece, connection)
+        elif piece:
+            await connection.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+    if chunked and answer.ending not in ("cut", "reset"):
+        await connection.write(b"0\r\n\r\n")
+    return "close" if answer.framing == "close" and answer.ending == "keep" else answer.ending

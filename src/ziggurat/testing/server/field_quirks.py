@@ -1,0 +1,447 @@
+"""Quirks of the fields: what stands in the JSON of a reply, and which events a stream is made of."""
+
+__all__ = [
+    "choices_empty",
+    "choices_null",
+    "content_parts",
+    "error_event",
+    "negative_usage",
+    "no_done",
+    "no_end",
+    "no_finish",
+    "no_ids",
+    "no_index",
+    "no_usage",
+    "null_arguments",
+    "object_arguments",
+    "repeated_ids",
+    "repeated_names",
+    "unknown_events",
+    "unknown_fields",
+    "unknown_finish",
+    "usage_everywhere",
+    "wrong_types",
+]
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.testing.server.anthropic import raw_input
+from ziggurat.testing.server.failing import error_body, error_frame
+from ziggurat.testing.server.nouns import Frame, Json, Seen, Wait
+from ziggurat.testing.server.quirk import Quirk, quirk_maker
+
+Frames = list[Frame | Wait]
+
+_TOKENS = ("prompt_tokens", "completion_tokens", "input_tokens", "output_tokens", "total_tokens")
+
+
+def _events(frames: Frames) -> Iterator[Frame]:
+    yield from (frame for frame in frames if isinstance(frame, Frame))
+
+
+def _objects(frames: Frames) -> Iterator[tuple[Frame, Json]]:
+    for frame in _events(frames):
+        if isinstance(frame.data, dict):
+            yield frame, frame.data
+
+
+def _walk(value: Any) -> Iterator[Json]:
+    """Every JSON object in a value, the value itself first; a plain loop, as depth may be a quirk too."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            yield value
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+
+
+def _each(change: Callable[[Json, Frame, Seen], None]) -> Quirk:
+    """A quirk that changes the JSON of every event."""
+
+    def frames(frames: Frames, seen: Seen) -> Frames:
+        for frame, data in _objects(frames):
+            change(data, frame, seen)
+        return frames
+
+    return Quirk(frames=frames)
+
+
+def _choices(data: Json) -> Iterator[Json]:
+    choices = data.get("choices")
+    if isinstance(choices, list):
+        yield from choices
+
+
+def _functions(data: Json) -> Iterator[tuple[Json, Json]]:
+    """Every tool call of a Chat Completions body or chunk, and its function."""
+    for choice in _choices(data):
+        for call in (choice.get("delta") or choice.get("message") or {}).get("tool_calls") or ():
+            yield call, call["function"]
+
+
+def _key_of(call: Json) -> str | None:
+    """The name of the field that holds the id of a tool call, if this is one."""
+    kind = call.get("type")
+    if kind == "function_call":
+        return "call_id"
+    return "id" if kind == "tool_use" or isinstance(call.get("function"), dict) else None
+
+
+# -- usage and ends ---------------------------------------------------------------------------------------------------
+
+
+@quirk_maker("P9")
+def unknown_finish(value: str = "galactic_reset") -> Quirk:
+    """A reason for stopping that nobody knows.
+
+    Good client: keeps the message and says that the reason is another one.
+    """
+
+    def change(data: Json, frame: Frame, seen: Seen) -> None:
+        for part in _walk(data):
+            for key in ("finish_reason", "stop_reason"):
+                if isinstance(part.get(key), str):
+                    part[key] = value
+            if part.get("object") == "response" and part.get("status") != "in_progress":
+                part["status"] = value
+
+    return _each(change)
+
+
+@quirk_maker("P2")
+def no_finish() -> Quirk:
+    """No reason for stopping is ever given, but the stream ends as it should.
+
+    Good client: takes it for finished if its format's last event came, and only then.
+    """
+
+    def change(data: Json, frame: Frame, seen: Seen) -> None:
+        for part in _walk(data):
+            for key in ("finish_reason", "stop_reason"):
+                if key in part:
+                    part[key] = None
+
+    return _each(change)
+
+
+@quirk_maker("P2")
+def no_done() -> Quirk:
+    """A stream without its very last event: ``[DONE]``, or message_stop.
+
+    Good client: a reason for stopping had come, so the reply is finished.
+    """
+    return Quirk(frames=lambda frames, _: [each for each in frames if isinstance(each, Wait) or each.part != "done"])
+
+
+@quirk_maker("P1")
+def no_end() -> Quirk:
+    """A stream that stops politely after what is said: no reason for stopping, no last event, no error.
+
+    Good client: raises that the stream was interrupted, with what had come.
+    """
+    ends = ("finish", "usage", "done")
+    return Quirk(
+        frames=lambda frames, seen: [
+            each for each in frames if not seen.stream or isinstance(each, Wait) or each.part not in ends
+        ],
+        breaks=True,
+    )
+
+
+@quirk_maker("P9")
+def no_usage() -> Quirk:
+    """No usage anywhere.
+
+    Good client: says that the usage is unknown, not that it was 0.
+    """
+
+    def frames(frames: Frames, seen: Seen) -> Frames:
+        for _, data in _objects(frames):
+            for part in _walk(data):
+                part.pop("usage", None)
+        return [each for each in frames if isinstance(each, Wait) or each.part != "usage"]
+
+    return Quirk(frames=frames)
+
+
+@quirk_maker("P9")
+def negative_usage(tokens: int = -1) -> Quirk:
+    """Every count of tokens is this.
+
+    Good client: does not count it: a budget never grows by spending.
+    """
+
+    def change(data: Json, frame: Frame, seen: Seen) -> None:
+        for part in _walk(data):
+            part |= {key: tokens for key in _TOKENS if key in part}
+
+    return _each(change)
+
+
+@quirk_maker("P9")
+def usage_everywhere() -> Quirk:
+    """Every event of a stream carries the usage so far; each stands for all before it.
+
+    Good client: takes the last and adds up none.
+    """
+
+    def frames(frames: Frames, seen: Seen) -> Frames:
+        if not seen.stream:
+            return frames
+        deltas = [data for frame, data in _objects(frames) if frame.part == "delta"]
+        for at, data in enumerate(deltas, 1):
+            share = {"total_tokens": 2 * at} if seen.wire != "messages" else {}
+            if seen.wire == "chat":
+                data["usage"] = {"prompt_tokens": at, "completion_tokens": at, **share}
+            else:
+                data["usage"] = {"input_tokens": at, "output_tokens": at, **share}
+        return frames
+
+    return Quirk(frames=frames)
+
+
+# -- Chat Completions and its relatives -------------------------------------------------------------------------------
+
+
+def _extra_chunks(value: object) -> Callable[[Frames, Seen], Frames]:
+    def frames(frames: Frames, seen: Seen) -> Frames:
+        key = {"chat": "choices", "responses": "output", "messages": "content"}[seen.wire or "chat"]
+        if not seen.stream:
+            for _, data in _objects(frames):
+                data[key] = value
+            return frames
+        if seen.wire != "chat":
+            return frames
+        made: Frames = []
+        for frame in frames:
+            made.append(frame)
+            if isinstance(frame, Frame) and isinstance(frame.data, dict) and frame.part in ("start", "delta"):
+                made.append(replace(frame, data={**frame.data, key: value}))
+        return made
+
+    return frames
+
+
+@quirk_maker("P9")
+def choices_null() -> Quirk:
+    """``choices`` is null: in a plain reply (there also output and content), and in a chunk after every chunk.
+
+    Good client: a typed error for the plain reply; passes over the chunks.
+    """
+    return Quirk(frames=_extra_chunks(None))
+
+
+@quirk_maker("P9")
+def choices_empty() -> Quirk:
+    """``choices`` is empty: in a plain reply (there also output and content), and in a chunk after every chunk.
+
+    Good client: a typed error or an empty message for the plain reply; passes over the chunks.
+    """
+    return Quirk(frames=_extra_chunks([]))
+
+
+@quirk_maker("P2")
+def no_index() -> Quirk:
+    """Deltas of tool calls have no index (Chat Completions).
+
+    Good client: tells the calls apart by their ids, and by where a new name comes.
+    """
+
+    def change(data: Json, frame: Frame, seen: Seen) -> None:
+        for call, _ in _functions(data):
+            call.pop("index", None)
+
+    return _each(change)
+
+
+@quirk_maker("P8")
+def no_ids(form: str = "missing") -> Quirk:
+    """Tool calls have no id: it is missing, null or empty.
+
+    Good client: gives ids of its own.
+    """
+    if form not in ("missing", "null", "empty"):
+        raise ConfigurationError(f"there is no form {form!r} of no_ids; there are missing, null, empty")
+
+    def change(data: Json, frame: Frame, seen: Seen) -> None:
+        for part in _walk(data):
+            key = _key_of(part)
+            if key is not None and form == "missing":
+                part.pop(key, None)
+            elif key is not None and key in part:
+                part[key] = None if form == "null" else ""
+
+    return _each(change)
+
+
+def _repeated(name: bool) -> Quirk:
+    def frames(frames: Frames, seen: Seen) -> Frames:
+        known: dict[int, tuple[str, str]] = {}
+        for _, data in _objects(frames) if seen.stream else ():
+            for call, function in _functions(data):
+                call_id, told = known.setdefault(call["index"], (call.get("id", ""), function.get("name", "")))
+                if name:
+                    function["name"] = told
+                else:
+                    call["id"] = call_id
+        return frames
+
+    return Quirk(frames=frames)
+
+
+@quirk_maker("P2")
+def repeated_names() -> Quirk:
+    """Every delta of a tool call repeats the tool's whole name (Chat Completions).
+
+    Good client: does not join them: ``add``, not ``addadd``.
+    """
+    return _repeated(name=True)
+
+
+@quirk_maker("P2")
+def repeated_ids() -> Quirk:
+    """Every delta of a tool call repeats its id (Chat Completions).
+
+    Good client: takes them for one call.
+    """
+    return _repeated(name=False)
+
+
+@quirk_maker("P2")
+def content_parts() -> Quirk:
+    """Content is a list of parts instead of a text (Chat Completions).
+
+    Good client: joins their texts.
+    """
+
+    def change(data: Json, frame: Frame, seen: Seen) -> None:
+        for choice in _choices(data):
+            message = choice.get("delta") or choice.get("message") or {}
+            if isinstance(message.get("content"), str):
+                message["content"] = [{"type": "text", "text": message["content"]}]
+
+    return _each(change)
+
+
+@quirk_maker("P7")
+def object_arguments() -> Quirk:
+    """Arguments are a JSON object instead of a text that holds one; in a stream, where they come whole.
+
+    Good client: takes them as they are meant.
+    """
+
+    def change(data: Json, frame: Frame, seen: Seen) -> None:
+        for part in _walk(data):
+            arguments = part.get("arguments")
+            if isinstance(arguments, str) and arguments.startswith("{") and arguments.endswith("}"):
+                part["arguments"] = raw_input(arguments)
+
+    return _each(change)
+
+
+@quirk_maker("P7")
+def null_arguments() -> Quirk:
+    """Arguments are null, and none come later.
+
+    Good client: takes them for an empty object, or as bad arguments; no crash.
+    """
+
+    def frames(frames: Frames, seen: Seen) -> Frames:
+        for _, data in _objects(frames):
+            for part in _walk(data):
+                part |= {key: None for key in ("arguments", "input") if key in part}
+        return [frame for frame in frames if isinstance(frame, Wait) or not _is_argument(frame)]
+
+    return Quirk(frames=frames)
+
+
+def _is_argument(frame: Frame) -> bool:
+    data = frame.data
+    if not isinstance(data, dict):
+        return False
+    calls = list(_functions(data))
+    more = [call for call, _ in calls if "type" not in call]
+    inner = data.get("delta")
+    of_input = isinstance(inner, dict) and inner.get("type") == "input_json_delta"
+    return bool(more) or of_input or data.get("type") == "response.function_call_arguments.delta"
+
+
+# -- what is not in the documents -------------------------------------------------------------------------------------
+
+
+@quirk_maker("P9")
+def unknown_fields() -> Quirk:
+    """Every JSON object has a field that nobody knows.
+
+    Good client: makes no difference.
+    """
+
+    def change(data: Json, frame: Frame, seen: Seen) -> None:
+        for part in list(_walk(data)):
+            part["x_unknown"] = {"since": 2031, "list": [None]}
+
+    return _each(change)
+
+
+@quirk_maker("P9")
+def unknown_events() -> Quirk:
+    """After every event of a stream comes one of a kind that nobody knows.
+
+    Good client: passes over them.
+    """
+
+    def frames(frames: Frames, seen: Seen) -> Frames:
+        if not seen.stream:
+            return frames
+        made: Frames = []
+        for frame in frames:
+            made.append(frame)
+            if isinstance(frame, Frame) and frame.part in ("start", "delta"):
+                data: Json = {"type": "x_unknown", "x_unknown": True}
+                if seen.wire == "chat":
+                    data = {"object": "x_unknown", "choices": []}
+                made.append(Frame(data, "" if seen.wire == "chat" else "x_unknown"))
+        return made
+
+    return Quirk(frames=frames)
+
+
+@quirk_maker("P9")
+def wrong_types() -> Quirk:
+    """Ids and texts are numbers, and counts of tokens are texts.
+
+    Good client: a typed error that the reply is malformed, or a reading that makes sense; no crash.
+    """
+
+    def change(data: Json, frame: Frame, seen: Seen) -> None:
+        for part in _walk(data):
+            part |= {key: str(part[key]) for key in _TOKENS if key in part}
+            part |= {key: 7 for key in ("id", "text", "content", "name") if isinstance(part.get(key), str)}
+
+    return _each(change)
+
+
+@quirk_maker("P2")
+def error_event(after: int = 2, message: str = "Overloaded", code: str = "overloaded_error") -> Quirk:
+    """An error after a status of 200: in a stream in place of what follows after so many events, else as the body.
+
+    Good client: raises an error of the kind that it names, with what had come; nothing is finished.
+    """
+
+    def frames(frames: Frames, seen: Seen) -> Frames:
+        if not seen.stream:
+            return [Frame(error_body(seen.wire, 529, message, code), part="error")]
+        kept: Frames = []
+        for frame in frames:
+            if isinstance(frame, Frame) and sum(isinstance(each, Frame) for each in kept) >= after:
+                break
+            kept.append(frame)
+        return [*kept, error_frame(seen.wire, 529, message, code)]
+
+    return Quirk(frames=frames, breaks=True)

@@ -1,0 +1,287 @@
+"""The fake provider: a real HTTP server on loopback that speaks three formats from a script."""
+
+__all__ = ["FakeProvider"]
+
+import asyncio
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec.structs import replace
+
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.service import Service
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.models.scripted import Reply, Rule, ScriptedModel
+from ziggurat.testing.server.connection import BadRequest, Connection, RawRequest, send
+from ziggurat.testing.server.failing import error_answer
+from ziggurat.testing.server.nouns import Answer, Said, Seen, Wait, Wire
+from ziggurat.testing.server.quirk import Quirk
+from ziggurat.testing.server.reading import read_request
+from ziggurat.testing.server.said import ask
+from ziggurat.testing.server.writing import changed, written
+
+_PATHS: dict[str, Wire] = {"/chat/completions": "chat", "/responses": "responses", "/messages": "messages"}
+
+
+class FakeProvider:
+    """Serves OpenAI Chat Completions, OpenAI Responses and Anthropic Messages on loopback, plain and streamed.
+
+    Which format is spoken is told by the path of a request: ``/v1/chat/completions``, ``/v1/responses`` or
+    ``/v1/messages``, under any prefix. What is said comes from a script, the same as that of a ScriptedModel.
+
+    ::
+
+        with FakeProvider(tool_call("add", a=1, b=2), "It is 3.", quirks=[fragment(7)]) as server:
+            client = openai.OpenAI(base_url=server.url + "/v1", api_key="any")
+
+    With ``async with`` it runs on the running event loop, with ``with`` on a thread of its own.
+
+    Args:
+        replies: One for each request, in order.
+        rules: Pairs of a condition on the request and a reply, tried before anything else.
+        always: The reply when nothing else is left.
+        model: Any model service to answer with, in place of a script.
+        quirks: What it does otherwise than a good provider.
+        clock: Times rests and paces; the system's where none is given. A HandClock needs ``async with``.
+        port: Where to listen; 0 for any free port.
+
+    Raises:
+        ConfigurationError: neither a script nor a model, or both.
+    """
+
+    def __init__(
+        self,
+        *replies: Reply,
+        rules: Sequence[Rule] = (),
+        always: Reply | None = None,
+        model: Service[ModelRequest, ModelResponse] | None = None,
+        quirks: Iterable[Quirk] = (),
+        clock: Clock = SYSTEM_CLOCK,
+        port: int = 0,
+    ) -> None:
+        if model is not None and (replies or rules or always is not None):
+            raise ConfigurationError("FakeProvider takes a script or a model to answer with, not both")
+        self._model = model or ScriptedModel(*replies, rules=rules, always=always)
+        self._clock = clock
+        self._wanted_port = port
+        self.requests: list[Seen] = []
+        self.port = 0
+        self._again: dict[tuple[str, bytes], Said] = {}
+        self._open: set[Connection] = set()
+        self._server: asyncio.Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._stop: asyncio.Event | None = None
+        self._released = asyncio.Event()
+        self.use(*quirks)
+
+    @property
+    def url(self) -> str:
+        """Where it listens, without a path: ``http://127.0.0.1:PORT``.
+
+        Raises:
+            ConfigurationError: it does not run.
+        """
+        if not self.port:
+            raise ConfigurationError("the fake provider does not run; use it in a with block")
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def quirks(self) -> tuple[Quirk, ...]:
+        """The quirks in use."""
+        return self._quirks
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._open)
+
+    @property
+    def last(self) -> Seen:
+        """The latest request.
+
+        Raises:
+            ConfigurationError: there was none.
+        """
+        if not self.requests:
+            raise ConfigurationError("the fake provider has seen no request")
+        return self.requests[-1]
+
+    def use(self, *quirks: Quirk) -> None:
+        """Put these quirks in use in place of all others; requests are numbered for them from here on.
+
+        Raises:
+            ConfigurationError: one is not a quirk.
+        """
+        for quirk in quirks:
+            if not isinstance(quirk, Quirk):
+                raise ConfigurationError(f"{quirk!r} is not a quirk; call its function, as in cut(120)")
+        self._quirks = quirks
+        self._since = len(self.requests)
+
+    def release(self) -> None:
+        """Let everything go on that rests until it is released."""
+        loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(self._let_go)
+
+    def _let_go(self) -> None:
+        self._released.set()
+        self._released = asyncio.Event()
+
+    # -- begin and end ----------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> "FakeProvider":
+        """Begin to listen on the running event loop."""
+        self._check_idle()
+        await self._listen()
+        return self
+
+    async def _listen(self) -> None:
+        loop = self._loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Connection(self._serve, self._open), "127.0.0.1", self._wanted_port
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop listening and close every connection."""
+        await self._close()
+
+    async def _close(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        tasks = [connection.task for connection in self._open if connection.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for connection in list(self._open):
+            connection.reset()
+        await self._server.wait_closed()
+        await asyncio.sleep(0)  # connections that were reset say so in the next turn
+        self._server = self._loop = None
+        self.port = 0
+
+    def __enter__(self) -> "FakeProvider":
+        """Begin to listen on a thread of its own."""
+        self._check_idle()
+        ready: Future[None] = Future()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._live(ready)), name="fake-provider")
+        self._thread.start()
+        try:
+            ready.result()
+        except BaseException:
+            self._thread.join()
+            self._thread = None
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop listening, close every connection and end the thread."""
+        assert self._thread is not None
+        assert self._loop is not None
+        assert self._stop is not None
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        self._thread = None
+
+    async def _live(self, ready: "Future[None]") -> None:
+        self._stop = asyncio.Event()
+        try:
+            await self._listen()
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits for it
+            ready.set_exception(error)
+            return
+        ready.set_result(None)
+        try:
+            await self._stop.wait()
+        finally:
+            await self._close()
+
+    def _check_idle(self) -> None:
+        if self._loop is not None or self._thread is not None:
+            raise ConfigurationError("this fake provider runs already; make another one")
+
+    # -- serving ----------------------------------------------------------------------------------------------------
+
+    async def _serve(self, connection: Connection) -> None:
+        while True:
+            try:
+                raw = await connection.request()
+            except BadRequest as error:
+                await send(connection, replace(error_answer(None, 400, str(error)), framing="close"), self._rest)
+                return
+            if raw is None:
+                return
+            answer = await self._answer(self._seen(raw))
+            if raw.version == "HTTP/1.0":
+                answer = replace(answer, framing="close")
+            ending = await send(connection, answer, self._rest)
+            if ending == "drop_next":
+                await connection.begins()
+            if ending == "reset":
+                connection.reset()
+            if ending != "keep":
+                return
+
+    async def _rest(self, wait: Wait, connection: Connection) -> None:
+        """Rest, but not for somebody who has gone meanwhile."""
+        if wait.seconds == 0:
+            await asyncio.sleep(0)
+            return
+        released = self._released
+        over = released.wait() if wait.seconds is None else self._clock.sleep(wait.seconds)
+        tasks = [asyncio.ensure_future(over), asyncio.ensure_future(connection.gone())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _seen(self, raw: RawRequest) -> Seen:
+        path = urlsplit(raw.path).path.rstrip("/")
+        wire = next((wire for end, wire in _PATHS.items() if path.endswith(end)), None)
+        seen = Seen(len(self.requests) + 1, raw.method, raw.path, raw.headers, raw.body, wire)
+        self.requests.append(seen)
+        return seen
+
+    async def _answer(self, seen: Seen) -> Answer:
+        if seen.method == "GET" and urlsplit(seen.path).path.endswith("/models"):
+            return _models()
+        if seen.wire is None or seen.method != "POST":
+            text = f"There is no {seen.method} {urlsplit(seen.path).path} here; there are POST " + ", ".join(_PATHS)
+            return error_answer(seen.wire, 404 if seen.wire is None else 405, text)
+        number = seen.number - self._since
+        quirks = [quirk for quirk in self._quirks if quirk.applies(seen, number)]
+        for quirk in quirks:
+            if quirk.instead is not None:
+                return changed(quirk.instead(seen), quirks, seen)
+        try:
+            request = read_request(seen)
+        except ValueError as error:
+            return error_answer(seen.wire, 400, str(error))
+        return written(await self._said(request, seen, quirks), seen, quirks)
+
+    async def _said(self, request: ModelRequest, seen: Seen, quirks: list[Quirk]) -> Said:
+        key = (seen.path, seen.body)
+        said = self._again.pop(key, None)
+        if said is None:
+            said = await ask(self._model, request, seen)
+        if any(quirk.breaks for quirk in quirks):
+            self._again[key] = said
+        return said
+
+
+def _models() -> Answer:
+    listed = {"object": "list", "data": [{"id": "scripted", "object": "model", "created": 0, "owned_by": "nobody"}]}
+    return Answer(200, (("content-type", "application/json"),), (msgspec.json.encode(listed),))

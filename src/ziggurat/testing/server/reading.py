@@ -1,0 +1,196 @@
+"""Requests of the three formats, read into a ModelRequest, so that scripts see them in one form."""
+
+__all__ = ["read_request"]
+
+from collections.abc import Iterator
+
+import msgspec
+
+from ziggurat.messages.conversation import Conversation
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from ziggurat.messages.parts import Image, Part, Text, Thinking, ToolCall, ToolResult
+from ziggurat.testing.server.nouns import Json, Seen
+
+_NEEDS = {"chat": "messages", "responses": "input", "messages": "messages"}
+
+
+def read_request(seen: Seen) -> ModelRequest:
+    """Read a request, leniently: what is not understood is left out.
+
+    Raises:
+        ValueError: what every provider of this format would refuse; the text says what.
+    """
+    try:
+        body = seen.json
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ValueError(f"We could not parse the JSON body of your request: {error}") from error
+    if not isinstance(body, dict):
+        raise ValueError("The body must be a JSON object")
+    assert seen.wire is not None
+    _check(body, seen.wire)
+    readers = {"chat": _chat, "responses": _responses, "messages": _anthropic}
+    instructions: list[str] = []
+    messages: list[Message] = []
+    for message in readers[seen.wire](body):
+        if message.role == "system":
+            instructions.append(message.text)
+        elif message.parts or message.role != "assistant":
+            messages.append(message)
+    return ModelRequest(
+        Conversation(messages).view(),
+        "\n\n".join(instructions) or None,
+        tuple(_tools(body)),
+        _settings(body),
+        _output(body),
+    )
+
+
+def _check(body: Json, wire: str) -> None:
+    if not isinstance(body.get("model"), str):
+        raise ValueError("you must provide a model parameter")
+    needed = body.get(_NEEDS[wire])
+    if not isinstance(needed, list) and not (wire == "responses" and isinstance(needed, str)):
+        raise ValueError(f"Missing required parameter: '{_NEEDS[wire]}'.")
+    if wire == "messages" and not isinstance(body.get("max_tokens"), int):
+        raise ValueError("max_tokens: Field required")
+
+
+def _items(value: object) -> Iterator[Json]:
+    if isinstance(value, list):
+        yield from (item for item in value if isinstance(item, dict))
+
+
+def _text(value: object) -> str:
+    """The text of a content that is a text or a list of parts."""
+    if isinstance(value, str):
+        return value
+    return "".join(str(item["text"]) for item in _items(value) if "text" in item)
+
+
+def _parts(value: object) -> tuple[Part, ...]:
+    if isinstance(value, str):
+        return (Text(value),) if value else ()
+    parts: list[Part] = []
+    for item in _items(value):
+        image = item.get("image_url")
+        if isinstance(image, dict):
+            image = image.get("url")
+        if isinstance(image, str):
+            parts.append(Image(url=image))
+        elif isinstance(item.get("text"), str):
+            parts.append(Text(item["text"]))
+    return tuple(parts)
+
+
+def _called(name: object, arguments: object, id: object) -> ToolCall:  # noqa: A002
+    text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+    return ToolCall(str(id or ""), str(name or ""), text)
+
+
+def _chat(body: Json) -> Iterator[Message]:
+    for item in _items(body["messages"]):
+        role, content = item.get("role"), item.get("content")
+        if role in ("system", "developer"):
+            yield Message("system", (Text(_text(content)),))
+        elif role == "tool":
+            yield Message("tool", (ToolResult(str(item.get("tool_call_id")), "", _text(content)),))
+        elif role == "assistant":
+            calls = tuple(
+                _called(call["function"].get("name"), call["function"].get("arguments"), call.get("id"))
+                for call in _items(item.get("tool_calls"))
+                if isinstance(call.get("function"), dict)
+            )
+            yield Message("assistant", _parts(content) + calls)
+        else:
+            yield Message("user", _parts(content))
+
+
+def _responses(body: Json) -> Iterator[Message]:
+    yield from [Message("system", (Text(body["instructions"]),))] if body.get("instructions") else []
+    if isinstance(body["input"], str):
+        yield Message("user", (Text(body["input"]),))
+    for item in _items(body["input"]):
+        kind, role, content = item.get("type", "message"), item.get("role"), item.get("content")
+        if kind == "function_call":
+            call = _called(item.get("name"), item.get("arguments"), item.get("call_id"))
+            yield Message("assistant", (call,))
+        elif kind == "function_call_output":
+            yield Message("tool", (ToolResult(str(item.get("call_id")), "", _text(item.get("output"))),))
+        elif kind == "reasoning":
+            thought = Thinking(_text(item.get("summary")), item.get("encrypted_content"), id=item.get("id"))
+            yield Message("assistant", (thought,))
+        elif role in ("system", "developer"):
+            yield Message("system", (Text(_text(content)),))
+        elif role == "assistant":
+            yield Message("assistant", _parts(content))
+        elif kind == "message":
+            yield Message("user", _parts(content))
+
+
+def _anthropic(body: Json) -> Iterator[Message]:
+    if body.get("system"):
+        yield Message("system", (Text(_text(body["system"])),))
+    for item in _items(body["messages"]):
+        content = item.get("content")
+        if isinstance(content, str):
+            yield Message("assistant" if item.get("role") == "assistant" else "user", _parts(content))
+            continue
+        results = tuple(
+            ToolResult(str(block.get("tool_use_id")), "", _text(block.get("content")))
+            for block in _items(content)
+            if block.get("type") == "tool_result"
+        )
+        if results:
+            yield Message("tool", results)
+        parts = tuple(part for block in _items(content) if (part := _block(block)) is not None)
+        if parts or not results:
+            yield Message("assistant" if item.get("role") == "assistant" else "user", parts)
+
+
+def _block(block: Json) -> Part | None:
+    kind = block.get("type")
+    if kind == "text":
+        return Text(str(block.get("text")))
+    if kind == "tool_use":
+        return _called(block.get("name"), block.get("input"), block.get("id"))
+    if kind == "thinking":
+        return Thinking(str(block.get("thinking")), block.get("signature"))
+    if kind == "redacted_thinking":
+        return Thinking(redacted=block.get("data"))
+    return None
+
+
+def _tools(body: Json) -> Iterator[ToolSpec]:
+    for item in _items(body.get("tools")):
+        tool = item["function"] if isinstance(item.get("function"), dict) else item
+        schema = tool.get("parameters") or tool.get("input_schema") or {"type": "object", "properties": {}}
+        if isinstance(tool.get("name"), str) and isinstance(schema, dict):
+            yield ToolSpec(tool["name"], str(tool.get("description") or ""), schema)
+
+
+def _number(body: Json, *names: str) -> float | None:
+    found = (body[name] for name in names if isinstance(body.get(name), (int, float)))
+    return next(found, None)
+
+
+def _settings(body: Json) -> ModelSettings:
+    limit = _number(body, "max_tokens", "max_completion_tokens", "max_output_tokens")
+    return ModelSettings(
+        temperature=_number(body, "temperature"),
+        max_tokens=None if limit is None else int(limit),
+        top_p=_number(body, "top_p"),
+    )
+
+
+def _output(body: Json) -> OutputSchema | None:
+    text = body.get("text")
+    config = body.get("output_config")
+    form = body.get("response_format")
+    form = text.get("format") if isinstance(text, dict) else form
+    form = config.get("format") if isinstance(config, dict) else form
+    if not isinstance(form, dict) or form.get("type") != "json_schema":
+        return None
+    inner = form["json_schema"] if isinstance(form.get("json_schema"), dict) else form
+    schema = inner.get("schema")
+    return OutputSchema(str(inner.get("name") or "output"), schema) if isinstance(schema, dict) else None

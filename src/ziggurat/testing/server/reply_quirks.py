@@ -1,0 +1,238 @@
+"""Quirks of what is said: calls, their names, ids and arguments, and how much of all that."""
+
+__all__ = [
+    "BAD_ARGUMENTS",
+    "bad_arguments",
+    "big_text",
+    "deep_arguments",
+    "empty_name",
+    "empty_reply",
+    "huge_arguments",
+    "interleaved",
+    "many_calls",
+    "out_of_tokens",
+    "reused_ids",
+    "same_ids",
+    "unknown_tool",
+    "whole_calls",
+]
+
+from collections.abc import Callable, Mapping
+from itertools import chain, zip_longest
+
+from msgspec.structs import replace
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.delta import PartDelta, TextDelta, ToolCallDelta
+from ziggurat.messages.parts import ToolCall
+from ziggurat.testing.server.nouns import Said, Seen, Wait
+from ziggurat.testing.server.quirk import Quirk, quirk_maker
+from ziggurat.testing.server.said import calls_of, message_of, torn
+
+BAD_ARGUMENTS: Mapping[str, str | Callable[[str], str]] = {
+    "truncated": lambda text: text[: max(1, len(text) // 2)],
+    "unclosed": lambda text: text.rstrip("}"),
+    "trailing": lambda text: text + "}",
+    "fenced": lambda text: f"```json\n{text}\n```",
+    "text": "I would like to call this tool.",
+    "empty": "",
+    "array": "[1, 2]",
+    "number": "42",
+    "null": "null",
+    "quoted": lambda text: '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"',
+    "single_quotes": lambda text: text.replace('"', "'"),
+    "nan": lambda text: _with(text, '"not_a_number":NaN,"too_large":1e999'),
+    "duplicate_keys": lambda text: _with(text, '"twice":1,"twice":2'),
+    "extra_keys": lambda text: _with(text, '"nobody_asked":true'),
+    "wrong_types": '{"a":[{}],"b":{"c":[]},"text":[1],"city":7}',
+    "surrogate": lambda text: _with(text, '"half":"\\ud800"'),
+    "zero_byte": lambda text: _with(text, '"zero":"\\u0000"'),
+    "comment": lambda text: text + " // done",
+}
+"""The forms of `bad_arguments`: a text, or what is made of the arguments that the script gave."""
+
+
+def _with(text: str, members: str) -> str:
+    """Add members to a JSON object, as text."""
+    inner = text.strip()[1:-1].strip()
+    return "{" + (inner + "," if inner else "") + members + "}"
+
+
+def _on_calls(change: Callable[[ToolCall, int], ToolCall]) -> Quirk:
+    """A quirk that changes each call, given the call and its place."""
+
+    def said(said: Said, seen: Seen) -> Said:
+        indexes = calls_of(said.pieces)
+        calls = message_of(said.pieces).tool_calls
+        changed = {index: change(call, at) for at, (index, call) in enumerate(zip(indexes, calls, strict=True))}
+        pieces: list[PartDelta | Wait] = []
+        for piece in said.pieces:
+            if not isinstance(piece, ToolCallDelta):
+                pieces.append(piece)
+            elif piece.index in changed:
+                call = changed.pop(piece.index)
+                pieces.append(ToolCallDelta(piece.index, call.arguments, call.id, call.name))
+        return replace(said, pieces=tuple(torn(pieces)))
+
+    return Quirk(said=said)
+
+
+@quirk_maker("P7")
+def bad_arguments(form: str = "truncated") -> Quirk:
+    """Arguments that are no JSON object or do not fit: every tool call has them in this form.
+
+    Good client: tells the model what is wrong, as the result of the call, and runs nothing.
+    """
+    if form not in BAD_ARGUMENTS:
+        raise ConfigurationError(f"there is no form {form!r} of bad arguments; there are {', '.join(BAD_ARGUMENTS)}")
+    made = BAD_ARGUMENTS[form]
+    return _on_calls(lambda call, _: replace(call, arguments=made if isinstance(made, str) else made(call.arguments)))
+
+
+@quirk_maker("P7")
+def huge_arguments(megabytes: float = 10) -> Quirk:
+    """Arguments of this size in every tool call: one more member, a long text.
+
+    Good client: refuses them or hands them on, without a crash and without copying them often.
+    """
+    member = '"filler":"' + "x" * int(megabytes * 1_000_000) + '"'
+    return _on_calls(lambda call, _: replace(call, arguments=_with(call.arguments, member)))
+
+
+@quirk_maker("P7")
+def deep_arguments(depth: int = 100_000) -> Quirk:
+    """Arguments nested this deep in every tool call: one more member, a list in a list in a list.
+
+    Good client: refuses them as bad arguments; nothing overflows.
+    """
+    member = '"deep":' + "[" * depth + "]" * depth
+    return _on_calls(lambda call, _: replace(call, arguments=_with(call.arguments, member)))
+
+
+@quirk_maker("P7")
+def unknown_tool(name: str = "no_such_tool") -> Quirk:
+    """Every tool call names a tool that does not exist.
+
+    Good client: tells the model, as the result of the call, which tools there are.
+    """
+    return _on_calls(lambda call, _: replace(call, name=name))
+
+
+@quirk_maker("P7")
+def empty_name() -> Quirk:
+    """Every tool call has an empty name.
+
+    Good client: treats it as a tool that does not exist; the history it sends back is still accepted.
+    """
+    return unknown_tool("")
+
+
+@quirk_maker("P8")
+def same_ids(id: str = "call_same") -> Quirk:  # noqa: A002
+    """All tool calls of all replies have one id.
+
+    Good client: gives ids of its own, one result per call, and mixes none up.
+    """
+    return _on_calls(lambda call, _: replace(call, id=id))
+
+
+@quirk_maker("P8")
+def reused_ids() -> Quirk:
+    """Ids begin at ``call_1`` again in every reply, so a later turn uses those of an earlier one.
+
+    Good client: finds the result of this turn, not of the last.
+    """
+    return _on_calls(lambda call, at: replace(call, id=f"call_{at + 1}"))
+
+
+@quirk_maker("P8")
+def many_calls(count: int = 10_000) -> Quirk:
+    """The first tool call of a reply comes this many times, each with an id of its own.
+
+    Good client: bounds how many run at once; as many results as calls, in order, or a refusal that says so.
+    """
+
+    def said(said: Said, seen: Seen) -> Said:
+        calls = message_of(said.pieces).tool_calls[:1]
+        copies = tuple(
+            ToolCallDelta(at, call.arguments, f"{call.id}_{at}", call.name) for call in calls for at in range(count)
+        )
+        return replace(said, pieces=copies or said.pieces)
+
+    return Quirk(said=said)
+
+
+@quirk_maker("P9")
+def big_text(megabytes: float = 10) -> Quirk:
+    """A reply of this size: text is added at its end.
+
+    Good client: takes it within its limits, or refuses it with an error that names the limit.
+    """
+    piece = TextDelta("lorem ipsum " * 1000)
+    times = max(1, int(megabytes * 1_000_000) // len(piece.text))
+    return Quirk(said=lambda said, _: replace(said, pieces=said.pieces + (piece,) * times))
+
+
+@quirk_maker("P9")
+def empty_reply() -> Quirk:
+    """A whole reply in which nothing is said.
+
+    Good client: gives an empty message, which later requests do not choke on.
+    """
+    return Quirk(said=lambda said, _: replace(said, pieces=(), finish="stop"))
+
+
+@quirk_maker("P7")
+def out_of_tokens() -> Quirk:
+    """The reply ends for its length, in the middle of the last call's arguments, or of the text.
+
+    Good client: runs no call whose arguments are cut, even if they happen to be JSON.
+    """
+
+    def said(said: Said, seen: Seen) -> Said:
+        calls = calls_of(said.pieces)
+        if not calls:
+            return replace(said, pieces=said.pieces[: max(1, len(said.pieces) // 2)], finish="length")
+        whole = message_of(said.pieces).tool_calls[-1]
+        kept = [piece for piece in said.pieces if not isinstance(piece, ToolCallDelta) or piece.index != calls[-1]]
+        half = whole.arguments[: max(1, len(whole.arguments) // 2)]
+        last = ToolCallDelta(calls[-1], half, whole.id, whole.name)
+        return replace(said, pieces=(*kept, last), finish="length")
+
+    return Quirk(said=said)
+
+
+@quirk_maker("P2")
+def interleaved() -> Quirk:
+    """The pieces of several tool calls come in turn instead of one call after the other.
+
+    Good client: puts each piece to the call it belongs to.
+    """
+
+    def said(said: Said, seen: Seen) -> Said:
+        calls = [[piece for piece in said.pieces if _belongs(piece, index)] for index in calls_of(said.pieces)]
+        others = tuple(piece for piece in said.pieces if not isinstance(piece, ToolCallDelta))
+        mixed = tuple(piece for piece in chain.from_iterable(zip_longest(*calls)) if piece is not None)
+        return replace(said, pieces=others + mixed)
+
+    return Quirk(said=said)
+
+
+def _belongs(piece: PartDelta | Wait, index: int) -> bool:
+    return isinstance(piece, ToolCallDelta) and piece.index == index
+
+
+@quirk_maker("P2")
+def whole_calls() -> Quirk:
+    """Every tool call of a stream comes whole, in a single piece.
+
+    Good client: makes no difference.
+    """
+
+    def said(said: Said, seen: Seen) -> Said:
+        calls = message_of(said.pieces).tool_calls
+        others = tuple(piece for piece in said.pieces if not isinstance(piece, ToolCallDelta))
+        whole = tuple(ToolCallDelta(at, call.arguments, call.id, call.name) for at, call in enumerate(calls))
+        return replace(said, pieces=others + whole)
+
+    return Quirk(said=said)

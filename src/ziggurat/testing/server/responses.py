@@ -1,0 +1,173 @@
+"""Replies as OpenAI Responses writes them."""
+
+__all__ = ["plain", "streamed"]
+
+from collections.abc import Iterator
+
+from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
+from ziggurat.messages.usage import Usage
+from ziggurat.testing.server.nouns import Frame, Json, Said, Seen, Wait
+from ziggurat.testing.server.nouns import Part as FramePart
+from ziggurat.testing.server.said import message_of, steps_of
+
+_CREATED = 1_700_000_000
+_INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+
+
+def _usage(usage: Usage) -> Json:
+    given, told = usage.input or 0, usage.output or 0
+    return {
+        "input_tokens": given,
+        "input_tokens_details": {"cached_tokens": usage.cache_read or 0},
+        "output_tokens": told,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
+        "total_tokens": given + told,
+    }
+
+
+def _content(text: str, refused: bool) -> Json:
+    if refused:
+        return {"type": "refusal", "refusal": text}
+    return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
+
+
+def _item(part: Part, at: int, said: Said, *, begun: bool = False) -> Json:
+    """An item of the output; `begun` for one of which nothing has come."""
+    end = f"{said.id}_{at}"
+    status = "in_progress" if begun else "completed"
+    if isinstance(part, Thinking):
+        summary = [] if begun or not part.text else [{"type": "summary_text", "text": part.text}]
+        item: Json = {"id": part.id or f"rs_{end}", "type": "reasoning", "summary": summary}
+        proof = part.signature or part.redacted
+        return item | ({"encrypted_content": proof} if proof and not begun else {})
+    if isinstance(part, ToolCall):
+        arguments = "" if begun else part.arguments
+        fixed = {"id": f"fc_{end}", "type": "function_call", "status": status}
+        return fixed | {"call_id": part.id, "name": part.name, "arguments": arguments}
+    assert isinstance(part, Text)
+    content = [] if begun else [_content(part.text, said.finish == "refusal")]
+    return {"id": f"msg_{end}", "type": "message", "status": status, "role": "assistant", "content": content}
+
+
+def _response(said: Said, seen: Seen, output: list[Json], status: str, *, done: bool) -> Json:
+    reason = _INCOMPLETE.get(said.finish) if done else None
+    failed = {"code": "server_error", "message": "The model failed."} if status == "failed" else None
+    return {
+        "id": f"resp_{said.id}",
+        "object": "response",
+        "created_at": _CREATED,
+        "status": status,
+        "error": failed,
+        "incomplete_details": {"reason": reason} if reason else None,
+        "instructions": None,
+        "metadata": {},
+        "model": said.model,
+        "output": output,
+        "parallel_tool_calls": True,
+        "temperature": 1.0,
+        "tool_choice": "auto",
+        "tools": seen.json.get("tools") or [],
+        "top_p": 1.0,
+        "usage": _usage(said.usage) if done else None,
+    }
+
+
+def _status(said: Said) -> str:
+    if said.finish in _INCOMPLETE:
+        return "incomplete"
+    return "failed" if said.finish == "error" else "completed"
+
+
+def plain(said: Said, seen: Seen) -> Json:
+    """Return the whole reply."""
+    output = [_item(part, at, said) for at, part in enumerate(message_of(said.pieces).parts)]
+    return _response(said, seen, output, _status(said), done=True)
+
+
+class _Writer:
+    """Numbers the events and keeps the names of the items."""
+
+    def __init__(self, said: Said) -> None:
+        self.said = said
+        self.refused = said.finish == "refusal"
+        self.parts = message_of(said.pieces).parts
+        self.number = 0
+
+    def frame(self, event: str, fields: Json, part: FramePart = "delta") -> Frame:
+        data = {"type": event, **fields, "sequence_number": self.number}
+        self.number += 1
+        return Frame(data, event, part)
+
+    def _where(self, at: int, item: Json) -> Json:
+        where: Json = {"item_id": item["id"], "output_index": at}
+        if item["type"] == "message":
+            where["content_index"] = 0
+        elif item["type"] == "reasoning":
+            where["summary_index"] = 0
+        return where
+
+    def opened(self, at: int) -> Iterator[Frame]:
+        item = _item(self.parts[at], at, self.said, begun=True)
+        where = self._where(at, item)
+        yield self.frame("response.output_item.added", {"output_index": at, "item": item})
+        if item["type"] == "message":
+            yield self.frame("response.content_part.added", where | {"part": _content("", self.refused)})
+        elif item["type"] == "reasoning" and self._text(at):
+            part = {"type": "summary_text", "text": ""}
+            yield self.frame("response.reasoning_summary_part.added", where | {"part": part})
+
+    def _text(self, at: int) -> str:
+        part = self.parts[at]
+        return part.text if isinstance(part, (Text, Thinking)) else ""
+
+    def delta(self, at: int, delta: PartDelta) -> Iterator[Frame]:
+        where = self._where(at, _item(self.parts[at], at, self.said))
+        if isinstance(delta, TextDelta):
+            kind = "refusal" if self.refused else "output_text"
+            more: Json = {} if self.refused else {"logprobs": []}
+            yield self.frame(f"response.{kind}.delta", where | {"delta": delta.text} | more)
+        elif isinstance(delta, ThinkingDelta) and delta.text:
+            yield self.frame("response.reasoning_summary_text.delta", where | {"delta": delta.text})
+        elif isinstance(delta, ToolCallDelta) and delta.arguments:
+            yield self.frame("response.function_call_arguments.delta", where | {"delta": delta.arguments})
+
+    def closed(self, at: int) -> Iterator[Frame]:
+        part = self.parts[at]
+        item = _item(part, at, self.said)
+        where = self._where(at, item)
+        if isinstance(part, Text):
+            kind, key = ("refusal", "refusal") if self.refused else ("output_text", "text")
+            more: Json = {} if self.refused else {"logprobs": []}
+            yield self.frame(f"response.{kind}.done", where | {key: part.text} | more)
+            yield self.frame("response.content_part.done", where | {"part": item["content"][0]})
+        elif isinstance(part, Thinking) and part.text:
+            yield self.frame("response.reasoning_summary_text.done", where | {"text": part.text})
+            yield self.frame("response.reasoning_summary_part.done", where | {"part": item["summary"][0]})
+        elif isinstance(part, ToolCall):
+            done = where | {"name": part.name, "arguments": part.arguments}
+            yield self.frame("response.function_call_arguments.done", done)
+        yield self.frame("response.output_item.done", {"output_index": at, "item": item})
+
+
+def streamed(said: Said, seen: Seen) -> list[Frame | Wait]:
+    """Return the events of the reply."""
+    writer = _Writer(said)
+    begun = _response(said, seen, [], "in_progress", done=False)
+    frames: list[Frame | Wait] = [
+        writer.frame("response.created", {"response": begun}, "start"),
+        writer.frame("response.in_progress", {"response": begun}, "start"),
+    ]
+    for step in steps_of(said):
+        if isinstance(step, Wait):
+            frames.append(step)
+            continue
+        if step.opens:
+            frames += writer.opened(step.part)
+        frames += writer.delta(step.part, step.delta)
+        if step.closes:
+            frames += writer.closed(step.part)
+    if said.error is None:
+        whole = plain(said, seen)
+        frames.append(writer.frame(f"response.{whole['status']}", {"response": whole}, "finish"))
+    return frames

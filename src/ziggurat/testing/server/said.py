@@ -1,0 +1,182 @@
+"""From a model service to what it said; and what it said cut into the parts that every format is written by."""
+
+__all__ = ["Step", "ask", "calls_of", "message_of", "steps_of", "torn"]
+
+from collections.abc import Callable, Iterable
+from itertools import count
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK, Timer
+from ziggurat.core.context import root
+from ziggurat.core.event import Dropped, Event
+from ziggurat.core.service import Service
+from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta, deltas_of
+from ziggurat.messages.events import Delta
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.usage import Usage, estimate_tokens
+from ziggurat.testing.server.nouns import Said, Seen, Wait
+
+_PIECES = 50
+_SHORT = 12
+
+
+class _Ear:
+    """Hears what a model says (an Emit), and the rests it takes (a Clock)."""
+
+    blocked = 0.0
+    now = staticmethod(SYSTEM_CLOCK.now)
+    monotonic = staticmethod(SYSTEM_CLOCK.monotonic)
+
+    def __init__(self) -> None:
+        self.heard: list[PartDelta | Wait] = []
+
+    async def __call__(self, event: Event, /) -> None:
+        if isinstance(event, Delta):
+            self.heard.append(event.delta)
+        elif isinstance(event, Dropped):
+            self.heard.clear()
+
+    def listens(self, kind: type[Event], /) -> bool:
+        return kind is Delta or kind is Dropped
+
+    async def sleep(self, seconds: float) -> None:
+        self.heard.append(Wait(seconds))
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
+        return SYSTEM_CLOCK.call_at(when, callback)
+
+
+async def ask(model: Service[ModelRequest, ModelResponse], request: ModelRequest, seen: Seen) -> Said:
+    """Let a model answer a request; an error of its own becomes part of what it said."""
+    ear = _Ear()
+    name = _model_name(seen)
+    said = Said((), usage=_estimated(Usage(), seen, ""), model=name, id=str(seen.number))
+    try:
+        response = await model(request, root("provider").within(CLOCK, ear).emitting(ear))
+    except Exception as error:  # noqa: BLE001 - whatever a script raises is what the provider does
+        return replace(said, pieces=_unique(torn(ear.heard), seen.number), error=error)
+    heard = ear.heard
+    if message_of(heard).parts != response.message.parts:
+        heard = list(deltas_of(response.message))
+    usage = _estimated(response.usage, seen, response.text)
+    pieces = _unique(torn(heard), seen.number)
+    return replace(said, pieces=pieces, finish=response.finish, usage=usage)
+
+
+def _model_name(seen: Seen) -> str:
+    body = seen.json
+    name = body.get("model") if isinstance(body, dict) else None
+    return name if isinstance(name, str) else "scripted"
+
+
+def _estimated(usage: Usage, seen: Seen, text: str) -> Usage:
+    """What a script leaves open is a quarter of the characters; real providers always tell."""
+    given = usage.input if usage.input is not None else len(seen.body) // 4
+    told = usage.output if usage.output is not None else max(1, estimate_tokens(text))
+    return replace(usage, input=given, output=told)
+
+
+def torn(heard: Iterable[PartDelta | Wait]) -> list[PartDelta | Wait]:
+    """Arguments come in pieces, as they do from real models."""
+    pieces: list[PartDelta | Wait] = []
+    for delta in heard:
+        if not isinstance(delta, ToolCallDelta) or len(delta.arguments) <= _SHORT:
+            pieces.append(delta)
+            continue
+        size = max(_SHORT, -(-len(delta.arguments) // _PIECES))
+        pieces.append(replace(delta, arguments=""))
+        for at in range(0, len(delta.arguments), size):
+            pieces.append(ToolCallDelta(delta.index, delta.arguments[at : at + size]))
+    return pieces
+
+
+def _unique(pieces: Iterable[PartDelta | Wait], number: int) -> tuple[PartDelta | Wait, ...]:
+    """Ids that a script left to chance are unique over the whole conversation, as those of a provider are."""
+    made: list[PartDelta | Wait] = []
+    for piece in pieces:
+        if isinstance(piece, ToolCallDelta) and piece.name:
+            left_open = piece.id in ("", "call") or (piece.id.startswith("call-") and piece.id[5:].isdigit())
+            piece = replace(piece, id=f"call_{number}_{piece.index}") if left_open else piece
+        made.append(piece)
+    return tuple(made)
+
+
+def message_of(pieces: Iterable[PartDelta | Wait]) -> Message:
+    """Return the message that the pieces make."""
+    fold = Fold()
+    for piece in pieces:
+        if not isinstance(piece, Wait):
+            fold.push(piece)
+    return fold.message()
+
+
+def calls_of(pieces: Iterable[PartDelta | Wait]) -> list[int]:
+    """Return the indexes of the tool calls, in order."""
+    return list(dict.fromkeys(piece.index for piece in pieces if isinstance(piece, ToolCallDelta)))
+
+
+class Step(Struct, frozen=True):
+    """A piece and its place.
+
+    Attributes:
+        part: The number of the part it belongs to, from 0.
+        delta: The piece.
+        opens: Whether it is the first of its part.
+        closes: Whether it is the last of its part.
+    """
+
+    part: int
+    delta: PartDelta
+    opens: bool
+    closes: bool
+
+
+def steps_of(said: Said) -> list[Step | Wait]:
+    """Return the pieces with their places; the part in which an error struck is never closed."""
+    placed = _placed(said.pieces)
+    last = {part: at for at, (part, _) in enumerate(placed)}
+    if said.error is not None and placed:
+        last.pop(next((part for part, _ in reversed(placed) if part >= 0), -1), None)
+    steps: list[Step | Wait] = []
+    opened: set[int] = set()
+    for at, (part, piece) in enumerate(placed):
+        if isinstance(piece, Wait):
+            steps.append(piece)
+            continue
+        steps.append(Step(part, piece, part not in opened, last.get(part) == at))
+        opened.add(part)
+    return steps
+
+
+def _placed(pieces: Iterable[PartDelta | Wait]) -> list[tuple[int, PartDelta | Wait]]:
+    placed: list[tuple[int, PartDelta | Wait]] = []
+    numbers = count()
+    calls: dict[int, int] = {}
+    current, before = -1, None
+    for piece in pieces:
+        if isinstance(piece, Wait):
+            placed.append((-1, piece))
+            continue
+        if piece == TextDelta(""):
+            continue
+        if isinstance(piece, ToolCallDelta):
+            if piece.index not in calls:
+                calls[piece.index] = next(numbers)
+            current = calls[piece.index]
+        elif not _goes_on(before, piece):
+            current = next(numbers)
+        placed.append((current, piece))
+        before = piece
+    return placed
+
+
+def _goes_on(before: PartDelta | None, piece: PartDelta) -> bool:
+    if isinstance(piece, TextDelta):
+        return isinstance(before, TextDelta)
+    if not isinstance(piece, ThinkingDelta) or not isinstance(before, ThinkingDelta):
+        return False
+    ended = before.signature is not None or before.redacted is not None or piece.redacted is not None
+    return not ended and (piece.id is None or before.id is None or piece.id == before.id)

@@ -1,0 +1,212 @@
+"""Quirks of the connection: cut, stalled, reset, in fragments, closed at the wrong time."""
+
+__all__ = [
+    "cut",
+    "fragment",
+    "hang_up",
+    "interim",
+    "not_http",
+    "pace",
+    "reset",
+    "slow_headers",
+    "split",
+    "stale",
+    "stall",
+    "until_close",
+    "wrong_length",
+]
+
+from collections.abc import Sequence
+from random import Random
+
+from msgspec.structs import replace
+
+from ziggurat.testing.server.nouns import Answer, Piece, Seen, Wait
+from ziggurat.testing.server.quirk import Quirk, quirk_maker
+
+_SIZES = (1, 2, 3, 5, 8, 13, 64, 512)
+
+
+def _parted(pieces: Sequence[Piece], at: int) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    """Part a body at a byte, counted from the end if negative."""
+    size = sum(len(piece) for piece in pieces if isinstance(piece, bytes))
+    left = max(0, min(size, at if at >= 0 else size + at))
+    for number, piece in enumerate(pieces):
+        if isinstance(piece, Wait):
+            continue
+        if left <= len(piece):
+            return (*pieces[:number], piece[:left]), (piece[left:], *pieces[number + 1 :])
+        left -= len(piece)
+    return tuple(pieces), ()
+
+
+def _split(pieces: Sequence[Piece], places: Sequence[int]) -> tuple[Piece, ...]:
+    """Part a body at several bytes, with a turn of the event loop at each."""
+    rest = tuple(pieces)
+    done = 0
+    made: list[Piece] = []
+    for place in sorted(set(places)):
+        before, rest = _parted(rest, place - done)
+        made += [*before, Wait(0)]
+        done = place
+    return (*made, *rest)
+
+
+@quirk_maker("P1")
+def cut(at_byte: int, clean: bool = False) -> Quirk:
+    """The body ends after so many bytes (from its end if negative) and the connection is closed.
+
+    With `clean` the last chunk is sent, so that HTTP knows nothing of it, as behind some proxies.
+
+    Good client: raises that the stream was interrupted, with what had come; runs no tool of it.
+    """
+
+    def answer(answer: Answer, seen: Seen) -> Answer:
+        kept = _parted(answer.pieces, at_byte)[0]
+        if clean:
+            return replace(answer, pieces=kept, ending="close")
+        return replace(answer, pieces=kept, ending="cut", length=answer.size)
+
+    return Quirk(answer=answer, breaks=True)
+
+
+@quirk_maker("P3")
+def stall(at_byte: int = 0, seconds: float | None = None) -> Quirk:
+    """Sending rests at this byte of the body, for some seconds of the server's clock or until `release()`.
+
+    Good client: gives up after its idle timeout, long before the total one.
+    """
+
+    def answer(answer: Answer, seen: Seen) -> Answer:
+        before, after = _parted(answer.pieces, at_byte)
+        return replace(answer, pieces=(*before, Wait(seconds), *after))
+
+    return Quirk(answer=answer, breaks=True)
+
+
+@quirk_maker("P3")
+def pace(seconds: float) -> Quirk:
+    """So many seconds pass before each event of a stream.
+
+    Good client: waits, as something comes in time again and again.
+    """
+
+    def lines(lines: list[Piece], seen: Seen) -> list[Piece]:
+        return [piece for line in lines for piece in (Wait(seconds), line)]
+
+    return Quirk(lines=lines)
+
+
+@quirk_maker("P3")
+def slow_headers(seconds: float | None = None) -> Quirk:
+    """The status line and headers come byte by byte with so many seconds between; None: `release()` lets out the rest.
+
+    Good client: gives up after its timeout, although something comes all the time.
+    """
+    return Quirk(answer=lambda answer, _: replace(answer, head_pace=seconds), breaks=True)
+
+
+@quirk_maker("P10")
+def reset(at_byte: int = 0) -> Quirk:
+    """The connection is reset (RST) after so many bytes of the body.
+
+    Good client: a typed connection error; for a stream with what had come.
+    """
+
+    def answer(answer: Answer, seen: Seen) -> Answer:
+        kept = _parted(answer.pieces, at_byte)[0]
+        return replace(answer, pieces=kept, ending="reset", length=answer.size)
+
+    return Quirk(answer=answer, breaks=True)
+
+
+@quirk_maker("P10")
+def hang_up(hard: bool = False) -> Quirk:
+    """The connection is closed (with `hard` reset) before a byte is answered.
+
+    Good client: a typed connection error; tried again only by who knows that it is safe.
+    """
+    return Quirk(instead=lambda _: Answer(head=b"", ending="reset" if hard else "close", framing="close"))
+
+
+@quirk_maker("P10")
+def not_http() -> Quirk:
+    """Bytes that are no HTTP at all.
+
+    Good client: a typed connection error.
+    """
+    return Quirk(instead=lambda _: Answer(head=b"\x15\x03\x01\x00\x02\x02\x16SSH-2.0-nobody\r\n", ending="close"))
+
+
+@quirk_maker("P10")
+def stale(on_next: bool = False) -> Quirk:
+    """The connection is said to be kept but closed after the reply; with `on_next` only when the next request comes.
+
+    Good client: notices and connects anew; the second form is tried again where that is safe.
+    """
+    return Quirk(answer=lambda answer, _: replace(answer, ending="drop_next" if on_next else "stale"))
+
+
+@quirk_maker("P2")
+def fragment(seed: int = 0) -> Quirk:
+    """The body comes in fragments of 1 to 512 bytes, drawn by a seed, inside characters and line ends too.
+
+    Good client: makes no difference.
+    """
+
+    def answer(answer: Answer, seen: Seen) -> Answer:
+        random = Random(seed)  # noqa: S311 - a seed that repeats
+        pieces: list[Piece] = []
+        for piece in answer.pieces:
+            if isinstance(piece, Wait):
+                pieces.append(piece)
+                continue
+            while piece:
+                size = random.choice(_SIZES)
+                pieces += [piece[:size], Wait(0)]
+                piece = piece[size:]
+        return replace(answer, pieces=tuple(pieces))
+
+    return Quirk(answer=answer)
+
+
+@quirk_maker("P2")
+def split(at_bytes: tuple[int, ...] = (1,)) -> Quirk:
+    """The body comes in fragments that end at these bytes, such as in the middle of a character.
+
+    Good client: makes no difference.
+    """
+    places = (at_bytes,) if isinstance(at_bytes, int) else tuple(at_bytes)
+    return Quirk(answer=lambda answer, _: replace(answer, pieces=_split(answer.pieces, places)))
+
+
+@quirk_maker("P10")
+def until_close() -> Quirk:
+    """The body has no length and no chunks: it ends when the connection is closed.
+
+    Good client: makes no difference; a stream must have had its last event.
+    """
+    return Quirk(answer=lambda answer, _: replace(answer, framing="close", ending="close"))
+
+
+@quirk_maker("P9")
+def wrong_length(by: int = 100) -> Quirk:
+    """The body is claimed to be so many bytes longer than it is, and the connection is closed at its end.
+
+    Good client: a typed error, as something may be missing.
+    """
+
+    def answer(answer: Answer, seen: Seen) -> Answer:
+        return replace(answer, framing="length", length=answer.size + by, ending="cut")
+
+    return Quirk(answer=answer, breaks=True)
+
+
+@quirk_maker("P10")
+def interim() -> Quirk:
+    """An interim answer (103, early hints) comes before the real one.
+
+    Good client: passes over it.
+    """
+    hint = b"HTTP/1.1 103 Early Hints\r\nlink: </style.css>; rel=preload\r\n\r\n"
+    return Quirk(answer=lambda answer, _: replace(answer, before=hint))

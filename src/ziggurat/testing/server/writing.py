@@ -1,0 +1,68 @@
+"""From what was said to what goes out: written in a format, with the quirks applied at each stage."""
+
+__all__ = ["changed", "written"]
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from ziggurat.testing.server import anthropic, chat, responses
+from ziggurat.testing.server.failing import error_answer, error_frame, status_of
+from ziggurat.testing.server.nouns import Answer, Frame, Headers, Piece, Said, Seen, Wait
+from ziggurat.testing.server.quirk import Quirk
+
+_FORMATS = {"chat": chat, "responses": responses, "messages": anthropic}
+
+
+def changed(answer: Answer, quirks: Iterable[Quirk], seen: Seen) -> Answer:
+    """Return an answer with the quirks of its last stage applied."""
+    for quirk in quirks:
+        if quirk.answer is not None:
+            answer = quirk.answer(answer, seen)
+    return answer
+
+
+def written(said: Said, seen: Seen, quirks: Sequence[Quirk]) -> Answer:
+    """Return what goes out for a reply: written in the format of the request, with the quirks applied."""
+    assert seen.wire is not None
+    for quirk in quirks:
+        if quirk.said is not None:
+            said = quirk.said(said, seen)
+    stream = seen.stream and not any(quirk.plain for quirk in quirks)
+    if said.error is not None and (not stream or not said.pieces):
+        return changed(_failed(said.error, seen), quirks, seen)
+    form = _FORMATS[seen.wire]
+    frames = form.streamed(said, seen) if stream else [Frame(form.plain(said, seen), part="body")]
+    if said.error is not None and not isinstance(said.error, ConnectionError):
+        frames.append(error_frame(seen.wire, status_of(said.error), str(said.error)))
+    for quirk in quirks:
+        if quirk.frames is not None:
+            frames = quirk.frames(frames, seen)
+    lines: list[Piece] = [each if isinstance(each, Wait) else _line(each, stream) for each in frames]
+    for quirk in quirks if stream else ():
+        if quirk.lines is not None:
+            lines = quirk.lines(lines, seen)
+    kind = "text/event-stream; charset=utf-8" if stream else "application/json"
+    answer = Answer(200, (("content-type", kind),), tuple(lines), "chunked" if stream else "length")
+    if isinstance(said.error, ConnectionError):
+        answer = replace(answer, ending="reset")
+    return changed(answer, quirks, seen)
+
+
+def _failed(error: Exception, seen: Seen) -> Answer:
+    """What the provider does about an error before it has said anything."""
+    if isinstance(error, ConnectionError):
+        return Answer(head=b"", framing="close", ending="reset")
+    after = getattr(error, "retry_after", None)
+    headers: Headers = () if after is None else (("retry-after", f"{after:g}"),)
+    text = str(error) or type(error).__name__
+    return error_answer(seen.wire, status_of(error), text, headers=headers)
+
+
+def _line(frame: Frame, stream: bool) -> bytes:
+    data = frame.data.encode() if isinstance(frame.data, str) else msgspec.json.encode(frame.data)
+    if not stream:
+        return data
+    event = f"event: {frame.event}\n".encode() if frame.event else b""
+    return event + b"data: " + data + b"\n\n"
