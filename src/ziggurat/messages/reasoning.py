@@ -1,18 +1,23 @@
 """Whether what a model thought stands where its provider wants it back."""
 
-__all__ = ["lost_reasoning", "reasoning"]
+__all__ = ["is_proven", "lost_reasoning", "reasoning"]
 
+import re
 from collections.abc import Iterator, Sequence
 
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Part, Thinking
 from ziggurat.messages.violations import Violation
 
+_ITEM = re.compile(r"[A-Za-z]+_[A-Za-z0-9_-]+(#[a-z0-9-]+)?")
+"""The id of a thought as providers give them, such as rs_1; other ids are marks of what was kept beside a thought."""
+
 
 def reasoning(messages: Sequence[Message]) -> Iterator[Violation]:
     """Find thoughts that nothing follows and thoughts that stand twice.
 
-    Only thoughts that bear a proof count; what a model thought in plain text, no provider asks for.
+    Only thoughts that bear a proof count; what a model thought in plain text, no provider asks for, and what a wire
+    has kept beside the parts of a reply may stand anywhere.
     """
     seen: dict[Thinking, int] = {}
     for index, message in enumerate(messages):
@@ -20,7 +25,7 @@ def reasoning(messages: Sequence[Message]) -> Iterator[Violation]:
             continue
         here: set[Thinking] = set()
         for part in message.parts:
-            if not isinstance(part, Thinking) or not _proven(part):
+            if not isinstance(part, Thinking) or not is_proven(part):
                 continue
             if part in here or (part.id and part in seen):
                 yield Violation(
@@ -31,7 +36,7 @@ def reasoning(messages: Sequence[Message]) -> Iterator[Violation]:
             here.add(part)
             seen.setdefault(part, index)
         last = message.parts[-1] if message.parts else None
-        if isinstance(last, Thinking) and _proven(last):
+        if isinstance(last, Thinking) and is_proven(last):
             yield Violation(
                 "DanglingReasoning",
                 f"message {index} ends with a thought; put what came of it after it, or leave it out",
@@ -64,8 +69,11 @@ def lost_reasoning(original: Sequence[Message], rewritten: Sequence[Message]) ->
             )
 
 
-def _proven(thought: Thinking) -> bool:
-    return bool(thought.signature or thought.redacted or thought.id)
+def is_proven(thought: Thinking) -> bool:
+    """Tell whether a thought bears a provider's proof, so that it must stand where it stood."""
+    if thought.id:
+        return _ITEM.fullmatch(thought.id) is not None
+    return bool(thought.signature or thought.redacted)
 
 
 def _said(message: Message) -> tuple[Part, ...]:
