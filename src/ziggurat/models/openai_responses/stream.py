@@ -29,11 +29,11 @@ from ziggurat.models.openai_responses.items import (
 )
 from ziggurat.models.openai_responses.reply import Reply, raise_failure, response_of, unreadable
 
-
 _NOTHING = Raw(b"null")
+_TEXT = "response.output_text.delta"
 
 
-class _Event(Struct):
+class _Event(Struct, gc=False):
     """One event; which fields there are depends on its type."""
 
     type: str = ""
@@ -90,6 +90,9 @@ class Reader:
         self._reply: Reply | None = None
         self._items: list[Item] = []
         self._unread: str | None = None
+        self._at = ""  # the item, place and pieces of the text that is coming
+        self._place: int | None = None
+        self._sent: list[str] = []
 
     def push(self, event: ServerEvent) -> list[PartDelta]:
         """Take an event and return the pieces that it brings; events of unknown types bring none.
@@ -97,24 +100,32 @@ class Reader:
         Raises:
             ModelError: the event reports a failure, or an event before it could not be read (kind ``malformed``).
         """
-        data = event.data
-        if self._reply is not None or not data or data.startswith("[DONE]"):
+        if self._reply is not None:
             return []
         if self._unread is not None:  # had it been the last, it would only have been cut
             raise unreadable(self._dialect, self._unread)
+        data = event.data
         try:
             told = _event.decode(data)
-            if told.type == "response.output_text.delta":
-                return self._content(told)
+            if told.type == _TEXT and told.item_id == self._at and told.content_index == self._place:
+                text = told.delta
+                if isinstance(text, str) and text:  # the usual event by far, on the shortest way
+                    self._sent.append(text)
+                    delta = TextDelta(text)
+                    self._fold.push(delta)
+                    return [delta]
             take = _TAKES.get(told.type or event.event)
             return [] if take is None else take(self, told)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            return self._loosely(data, str(error))
+            return self._loosely(event, str(error))
 
-    def _loosely(self, data: str, why: str) -> list[PartDelta]:
+    def _loosely(self, event: ServerEvent, why: str) -> list[PartDelta]:
+        """Take an event that is no JSON, or not quite."""
+        if not event.data or event.data.startswith("[DONE]"):
+            return []
         try:
-            told = read(_event, data)
-            take = _TAKES.get(told.type)
+            told = read(_event, event.data)
+            take = _TAKES.get(told.type or event.event)
             return [] if take is None else take(self, told)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             self._unread = why
@@ -166,6 +177,7 @@ class Reader:
         slot = _Slot(item, self._calls, isinstance(before, Reasoning))
         self._calls += isinstance(item, Call)
         self._slots.append(slot)
+        self._at = ""
         self._by_place[told.output_index] = slot
         if item.id:
             self._by_id[item.id] = slot
@@ -190,13 +202,11 @@ class Reader:
 
     def _content(self, told: _Event) -> list[PartDelta]:
         slot = self._slot(told, lambda: Said(told.item_id))
-        text = told.delta
-        if not isinstance(text, str) or not text:
-            return []
-        slot.sent.setdefault(told.content_index or 0, []).append(text)
-        delta = TextDelta(text)
-        self._fold.push(delta)
-        return [delta]
+        place = told.content_index or 0
+        deltas = self._more(slot, place, told.delta)
+        if deltas and told.item_id:
+            self._at, self._place, self._sent = told.item_id, told.content_index, slot.sent[place]
+        return deltas
 
     def _content_done(self, told: _Event) -> list[PartDelta]:
         slot = self._slot(told, lambda: Said(told.item_id))
@@ -284,7 +294,7 @@ def _whole(call: ToolCall) -> bool:
 
 
 _TAKES: dict[str, Callable[[Reader, _Event], list[PartDelta]]] = {
-    "response.output_text.delta": Reader._content,
+    _TEXT: Reader._content,
     "response.output_text.done": Reader._content_done,
     "response.refusal.delta": Reader._content,
     "response.refusal.done": Reader._content_done,
