@@ -202,6 +202,13 @@ def test_a_proven_thought_stands_once() -> None:
     assert codes([assistant(PROVEN, "x"), user("q"), assistant(PROVEN, "y")], SENDABLE) == []
 
 
+@pytest.mark.parametrize("mark", ["google", "anthropic:server_tool_use", "responses:ws_1", '{"type":"reasoning.text"}'])
+def test_what_a_wire_keeps_beside_a_reply_may_stand_anywhere(mark: str) -> None:
+    kept = Thinking(redacted="{}", id=mark)
+    assert codes([assistant("x", kept), user("q"), assistant(kept, kept, "x")], SENDABLE) == []
+    assert codes([assistant("x", Thinking("hm", id="rs_1"))], SENDABLE) == ["DanglingReasoning"]
+
+
 def test_a_rewrite_keeps_what_was_thought() -> None:
     original = [user("q"), assistant(PROVEN, "let me see", ToolCall("a", "add")), result("a"), assistant("x")]
     forgotten = [original[0], assistant("let me see", ToolCall("a", "add")), *original[2:]]
