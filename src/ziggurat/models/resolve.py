@@ -2,6 +2,7 @@
 
 __all__ = ["PROVIDERS", "known_models", "resolve"]
 
+import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
@@ -13,7 +14,14 @@ from ziggurat.messages.model import ModelRequest, ModelResponse
 
 Model = Service[ModelRequest, ModelResponse]
 
-PROVIDERS: dict[str, str] = {"local": "ziggurat.models.local:local"}
+_HTTP = (
+    "anthropic azure cerebras deepseek fireworks gemini groq llamacpp lmstudio mistral ollama openai openai-responses "
+    "openrouter together vllm xai"
+)
+PROVIDERS: dict[str, str] = {
+    "local": "ziggurat.models.local:local",
+    **{name: f"ziggurat.models.http.providers:{name.replace('-', '_')}" for name in _HTTP.split()},
+}
 """Where each provider's models are made: ``module:factory``; the factory takes the model's name.
 
 Imported when a model of the provider is first resolved. Add to it to give names of your own to models.
@@ -21,12 +29,15 @@ Imported when a model of the provider is first resolved. Add to it to give names
 
 _NAMELESS = frozenset({"local"})  # their name may be left out
 _FORMS = {"local": ("local", "local:/path/to/model.gguf")}
+_ELSEWHERE = re.compile(r"([\w-]+)@(https?://(?:\[[^\]\s]+\]|[^\s:/]+)(?::\d+)?(?:/[^\s:]*)?):(.+)")
 
 
 def resolve(spec: str | Model) -> Model:
     """Return the model that is meant: a service as it is, ``"local"``, or ``"provider:name"``.
 
     ``"local"`` is the embedded model; ``"local:/path/to/model.gguf"`` any other model file.
+    ``"openai:gpt-5-mini"`` is a provider's model, and ``"openai@https://host/v1:name"`` one at an address of yours
+    that speaks like that provider.
 
     Raises:
         ConfigurationError: nothing of this name; the text lists what there is.
@@ -37,6 +48,8 @@ def resolve(spec: str | Model) -> Model:
             return spec
         what = f"the class {spec.__name__}; make an object of it" if isinstance(spec, type) else type(spec).__name__
         raise ConfigurationError(f"a model is {_wanted()}; got {what}")
+    if "@" in spec.partition(":")[0]:
+        return _elsewhere(spec.strip())
     provider, colon, name = (part.strip() for part in spec.partition(":"))
     if not spec.strip():
         raise ConfigurationError(f"the model's name is empty; a model is {_wanted()}")
@@ -48,6 +61,19 @@ def resolve(spec: str | Model) -> Model:
         )
     factory = _factory(provider)
     return cast("Model", factory(name) if name else factory())
+
+
+def _elsewhere(spec: str) -> Model:
+    """Return the model of ``provider@https://host/v1:name``: at an address of the user's."""
+    parts = _ELSEWHERE.fullmatch(spec)
+    if parts is None:
+        raise ConfigurationError(
+            f"cannot read {spec!r}: a model at an address of yours is written 'openai@https://host/v1:name', with "
+            "http:// or https:// and a name after the last colon"
+        )
+    if parts[1] not in PROVIDERS or parts[1] in _NAMELESS:
+        raise ConfigurationError(_unknown(parts[1], parts[1], True))
+    return cast("Model", _factory(parts[1])(parts[3].strip(), base_url=parts[2]))
 
 
 def known_models() -> tuple[str, ...]:

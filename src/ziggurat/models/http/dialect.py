@@ -226,8 +226,7 @@ DIALECTS: dict[str, Dialect] = {each.name: each for each in _ALL}
 def dialect_of(provider: str) -> Dialect:
     """Return the dialect of ``"name"``, or of ``"name@https://host/v1"``: the same speech at another address.
 
-    A server of its own address needs no key; one is sent only where the provider's variable holds one and the
-    address is the provider's.
+    The provider's variables are looked into for a key there too, but none is needed.
 
     Raises:
         ConfigurationError: no dialect of this name, or no address after the ``@``.

@@ -1,6 +1,6 @@
 """From what a provider says went wrong to what to do about it."""
 
-__all__ = ["failure", "failure_of", "redacted"]
+__all__ = ["failure", "failure_of", "readable", "redacted"]
 
 import re
 import time
@@ -116,6 +116,11 @@ def failure(
 def failure_of(error: object, dialect: Dialect, *, status: int | None = None, key: str = "") -> ModelError:
     """Return the error that decoded JSON amounts to, such as the ``error`` of a stream's event."""
     return _error(status, {}, _said(error), dialect, key, 0.0)
+
+
+def readable(body: bytes) -> str:
+    """Return the beginning of any body as words on one line: web pages without their tags."""
+    return _plain(body[:_LOOKED_AT].decode("utf-8", "replace"))[:_LONGEST]
 
 
 def redacted(text: str, key: str = "") -> str:

@@ -29,12 +29,14 @@ class EventParser:
     ([], [ServerEvent(event='message', data='{"a": 1}', id='')])
 
     Attributes:
+        held: How many bytes have come since the last event.
         retry: The milliseconds after which the server wants to be asked again, where it said so.
     """
 
-    __slots__ = ("_after_return", "_begun", "_data", "_event", "_id", "_rest", "retry")
+    __slots__ = ("_after_return", "_begun", "_data", "_event", "_id", "_rest", "held", "retry")
 
     def __init__(self) -> None:
+        self.held = 0
         self.retry: int | None = None
         self._rest: list[bytes] = []  # pieces of a line that has not ended
         self._data: list[bytes] = []
@@ -44,6 +46,7 @@ class EventParser:
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
         """Take the next bytes and return the events that they complete."""
+        self.held += len(chunk)
         if not self._begun:
             chunk = self._begin(chunk)
         if self._after_return and chunk:
@@ -79,6 +82,7 @@ class EventParser:
                     written = data[0] if len(data) == 1 else b"\n".join(data)
                     events.append(ServerEvent(self._event or "message", written.decode("utf-8", "replace"), self._id))
                     data.clear()
+                    self.held = 0
                 self._event = ""
         return events
 

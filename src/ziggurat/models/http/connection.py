@@ -1,0 +1,208 @@
+"""One connection to a server: HTTP/1.1, one question at a time, its replies read by llhttp."""
+
+__all__ = ["Connection", "require_parser"]
+
+import asyncio
+import select
+from typing import Any, Protocol, cast
+
+from ziggurat.core.errors import MissingExtra, ModelError
+from ziggurat.models.http.incoming import Incoming
+
+_LONGEST_HEAD = 1 << 16
+
+
+class Home(Protocol):
+    """Where a connection goes when it is not needed."""
+
+    def release(self, connection: "Connection") -> None:
+        """Take it back: it can be asked again."""
+        ...
+
+    def forget(self, connection: "Connection") -> None:
+        """Let it go: it is closed or will be."""
+        ...
+
+
+class Parser(Protocol):
+    """What we use of llhttp."""
+
+    def feed_data(self, data: bytes) -> None:
+        """Read bytes, calling back."""
+        ...
+
+    def get_status_code(self) -> int:
+        """The status of the reply."""
+        ...
+
+    def should_keep_alive(self) -> bool:
+        """Whether the connection may be asked again."""
+        ...
+
+
+def require_parser() -> None:
+    """Do nothing if llhttp is installed.
+
+    Raises:
+        MissingExtra: it is not.
+    """
+    try:
+        import httptools  # noqa: F401
+    except ModuleNotFoundError:
+        raise MissingExtra("asking a model over HTTP", "http") from None
+
+
+def _new_parser(connection: "Connection") -> tuple[Parser, type[Exception]]:
+    import httptools
+
+    return cast("Parser", httptools.HttpResponseParser(connection)), httptools.HttpParserError
+
+
+class Connection(asyncio.Protocol):
+    """One connection.
+
+    Args:
+        home: Where it goes when a reply is done.
+        name: Who is at the other end, for errors.
+    """
+
+    def __init__(self, home: Home, name: str) -> None:
+        self.home = home
+        self.name = name
+        self.idle_since = 0.0
+        self._transport: asyncio.Transport | None = None
+        self._poll: Any = None
+        self._reply: Incoming | None = None
+        self._passing = False  # an interim reply, such as 100 Continue
+        self._head = 0
+        self._lost = False
+        self._parser, self._parser_error = _new_parser(self)
+
+    # -- for the pool --------------------------------------------------------------------------------------------
+
+    def ask(self, question: bytes, reply: Incoming) -> None:
+        """Send a question, head and body together; the reply comes in through `reply`."""
+        assert self._transport is not None
+        self._reply = reply
+        self._transport.write(question)
+
+    def usable(self) -> bool:
+        """Tell whether an idle connection can be asked: neither closed by the server nor with unasked bytes."""
+        if self._lost or self._transport is None or self._transport.is_closing():
+            return False
+        return self._poll is None or not self._poll.poll(0)
+
+    def abandon(self) -> None:
+        """Close it at once."""
+        self._lost = True
+        self.home.forget(self)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause(self) -> None:
+        """Stop reading, so that the server must wait."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read on."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    # -- from the event loop -------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport."""
+        self._transport = cast("asyncio.Transport", transport)
+        sock = transport.get_extra_info("socket")
+        if sock is not None and hasattr(select, "poll"):
+            self._poll = select.poll()
+            self._poll.register(sock.fileno(), select.POLLIN)
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came."""
+        reply = self._reply
+        if reply is None:
+            self.abandon()
+            return
+        reply.begun = True
+        try:
+            self._parser.feed_data(data)
+        except self._parser_error as error:
+            cause = error.__context__ if isinstance(error.__context__, ModelError) else None
+            self._break(reply, cause or ModelError(f"{self.name} does not speak HTTP/1.1: {error}", kind="malformed"))
+            return
+        reply.arrived()
+
+    def _break(self, reply: Incoming, error: ModelError) -> None:
+        reply.fail(error)
+        self._reply = None
+        self.abandon()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """End the reply, as it should be or not."""
+        self._lost = True
+        self.home.forget(self)
+        reply, self._reply = self._reply, None
+        if reply is None or reply.done:
+            return
+        if reply.headed and reply.to_the_end and error is None:
+            reply.complete()
+            reply.arrived()
+            return
+        how = "in the midst of a reply" if reply.begun else "without a reply"
+        why = f" ({error})" if error is not None and str(error) else ""
+        reply.fail(ModelError(f"{self.name} closed the connection {how}{why}", kind="connection"))
+
+    # -- from llhttp ---------------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """A reply begins; without a question it is none of ours."""
+        if self._reply is None:
+            self._lost = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header; one given again is joined by a comma."""
+        reply = self._reply
+        if reply is None:
+            return
+        self._head += len(name) + len(value)
+        if self._head > _LONGEST_HEAD:
+            raise ModelError(f"{self.name} sent headers of more than {_LONGEST_HEAD >> 10} KiB", kind="malformed")
+        known = name.decode("latin-1").lower()
+        text = value.decode("latin-1")
+        headers = reply.headers
+        headers[known] = text if known not in headers else f"{headers[known]}, {text}"
+
+    def on_headers_complete(self) -> None:
+        """The head is there."""
+        self._head = 0
+        reply = self._reply
+        if reply is None:
+            return
+        status = self._parser.get_status_code()
+        if 100 <= status < 200:
+            self._passing = True
+            reply.headers.clear()
+            return
+        reply.status = status
+        reply.headed = True
+        reply.to_the_end = "content-length" not in reply.headers and "transfer-encoding" not in reply.headers
+
+    def on_body(self, data: bytes) -> None:
+        """Hand on bytes of the body."""
+        if self._reply is not None:
+            self._reply.add(data)
+
+    def on_message_complete(self) -> None:
+        """The reply is whole, so the connection is free."""
+        reply = self._reply
+        if self._passing or reply is None:
+            self._passing = False
+            return
+        self._reply = None
+        reply.complete()
+        if self._parser.should_keep_alive() and not self._lost:
+            self.home.release(self)
+        else:
+            self.abandon()

@@ -1,0 +1,269 @@
+"""A reply while it comes in: its head, then its bytes, decompressed and within bounds."""
+
+__all__ = ["Incoming", "Inflater"]
+
+import asyncio
+import zlib
+from collections.abc import Callable
+from typing import Protocol
+
+from ziggurat.core.clock import Timer
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ModelError
+from ziggurat.models.http.limits import Limits
+
+_HELD = 1 << 18  # bytes that wait for their reader before the server is made to wait
+_PIECE = 1 << 20  # bytes decompressed at a time
+_RATIO = 200  # event streams are squeezed to a tenth; bombs to a thousandth
+_SMALL = 1 << 23
+_LEFT = 2.0  # seconds that a connection is given to end a reply after its last event
+
+
+class Line(Protocol):
+    """What a reply comes over."""
+
+    def pause(self) -> None:
+        """Let the server wait."""
+        ...
+
+    def resume(self) -> None:
+        """Go on."""
+        ...
+
+    def abandon(self) -> None:
+        """Hang up: the rest of the reply is not wanted."""
+        ...
+
+
+class Inflater:
+    """Decompresses a body piece by piece, and never more than asked for.
+
+    Args:
+        encoding: ``gzip`` or ``deflate``.
+
+    Raises:
+        ModelError: of the kind malformed, for any other encoding and for a body that is not what it says.
+    """
+
+    def __init__(self, encoding: str) -> None:
+        if encoding not in ("gzip", "x-gzip", "deflate"):
+            raise ModelError(f"the reply is encoded as {encoding[:40]!r}, which was not asked for", kind="malformed")
+        self._plain = zlib.decompressobj(47 if "gzip" in encoding else 15)
+        self._raw = encoding == "deflate"  # some servers leave out the header
+        self.read = 0
+
+    @property
+    def rest(self) -> bool:
+        """Whether there is more to be had without further bytes."""
+        return bool(self._plain.unconsumed_tail)
+
+    def take(self, data: bytes) -> bytes:
+        """Take compressed bytes and return some decompressed ones."""
+        self.read += len(data)
+        try:
+            return self._plain.decompress(self._plain.unconsumed_tail + data, _PIECE)
+        except zlib.error as error:
+            if self._raw and self.read == len(data):
+                self._raw, self._plain = False, zlib.decompressobj(-15)
+                self.read = 0
+                return self.take(data)
+            raise ModelError(f"the reply cannot be decompressed: {error}", kind="malformed") from error
+
+
+class Incoming:
+    """A reply that comes in over a connection; bounded in time by one timer.
+
+    Args:
+        line: What it comes over.
+        ctx: The call's context; its clock bounds the call.
+        limits: The bounds.
+        name: Who is asked, for errors.
+        stream: Whether the bound of streamed replies holds.
+    """
+
+    def __init__(self, line: Line, ctx: Context, limits: Limits, name: str, *, stream: bool) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.done = False
+        self.to_the_end = False  # neither a length nor chunks: it ends with the connection
+        self.begun = False  # some byte has come
+        self.headed = False
+        self._line = line
+        self._limits = limits
+        self._name = name
+        self._most = limits.stream if stream else limits.reply
+        self._pieces: list[bytes] = []
+        self._held = self._given = 0
+        self._paused = self._left = False
+        self._inflater: Inflater | None = None
+        self._error: Exception | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._emit = ctx.emit
+        self._clock = ctx.clock
+        self._now: Callable[[], float] = self._clock.monotonic
+        self._started = self._last = self._now()
+        self._blocked = ctx.emit.blocked
+        due = min((each for each in (limits.idle, limits.total) if each is not None), default=None)
+        self._timer: Timer | None = None if due is None else self._clock.call_at(self._started + due, self._fire)
+
+    # -- from the connection -------------------------------------------------------------------------------------
+
+    def add(self, data: bytes) -> None:
+        """Take bytes of the body."""
+        if self._left:
+            return
+        self._pieces.append(data)
+        self._held += len(data)
+
+    def arrived(self) -> None:
+        """Wake the reader; called once for all that came together."""
+        self._last = self._now()
+        if self._held > _HELD and not self._paused and not self.done:
+            self._paused = True
+            self._line.pause()
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def complete(self) -> None:
+        """Take the end of the body."""
+        self.done = True
+        self._stop_timer()
+
+    def fail(self, error: Exception) -> None:
+        """Let the reader have an error, after what has come."""
+        if not self.done:
+            self._error = error
+            self.complete()
+            self.arrived()
+
+    # -- to the reader -------------------------------------------------------------------------------------------
+
+    async def head(self) -> None:
+        """Wait for status and headers.
+
+        Raises:
+            ModelError: of the kinds connection, timeout or malformed.
+        """
+        while not self.headed:
+            if self._error is not None:
+                raise self._error
+            await self._wait()
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("", "identity"):
+            self._inflater = Inflater(encoding)
+
+    async def more(self) -> bytes:
+        """Return the next bytes of the body, and none at its end.
+
+        Raises:
+            ModelError: the reply was cut, is too large, too late, or cannot be decompressed.
+        """
+        while True:
+            if self._pieces or (self._inflater is not None and self._inflater.rest):
+                data = self._take()
+                if data:
+                    return data
+            elif self._error is not None:
+                raise self._error
+            elif self.done:
+                return b""
+            else:
+                await self._wait()
+
+    async def read(self) -> bytes:
+        """Return the whole body.
+
+        Raises:
+            ModelError: as `more`.
+        """
+        first = await self.more()
+        if self.done and not self._pieces and self._inflater is None and self._error is None:
+            return first
+        pieces = [first]
+        while data := await self.more():
+            pieces.append(data)
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        """Hang up unless the reply has come whole."""
+        if not self.done:
+            self.complete()
+            self._line.abandon()
+
+    async def end(self, *, whole: bool) -> None:
+        """Be done with the reply: hang up, or when all that counts has come, let the rest come unread for a while."""
+        if self.done or not whole:
+            self.close()
+            return
+        self._left = True
+        self._pieces.clear()
+        self._stop_timer()
+        self._timer = self._clock.call_at(self._now() + _LEFT, self.close)
+        if self._paused:
+            self._paused = False
+            self._line.resume()
+
+    def _take(self) -> bytes:
+        pieces = self._pieces
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        self._held = 0
+        inflater = self._inflater
+        if inflater is not None:
+            data = inflater.take(data)
+        if self._paused and (inflater is None or not inflater.rest):
+            self._paused = False
+            self._line.resume()
+        self._given += len(data)
+        bomb = inflater is not None and self._given > max(_SMALL, _RATIO * inflater.read)
+        if self._given > self._most or bomb:
+            self.close()
+            self._error = ModelError(
+                f"the reply of {self._name} is larger than {self._most >> 20} MiB or grows too much when it is "
+                "decompressed; Limits(reply=..., stream=...) bound it",
+                kind="malformed",
+                transient=False,
+                status=self.status,
+            )
+            raise self._error
+        return data
+
+    async def _wait(self) -> None:
+        self._last = self._now()
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._waiter = None
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _fire(self) -> None:
+        """Fail if a bound is passed, else look again when the next one can be."""
+        if self.done:
+            return
+        now, limits = self._now(), self._limits
+        if self._waiter is None:
+            self._last = now  # the reader is busy, so the server is not to blame
+        dues: list[float] = []
+        if limits.total is not None:
+            dues.append(self._started + limits.total + self._emit.blocked - self._blocked)
+        if limits.idle is not None:
+            dues.append(self._last + limits.idle)
+        if min(dues) > now:
+            self._timer = self._clock.call_at(min(dues), self._fire)
+            return
+        late = limits.total is not None and dues[0] <= now
+        what = f"was not done after {limits.total:g} s" if late else f"sent nothing for {limits.idle:g} s"
+        bound = "total" if late else "idle"
+        self.fail(ModelError(f"{self._name} {what}; Limits({bound}=...) bounds it", kind="timeout"))
+        self._line.abandon()

@@ -1,0 +1,47 @@
+"""How long a call may take, how large a reply may be, how many connections there may be."""
+
+__all__ = ["Limits"]
+
+from math import isfinite
+
+from msgspec import Struct
+
+from ziggurat.core.errors import ConfigurationError
+
+_MEBIBYTE = 1 << 20
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """The bounds of a service's calls; None for none. All times are in seconds, on the run's clock.
+
+    Attributes:
+        connect: To reach the server, TLS and proxy included.
+        idle: Without a byte from the server, be it before a reply or in the midst of one.
+        total: For a whole call; waiting for a slow reader of a stream is not counted.
+        connections: How many at a time to one service; further calls wait for one.
+        kept: How many of them stay open while nothing is asked.
+        kept_for: How long they do.
+        reply: The most bytes of a whole reply, after decompression.
+        stream: The most bytes of a streamed reply, after decompression.
+    """
+
+    connect: float | None = 10.0
+    idle: float | None = 300.0
+    total: float | None = 1800.0
+    connections: int = 1000
+    kept: int = 100
+    kept_for: float = 60.0
+    reply: int = 32 * _MEBIBYTE
+    stream: int = 256 * _MEBIBYTE
+
+    def __post_init__(self) -> None:
+        for name in ("connect", "idle", "total", "kept_for"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, (int, float)) and isfinite(value) and value > 0):
+                raise ConfigurationError(f"Limits({name}=...) is a number of seconds above 0, got {value!r}")
+        for name in ("connections", "reply", "stream"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise ConfigurationError(f"Limits({name}=...) is a whole number of at least 1, got {value!r}")
+        if not isinstance(self.kept, int) or self.kept < 0:
+            raise ConfigurationError(f"Limits(kept=...) is a whole number of at least 0, got {self.kept!r}")

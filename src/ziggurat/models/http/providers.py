@@ -1,0 +1,186 @@
+"""The providers: each makes models of a name.
+
+::
+
+    from ziggurat.models.http.providers import openai
+
+    model = openai("gpt-5-mini", key="...", limits=Limits(idle=60))
+"""
+
+__all__ = [
+    "Provider",
+    "anthropic",
+    "azure",
+    "cerebras",
+    "deepseek",
+    "fireworks",
+    "gemini",
+    "groq",
+    "llamacpp",
+    "lmstudio",
+    "mistral",
+    "ollama",
+    "openai",
+    "openai_responses",
+    "openrouter",
+    "provider",
+    "together",
+    "vllm",
+    "xai",
+]
+
+import os
+import ssl
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, cast
+
+from msgspec.structs import replace
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.models.http.client import Client, Transport
+from ziggurat.models.http.dialect import DIALECTS, Dialect, dialect_of
+from ziggurat.models.http.limits import Limits
+from ziggurat.models.http.service import HttpModel, Key, Wire
+
+
+class Provider:
+    """Makes models of one provider; see `__call__`.
+
+    Args:
+        dialect: The provider.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+
+    def __call__(
+        self,
+        model: str,
+        *,
+        key: Key | None = None,
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+        window: int | None = None,
+        proxy: str | None = None,
+        ca: str | ssl.SSLContext | None = None,
+        client: Any = None,
+    ) -> HttpModel:
+        """Make a model.
+
+        Args:
+            model: Its name, as the provider has it.
+            key: The key, or a function that gives one before each call; the provider's variable where none is given.
+            base_url: Where its API begins; the provider's own address, or what its variable says.
+            headers: Further headers of every call.
+            limits: Bounds upon times, sizes and connections.
+            window: How many tokens the model can take.
+            proxy: A proxy's address; ``""`` for none, None for the one that the environment names.
+            ca: A file or folder of certificate authorities to trust, or a context of yours.
+            client: An ``httpx.AsyncClient`` of yours, which then sees to times, proxies and certificates; it is
+                left open.
+
+        Raises:
+            ConfigurationError: no key, no address, or one that cannot be; the text names the variable to set.
+            MissingExtra: the package that speaks HTTP is not installed.
+        """
+        dialect = replace(self.dialect, base_url=_base(self.dialect, base_url))
+        if not isinstance(model, str) or not model.strip():
+            raise ConfigurationError(f"{dialect.name}() needs the name of a model, got {model!r}")
+        if key is None:
+            key = _key(dialect, needed=dialect.key_needed and base_url is None)
+        wire = cast("Wire", import_module(f"ziggurat.models.{dialect.wire}"))
+        return HttpModel(
+            model,
+            wire=wire,
+            dialect=dialect,
+            transport=_transport(dialect, limits, proxy, ca, client),
+            key=key,
+            headers=headers,
+            window=window,
+            native_output=_native_output(wire, model),
+        )
+
+    def __repr__(self) -> str:
+        return f"provider({self.dialect.name!r})"
+
+
+def _transport(
+    dialect: Dialect, limits: Limits | None, proxy: str | None, ca: str | ssl.SSLContext | None, client: Any
+) -> Transport:
+    if client is None:
+        return Client(dialect.base_url, name=dialect.name, limits=limits, proxy=proxy, ca=ca)
+    if proxy is not None or ca is not None:
+        raise ConfigurationError("a client of yours has its own proxy and certificates; leave out proxy= and ca=")
+    if isinstance(client, Client):
+        return client
+    from ziggurat.models.http.given import GivenClient
+
+    origin = "/".join(dialect.base_url.split("/", 3)[:3])
+    return GivenClient(client, origin, name=dialect.name, limits=limits or Limits())
+
+
+def _native_output(wire: Wire, model: str) -> bool:
+    """Ask the wire, where models of one provider differ."""
+    abilities = getattr(wire, "abilities", None)
+    return True if abilities is None else bool(abilities(model).native_output)
+
+
+def _first(variables: tuple[str, ...]) -> str:
+    return next((value for name in variables if (value := os.environ.get(name, "").strip())), "")
+
+
+def _base(dialect: Dialect, given: str | None) -> str:
+    if given is not None:
+        return given.rstrip("/")
+    said = _first(dialect.base_variables).rstrip("/")
+    if not said:
+        if not dialect.base_url:
+            raise ConfigurationError(
+                f"{dialect.name} has no address of its own: set {dialect.base_variables[0]}, or pass base_url='https://...'"
+            )
+        return dialect.base_url
+    if "://" not in said:  # as Ollama's own programs have it
+        said = f"http://{said.replace('0.0.0.0', '127.0.0.1', 1)}"  # noqa: S104
+    if not dialect.base_suffix or said.endswith(dialect.base_suffix):
+        return said
+    return said + dialect.base_suffix
+
+
+def _key(dialect: Dialect, *, needed: bool) -> str:
+    key = _first(dialect.key_variables)
+    if not key and needed:
+        either = " or ".join(dialect.key_variables)
+        raise ConfigurationError(
+            f"{dialect.name} needs a key: set the environment variable {either}, or pass key='...'"
+        )
+    return key
+
+
+def provider(name: str) -> Provider:
+    """Return a provider by name, ``"openai"`` or ``"openai@https://host/v1"``.
+
+    Raises:
+        ConfigurationError: there is none of this name.
+    """
+    return Provider(dialect_of(name))
+
+
+anthropic = Provider(DIALECTS["anthropic"])
+azure = Provider(DIALECTS["azure"])
+cerebras = Provider(DIALECTS["cerebras"])
+deepseek = Provider(DIALECTS["deepseek"])
+fireworks = Provider(DIALECTS["fireworks"])
+gemini = Provider(DIALECTS["gemini"])
+groq = Provider(DIALECTS["groq"])
+llamacpp = Provider(DIALECTS["llamacpp"])
+lmstudio = Provider(DIALECTS["lmstudio"])
+mistral = Provider(DIALECTS["mistral"])
+ollama = Provider(DIALECTS["ollama"])
+openai = Provider(DIALECTS["openai"])
+openai_responses = Provider(DIALECTS["openai-responses"])
+openrouter = Provider(DIALECTS["openrouter"])
+together = Provider(DIALECTS["together"])
+vllm = Provider(DIALECTS["vllm"])
+xai = Provider(DIALECTS["xai"])

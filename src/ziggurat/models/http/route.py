@@ -1,0 +1,227 @@
+"""The way to a server: its address, TLS, and a proxy in between."""
+
+__all__ = ["Route", "proxy_for", "tls_context"]
+
+import asyncio
+import os
+import ssl
+from base64 import b64encode
+from functools import lru_cache
+from ipaddress import ip_address, ip_network
+from typing import cast
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from ziggurat.core.errors import ConfigurationError, ModelError, ModelErrorKind
+from ziggurat.models.http.connection import Connection
+
+_PORTS = {"http": 80, "https": 443}
+_LONGEST_HEAD = 1 << 16
+
+
+def _parsed(url: str, what: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        fine = parts.scheme in _PORTS and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        fine = False
+    if not fine or any(char.isspace() or not char.isprintable() for char in url):
+        shown = url.rpartition("@")[2]
+        hint = "; of SOCKS proxies none is known here, pass an httpx.AsyncClient of yours" if "socks" in url[:6] else ""
+        raise ConfigurationError(f"{what} must be an http:// or https:// address, got {shown!r}{hint}")
+    return parts
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host is this very machine."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def proxy_for(scheme: str, host: str, port: int) -> str | None:
+    """Return the proxy that the environment names for an address, by the usual variables; None for none.
+
+    ``NO_PROXY`` lists hosts, domains (with or without a leading dot), networks and ``host:port``; ``*`` means all.
+    """
+    found = _variable(f"{scheme}_proxy") or _variable("all_proxy")
+    if not found:
+        return None
+    for entry in (_variable("no_proxy") or "").lower().split(","):
+        if _covers(entry.strip(), host.lower(), port):
+            return None
+    return found if "://" in found else f"http://{found}"
+
+
+def _variable(name: str) -> str | None:
+    value = os.environ.get(name)
+    if value is None and not (name == "http_proxy" and "REQUEST_METHOD" in os.environ):  # a header of CGI's otherwise
+        value = os.environ.get(name.upper())
+    return value
+
+
+def _covers(entry: str, host: str, port: int) -> bool:
+    if not entry:
+        return False
+    if entry == "*" or entry == f"{host}:{port}":
+        return True
+    name = entry.removeprefix("*").removeprefix(".")
+    if host == name or host.endswith(f".{name}"):
+        return True
+    try:
+        return ip_address(host) in ip_network(entry, strict=False)
+    except ValueError:
+        return False
+
+
+@lru_cache(maxsize=16)
+def tls_context(ca: str | None = None) -> ssl.SSLContext:
+    """Return a context that verifies servers: by the system's authorities, or by those in a file or folder `ca`.
+
+    Raises:
+        ConfigurationError: there are no certificates at `ca`.
+    """
+    try:
+        if ca is not None:
+            folder = os.path.isdir(ca)
+            context = ssl.create_default_context(cafile=None if folder else ca, capath=ca if folder else None)
+        else:
+            context = ssl.create_default_context(cafile=_authorities())
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(f"there are no certificates to be read at ca={ca!r}: {error}") from None
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _authorities() -> str | None:
+    """Return certifi's authorities where the system has none of its own, as some builds of Python."""
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile or paths.capath or os.name == "nt":
+        return None
+    try:
+        import certifi
+    except ModuleNotFoundError:
+        return None
+    return certifi.where()
+
+
+class Route:
+    """How to open a connection to the server of a base URL.
+
+    Args:
+        url: Where the server is.
+        proxy: A proxy's address; ``""`` for none, None for the one that the environment names.
+        ca: A file or folder of certificate authorities to trust instead of the system's, or a context of yours.
+
+    Raises:
+        ConfigurationError: an address or file that cannot be.
+    """
+
+    def __init__(self, url: str, *, proxy: str | None = None, ca: str | ssl.SSLContext | None = None) -> None:
+        parts = _parsed(url, "base_url")
+        self.tls = parts.scheme == "https"
+        self.host = cast("str", parts.hostname)
+        self.port = parts.port or _PORTS[parts.scheme]
+        shown = f"[{self.host}]" if ":" in self.host else self.host
+        self.authority = shown if parts.port is None else f"{shown}:{self.port}"
+        self.origin = f"{parts.scheme}://{self.authority}"
+        self.loopback = is_loopback(self.host)
+        self._ca = ca
+        if ca is not None and not isinstance(ca, ssl.SSLContext):
+            tls_context(ca)
+        found = proxy_for(parts.scheme, self.host, self.port) if proxy is None else proxy
+        self._proxy = _parsed(found, "a proxy") if found else None
+        self._proxy_host = "" if self._proxy is None else cast("str", self._proxy.hostname)
+
+    @property
+    def whole_target(self) -> bool:
+        """Whether questions must name the whole address: to a proxy, without TLS."""
+        return self._proxy is not None and not self.tls
+
+    @property
+    def proxy_headers(self) -> tuple[tuple[str, str], ...]:
+        """What a proxy must be told with each question."""
+        token = self._token()
+        return (("proxy-authorization", token),) if token and self.whole_target else ()
+
+    def _token(self) -> str:
+        if self._proxy is None or self._proxy.username is None:
+            return ""
+        pair = f"{unquote(self._proxy.username)}:{unquote(self._proxy.password or '')}"
+        return f"Basic {b64encode(pair.encode()).decode()}"
+
+    def _context(self) -> ssl.SSLContext:
+        return self._ca if isinstance(self._ca, ssl.SSLContext) else tls_context(self._ca)
+
+    async def open(self, connection: Connection) -> None:
+        """Connect.
+
+        Raises:
+            OSError: as the system has it, TLS errors among them.
+            ModelError: the proxy refused.
+        """
+        loop = asyncio.get_running_loop()
+        proxy = self._proxy
+        if proxy is None:
+            context = self._context() if self.tls else None
+            pause = None if self.loopback else 0.25
+            await loop.create_connection(
+                lambda: connection, self.host, self.port, ssl=context, happy_eyeballs_delay=pause
+            )
+            return
+        context = tls_context() if proxy.scheme == "https" else None
+        port = proxy.port or _PORTS[proxy.scheme]
+        if not self.tls:
+            await loop.create_connection(lambda: connection, self._proxy_host, port, ssl=context)
+            return
+        transport, tunnel = await loop.create_connection(_Tunnel, self._proxy_host, port, ssl=context)
+        try:
+            await tunnel.dig(self._connect_request(), connection.name)
+            made = await loop.start_tls(transport, connection, self._context(), server_hostname=self.host)
+        except BaseException:
+            transport.abort()
+            raise
+        if made is None:
+            raise ConnectionResetError("the proxy closed the connection")
+        connection.connection_made(made)
+
+    def _connect_request(self) -> bytes:
+        shown = f"[{self.host}]" if ":" in self.host else self.host
+        target, token = f"{shown}:{self.port}", self._token()
+        told = f"proxy-authorization: {token}\r\n" if token else ""
+        return f"CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n{told}\r\n".encode("latin-1")
+
+
+class _Tunnel(asyncio.Protocol):
+    """Asks a proxy to connect us through."""
+
+    def __init__(self) -> None:
+        self._came = b""
+        self._answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    async def dig(self, request: bytes, name: str) -> None:
+        assert self._transport is not None
+        self._transport.write(request)
+        head = await self._answer
+        words = head.split(b"\r\n", 1)[0].split(None, 2)
+        status = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+        if not 200 <= status < 300:
+            kind: ModelErrorKind = "authentication" if status == 407 else "connection"
+            raise ModelError(
+                f"the proxy on the way to {name} answered {status or 'no HTTP'}", kind=kind, status=status or None
+            )
+
+    def data_received(self, data: bytes) -> None:
+        self._came += data
+        if not self._answer.done() and (b"\r\n\r\n" in self._came or len(self._came) > _LONGEST_HEAD):
+            self._answer.set_result(self._came)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self._answer.done():
+            self._answer.set_exception(error or ConnectionResetError("the proxy closed the connection"))

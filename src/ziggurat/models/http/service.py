@@ -1,0 +1,268 @@
+"""A model behind HTTP: the one service on top of every wire."""
+
+__all__ = ["HttpModel", "Key", "Wire"]
+
+from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
+from types import TracebackType
+from typing import Any, Protocol, Self
+from urllib.parse import quote, urlsplit
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ModelError, StreamInterrupted
+from ziggurat.core.facts import NAME, Fact
+from ziggurat.messages.delta import PartDelta
+from ziggurat.messages.events import Delta
+from ziggurat.messages.facts import OutputMode
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.models.http.client import Headers, Reply, Transport
+from ziggurat.models.http.dialect import Dialect
+from ziggurat.models.http.route import is_loopback
+from ziggurat.models.http.sse import EventParser, ServerEvent
+from ziggurat.models.real import require_real_calls_allowed
+from ziggurat.models.reply import model_facts
+
+Key = str | Callable[[], str | Awaitable[str]]
+"""A key, or what is asked for one before each call, for keys that change."""
+
+_LAST = frozenset({"message_stop", "response.completed", "response.incomplete", "response.failed", "error"})
+_LONGEST_LINE = 1 << 25  # bytes of an event that has not ended
+
+
+class StreamReader(Protocol):
+    """Reads one streamed reply."""
+
+    def push(self, event: ServerEvent, /) -> list[PartDelta]:
+        """Take an event and return the pieces that it brings."""
+        ...
+
+    def finish(self) -> ModelResponse:
+        """Return the whole, or raise StreamInterrupted."""
+        ...
+
+
+class Wire(Protocol):
+    """How requests are written and replies are read; a module of these names is one."""
+
+    @property
+    def to_wire(self) -> Callable[..., bytes]:
+        """``to_wire(request, *, model, stream, dialect)``: the body of a request."""
+        ...
+
+    @property
+    def from_wire(self) -> Callable[[bytes, Dialect], ModelResponse]:
+        """Reads the body of a plain reply."""
+        ...
+
+    @property
+    def Reader(self) -> Callable[[Dialect], StreamReader]:  # noqa: N802 - it is a class there
+        """Reads the events of a streamed reply."""
+        ...
+
+
+class HttpModel:
+    """A model that is asked over HTTP; streamed when somebody listens to pieces, plain otherwise.
+
+    It asks once: what failed in passing is for `retry` to ask again. Usually made by a provider, as in
+    ``openai("gpt-5-mini")``, or by name, as in ``Agent("openai:gpt-5-mini")``.
+
+    Args:
+        model: The model, as the provider calls it.
+        wire: How requests are written and replies are read.
+        dialect: The provider.
+        transport: What carries the questions.
+        key: The key; empty where none is needed.
+        headers: Further headers of every call.
+        window: How many tokens the model can take, where that is known.
+        native_output: Whether the model can hold its text to a schema by itself.
+
+    Raises:
+        ConfigurationError: a name that is empty.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        wire: Wire,
+        dialect: Dialect,
+        transport: Transport,
+        key: Key = "",
+        headers: Mapping[str, str] | None = None,
+        window: int | None = None,
+        native_output: bool = True,
+    ) -> None:
+        native = native_output and dialect.native_output
+        modes: tuple[OutputMode, ...] = ("native", "tool", "prompted") if native else ("tool", "prompted")
+        self.model = model
+        self.dialect = dialect
+        self.facts: Mapping[Fact[Any], object] = {
+            **model_facts(model, window, modes),
+            NAME: f"{dialect.name}:{model}",
+        }
+        self._wire = wire
+        self._transport = transport
+        self._key = key
+        self._path = path_of(dialect)
+        self._loopback = is_loopback(urlsplit(dialect.base_url).hostname or "")
+        self._headers = tuple((headers or {}).items())
+        self._made: dict[bool, Headers] = {}
+
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+        """Ask the model.
+
+        Raises:
+            ModelError: sorted by what to do; `ContextOverflow` and `StreamInterrupted` among them.
+            ConfigurationError: real calls are forbidden, or the request holds what this provider cannot be sent.
+        """
+        if not self._loopback:
+            require_real_calls_allowed(f"{self.dialect.name}:{self.model}")
+        stream = ctx.listens(Delta)
+        body = self._wire.to_wire(request, model=self.model, stream=stream, dialect=self.dialect)
+        if callable(self._key):
+            given = self._key()
+            key = await given if isawaitable(given) else given
+            headers = self._all_headers(key, stream)
+        else:
+            key = self._key
+            headers = self._made.get(stream) or self._made.setdefault(stream, self._all_headers(key, stream))
+        try:
+            reply = await self._transport.post(self._path, headers, body, ctx, stream=stream)
+            return await self._answer(reply, ctx, stream, key)
+        except ModelError as error:
+            _redact(error, key)
+            raise
+
+    async def _answer(self, reply: Reply, ctx: Context, stream: bool, key: str) -> ModelResponse:
+        whole = False
+        try:
+            if not 200 <= reply.status < 300:
+                raise await self._failure(reply, ctx, key)
+            response = await self._streamed(reply, ctx) if stream else self._plain(await reply.read(), reply)
+            whole = True
+            return response
+        finally:
+            await reply.end(whole=whole)
+
+    async def _failure(self, reply: Reply, ctx: Context, key: str) -> ModelError:
+        from ziggurat.models.http.failures import failure
+
+        try:
+            body = await reply.read()
+        except ModelError:
+            body = b""  # the status says enough
+        return failure(reply.status, reply.headers, body, self.dialect, key=key, now=ctx.clock.now())
+
+    def _plain(self, body: bytes, reply: Reply) -> ModelResponse:
+        if body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{":
+            return self._wire.from_wire(body.removeprefix(b"\xef\xbb\xbf"), self.dialect)
+        from ziggurat.models.http.failures import readable
+
+        words = readable(body)
+        what = f"something that is not a reply: {words}" if words else "an empty reply"
+        raise ModelError(f"{self.dialect.name} answered {what}", kind="malformed", status=reply.status)
+
+    async def _streamed(self, reply: Reply, ctx: Context) -> ModelResponse:
+        data = await reply.more()
+        while data and not (start := data.lstrip(b"\xef\xbb\xbf \t\r\n")):
+            more = await reply.more()
+            if not more:
+                break
+            data += more
+        if data and start[:1] in (b"{", b"[", b"<"):  # no stream, although one was asked for
+            response = self._plain(data + await reply.read(), reply)
+            await _tell(response, ctx)
+            return response
+        parser, reader = EventParser(), self._wire.Reader(self.dialect)
+        try:
+            await self._events(data, reply, parser, reader, ctx)
+        except ModelError as error:
+            return _cut(reader, error) if error.kind in ("connection", "timeout") else _raise(error)
+        return reader.finish()
+
+    async def _events(self, data: bytes, reply: Reply, parser: EventParser, reader: StreamReader, ctx: Context) -> None:
+        emit, path, push = ctx.emit, ctx.path, reader.push
+        while True:
+            events = parser.feed(data) if data else parser.close()
+            for event in events:
+                for delta in push(event):
+                    await emit(Delta(path, delta))
+            if not data:
+                return
+            if events:
+                last = events[-1]
+                if last.data == "[DONE]" or last.event in _LAST:
+                    return
+            elif parser.held > _LONGEST_LINE:
+                raise ModelError(f"{self.dialect.name} sends an event without end", kind="malformed", transient=False)
+            data = await reply.more()
+
+    def _all_headers(self, key: str, stream: bool) -> Headers:
+        headers = {
+            "accept": "text/event-stream" if stream else "application/json",
+            "accept-encoding": "identity" if stream else "gzip",
+            "content-type": "application/json",
+            "user-agent": "ziggurat",
+            **self.dialect.headers,
+        }
+        if key and self.dialect.auth == "bearer":
+            headers["authorization"] = f"Bearer {key}"
+        elif key:
+            headers[self.dialect.auth] = key
+        headers.update((name.lower(), value) for name, value in self._headers)
+        return tuple(headers.items())
+
+    async def close(self) -> None:
+        """Close the connections of the running loop; they are closed with the loop anyway."""
+        await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"{self.dialect.name}({self.model!r})"
+
+
+def path_of(dialect: Dialect) -> str:
+    """Return what follows the host of a provider's address for a reply."""
+    parts = urlsplit(dialect.base_url)
+    path = quote(parts.path.rstrip("/") + dialect.path, safe="/%:@!$&'()*+,;=~-._")
+    query = "&".join(each for each in (parts.query, dialect.query) if each)
+    return f"{path}?{query}" if query else path
+
+
+async def _tell(response: ModelResponse, ctx: Context) -> None:
+    """Let listeners have a reply that came whole."""
+    from ziggurat.messages.delta import deltas_of
+
+    for delta in deltas_of(response.message):
+        await ctx.emit(Delta(ctx.path, delta))
+
+
+def _cut(reader: StreamReader, error: ModelError) -> ModelResponse:
+    """Return the reply if it was whole before its stream broke off; else raise what happened, with what had come."""
+    try:
+        return reader.finish()
+    except StreamInterrupted as cut:
+        if error.kind == "timeout":
+            error.partial = cut.partial
+            raise error from None
+        cut.args = (f"{cut} ({error})",)
+        raise cut from error
+
+
+def _raise(error: ModelError) -> ModelResponse:
+    raise error
+
+
+def _redact(error: ModelError, key: str) -> None:
+    from ziggurat.models.http.failures import redacted
+
+    text = redacted(str(error), key)
+    if text != str(error):
+        error.args = (text,)
