@@ -194,10 +194,11 @@ def pieces_of(item: Item) -> list[tuple[int, str]]:
 
 
 def thought_id(item: str | None, place: int) -> str:
-    """Return the id of one text of a reasoning item."""
+    """Return the id of one text of a reasoning item; of one without an id, a mark that it comes from here."""
+    name = item or OPAQUE
     if place == 0:
-        return item or ""
-    return f"{item or ''}#{place}" if place > 0 else f"{item or ''}#content-{-1 - place}"
+        return name
+    return f"{name}#{place}" if place > 0 else f"{name}#content-{-1 - place}"
 
 
 def piece(item: Item, place: int, text: str, call: int) -> PartDelta:
@@ -234,15 +235,13 @@ def deltas_of_items(items: Iterable[Item]) -> Iterator[PartDelta]:
         after_reasoning = isinstance(item, Reasoning)
 
 
-def item_and_place(thought: str) -> tuple[str, int]:
+def item_and_place(thought: str) -> tuple[str | None, int]:
     """Take the id of a thought apart into the id of its item and the place of its text; see `thought_id`."""
     name, mark, place = thought.rpartition("#")
-    if not mark:
-        return thought, 0
     content = place.removeprefix("content-")
-    if not content.isdigit():
-        return thought, 0
-    return name, int(content) if content == place else -1 - int(content)
+    if not mark or not content.isdigit():
+        return (None if thought == OPAQUE else thought), 0
+    return (None if name == OPAQUE else name), int(content) if content == place else -1 - int(content)
 
 
 def is_ours(thought: Thinking) -> bool:

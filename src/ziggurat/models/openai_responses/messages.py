@@ -131,9 +131,13 @@ def _own(written: str) -> dict[str, Any]:
 def _think(part: Thinking, items: list[Any]) -> None:
     """Put a text of a reasoning item where it belongs: first texts begin an item, further ones follow at once."""
     name, place = item_and_place(part.id or "")
-    item = items[-1] if items else None
-    if not isinstance(item, dict) or item.get("id") != name or "encrypted_content" in item or place == 0:
-        item = {"type": "reasoning", "id": name, "summary": []}
+    last = items[-1] if items else None
+    if place != 0 and isinstance(last, dict) and _awaits_more(last, name):
+        item = last
+    else:
+        item = {"type": "reasoning", "summary": []}
+        if name is not None:
+            item["id"] = name
         items.append(item)
     if part.text and place >= 0:
         item["summary"].append({"type": "summary_text", "text": part.text})
@@ -141,3 +145,7 @@ def _think(part: Thinking, items: list[Any]) -> None:
         item.setdefault("content", []).append({"type": "reasoning_text", "text": part.text})
     if part.signature is not None:
         item["encrypted_content"] = part.signature
+
+
+def _awaits_more(item: dict[str, Any], name: str | None) -> bool:
+    return item.get("type") == "reasoning" and item.get("id") == name and "encrypted_content" not in item
