@@ -155,7 +155,7 @@ class Reader:
         elif self.done:
             return []
         elif kind == "content_block_start":
-            deltas = self._start(got, event)
+            deltas = [*self._close(), *self._start(got, event)]
         elif kind == "content_block_stop":
             deltas = self._stop(got.index or 0)
         else:
@@ -202,7 +202,7 @@ class Reader:
             self._count(got.usage)
             self._ended(got)
         elif kind == "message_stop":
-            deltas = [delta for index in list(self._open()) for delta in self._stop(index)]
+            deltas = self._close()
             cut = finish_of(self._reply.stop_reason, within_call=False) == "length"
             self.done = True
             return deltas + ([] if cut else self._bare_calls())
@@ -302,8 +302,9 @@ class Reader:
             self._reply.model = str(heir.get("model") or self._reply.model or "")
         return [ThinkingDelta(redacted=block.written(), id=OPAQUE + block.kind)]
 
-    def _open(self) -> list[int]:
-        return sorted((*self._signatures, *self._opaque))
+    def _close(self) -> list[PartDelta]:
+        """End the block that was not ended; blocks come one after the other."""
+        return [delta for index in (*self._signatures, *self._opaque) for delta in self._stop(index)]
 
     def _bare_calls(self) -> list[PartDelta]:
         """Give the calls that came without arguments what their blocks began with, once the reply is whole."""
