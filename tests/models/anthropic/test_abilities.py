@@ -22,8 +22,8 @@ from ziggurat.models.anthropic import Abilities, abilities
         ("claude-opus-4-7", Abilities(128000, "effort", True, "none")),
         ("claude-opus-5", Abilities(128000, "effort", True, "none")),
         ("claude-mythos-preview", Abilities(64000, "effort", True, "none")),
-        ("gpt-oss:20b", None),
+        ("gpt-oss:20b", Abilities(None, "budget")),
     ],
 )
-def test_abilities(model: str, expected: Abilities | None) -> None:
+def test_abilities(model: str, expected: Abilities) -> None:
     assert abilities(model) == expected

@@ -130,6 +130,17 @@ def test_a_block_put_together_from_deltas_of_unknown_types() -> None:
     assert json.loads(part.redacted or "") == {"type": "compaction", "content": "So far", "depth": 3}
 
 
+def test_numbers_that_no_decoder_takes() -> None:
+    details = '{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":{"score":1e400}}}'
+    block = '{"type":"content_block_start","index":0,"content_block":{"type":"odd","size":1e400}}'
+    reader = Reader(DIALECT)
+    for data in (block, details, '{"type":"message_stop"}'):
+        reader.push(ServerEvent("message", data))
+    response = reader.finish()
+    assert response.raw == {"stop_reason": "refusal", "stop_details": '{"score":1e400}'}
+    assert response.message.parts == (Thinking(redacted='{"type":"odd","size":1e400}', id="anthropic:odd"),)
+
+
 def test_another_model_goes_on() -> None:
     fallback = {"type": "fallback", "from": {"model": "a"}, "to": {"model": "claude-b"}}
     assert read_all(events_of(reply(fallback, TEXT)))[0].model == "claude-b"
@@ -148,6 +159,7 @@ def test_another_model_goes_on() -> None:
         event("content_block_start", index=9, content_block={"type": "hologram", "text": []}),
         event("message_start"),
         event("message_delta"),
+        event("content_block_delta", index=0, delta={"type": {}}),
         ServerEvent("message", "[DONE]"),
         ServerEvent("message", ""),
     ],

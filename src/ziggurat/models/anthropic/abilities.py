@@ -16,27 +16,27 @@ class Abilities(Struct, frozen=True, gc=False):
     """What differs from model to model.
 
     Attributes:
-        longest: The longest reply it can give, in tokens.
+        longest: The longest reply it can give, in tokens; None for models that are not Anthropic's own.
         thinking: How it is told to think: by a budget of tokens, by an effort (it decides when), or not at all.
         native_output: Whether it can hold its text to a JSON Schema by itself.
         sampling: Whether it takes a temperature and a share of likely words: both, one of them, or neither.
     """
 
-    longest: int
+    longest: int | None
     thinking: Literal["", "budget", "effort"] = ""
     native_output: bool = False
     sampling: Literal["both", "one", "none"] = "both"
 
 
 @lru_cache(maxsize=256)
-def abilities(model: str) -> Abilities | None:
-    """Return what a model can do, None for models that are not Anthropic's own.
+def abilities(model: str) -> Abilities:
+    """Return what a model can do.
 
     >>> abilities("claude-sonnet-4-5-20250929").longest
     64000
     """
     if "claude" not in model:
-        return None
+        return Abilities(None, "budget")
     family, version = _read(model)
     if version < (3, 7):
         return Abilities(8192 if version == (3, 5) else 4096)

@@ -172,7 +172,15 @@ def details(reply: Reply, finish: FinishReason, citations: list[Raw]) -> dict[st
     for name in ("stop_details", "container", "context_management"):
         value: Raw = getattr(reply, name)
         if given(value):
-            raw[name] = msgspec.json.decode(value)
+            raw[name] = _plain(value)
     if citations:
-        raw["citations"] = [msgspec.json.decode(each) for each in citations]
+        raw["citations"] = [_plain(each) for each in citations]
     return raw or None
+
+
+def _plain(value: Raw) -> Any:
+    """Return a field as plain values, or as it was written when it cannot be read (a number out of range)."""
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return bytes(value).decode("utf-8", "replace")

@@ -76,27 +76,34 @@ class _Call:
         self.begun = False
 
 
+class _Named(Struct, gc=False):
+    model: str | None = None
+
+
+class _Fallback(Struct, gc=False):
+    """The block that says that another model goes on with the reply."""
+
+    to: _Named | None = None
+
+
 class _Opaque:
-    """A block of the provider's own, put together so that it can be handed back."""
+    """A block of the provider's own, put together so that it can be handed back; its values stay as they came."""
 
     __slots__ = ("block", "kind", "pieces")
 
-    def __init__(self, kind: str, block: dict[str, Any]) -> None:
+    def __init__(self, kind: str, block: dict[str, Raw]) -> None:
         self.kind = kind
         self.block = block
         self.pieces: list[str] = []
 
-    def add(self, delta: dict[str, Any]) -> None:
+    def add(self, delta: dict[str, Raw]) -> None:
         """Take a delta of any type: JSON is gathered, texts are joined, the rest replaces."""
         for name, value in delta.items():
             if name == "partial_json":
-                self.pieces.append(value or "")
-            elif name == "citation":
-                self.block["citations"] = [*(self.block.get("citations") or ()), value]
-            elif isinstance(value, str) and isinstance(known := self.block.get(name), str) and name != "type":
-                self.block[name] = known + value
+                self.pieces.append(_text.decode(value) or "")
             elif name != "type":
-                self.block[name] = value
+                texts = [_text.decode(each) for each in (self.block.get(name), value) if each and _is_text(each)]
+                self.block[name] = Raw(msgspec.json.encode("".join(filter(None, texts)))) if len(texts) == 2 else value
 
     def written(self) -> str:
         """Return the whole block as JSON."""
@@ -105,6 +112,13 @@ class _Opaque:
         return msgspec.json.encode(self.block).decode()
 
 
+def _is_text(value: Raw) -> bool:
+    return bytes(value).startswith(b'"')
+
+
+_text = msgspec.json.Decoder(str | None)
+_fields = msgspec.json.Decoder(dict[str, Raw])
+_fallback = msgspec.json.Decoder(_Fallback)
 _event = msgspec.json.Decoder(_Event, strict=False)
 _KINDS = frozenset(
     (
@@ -239,25 +253,28 @@ class Reader:
         index = got.index or 0
         try:
             block = read_block(got.content_block)
-        except msgspec.ValidationError as error:
+            if block.type not in KNOWN:
+                self._opaque[index] = _Opaque(block.type, _fields.decode(got.content_block))
+            if block.type == "fallback":
+                heir = _fallback.decode(got.content_block).to
+                self._reply.model = (heir and heir.model) or self._reply.model
+        except msgspec.DecodeError as error:
             return self._odd(event, error)
         if block.type not in KNOWN:
-            self._opaque[index] = _Opaque(block.type, msgspec.json.decode(got.content_block))
-        elif block.type == "tool_use":
+            return []
+        if block.type == "tool_use":
             begun_with = bytes(block.input).decode() if given(block.input) else "{}"
             call = self._calls[index] = _Call(len(self._calls), begun_with)
             opened = ToolCallDelta(call.index, "", block.id or "", block.name or "")
             caller = caller_of(block)
             return [opened] if caller is None else [ThinkingDelta(redacted=caller, id=CALLER), opened]
-        elif block.type == "redacted_thinking":
+        if block.type == "redacted_thinking":
             return [ThinkingDelta(redacted=block.data or "")]
-        elif block.type == "thinking":
+        if block.type == "thinking":
             if block.signature:
                 self._signatures[index] = block.signature
             return [ThinkingDelta(block.thinking)] if block.thinking else []
-        elif block.text:
-            return [TextDelta(block.text)]
-        return []
+        return [TextDelta(block.text)] if block.text else []
 
     def _delta(self, got: _Event, event: ServerEvent) -> list[PartDelta]:
         delta = got.delta
@@ -265,8 +282,7 @@ class Reader:
             return []
         index = got.index or 0
         if self._opaque and index in self._opaque:
-            self._opaque[index].add(msgspec.json.decode(event.data)["delta"])
-            return []
+            return self._more(self._opaque[index], event)
         kind = delta.type
         if kind == "text_delta":
             return [TextDelta(delta.text)] if delta.text else []
@@ -278,6 +294,13 @@ class Reader:
             self._signatures[index] = self._signatures.get(index, "") + (delta.signature or "")
         elif kind == "citations_delta" and given(delta.citation):
             self._citations.append(delta.citation)
+        return []
+
+    def _more(self, block: _Opaque, event: ServerEvent) -> list[PartDelta]:
+        try:
+            block.add(_fields.decode(_fields.decode(event.data)["delta"]))
+        except msgspec.DecodeError as error:
+            self._broken = str(error)
         return []
 
     def _arguments(self, index: int, piece: str | None) -> list[PartDelta]:
@@ -297,9 +320,6 @@ class Reader:
         block = self._opaque.pop(index, None)
         if block is None:
             return []
-        heir = block.block.get("to")
-        if block.kind == "fallback" and isinstance(heir, dict):  # another model goes on with the reply
-            self._reply.model = str(heir.get("model") or self._reply.model or "")
         return [ThinkingDelta(redacted=block.written(), id=OPAQUE + block.kind)]
 
     def _close(self) -> list[PartDelta]:
@@ -323,7 +343,7 @@ class Reader:
                 self._broken = str(error)
             return []
         delta = loose.delta
-        kind = delta.get("type") if isinstance(delta, dict) else None
+        kind = str(delta.get("type")) if isinstance(delta, dict) else None
         if loose.type in _KINDS and not (loose.type == "content_block_delta" and kind not in _DELTAS):
             self._broken = str(error)
         return []

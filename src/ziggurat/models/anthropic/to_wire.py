@@ -50,14 +50,15 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
         ConfigurationError: a setting that cannot be.
     """
     settings = request.settings
-    can = abilities(model) or Abilities(dialect.max_tokens or 4096, "budget")
+    can = abilities(model)
     mark = _cache_mark(settings)
     body: dict[str, Any] = {**dialect.body, "model": model}
     tools = [_tool(tool) for tool in request.tools]
     choice = _choice(settings, bool(tools))
     if request.output is not None:
         choice = _hold(body, tools, choice, request.output, can)
-    _put_limits(body, settings, can, forced=choice is not None and choice["type"] in ("any", "tool"))
+    forced = choice is not None and choice["type"] in ("any", "tool")
+    _put_limits(body, settings, can, longest=can.longest or dialect.max_tokens or 4096, forced=forced)
     system, messages = _conversation(request)
     if mark is not None:
         body["cache_control"] = mark
@@ -174,12 +175,14 @@ def _put_tools(
 # -- settings --------------------------------------------------------------------------------------------------------
 
 
-def _put_limits(body: dict[str, Any], settings: ModelSettings, can: Abilities, *, forced: bool) -> None:
+def _put_limits(
+    body: dict[str, Any], settings: ModelSettings, can: Abilities, *, longest: int, forced: bool
+) -> None:
     """Put the longest reply, the thinking and the sampling, which depend on each other."""
-    thinking = None if forced else _thinking(settings, can)
-    usual = min(can.longest, _USUAL)
+    thinking = None if forced else _thinking(settings, can, longest)
+    usual = min(longest, _USUAL)
     if thinking is not None:
-        usual = min(can.longest, _USUAL + thinking.get("budget_tokens", _USUAL))
+        usual = min(longest, _USUAL + thinking.get("budget_tokens", _USUAL))
         body["thinking"] = thinking
         if can.thinking == "effort":
             body.setdefault("output_config", {})["effort"] = _EFFORTS[settings.reasoning or "high"]
@@ -199,15 +202,15 @@ def _put_limits(body: dict[str, Any], settings: ModelSettings, can: Abilities, *
         body["top_p"] = top_p
 
 
-def _thinking(settings: ModelSettings, can: Abilities) -> dict[str, Any] | None:
+def _thinking(settings: ModelSettings, can: Abilities, longest: int) -> dict[str, Any] | None:
     """Return how the model is told to think, None when it is not."""
     wanted = settings.reasoning
     if wanted in (None, "none") or not can.thinking:
         return None
     if can.thinking == "effort":
         return {"type": "adaptive", "display": "summarized"}
-    longest = settings.max_tokens or can.longest
-    budget = min(_BUDGETS[wanted], longest * 3 // 4)  # what is left of the limit is for the answer
+    limit = settings.max_tokens or longest
+    budget = min(_BUDGETS[wanted], limit * 3 // 4)  # the rest of the limit is for the answer
     return {"type": "enabled", "budget_tokens": budget} if budget >= _LEAST_BUDGET else None
 
 
