@@ -9,7 +9,7 @@ import msgspec
 from ziggurat.messages.delta import PartDelta, ToolCallDelta
 from ziggurat.models.openai.reading import arguments_of
 from ziggurat.models.openai.reasoning import signature_delta
-from ziggurat.models.openai.shapes import FunctionPiece, ToolPiece
+from ziggurat.models.openai.shapes import FunctionPiece, ToolPiece, name_of
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LEGACY = -1
@@ -65,11 +65,11 @@ class CallReader:
             if custom is not None and (custom.name or custom.input) and not (function and function.name):
                 function = FunctionPiece(custom.name, custom.input)
                 if piece.id:
-                    self.custom.append(piece.id)
+                    self.custom.append(name_of(piece.id))
             signature = signature_delta(piece.extra_content) if piece.extra_content else None
             if signature is not None:
                 deltas.append(signature)
-            deltas.append(self._delta(piece.index, piece.id or "", function or FunctionPiece()))
+            deltas.append(self._delta(piece.index, name_of(piece.id), function or FunctionPiece()))
         if legacy is not None and (legacy.name or legacy.arguments):
             deltas.append(self._delta(_LEGACY, "", legacy))
         return deltas

@@ -20,7 +20,7 @@ from ziggurat.models.openai.reading import (
     part_of_audio,
 )
 from ziggurat.models.openai.reasoning import signature_delta, thought_deltas
-from ziggurat.models.openai.shapes import Choice, Chunk, Reply, ReplyMessage, ToolPiece, read
+from ziggurat.models.openai.shapes import Choice, Chunk, Reply, ReplyMessage, ToolPiece, name_of, read
 from ziggurat.models.openai.usage import usage_of
 
 _DECODER = msgspec.json.Decoder(Reply)
@@ -65,7 +65,7 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
         "custom_calls": custom,
     }
     raw.update((name, value) for name, value in kept.items() if value)
-    return ModelResponse(guarded(said, finish), finish, usage, reply.model or "", reply.id or "", raw or None)
+    return ModelResponse(guarded(said, finish), finish, usage, reply.model or "", name_of(reply.id), raw or None)
 
 
 def _malformed(why: str, body: bytes) -> ModelError:
@@ -123,9 +123,10 @@ def _call_deltas(index: int, call: ToolPiece, custom: list[str]) -> list[PartDel
     if signature is not None:
         deltas.append(signature)
     function = call.function
+    identity = name_of(call.id)
     if call.custom is not None and call.custom.name and (function is None or not function.name):
-        custom.append(call.id or "")
-        deltas.append(ToolCallDelta(index, call.custom.input or "", call.id or "", call.custom.name))
+        custom.append(identity)
+        deltas.append(ToolCallDelta(index, call.custom.input or "", identity, call.custom.name))
     elif function is not None:
-        deltas.append(ToolCallDelta(index, arguments_of(function.arguments), call.id or "", function.name or ""))
+        deltas.append(ToolCallDelta(index, arguments_of(function.arguments), identity, function.name or ""))
     return deltas

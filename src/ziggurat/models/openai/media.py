@@ -8,6 +8,7 @@ from typing import Any
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.parts import Audio, File, Image
 from ziggurat.models.http.dialect import Dialect
+from ziggurat.models.openai.quirks import DOCUMENT_FIELDS
 
 _FORMATS = {
     "audio/wav": "wav",
@@ -71,6 +72,9 @@ def _file(part: File, dialect: Dialect) -> dict[str, Any]:
     if part.data is None and part.url is None:
         raise ConfigurationError("a File holds neither data, url nor id; pass one of them")
     data = part.url if part.data is None else _data_url(part.data, part.media_type)
+    field = DOCUMENT_FIELDS.get(dialect.name)
+    if field:
+        return {"type": field, field: data}
     name = part.name or "document" + _SUFFIXES.get(part.media_type, "")
     return {"type": "file", "file": {"filename": name, "file_data": data}}
 

@@ -10,6 +10,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Audio, File, Image, Text, Thinking, ToolCall, ToolResult
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.openai.media import media_part
+from ziggurat.models.openai.quirks import SIGNING, THOUGHT_FIELDS
 from ziggurat.models.openai.reasoning import GOOGLE, details_of
 
 Wire = dict[str, Any]
@@ -133,14 +134,14 @@ def _assistant(message: Message, dialect: Dialect) -> Wire:
             else:
                 thoughts.append(part)
         elif isinstance(part, ToolCall):
-            calls.append(_call(part, signature if dialect.name == "gemini" else None))
+            calls.append(_call(part, signature if dialect.name in SIGNING else None))
             signature = None
         elif isinstance(part, Audio) and part.url:
             wire["audio"] = {"id": part.url}
     _set_content(wire, "".join(texts), calls, dialect)
     if thoughts:
         _set_thoughts(wire, thoughts, dialect)
-    if signature and dialect.name == "gemini":
+    if signature and dialect.name in SIGNING:
         wire["extra_content"] = {"google": {"thought_signature": signature}}
     if calls:
         wire["tool_calls"] = calls
@@ -167,7 +168,7 @@ def _set_content(wire: Wire, text: str, calls: list[Wire], dialect: Dialect) -> 
 
 def _set_thoughts(wire: Wire, thoughts: list[Thinking], dialect: Dialect) -> None:
     """Hand thoughts back in the field in which the provider takes them; nowhere else, for others refuse them."""
-    field: str = dialect.reasoning_reply
+    field = THOUGHT_FIELDS.get(dialect.name, dialect.reasoning_reply)
     if field == "reasoning_details":
         details = details_of(thoughts)
         if details:

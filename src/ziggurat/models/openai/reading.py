@@ -74,9 +74,11 @@ def _part_deltas(part: Any) -> list[PartDelta]:
     kind = part.get("type")
     if kind == "thinking":
         thought = part.get("thinking")
-        texts = [thought] if isinstance(thought, str) else [_text(each) for each in thought or ()]
-        signature = part.get("signature")
-        return [ThinkingDelta("".join(texts), signature if isinstance(signature, str) else None)]
+        told = thought if isinstance(thought, list) else ()
+        texts = [thought] if isinstance(thought, str) else [_text(each) for each in told]
+        given = part.get("signature")
+        signature = given if isinstance(given, str) and given else None
+        return [ThinkingDelta("".join(texts), signature)] if any(texts) or signature else []
     if kind == "image_url":
         return media_deltas([part])
     text = _text(part)
@@ -120,7 +122,7 @@ def part_of_audio(audio: Any, media_type: str) -> Audio | None:
     """
     data = audio.get("data") if isinstance(audio, dict) else None
     pieces = [data] if isinstance(data, str) else data
-    if not isinstance(pieces, list) or not any(pieces):
+    if not isinstance(pieces, list) or not any(pieces) or not all(isinstance(piece, str) for piece in pieces):
         return None
     whole = all(len(piece) % 4 == 0 for piece in pieces)
     sound = b"".join(map(_decoded, pieces)) if whole else _decoded("".join(pieces))

@@ -5,11 +5,13 @@ __all__ = [
     "Chunk",
     "ChunkChoice",
     "ChunkDelta",
+    "Count",
     "FunctionPiece",
     "Reply",
     "ReplyMessage",
     "ToolPiece",
     "UsageShape",
+    "name_of",
     "read",
 ]
 
@@ -20,6 +22,8 @@ import msgspec
 from msgspec import Struct
 
 T = TypeVar("T")
+
+Count = int | float | None
 
 
 class FunctionPiece(Struct, gc=False):
@@ -34,7 +38,7 @@ class ToolPiece(Struct, gc=False):
     """A tool call, or a piece of one."""
 
     index: int | None = None
-    id: str | None = None
+    id: str | int | None = None
     function: FunctionPiece | None = None
     custom: FunctionPiece | None = None
     extra_content: Any = None
@@ -43,26 +47,26 @@ class ToolPiece(Struct, gc=False):
 class Details(Struct, gc=False):
     """The parts of a count of tokens."""
 
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    audio_tokens: int | None = None
-    reasoning_tokens: int | None = None
+    cached_tokens: Count = None
+    cache_write_tokens: Count = None
+    audio_tokens: Count = None
+    reasoning_tokens: Count = None
 
 
 class UsageShape(Struct, gc=False):
     """Usage, with the fields in which the dialects tell of cached tokens."""
 
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    total_tokens: int | None = None
+    prompt_tokens: Count = None
+    completion_tokens: Count = None
+    total_tokens: Count = None
     prompt_tokens_details: Details | None = None
     completion_tokens_details: Details | None = None
-    prompt_cache_hit_tokens: int | None = None
-    num_cached_tokens: int | None = None
-    cached_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    reasoning_tokens: int | None = None
+    prompt_cache_hit_tokens: Count = None
+    num_cached_tokens: Count = None
+    cached_tokens: Count = None
+    cache_read_input_tokens: Count = None
+    cache_creation_input_tokens: Count = None
+    reasoning_tokens: Count = None
     cost: Any = None
 
 
@@ -99,15 +103,15 @@ class ChunkChoice(Struct, gc=False):
 class Chunk(Struct, gc=False):
     """One event of a stream."""
 
-    id: str | None = None
+    id: str | int | None = None
     model: str | None = None
     choices: list[ChunkChoice] | None = None
     usage: UsageShape | None = None
     error: Any = None
     object: str | None = None
     message: Any = None
-    service_tier: str | None = None
-    system_fingerprint: str | None = None
+    service_tier: Any = None
+    system_fingerprint: Any = None
     provider: Any = None
     citations: Any = None
     search_results: Any = None
@@ -127,18 +131,23 @@ class Choice(Struct, gc=False):
 class Reply(Struct, gc=False):
     """A plain reply."""
 
-    id: str | None = None
+    id: str | int | None = None
     model: str | None = None
     choices: list[Choice] | None = None
     usage: UsageShape | None = None
     error: Any = None
     object: str | None = None
     message: Any = None
-    service_tier: str | None = None
-    system_fingerprint: str | None = None
+    service_tier: Any = None
+    system_fingerprint: Any = None
     provider: Any = None
     citations: Any = None
     search_results: Any = None
+
+
+def name_of(identity: str | int | None) -> str:
+    """Return an id as text; empty for none."""
+    return identity if isinstance(identity, str) else "" if identity is None else str(identity)
 
 
 def read(decoder: "msgspec.json.Decoder[T]", data: bytes | str) -> T:

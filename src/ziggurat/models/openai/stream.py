@@ -22,7 +22,7 @@ from ziggurat.models.openai.calls import CallReader, is_object
 from ziggurat.models.openai.from_wire import raw_of
 from ziggurat.models.openai.reading import content_deltas, finish_of, guarded, media_deltas, part_of_audio
 from ziggurat.models.openai.reasoning import signature_delta, thought_deltas
-from ziggurat.models.openai.shapes import Chunk, ChunkChoice, ChunkDelta, UsageShape, read
+from ziggurat.models.openai.shapes import Chunk, ChunkChoice, ChunkDelta, UsageShape, name_of, read
 from ziggurat.models.openai.usage import merged, usage_of
 
 _DECODER = msgspec.json.Decoder(Chunk)
@@ -56,7 +56,7 @@ class Reader:
         self._fold = Fold()
         self._calls = CallReader()
         self._usage: UsageShape | None = None
-        self._ids: list[str | None] = [None, None]  # the reply's id and model
+        self._ids: list[str] = ["", ""]  # the reply's id and model
         self._kept = Chunk()
         self._finish: str | None = None
         self._native: str | None = None
@@ -105,9 +105,9 @@ class Reader:
         """Keep what is told of the reply as a whole, the first id and name and the last of the rest."""
         ids = self._ids
         if not ids[0]:
-            ids[0] = chunk.id
+            ids[0] = name_of(chunk.id)
         if not ids[1]:
-            ids[1] = chunk.model
+            ids[1] = chunk.model or ""
         if not self._kept.id or chunk.citations or chunk.search_results:
             self._kept = chunk
 
@@ -189,7 +189,7 @@ class Reader:
             "custom_calls": self._calls.custom,
         }
         raw.update((name, value) for name, value in kept.items() if value)
-        name, identity = self._ids[1] or "", self._ids[0] or ""
+        identity, name = self._ids
         return ModelResponse(guarded(message, finish), finish, usage, name, identity, raw or None)
 
     def _cut(self, calls: tuple[ToolCall, ...]) -> str:

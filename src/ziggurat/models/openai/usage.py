@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ziggurat.messages.usage import Usage
-from ziggurat.models.openai.shapes import Details, UsageShape
+from ziggurat.models.openai.shapes import Count, Details, UsageShape
 
 _NONE = Details()
 
@@ -41,8 +41,8 @@ def usage_of(shape: UsageShape | None) -> tuple[Usage, dict[str, Any] | None]:
     return usage, {name: value for name, value in own.items() if value is not None}
 
 
-def _count(number: int | None) -> int | None:
-    return number if number is None or number >= 0 else None
+def _count(number: Count) -> int | None:
+    return None if number is None or number < 0 else int(number)
 
 
 def _cached_elsewhere(shape: UsageShape) -> int | None:
@@ -61,10 +61,10 @@ def _missing(shape: UsageShape) -> int:
     """Return how many tokens of the total are in neither count."""
     if shape.prompt_tokens is None or shape.completion_tokens is None or shape.total_tokens is None:
         return 0
-    return max(0, shape.total_tokens - shape.prompt_tokens - shape.completion_tokens)
+    return max(0, int(shape.total_tokens - shape.prompt_tokens - shape.completion_tokens))
 
 
-def _completed(usage: Usage, missing: int, audio: int | None) -> Usage:
+def _completed(usage: Usage, missing: int, audio: Count) -> Usage:
     """Put tokens that the total has alone where they belong: sound that was heard, or hidden reasoning."""
     if missing == audio:
         return msgspec.structs.replace(usage, input=(usage.input or 0) + missing)

@@ -1,0 +1,326 @@
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.models.openai.inverse import messages_of
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.conversation import Conversation, Transcript
+from ziggurat.messages.message import Message, assistant, system, tool_message, user
+from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
+from ziggurat.models.http.dialect import DIALECTS, Dialect
+from ziggurat.models.openai import to_wire
+
+OPENAI = DIALECTS["openai"]
+ADD = ToolSpec("add", "Add.", {"type": "object", "properties": {"a": {"type": "integer"}}})
+
+
+def wire(*messages: Message, dialect: str | Dialect = OPENAI, stream: bool = False, **request: Any) -> dict[str, Any]:
+    known = DIALECTS[dialect] if isinstance(dialect, str) else dialect
+    asked = ModelRequest(Transcript.of(*messages), **request)
+    body: dict[str, Any] = json.loads(to_wire(asked, model="m", stream=stream, dialect=known))
+    return body
+
+
+def settings(dialect: str = "openai", tools: tuple[ToolSpec, ...] = (ADD,), **values: Any) -> dict[str, Any]:
+    body = wire(user("hi"), dialect=dialect, tools=tools, settings=ModelSettings(**values))
+    return {name: body[name] for name in body if name not in ("model", "messages", "tools")}
+
+
+def test_a_plain_question() -> None:
+    assert wire(user("hi"), instructions="Be brief.") == {
+        "model": "m",
+        "messages": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "hi"}],
+    }
+
+
+def test_instructions_have_the_role_the_dialect_knows() -> None:
+    assert wire(user("hi"), instructions="x", dialect="groq")["messages"][0]["role"] == "system"
+    assert wire(system("x"), dialect="groq")["messages"][0] == {"role": "system", "content": "x"}
+
+
+def test_a_stream_asks_for_usage_where_it_must() -> None:
+    assert wire(user("hi"), stream=True)["stream_options"] == {"include_usage": True}
+    mistral = wire(user("hi"), stream=True, dialect="mistral")
+    assert mistral["stream"] is True
+    assert "stream_options" not in mistral
+
+
+def test_pictures_sound_and_documents_are_parts() -> None:
+    message = user(
+        "look",
+        Image(b"abc", None, "image/jpeg", "low"),
+        Image(url="https://x.example/a.png"),
+        Audio(b"abc", None, "audio/mpeg"),
+        File(b"%PDF", name="a.pdf", media_type="application/pdf"),
+        File(id="file-1"),
+        File(b"a,b", name="t.csv", media_type="text/csv"),
+    )
+    assert wire(message)["messages"][0]["content"] == [
+        {"type": "text", "text": "look"},
+        {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,YWJj", "detail": "low"}},
+        {"type": "image_url", "image_url": {"url": "https://x.example/a.png"}},
+        {"type": "input_audio", "input_audio": {"data": "YWJj", "format": "mp3"}},
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERg=="}},
+        {"type": "file", "file": {"file_id": "file-1"}},
+        {"type": "text", "text": "t.csv:\na,b"},
+    ]
+
+
+def test_mistral_takes_documents_by_address() -> None:
+    [message] = wire(user(File(url="https://x.example/a.pdf")), dialect="mistral")["messages"]
+    assert message["content"] == [{"type": "document_url", "document_url": "https://x.example/a.pdf"}]
+
+
+@pytest.mark.parametrize(
+    ("part", "dialect", "hint"),
+    [
+        (Image(), "openai", "Image"),
+        (Audio(url="https://x.example/a.mp3"), "openai", "bytes"),
+        (File(), "openai", "data, url nor id"),
+        (File(b"x", media_type="application/pdf"), "ollama", "takes no documents"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_with_a_way_out(part: Part, dialect: str, hint: str) -> None:
+    with pytest.raises(ConfigurationError, match=hint):
+        wire(Message("user", (part,)), dialect=dialect)
+
+
+def test_calls_and_results_side_by_side() -> None:
+    body = wire(
+        assistant("so:", ToolCall("1", "add", '{"a": 1}'), ToolCall("2", "add", "")),
+        tool_message(ToolResult("1", "add", "2")),
+        tool_message(ToolResult("2", "add", "3")),
+    )
+    said, one, two = body["messages"]
+    assert said == {
+        "role": "assistant",
+        "content": "so:",
+        "tool_calls": [
+            {"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}},
+            {"id": "2", "type": "function", "function": {"name": "add", "arguments": "{}"}},
+        ],
+    }
+    assert one == {"role": "tool", "tool_call_id": "1", "content": "2"}
+    assert two["tool_call_id"] == "2"
+
+
+def test_results_in_one_message_become_several() -> None:
+    body = wire(Message("tool", (ToolResult("1", "add", "2"), ToolResult("2", "add", "3"))), dialect="mistral")
+    assert [message["tool_call_id"] for message in body["messages"]] == ["1", "2"]
+    assert body["messages"][0]["name"] == "add"
+
+
+@pytest.mark.parametrize(("dialect", "content"), [("openai", {"content": None}), ("mistral", {"content": ""})])
+def test_calls_without_text(dialect: str, content: dict[str, Any]) -> None:
+    [said] = wire(assistant(ToolCall("1", "add")), dialect=dialect)["messages"]
+    assert {name: said[name] for name in said if name == "content"} == content
+
+
+def test_what_tools_show_follows_all_results_of_the_batch() -> None:
+    picture = Image(url="https://x.example/a.png")
+    body = wire(
+        assistant(ToolCall("1", "draw"), ToolCall("2", "add")),
+        tool_message(ToolResult("1", "draw", (picture,))),
+        tool_message(ToolResult("2", "add", (Text("3"), Text("4")))),
+        user("and?"),
+    )
+    assert [message["role"] for message in body["messages"]] == ["assistant", "tool", "tool", "user", "user"]
+    shown = body["messages"][3]["content"]
+    assert "draw" in shown[0]["text"]
+    assert shown[1]["image_url"]["url"] == picture.url
+    last = wire(tool_message(ToolResult("1", "draw", (picture,))))["messages"]
+    assert [message["role"] for message in last] == ["tool", "user"]
+
+
+THOUGHT = Thinking("hmm", "sig==", None, '{"format":"anthropic-claude-v1","index":0,"type":"reasoning.text"}')
+HIDDEN = Thinking(
+    "", None, "gAAA", '{"format":"openai-responses-v1","id":"rs_1","index":1,"type":"reasoning.encrypted"}'
+)
+
+
+def test_reasoning_details_go_back_as_they_came() -> None:
+    [said] = wire(assistant(THOUGHT, HIDDEN, "done"), dialect="openrouter")["messages"]
+    assert said["reasoning_details"] == [
+        {"type": "reasoning.text", "text": "hmm", "signature": "sig==", "format": "anthropic-claude-v1", "index": 0},
+        {"type": "reasoning.encrypted", "data": "gAAA", "format": "openai-responses-v1", "id": "rs_1", "index": 1},
+    ]
+    assert said["content"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "field"), [("deepseek", "reasoning_content"), ("groq", "reasoning"), ("openrouter", "reasoning")]
+)
+def test_thoughts_go_back_in_the_field_of_the_dialect(dialect: str, field: str) -> None:
+    [said] = wire(assistant(Thinking("hmm"), "done"), dialect=dialect)["messages"]
+    assert said == {"role": "assistant", "content": "done", field: "hmm"}
+
+
+def test_thoughts_stay_here_where_nobody_takes_them() -> None:
+    [said] = wire(assistant(THOUGHT, "done"))["messages"]
+    assert said == {"role": "assistant", "content": "done"}
+
+
+def test_mistral_takes_thoughts_within_the_content() -> None:
+    [said] = wire(assistant(Thinking("hmm"), "done"), dialect="mistral")["messages"]
+    assert said["content"] == [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hmm"}]},
+        {"type": "text", "text": "done"},
+    ]
+
+
+def test_googles_signature_returns_in_its_call() -> None:
+    message = assistant(Thinking("", "S1", None, "google"), ToolCall("1", "add"), ToolCall("2", "add"))
+    [said] = wire(message, dialect="gemini")["messages"]
+    assert said["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "S1"}}
+    assert "extra_content" not in said["tool_calls"][1]
+    assert "extra_content" not in wire(message)["messages"][0]["tool_calls"][0]
+
+
+def test_sound_of_the_models_own_goes_back_by_its_id() -> None:
+    [said] = wire(assistant(Audio(b"abc", "audio_1")))["messages"]
+    assert said == {"role": "assistant", "audio": {"id": "audio_1"}}
+
+
+def test_settings_by_dialect() -> None:
+    chosen: dict[str, Any] = {"temperature": 0.5, "max_tokens": 9, "top_p": 0.1, "stop": ("a",), "seed": 7}
+    chosen["reasoning"] = "low"
+    assert settings(**chosen) == {
+        "temperature": 0.5,
+        "max_completion_tokens": 9,
+        "top_p": 0.1,
+        "stop": ["a"],
+        "seed": 7,
+        "reasoning_effort": "low",
+    }
+    mistral = settings("mistral", **chosen)
+    assert (mistral["random_seed"], mistral["max_tokens"]) == (7, 9)
+    assert "reasoning_effort" not in mistral
+    assert settings("openrouter", reasoning="high")["reasoning"] == {"effort": "high"}
+    assert "seed" not in settings("gemini", seed=7)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "choice", "expected"),
+    [
+        ("openai", "auto", "auto"),
+        ("openai", "required", "required"),
+        ("mistral", "required", "any"),
+        ("openai", "add", {"type": "function", "function": {"name": "add"}}),
+    ],
+)
+def test_tool_choice(dialect: str, choice: str, expected: object) -> None:
+    assert settings(dialect, tool_choice=choice)["tool_choice"] == expected
+
+
+def test_a_named_tool_where_none_can_be_named() -> None:
+    shy = msgspec.structs.replace(OPENAI, named_choice=False)
+    body = wire(user("hi"), dialect=shy, tools=(ADD,), settings=ModelSettings(tool_choice="add"))
+    assert body["tool_choice"] == "required"
+
+
+def test_switches_for_tools_are_sent_only_with_tools() -> None:
+    assert settings(parallel_tools=False) == {"parallel_tool_calls": False}
+    assert settings("gemini", parallel_tools=False) == {}
+    assert settings(tools=(), parallel_tools=False, tool_choice="auto") == {}
+
+
+def test_tools() -> None:
+    assert wire(user("hi"), tools=(ADD,))["tools"] == [
+        {"type": "function", "function": {"name": "add", "description": "Add.", "parameters": ADD.parameters}}
+    ]
+
+
+def test_extra_fields_go_as_they_are_and_overrule() -> None:
+    search = {"type": "web_search"}
+    extra = {"service_tier": "flex", "prompt_cache_key": "k", "temperature": 1, "tools": [search], "messages": []}
+    body = wire(user("hi"), tools=(ADD,), settings=ModelSettings(temperature=0, extra=extra))
+    assert (body["service_tier"], body["prompt_cache_key"], body["temperature"]) == ("flex", "k", 1)
+    assert body["tools"][1] == search
+    assert body["messages"] == [{"role": "user", "content": "hi"}]
+
+
+def test_the_dialects_own_fields_yield_to_settings() -> None:
+    own = msgspec.structs.replace(OPENAI, body={"store": False, "top_p": 0.9})
+    body = wire(user("hi"), dialect=own, settings=ModelSettings(top_p=0.1))
+    assert (body["store"], body["top_p"]) == (False, 0.1)
+
+
+def test_structured_output() -> None:
+    closed = {"type": "object", "properties": {"a": {}}, "required": ["a"], "additionalProperties": False}
+    body = wire(user("hi"), output=OutputSchema("City", closed))
+    assert body["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "City", "schema": closed, "strict": True},
+    }
+    loose = {"type": "object", "properties": {"a": {}}}
+    assert wire(user("hi"), output=OutputSchema("City", loose))["response_format"]["json_schema"]["strict"] is False
+    assert wire(user("hi"), output=OutputSchema("City", closed), dialect="deepseek")["response_format"] == {
+        "type": "json_object"
+    }
+
+
+def test_names_are_made_of_the_letters_a_name_may_have() -> None:
+    assert wire(user("hi", name="Ann Lee"))["messages"][0]["name"] == "Ann_Lee"
+
+
+def test_half_surrogates_become_question_marks() -> None:
+    assert wire(user("a\ud83d"))["messages"][0]["content"] == "a?"
+
+
+def test_each_message_is_encoded_once_over_a_run() -> None:
+    conversation = Conversation([user("hi")])
+    for number in range(3):
+        request = ModelRequest(conversation.view())
+        to_wire(request, model="m", stream=False, dialect=OPENAI)
+        first = request.messages.fragments(*_key(conversation))
+        assert first[0] is conversation.view().fragments(*_key(conversation))[0]
+        conversation.append(user(str(number)))
+    assert len(json.loads(to_wire(ModelRequest(conversation.view()), model="m", stream=True, dialect=OPENAI))) == 4
+
+
+def _key(conversation: Conversation) -> tuple[str, Any]:
+    def never(message: Message) -> bytes:
+        raise AssertionError(f"{message} was encoded again")
+
+    known = conversation._fragments
+    assert known is not None
+    return next(key for key in known if not key.endswith("pictures")), never
+
+
+some = st.text(min_size=1, max_size=8)
+media = st.one_of(
+    st.builds(Image, st.binary(min_size=1, max_size=4), st.none(), st.just("image/png"), st.none() | st.just("low")),
+    st.builds(Audio, st.binary(min_size=1, max_size=4), st.none(), st.just("audio/wav")),
+    st.builds(
+        lambda data: File(data, None, None, "a.pdf", "application/pdf"), st.binary(min_size=1, max_size=4)
+    ),
+)
+calls = st.builds(ToolCall, some, some, some)
+said = st.builds(
+    lambda thought, text, made: Message(
+        "assistant", (*([Thinking(thought)] if thought else []), *([Text(text)] if text else []), *made)
+    ),
+    st.text(max_size=5),
+    st.text(max_size=5),
+    st.lists(calls, max_size=3),
+)
+asked = st.lists(st.builds(Text, some) | media, min_size=1, max_size=3).map(lambda parts: Message("user", tuple(parts)))
+heard = st.builds(ToolResult, some, some, st.text(max_size=5)).map(tool_message)
+
+
+@given(st.lists(asked | said | heard, max_size=6), st.sampled_from(["mistral", "deepseek", "groq", "openrouter"]))
+def test_a_server_reads_what_was_meant(messages: list[Message], dialect: str) -> None:
+    known = msgspec.structs.replace(DIALECTS[dialect], files=True, tool_names=True)
+    body = to_wire(ModelRequest(Transcript.of(*messages)), model="m", stream=False, dialect=known)
+    assert [_meant(message) for message in messages_of(body)] == [_meant(message) for message in messages]
+
+
+def _meant(message: Message) -> object:
+    """Return what must survive: Mistral's documents have no names, and sound is known by its format alone."""
+    parts = [msgspec.structs.replace(part, name=None) if isinstance(part, File) else part for part in message.parts]
+    return message.role, parts
