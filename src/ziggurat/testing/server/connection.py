@@ -156,14 +156,23 @@ class Connection(asyncio.Protocol):
 
     async def write(self, data: bytes) -> None:
         """Send, and wait until it is with the system; nothing happens when the other side has gone."""
-        if not self.lost:
+        if not self.gone_for_good:
             self._transport.write(data)
             await self._writable.wait()
+
+    @property
+    def gone_for_good(self) -> bool:
+        """Whether nothing that is sent now would arrive."""
+        return self.lost or self._transport.is_closing()
 
     async def gone(self) -> None:
         """Wait until the other side has said that it will send no more."""
         while await self._more():
             pass
+
+    def drop(self) -> None:
+        """Close at once, whatever is still to be sent."""
+        self._transport.abort()
 
     def reset(self) -> None:
         """Close at once with RST."""
@@ -202,7 +211,7 @@ async def send(connection: Connection, answer: Answer, rest: Callable[[Wait, Con
             await rest(Wait(answer.head_pace), connection)
     chunked = answer.framing == "chunked" and answer.head is None
     for piece in answer.pieces:
-        if connection.lost:
+        if connection.gone_for_good:
             return "cut"
         if isinstance(piece, Wait):
             await rest(piece, connection)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from types import TracebackType
 from urllib.parse import urlsplit
 
@@ -24,6 +25,8 @@ from ziggurat.testing.server.quirk import Quirk
 from ziggurat.testing.server.reading import read_request
 from ziggurat.testing.server.said import ask
 from ziggurat.testing.server.writing import changed, written
+
+_TURNS = 4
 
 _PATHS: dict[str, Wire] = {"/chat/completions": "chat", "/responses": "responses", "/messages": "messages"}
 
@@ -157,15 +160,19 @@ class FakeProvider:
 
     async def _close(self) -> None:
         assert self._server is not None
+        with suppress(NotImplementedError):  # an event loop that does not watch sockets
+            asyncio.get_running_loop().remove_reader(self._server.sockets[0].fileno())
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)  # whoever was just accepted becomes a connection, which a closed server refuses
         self._server.close()
         tasks = [connection.task for connection in self._open if connection.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for connection in list(self._open):
-            connection.reset()
+            connection.drop()
         await self._server.wait_closed()
-        await asyncio.sleep(0)  # connections that were reset say so in the next turn
+        await asyncio.sleep(0)  # connections that were dropped are closed in the next turn
         self._server = self._loop = None
         self.port = 0
 
@@ -225,6 +232,8 @@ class FakeProvider:
             answer = await self._answer(self._seen(raw))
             if raw.version == "HTTP/1.0":
                 answer = replace(answer, framing="close")
+            if answer.ending == "keep" and dict(raw.headers).get("connection", "").lower() == "close":
+                answer = replace(answer, ending="close")
             ending = await send(connection, answer, self._rest)
             if ending == "drop_next":
                 await connection.begins()

@@ -1,0 +1,133 @@
+"""A client that is nothing but a socket, so that every byte is seen."""
+
+import json
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.testing.server import FakeProvider, Quirk
+
+PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
+
+
+def request_bytes(wire: str, *, stream: bool = False, text: str = "hi", **more: Any) -> bytes:
+    key = "input" if wire == "responses" else "messages"
+    body = {"model": "m-1", key: [{"role": "user", "content": text}], "stream": stream, "max_tokens": 9, **more}
+    data = json.dumps(body).encode()
+    head = f"POST {PATHS[wire]} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer sk-secret\r\ncontent-length: {len(data)}"
+    return head.encode() + b"\r\n\r\n" + data
+
+
+def dechunked(data: bytes) -> tuple[bytes, list[bytes], bool]:
+    """The body, its chunks, and whether the last one came."""
+    chunks: list[bytes] = []
+    while data:
+        size, _, data = data.partition(b"\r\n")
+        if int(size, 16) == 0:
+            return b"".join(chunks), chunks, True
+        chunks.append(data[: int(size, 16)])
+        data = data[int(size, 16) + 2 :]
+    return b"".join(chunks), chunks, False
+
+
+@dataclass
+class Got:
+    """What came back: all of it, and its parts."""
+
+    raw: bytes
+    was_reset: bool = False
+
+    @property
+    def head(self) -> bytes:
+        return self.raw.partition(b"\r\n\r\n")[0]
+
+    @property
+    def status(self) -> int:
+        return int(self.raw.split(b" ", 2)[1])
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        lines = self.head.decode().split("\r\n")[1:]
+        return [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+
+    def header(self, name: str) -> str | None:
+        return dict(self.headers).get(name)
+
+    @property
+    def sent(self) -> bytes:
+        """What came after the head, as it travelled."""
+        return self.raw.partition(b"\r\n\r\n")[2]
+
+    @property
+    def body(self) -> bytes:
+        return dechunked(self.sent)[0] if self.header("transfer-encoding") else self.sent
+
+    @property
+    def chunks(self) -> list[bytes]:
+        return dechunked(self.sent)[1]
+
+    @property
+    def ended(self) -> bool:
+        """Whether HTTP says that it is whole."""
+        if self.header("transfer-encoding"):
+            return dechunked(self.sent)[2]
+        return len(self.sent) == int(self.header("content-length") or 0)
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def events(self) -> list[Any]:
+        """The data of the events of a stream with line ends of LF."""
+        found = [line[6:] for line in self.body.decode().split("\n") if line.startswith("data: ")]
+        return [text if text == "[DONE]" else json.loads(text) for text in found]
+
+
+def received(client: socket.socket) -> Got:
+    """Everything until the other side closes."""
+    got = bytearray()
+    try:
+        while data := client.recv(1 << 16):
+            got += data
+    except ConnectionResetError:
+        return Got(bytes(got), was_reset=True)
+    return Got(bytes(got))
+
+
+@pytest.fixture
+def post() -> Callable[..., Got]:
+    """Asks a server once, on a connection of its own, and reads until it is closed."""
+
+    def post(server: FakeProvider, wire: str = "chat", **more: Any) -> Got:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as client:
+            data = request_bytes(wire, **more).replace(b"host: x", b"host: x\r\nconnection: close")
+            client.sendall(data)
+            return received(client)
+
+    return post
+
+
+CALLS = ScriptedModel(
+    always=[
+        "Let me ädd. ",
+        tool_call("add", a=1, b=2, note="a rather long note"),
+        tool_call("sub", a=5, b=4),
+    ]
+)
+
+
+@pytest.fixture
+def ask(post: Callable[..., Got]) -> Callable[..., Got]:
+    """Asks a server that says a text and makes two calls, with these quirks."""
+
+    def ask(*quirks: Quirk, wire: str = "chat", stream: bool = False, **more: Any) -> Got:
+        with FakeProvider(model=CALLS, quirks=quirks) as server:
+            return post(server, wire, stream=stream, **more)
+
+    return ask
