@@ -414,3 +414,45 @@ def test_a_model_that_looks_at_the_request_sees_the_whole_conversation() -> None
 
     Agent(ScriptedModel(always=reply)).run_sync("go", history=[user("x"), assistant("y")])
     assert seen == [3]
+
+
+def test_two_calls_with_one_id_made_before_either_is_awaited_are_one_run() -> None:
+    async def main() -> tuple[AgentRun, AgentRun, int]:
+        model = ScriptedModel("first", "second")
+        agent = Agent(model, store="memory:")
+        one, other = agent.run("go", run_id="r"), agent.run("go", run_id="r")
+        return await one, await other, len(model.calls)
+
+    one, other, calls = asyncio.run(main())
+    assert (one.text, other.text, calls) == ("first", "first", 1)
+
+
+def test_a_tool_that_makes_an_event_loop_for_another_agent_joins_the_run() -> None:
+    helper = Agent(ScriptedModel("helped"), name="helper")
+
+    @tool
+    def ask_for_help() -> str:
+        return asyncio.run(helper.run("help")).text
+
+    agent = Agent(ScriptedModel(tool_call("ask_for_help"), "done"), tools=[ask_for_help])
+
+    async def main() -> AgentRun:
+        async with agent.stream("go", buffer=1) as events:
+            async for _ in events:
+                pass
+        return events.response
+
+    run = asyncio.run(main())
+    assert (run.observations, run.model_calls) == (("helped",), 3)
+
+
+def test_streaming_in_a_tool_that_is_not_async_is_refused_with_the_way_out() -> None:
+    helper = Agent(ScriptedModel("helped"), name="helper")
+
+    @tool
+    def ask_for_help() -> str:
+        helper.stream("help")
+        return ""
+
+    run = Agent(ScriptedModel(tool_call("ask_for_help"), "done"), tools=[ask_for_help]).run_sync("go")
+    assert "make the tool async" in run.observations[0]

@@ -1,9 +1,9 @@
 """What users pass beside the question, checked where they pass it, before anything is written."""
 
-__all__ = ["Deps", "check_options", "decided", "given"]
+__all__ = ["Deps", "RunOptions", "check_options", "decided", "given"]
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Decided
@@ -12,9 +12,20 @@ from ziggurat.core.event import Listener
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Key
 from ziggurat.messages.agent import Decision
+from ziggurat.messages.message import Message
 
 Deps = Mapping[Key[Any], Any]
 """What tools may ask for through ``ctx.scope[KEY]``."""
+
+
+class RunOptions(TypedDict, total=False):
+    """What `run` takes beside the prompt."""
+
+    history: Sequence[Message]
+    deps: Deps | None
+    listeners: Sequence[Listener]
+    run_id: str | None
+    detached: bool
 
 
 def check_options(deps: Deps | None, listeners: Sequence[Listener], run_id: str | None = None) -> None:

@@ -3,13 +3,13 @@
 __all__ = ["Runnable"]
 
 import asyncio
-import contextvars
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Any, TypeVar
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Unpack
 
 from ziggurat.agents.as_tool import AgentTool
-from ziggurat.agents.doors import Deps, check_options, decided, given
+from ziggurat.agents.blocking import blocking
+from ziggurat.agents.doors import Deps, RunOptions, check_options, decided, given
 from ziggurat.agents.drive import Prompt, drive, request_of, unbegun
 from ziggurat.agents.enter import AGENT, AgentParts, AgentService, Setup, enter
 from ziggurat.agents.handle import RunHandle
@@ -33,8 +33,6 @@ from ziggurat.messages.message import Message
 from ziggurat.stores.connect import connect
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.tools.threads import POOL, loop_of_this_thread
-
-T = TypeVar("T")
 
 
 class Runnable:
@@ -97,14 +95,12 @@ class Runnable:
         ambient = AMBIENT.get()
         if ambient is not None and not detached:
             return self._joined(ambient, request, deps, listeners, run_id)
-        ctx, journal = self._open(request, deps, run_id)
-        heard = ctx.heard_by(*listeners) if listeners else ctx
-        run = self._drive(request, heard, journal, named=run_id is not None)
+        run = self._begun(request, deps, listeners, run_id)
         return run if ambient is None else self._detached(ambient, run)
 
-    def run_sync(self, prompt: Prompt, **options: Any) -> AgentRun:
+    def run_sync(self, prompt: Prompt, **options: Unpack[RunOptions]) -> AgentRun:
         """Run from code that is not async; takes what `run` takes. Works in notebooks and in tools' threads too."""
-        return self._blocking(lambda: self.run(prompt, **options))
+        return blocking(lambda: self.run(prompt, **options))
 
     def stream(
         self,
@@ -130,17 +126,25 @@ class Runnable:
         ambient = AMBIENT.get()
         if ambient is not None:  # who listens to the run around hears this one too
             _check_joins(run_id)
+            _check_on_loop()
             joined = _Heard(self, (*listeners, *(() if ambient.emit is SILENCE else (ambient.emit,))))
             return open_stream(joined, request, given(ambient.under(self.name), deps), buffer=buffer)
+        return self._streamed(request, deps, listeners, run_id, buffer)
+
+    @asynccontextmanager
+    async def _streamed(
+        self, request: AgentRequest, deps: Deps | None, listeners: Sequence[Listener], run_id: str | None, buffer: int
+    ) -> AsyncGenerator[EventStream[AgentRun], None]:
         ctx, journal = self._open(request, deps, run_id)
 
         async def service(request: AgentRequest, ctx: Context) -> AgentRun:
             heard = ctx.heard_by(*listeners) if listeners else ctx
             return await self._drive(request, heard, journal, named=run_id is not None)
 
-        return open_stream(service, request, ctx, buffer=buffer)
+        async with open_stream(service, request, ctx, buffer=buffer) as events:
+            yield events
 
-    def start(self, prompt: Prompt, **options: Any) -> RunHandle:
+    def start(self, prompt: Prompt, **options: Unpack[RunOptions]) -> RunHandle:
         """Start a run in the background of this event loop; takes what `run` takes."""
         request = request_of(prompt, options.get("history", ()))
         run_id = options.get("run_id") or ""
@@ -224,8 +228,18 @@ class Runnable:
         run_id: str | None,
     ) -> AgentRun:
         _check_joins(run_id)
+        loop = loop_of_this_thread()
+        if loop is not None and loop is not asyncio.get_running_loop():  # a tool's thread made a loop of its own
+            return POOL.run_on(loop, lambda: self._joined(ambient, request, deps, listeners, run_id))
         ctx = given(ambient.under(self.name), deps)
         return await enter(self, request, ctx.heard_by(*listeners) if listeners else ctx)
+
+    async def _begun(
+        self, request: AgentRequest, deps: Deps | None, listeners: Sequence[Listener], run_id: str | None
+    ) -> AgentRun:
+        ctx, journal = self._open(request, deps, run_id)
+        heard = ctx.heard_by(*listeners) if listeners else ctx
+        return await self._drive(request, heard, journal, named=run_id is not None)
 
     def _open(self, request: AgentRequest, deps: Deps | None, run_id: str | None) -> tuple[Context, MemoryJournal]:
         if run_id is not None:
@@ -272,33 +286,6 @@ class Runnable:
             raise RunNotFound(f"the run {run_id!r} was not begun by an agent named {self.name!r}")
         return as_type(opened.request, AgentRequest)
 
-    def _blocking(self, start: "Callable[[], Coroutine[Any, Any, T]]") -> T:
-        loop = loop_of_this_thread()
-        if loop is not None:  # a tool's thread: run on the loop of the run, and free the place meanwhile
-            return POOL.run_on(loop, start)
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(start())
-        if AMBIENT.get() is not None:
-            raise ConfigurationError("run_sync() would block the run it is in: in async code, await run() instead")
-        from threading import Thread
-
-        outcome: list[T | BaseException] = []
-
-        def work() -> None:
-            try:
-                outcome.append(asyncio.run(start()))
-            except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
-                outcome.append(error)
-
-        thread = Thread(target=contextvars.copy_context().run, args=(work,), name="ziggurat-run-sync")
-        thread.start()
-        thread.join()
-        if isinstance(outcome[0], BaseException):
-            raise outcome[0]
-        return outcome[0]
-
     def __repr__(self) -> str:
         return repr(self.inner)
 
@@ -306,6 +293,13 @@ class Runnable:
 def _check_joins(run_id: str | None) -> None:
     if run_id is not None:
         raise ConfigurationError("a run inside another has no id of its own; give one with run(..., detached=True)")
+
+
+def _check_on_loop() -> None:
+    if loop_of_this_thread() is not None:
+        raise ConfigurationError(
+            "a tool that is not async cannot stream: call run_sync(..., listeners=[...]), or make the tool async"
+        )
 
 
 class _Heard:

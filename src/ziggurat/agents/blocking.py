@@ -1,0 +1,77 @@
+"""Running a coroutine from code that is not async, wherever that code stands."""
+
+__all__ = ["blocking"]
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from threading import Event, Thread
+from typing import Any, Generic, TypeVar
+
+from ziggurat.core.context import AMBIENT
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.tools.threads import POOL, loop_of_this_thread
+
+T = TypeVar("T")
+
+
+def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run what `start` makes to its end and return its value.
+
+    In a tool's thread it runs on the event loop of the run, and the tool's place in the pool is free meanwhile.
+    Where an event loop runs already (a notebook) it runs on one of its own in another thread.
+
+    Raises:
+        ConfigurationError: it would block the run that it is part of.
+    """
+    loop = loop_of_this_thread()
+    if loop is not None:
+        return POOL.run_on(loop, start)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(start())
+    if AMBIENT.get() is not None:
+        raise ConfigurationError("run_sync() would block the run it is in: in async code, await run() instead")
+    return _Elsewhere(start).run()
+
+
+class _Elsewhere(Generic[T]):
+    """A coroutine on an event loop of its own in another thread; an interrupt here cancels it there."""
+
+    def __init__(self, start: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._start = start
+        self._outcome: list[T] = []
+        self._failed: BaseException | None = None
+        self._given_up = False
+        self._ended = Event()
+        self._task: asyncio.Task[T] | None = None
+
+    def run(self) -> T:
+        thread = Thread(target=contextvars.copy_context().run, args=(self._work,), name="ziggurat-run-sync")
+        try:
+            thread.start()
+            self._ended.wait()  # not `thread.join`, which forgets that the thread lives when it is interrupted
+        except BaseException:  # such as KeyboardInterrupt: nobody waits any more
+            self._given_up = True
+            if self._task is not None and not self._ended.is_set():
+                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+                self._ended.wait()
+            raise
+        if self._failed is not None:
+            raise self._failed
+        return self._outcome[0]
+
+    def _work(self) -> None:
+        try:
+            self._outcome.append(asyncio.run(self._main()))
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
+            self._failed = error
+        finally:
+            self._ended.set()
+
+    async def _main(self) -> T:
+        self._task = asyncio.current_task()
+        if self._given_up:
+            raise asyncio.CancelledError
+        return await self._start()
