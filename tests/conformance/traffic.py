@@ -4,17 +4,21 @@
 refusal, tool calls, finish, usage, thinking and error, each in the meaning of the endpoint's own SDK.
 """
 
-import http.client
 import json
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
+from ziggurat.core.context import root
 from ziggurat.core.errors import ModelError, StreamInterrupted
-from ziggurat.messages.model import ModelResponse
+from ziggurat.core.event import Event
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.delta import Fold
+from ziggurat.messages.events import Delta
+from ziggurat.messages.message import Message, user
+from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import Thinking
-from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.models.http.providers import provider
+from ziggurat.models.http.service import HttpModel
 from ziggurat.models.openai_responses.items import item_and_place
 
 Reading = dict[str, Any]
@@ -23,61 +27,46 @@ Reading = dict[str, Any]
 class Endpoint(NamedTuple):
     """One wire, and how its reading is put back into the provider's own terms."""
 
-    module: str
-    dialect: str
-    path: str
+    provider: str
     native: Callable[[ModelResponse, Reading], None]
 
 
-def run(endpoint: str, base_url: str, stream: bool) -> Reading:
+async def run(endpoint: str, base_url: str, stream: bool) -> Reading:
     """Ask for one recorded interaction and return how Ziggurat reads it."""
     wire = ENDPOINTS[endpoint]
-    status, pieces = _asked(base_url + wire.path)
-    if status >= 400:
-        return _failed(status, b"".join(pieces))
     try:
-        response = _read(wire, pieces, stream)
+        async with provider(wire.provider)("recorded", base_url=base_url, key="none") as model:
+            response = await (_streamed(model) if stream else model(_REQUEST, root()))
     except StreamInterrupted:
         raise
     except ModelError as error:
-        return {"error": {"status": None if stream else status, "type": None, "kind": error.kind}}
+        if error.kind == "malformed" and error.status == 200:
+            raise
+        return {"error": {"status": error.status, "type": None}}
     reading = _plain(response)
     wire.native(response, reading)
     return reading
 
 
-def _asked(url: str) -> tuple[int, list[bytes]]:
-    """Return the status and the body, in the pieces in which it came."""
-    parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
-    try:
-        connection.request("POST", parts.path, b"{}", {"content-type": "application/json"})
-        reply = connection.getresponse()
-        return reply.status, list(iter(reply.read1, b""))
-    finally:
-        connection.close()
+_REQUEST = ModelRequest(Transcript.of(user("What was recorded?")))
 
 
-def _read(wire: Endpoint, pieces: list[bytes], stream: bool) -> ModelResponse:
-    module = import_module(wire.module)
-    dialect = DIALECTS[wire.dialect]
-    if not stream:
-        response: ModelResponse = module.from_wire(b"".join(pieces), dialect)
-        return response
-    from ziggurat.models.http.sse import EventParser
+async def _streamed(model: HttpModel) -> ModelResponse:
+    """Ask for a stream; the pieces that were told must make the message that is returned."""
+    fold = Fold()
 
-    reader, parser = module.Reader(dialect), EventParser()
-    for piece in pieces:
-        for event in parser.feed(piece):
-            reader.push(event)
-    for event in parser.close():
-        reader.push(event)
-    finished: ModelResponse = reader.finish()
-    return finished
+    def heard(event: Event) -> None:
+        if isinstance(event, Delta):
+            fold.push(event.delta)
+
+    response = await model(_REQUEST, root().heard_by(heard))
+    if _shape(fold.message()) != _shape(response.message):
+        raise AssertionError(f"the pieces make {fold.message()}, the response holds {response.message}")
+    return response
 
 
-def _failed(status: int, body: bytes) -> Reading:
-    return {"error": {"status": status, "type": None, "body": body[:200]}}
+def _shape(message: Message) -> object:
+    return message.text, message.thinking, [(call.id, call.name) for call in message.tool_calls]
 
 
 def _plain(response: ModelResponse) -> Reading:
@@ -170,8 +159,8 @@ def _responses(response: ModelResponse, reading: Reading) -> None:
 
 
 ENDPOINTS: dict[str, Endpoint] = {
-    "messages": Endpoint("ziggurat.models.anthropic", "anthropic", "/messages", _messages),
-    "responses": Endpoint("ziggurat.models.openai_responses", "openai-responses", "/responses", _responses),
-    "chat": Endpoint("ziggurat.models.openai", "openai", "/chat/completions", _chat),
+    "messages": Endpoint("anthropic", _messages),
+    "responses": Endpoint("openai-responses", _responses),
+    "chat": Endpoint("openai", _chat),
 }
-"""Endpoint name to wire; other wires add their own entry with a ``native`` function of theirs."""
+"""Endpoint to the provider whose wire it speaks; other wires add their own entry with a ``native`` of theirs."""
