@@ -20,8 +20,9 @@ from ziggurat.models.anthropic import Abilities, abilities
         ("anthropic/claude-sonnet-4.6", Abilities(64000, "effort", True, "one")),
         ("claude-opus-4-6", Abilities(128000, "effort", True, "one")),
         ("claude-opus-4-7", Abilities(128000, "effort", True, "none")),
-        ("claude-opus-5", Abilities(128000, "effort", True, "none")),
-        ("claude-mythos-preview", Abilities(64000, "effort", True, "none")),
+        ("claude-opus-4-8", Abilities(128000, "effort", True, "none", True)),
+        ("claude-opus-5", Abilities(128000, "effort", True, "none", True)),
+        ("claude-mythos-preview", Abilities(64000, "effort", True, "none", True)),
         ("gpt-oss:20b", Abilities(None, "budget")),
     ],
 )

@@ -73,6 +73,18 @@ def test_system_messages() -> None:
     assert "system" not in body_of(HELLO, instructions=" \n")
 
 
+def test_system_messages_in_the_midst_where_the_model_takes_them() -> None:
+    def roles(*messages: Message) -> list[str]:
+        return [message["role"] for message in body_of(HELLO, *messages, model="claude-opus-4-8")["messages"]]
+
+    brief, reply_ = system("Be brief."), assistant("Hi")
+    assert roles(brief) == ["user", "system"]
+    assert roles(brief, brief, reply_, HELLO) == ["user", "system", "assistant", "user"]
+    assert roles(brief, HELLO) == ["user"]
+    assert roles(reply_, brief) == ["user", "assistant", "user"]
+    assert roles(reply_, brief, HELLO, brief) == ["user", "assistant", "user", "system"]
+
+
 @pytest.mark.parametrize(
     ("part", "block"),
     [

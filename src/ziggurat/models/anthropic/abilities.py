@@ -20,12 +20,14 @@ class Abilities(Struct, frozen=True, gc=False):
         thinking: How it is told to think: by a budget of tokens, by an effort (it decides when), or not at all.
         native_output: Whether it can hold its text to a JSON Schema by itself.
         sampling: Whether it takes a temperature and a share of likely words: both, one of them, or neither.
+        inline_system: Whether it takes system messages in the midst of a conversation.
     """
 
     longest: int | None
     thinking: Literal["", "budget", "effort"] = ""
     native_output: bool = False
     sampling: Literal["both", "one", "none"] = "both"
+    inline_system: bool = False
 
 
 @lru_cache(maxsize=256)
@@ -42,7 +44,11 @@ def abilities(model: str) -> Abilities:
         return Abilities(8192 if version == (3, 5) else 4096)
     sampling: Literal["both", "one", "none"] = "both" if version < (4, 1) else "one" if version < (4, 7) else "none"
     return Abilities(
-        _longest(family, version), "budget" if version < (4, 6) else "effort", version >= (4, 5), sampling
+        _longest(family, version),
+        "budget" if version < (4, 6) else "effort",
+        version >= (4, 5),
+        sampling,
+        version >= (4, 8),
     )
 
 

@@ -21,7 +21,7 @@ _object = msgspec.json.Decoder(dict[str, Raw])
 
 def encode_message(message: Message) -> bytes:
     """Write a message as its content blocks, joined by commas; empty when nothing of it can be sent."""
-    return b",".join([_encode(block) for block in blocks_of(message)])
+    return b",".join(map(_encode, blocks_of(message)))
 
 
 def blocks_of(message: Message) -> list[Any]:

@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Raw
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.models.anthropic.abilities import Abilities, abilities
 from ziggurat.models.anthropic.messages import encode_message
@@ -59,7 +58,7 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
         choice = _hold(body, tools, choice, request.output, can)
     forced = choice is not None and choice["type"] in ("any", "tool")
     _put_limits(body, settings, can, longest=can.longest or dialect.max_tokens or 4096, forced=forced)
-    system, messages = _conversation(request)
+    system, messages = _conversation(request, can)
     if mark is not None:
         body["cache_control"] = mark
         for last in (system or tools)[-1:]:
@@ -78,35 +77,53 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
 # -- the conversation ------------------------------------------------------------------------------------------------
 
 
-def _conversation(request: ModelRequest) -> tuple[list[dict[str, Any]], bytes]:
+def _conversation(request: ModelRequest, can: Abilities) -> tuple[list[dict[str, Any]], bytes]:
     """Return the system prompt's blocks, and the messages: of one role in a row, they are one."""
     told = [request.instructions] if request.instructions else []
-    begun = False
-    pieces: list[bytes] = []
+    turns: list[_Turn] = []
     last = ""
-    for message, written in zip(request.messages, request.messages.fragments("anthropic", encode_message), strict=True):
-        if message.role == "system" and not begun:
-            told.append(message.text)
-            continue
-        begun = True
-        if not written:
-            continue
-        role = _role(message)
-        if role == last:
-            pieces.append(b",")
-        else:
-            pieces.append(b']},{"role":"%b","content":[' % role.encode() if last else _FIRST % role.encode())
-        pieces.append(written)
-        last = role
-    pieces.append(b"]}]" if last else b"[]")
-    return [{"type": "text", "text": text} for text in told if text.strip()], b"".join(pieces)
+    inline = False
+    messages = request.messages
+    for message, written in zip(messages[:], messages.fragments("anthropic", encode_message), strict=True):
+        role: str = message.role
+        if role == "system":
+            if not turns:
+                told.append(message.text)
+                continue
+            inline = inline or can.inline_system
+            role = "system" if can.inline_system else "user"
+        elif role == "tool":
+            role = "user"
+        if written:
+            if role != last:
+                blocks: list[bytes] = []
+                turns.append((role, blocks))
+                last = role
+            blocks.append(written)
+    if inline:
+        turns = _placed(turns)
+    pieces = [b'{"role":"%b","content":[%b]}' % (role.encode(), b",".join(blocks)) for role, blocks in turns]
+    return [{"type": "text", "text": text} for text in told if text.strip()], b"[%b]" % b",".join(pieces)
 
 
-_FIRST = b'[{"role":"%b","content":['
+_Turn = tuple[str, list[bytes]]
 
 
-def _role(message: Message) -> str:
-    return "assistant" if message.role == "assistant" else "user"
+def _add(turns: list[_Turn], role: str, blocks: list[bytes]) -> None:
+    if turns and turns[-1][0] == role:
+        turns[-1][1].extend(blocks)
+    else:
+        turns.append((role, blocks))
+
+
+def _placed(turns: list[_Turn]) -> list[_Turn]:
+    """Keep system messages where the API takes them, between a user's turn and the model's; make others the user's."""
+    placed: list[_Turn] = []
+    for index, (role, blocks) in enumerate(turns):
+        follows = turns[index + 1][0] if index + 1 < len(turns) else "assistant"
+        fits = follows == "assistant" and bool(placed) and placed[-1][0] == "user"
+        _add(placed, "user" if role == "system" and not fits else role, blocks)
+    return placed
 
 
 # -- tools and output ------------------------------------------------------------------------------------------------
