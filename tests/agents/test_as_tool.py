@@ -18,7 +18,10 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Approve
 from ziggurat.messages.events import AgentEnded, AgentStarted
 from ziggurat.messages.message import user
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import tool_call
+from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import Pause, Reply, ScriptedModel
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.function import tool
@@ -189,3 +192,27 @@ def test_a_tool_that_acts_once_cannot_be_made_of_agents() -> None:
 def test_names_that_models_do_not_take_are_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="name"):
         Agent(ScriptedModel("x"), name="helper").as_tool(name=name or " ")
+
+
+def test_a_run_within_another_tells_its_own_seconds() -> None:
+    clock = HandClock(auto=True)
+    seen: list[float] = []
+
+    async def late(request: ModelRequest) -> str:
+        await clock.sleep(5)
+        return "done"
+
+    class Look(Middleware):
+        async def after_agent(self, run: AgentRun, ctx: Context) -> None:
+            seen.append(run.seconds)
+
+    inner = Agent(FunctionModel(late), name="inner")
+
+    @tool
+    async def helped() -> str:
+        await clock.sleep(10)
+        return (await inner.run("help")).text
+
+    agent = Agent(ScriptedModel(tool_call("helped"), "done"), tools=[helped], middleware=[Look()])
+    agent.run_sync("go", deps={CLOCK: clock})
+    assert seen == [5, 15]

@@ -11,8 +11,11 @@ from ziggurat.agents.step import not_executed
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError
+from ziggurat.core.event import Event
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Approve, Deny
+from ziggurat.messages.events import ToolEnded
+from ziggurat.messages.message import assistant
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.testing.clock import HandClock
@@ -180,3 +183,31 @@ def test_tool_errors_keep_their_kind() -> None:
 
     run = Agent(ScriptedModel(tool_call("limited"), "done"), tools=[limited]).run_sync("go")
     assert run.messages[2].tool_results[0].error == "transient"
+
+
+def test_calls_that_fail_fast_cancelled_are_counted_and_told_of_as_they_are_on_resume() -> None:
+    @tool
+    async def fails() -> str:
+        raise ValueError("no")
+
+    @tool
+    async def waits() -> str:
+        await asyncio.get_running_loop().create_future()
+        return ""
+
+    replies = [assistant(tool_call("fails", id="1"), tool_call("waits", id="2")), ConnectionError("lost"), "done"]
+    agent = Agent(ScriptedModel(*replies), tools=Toolbox([fails, waits], join="fail_fast"))
+
+    async def main() -> None:
+        ended: list[str] = []
+
+        def listen(event: Event) -> None:
+            if isinstance(event, ToolEnded):
+                ended.append(event.call.name)
+
+        first = await agent.run("go", run_id="r", listeners=[listen])
+        again = await agent.resume("r")
+        assert (first.tool_calls, again.tool_calls, again.text) == (2, 2, "done")
+        assert ended == ["fails", "waits"]
+
+    asyncio.run(main())

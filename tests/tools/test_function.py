@@ -346,3 +346,19 @@ def test_hooks_upon_pieces_change_what_is_told_and_what_is_kept() -> None:
     run = asyncio.run(agent.run("go", listeners=[listener]))
     assert heard == ["ONE ", "TWO"]
     assert run.observations == ("ONE TWO",)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"effect": "Once"}, "'none', 'repeatable' or 'once', got 'Once'"),
+        ({"permissions": "network"}, r"such as \['network'\]"),
+        ({"timeout": "5"}, "got '5'"),
+    ],
+)
+def test_declarations_that_make_no_sense_are_refused(given: dict[str, Any], told: str) -> None:
+    async def pay() -> str:
+        return ""
+
+    with pytest.raises(ConfigurationError, match=told):
+        tool(**given)(pay)

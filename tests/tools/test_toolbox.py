@@ -273,3 +273,9 @@ def test_calls_that_are_not_executed_are_answered() -> None:
     (result,) = not_executed((tool_call("work", id="a", n=1),), "the run ended before")
     assert (result.id, result.name, result.error) == ("a", "work", "interrupted")
     assert result.text == "not executed: the run ended before"
+
+
+@pytest.mark.parametrize("given", [{"join": "failfast"}, {"on_error": "rasie"}, {"concurrency": "3"}])
+def test_settings_that_are_none_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=repr(next(iter(given.values())))):
+        Toolbox([], **given)

@@ -102,6 +102,9 @@ async def use() -> None:
     assert_type(run.messages[1:], list[Message])
     assert_type(run.raise_for_stop(), AgentRun)
     assert_type(agent.run_sync("Rain?"), AgentRun)
+    agent.run_sync("Rain?", run_id="r", history=[user("hi")], deps={Key[str]("db"): "x"}, detached=True)
+    agent.run_sync("Rain?", runid="r")  # type: ignore[call-arg]
+    agent.start("Rain?", listeners=3)  # type: ignore[arg-type]
     messages: Sequence[Message] = run.messages
     await agent.run("And tomorrow?", history=messages)
     await agent.resume("r-1", {item.id: Approve() for item in run.pending})

@@ -133,7 +133,7 @@ def unbegun(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = ""
 def _stopped(error: BaseException, name: str, request: AgentRequest, ctx: Context) -> AgentRun:
     stop = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
     partial = partial_of(error)
-    if partial is None or partial.agent != name:
+    if partial is None or partial.agent != name or partial.id != ctx.run_id:  # an error may be raised by many runs
         partial = unbegun(name, request, stop)
     pending = pending_of(error) if isinstance(error, Suspend) else ()
     return replace(partial, stop=stop, pending=pending, id=ctx.run_id)

@@ -107,7 +107,7 @@ class _Run:
             self.loop.name,
             pending_of(suspend) if suspend is not None else (),
             self.start,
-            self.ctx.scope[JOURNAL].elapsed,
+            _spent(self.ctx),
         )
 
 

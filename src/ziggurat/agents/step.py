@@ -5,11 +5,13 @@ __all__ = ["call_tool", "call_tools", "not_executed"]
 import asyncio
 from collections.abc import Awaitable
 
-from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.context import JOURNAL, METER, Context
 from ziggurat.core.entries import Result
 from ziggurat.core.errors import Suspend, ToolError
 from ziggurat.core.path import escaped
+from ziggurat.messages.events import ToolEnded
 from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.act import act
 from ziggurat.tools.door import settle
 from ziggurat.tools.toolbox import Toolbox
@@ -108,6 +110,11 @@ async def _outcome(task: "asyncio.Task[ToolResult | Suspend]", call: ToolCall, c
     waiting = journal.append(Result(ctx.path, call.name, call, result))
     if waiting is not None:
         await waiting
+    meter = ctx.scope.get(METER)
+    if meter is not None:
+        meter.add(TOOL_CALL)
+    if ctx.listens(ToolEnded):
+        await ctx.emit(ToolEnded(ctx.path, call, result, 0.0))
     return result
 
 

@@ -5,7 +5,7 @@ __all__ = ["AGREED", "FROZEN", "Frozen", "FunctionTool", "must_be", "raw_tool", 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, overload
+from typing import Any, get_args, overload
 
 from msgspec import Struct
 
@@ -218,7 +218,7 @@ def tool(
             raise ConfigurationError(f"{function!r} is a tool already")
         signature = Signature.of(function, name=name, description=description)
         spec = ToolSpec(
-            signature.name, signature.description, signature.parameters, effect, tuple(permissions), approval, timeout
+            signature.name, signature.description, signature.parameters, effect, _listed(permissions), approval, timeout
         )
         return FunctionTool(
             function, checked_spec(spec), signature, validators, streams=inspect.isasyncgenfunction(function)
@@ -245,7 +245,7 @@ def raw_tool(
         ConfigurationError: `parameters` is not the JSON Schema of an object.
     """
     schema = RawSchema.of(function, name, parameters)
-    spec = ToolSpec(name, description, parameters, effect, tuple(permissions), approval, timeout)
+    spec = ToolSpec(name, description, parameters, effect, _listed(permissions), approval, timeout)
     return FunctionTool(schema.function, checked_spec(spec), schema, streams=inspect.isasyncgenfunction(function))
 
 
@@ -261,6 +261,15 @@ def checked_spec(spec: ToolSpec) -> ToolSpec:
             f"{spec.name!r} cannot be a tool's name: models take 1 to 64 letters, digits, _ and -; give another "
             "with @tool(name=...)"
         )
-    if spec.timeout is not None and not 0 < spec.timeout < float("inf"):
-        raise ConfigurationError(f"the timeout of {spec.name} must be positive and finite, got {spec.timeout}")
+    if spec.effect not in get_args(Effect):
+        raise ConfigurationError(f"the effect of {spec.name} is 'none', 'repeatable' or 'once', got {spec.effect!r}")
+    number = isinstance(spec.timeout, (int, float)) and not isinstance(spec.timeout, bool)
+    if spec.timeout is not None and not (number and 0 < spec.timeout < float("inf")):
+        raise ConfigurationError(f"the timeout of {spec.name} must be positive and finite, got {spec.timeout!r}")
     return spec
+
+
+def _listed(permissions: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(permissions, str):
+        raise ConfigurationError(f"permissions is a list, such as [{permissions!r}]; got the text {permissions!r}")
+    return tuple(permissions)

@@ -4,7 +4,7 @@ __all__ = ["Entry", "ToolStatistics", "Toolbox"]
 
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
@@ -74,8 +74,12 @@ class Toolbox:
         join: Join = "join_all",
         on_error: Literal["return", "raise"] = "return",
     ) -> None:
-        if concurrency is not None and concurrency < 1:
-            raise ConfigurationError(f"concurrency must be at least 1, or None for no limit; got {concurrency}")
+        if concurrency is not None and (not isinstance(concurrency, int) or concurrency < 1):
+            raise ConfigurationError(f"concurrency must be at least 1, or None for no limit; got {concurrency!r}")
+        if join not in get_args(Join):
+            raise ConfigurationError(f"join is 'join_all' or 'fail_fast', got {join!r}")
+        if on_error not in ("return", "raise"):
+            raise ConfigurationError(f"on_error is 'return' or 'raise', got {on_error!r}")
         self.concurrency = concurrency
         self.join = join
         self.on_error = on_error
