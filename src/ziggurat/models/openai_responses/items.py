@@ -57,7 +57,7 @@ class Content(Struct, gc=False):
     type: str = ""
     text: str | None = None
     refusal: str | None = None
-    annotations: list[Any] | None = None
+    annotations: Any = None
 
 
 class Said(Struct, tag="message", tag_field="type"):
@@ -121,6 +121,9 @@ Item = Said | Call | Reasoning | Other
 _known: "msgspec.json.Decoder[Item]" = msgspec.json.Decoder(Said | Call | Reasoning)
 
 
+_TYPES = ("message", "function_call", "reasoning")
+
+
 class _Head(Struct):
     type: str = ""
     id: str | None = None
@@ -152,12 +155,14 @@ def item_of(raw: Raw) -> Item | None:
     """Read an item; None for what is none, having no type.
 
     Raises:
-        msgspec.DecodeError: it is neither an object nor null.
+        msgspec.DecodeError: it is neither an object nor null, or a message, call or reasoning that cannot be read.
     """
     try:
         return _known.decode(raw)
     except msgspec.ValidationError:
         head = _head.decode(raw) or _Head()
+        if head.type in _TYPES:
+            raise
     return Other(head.id, msgspec.json.format(bytes(raw), indent=-1).decode(), head.type) if head.type else None
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Raw
 
-from ziggurat.core.errors import ModelError
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.models.openai_responses.items import is_ours, item_and_place
@@ -28,7 +28,7 @@ def encode_message(message: Message, system_role: str = "developer") -> bytes:
         system_role: The role of system messages.
 
     Raises:
-        ModelError: a part of it cannot be sent (``invalid_request``).
+        ConfigurationError: a part of it cannot be sent.
     """
     parts = message.parts
     if message.role == "assistant":
@@ -84,9 +84,8 @@ def _data_url(media_type: str, data: bytes) -> str:
     return f"data:{media_type};base64,{b64encode(data).decode()}"
 
 
-def _unsendable(part: Part, remedy: str) -> ModelError:
-    kind = type(part).__name__
-    return ModelError(f"Responses cannot be sent this {kind} part: {remedy}", kind="invalid_request")
+def _unsendable(part: Part, remedy: str) -> ConfigurationError:
+    return ConfigurationError(f"the Responses API cannot be sent this {type(part).__name__}: {remedy}")
 
 
 def _result(part: ToolResult) -> dict[str, Any]:

@@ -148,7 +148,7 @@ def _raw(reply: Reply, items: list[Item], refusal: str) -> dict[str, Any] | None
     if others:
         raw["items"] = others
     said = [each for item in items if isinstance(item, Said) for each in item.contents()]
-    annotations = [annotation for each in said for annotation in each.annotations or ()]
+    annotations = [one for each in said if isinstance(each.annotations, list) for one in each.annotations]
     if annotations:
         raw["annotations"] = annotations
     unfinished = [item.call_id for item in items if isinstance(item, Call) and item.status == "incomplete"]

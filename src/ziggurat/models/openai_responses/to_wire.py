@@ -37,8 +37,7 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
         dialect: The provider.
 
     Raises:
-        ModelError: a part of a message cannot be sent (``invalid_request``).
-        ConfigurationError: a setting that the API cannot honour.
+        ConfigurationError: a part of a message that cannot be sent, or a setting that the API cannot honour.
     """
     settings = request.settings
     body: dict[str, Any] = {"model": model, "store": False, **dialect.body}
