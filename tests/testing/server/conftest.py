@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ziggurat.messages.parts import tool_call
+from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.testing.server import FakeProvider, Quirk
 
@@ -118,6 +119,7 @@ CALLS = ScriptedModel(
         "Let me ädd. ",
         tool_call("add", a=1, b=2, note="a rather long note"),
         tool_call("sub", a=5, b=4),
+        Usage(input=20, output=9, requests=1),
     ]
 )
 

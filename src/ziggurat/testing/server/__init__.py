@@ -19,26 +19,28 @@ from ziggurat.testing.server.body_quirks import (
     redirect,
     status,
 )
-from ziggurat.testing.server.field_quirks import (
-    choices_empty,
-    choices_null,
-    content_parts,
+from ziggurat.testing.server.ending_quirks import (
     error_event,
     negative_usage,
     no_done,
     no_end,
     no_finish,
+    no_usage,
+    unknown_finish,
+    usage_everywhere,
+)
+from ziggurat.testing.server.field_quirks import (
+    choices_empty,
+    choices_null,
+    content_parts,
     no_ids,
     no_index,
-    no_usage,
     null_arguments,
     object_arguments,
     repeated_ids,
     repeated_names,
     unknown_events,
     unknown_fields,
-    unknown_finish,
-    usage_everywhere,
     wrong_types,
 )
 from ziggurat.testing.server.nouns import Seen

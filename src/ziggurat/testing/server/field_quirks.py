@@ -4,72 +4,26 @@ __all__ = [
     "choices_empty",
     "choices_null",
     "content_parts",
-    "error_event",
-    "negative_usage",
-    "no_done",
-    "no_end",
-    "no_finish",
     "no_ids",
     "no_index",
-    "no_usage",
     "null_arguments",
     "object_arguments",
     "repeated_ids",
     "repeated_names",
     "unknown_events",
     "unknown_fields",
-    "unknown_finish",
-    "usage_everywhere",
     "wrong_types",
 ]
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.testing.server.anthropic import raw_input
-from ziggurat.testing.server.failing import error_body, error_frame
+from ziggurat.testing.server.frames import TOKENS, Frames, each_object, every_object, objects_of
 from ziggurat.testing.server.nouns import Frame, Json, Seen, Wait
 from ziggurat.testing.server.quirk import Quirk, quirk_maker
-
-Frames = list[Frame | Wait]
-
-_TOKENS = ("prompt_tokens", "completion_tokens", "input_tokens", "output_tokens", "total_tokens")
-
-
-def _events(frames: Frames) -> Iterator[Frame]:
-    yield from (frame for frame in frames if isinstance(frame, Frame))
-
-
-def _objects(frames: Frames) -> Iterator[tuple[Frame, Json]]:
-    for frame in _events(frames):
-        if isinstance(frame.data, dict):
-            yield frame, frame.data
-
-
-def _walk(value: Any) -> Iterator[Json]:
-    """Every JSON object in a value, the value itself first; a plain loop, as depth may be a quirk too."""
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            yield value
-            waiting.extend(value.values())
-        elif isinstance(value, list):
-            waiting.extend(value)
-
-
-def _each(change: Callable[[Json, Frame, Seen], None]) -> Quirk:
-    """A quirk that changes the JSON of every event."""
-
-    def frames(frames: Frames, seen: Seen) -> Frames:
-        for frame, data in _objects(frames):
-            change(data, frame, seen)
-        return frames
-
-    return Quirk(frames=frames)
 
 
 def _choices(data: Json) -> Iterator[Json]:
@@ -93,119 +47,6 @@ def _key_of(call: Json) -> str | None:
     return "id" if kind == "tool_use" or isinstance(call.get("function"), dict) else None
 
 
-# -- usage and ends ---------------------------------------------------------------------------------------------------
-
-
-@quirk_maker("P9")
-def unknown_finish(value: str = "galactic_reset") -> Quirk:
-    """A reason for stopping that nobody knows.
-
-    Good client: keeps the message and says that the reason is another one.
-    """
-
-    def change(data: Json, frame: Frame, seen: Seen) -> None:
-        for part in _walk(data):
-            for key in ("finish_reason", "stop_reason"):
-                if isinstance(part.get(key), str):
-                    part[key] = value
-            if part.get("object") == "response" and part.get("status") != "in_progress":
-                part["status"] = value
-
-    return _each(change)
-
-
-@quirk_maker("P2")
-def no_finish() -> Quirk:
-    """No reason for stopping is ever given, but the stream ends as it should.
-
-    Good client: takes it for finished if its format's last event came, and only then.
-    """
-
-    def change(data: Json, frame: Frame, seen: Seen) -> None:
-        for part in _walk(data):
-            for key in ("finish_reason", "stop_reason"):
-                if key in part:
-                    part[key] = None
-
-    return _each(change)
-
-
-@quirk_maker("P2")
-def no_done() -> Quirk:
-    """A stream without its very last event: ``[DONE]``, or message_stop.
-
-    Good client: a reason for stopping had come, so the reply is finished.
-    """
-    return Quirk(frames=lambda frames, _: [each for each in frames if isinstance(each, Wait) or each.part != "done"])
-
-
-@quirk_maker("P1")
-def no_end() -> Quirk:
-    """A stream that stops politely after what is said: no reason for stopping, no last event, no error.
-
-    Good client: raises that the stream was interrupted, with what had come.
-    """
-    ends = ("finish", "usage", "done")
-    return Quirk(
-        frames=lambda frames, seen: [
-            each for each in frames if not seen.stream or isinstance(each, Wait) or each.part not in ends
-        ],
-        breaks=True,
-    )
-
-
-@quirk_maker("P9")
-def no_usage() -> Quirk:
-    """No usage anywhere.
-
-    Good client: says that the usage is unknown, not that it was 0.
-    """
-
-    def frames(frames: Frames, seen: Seen) -> Frames:
-        for _, data in _objects(frames):
-            for part in _walk(data):
-                part.pop("usage", None)
-        return [each for each in frames if isinstance(each, Wait) or each.part != "usage"]
-
-    return Quirk(frames=frames)
-
-
-@quirk_maker("P9")
-def negative_usage(tokens: int = -1) -> Quirk:
-    """Every count of tokens is this.
-
-    Good client: does not count it: a budget never grows by spending.
-    """
-
-    def change(data: Json, frame: Frame, seen: Seen) -> None:
-        for part in _walk(data):
-            part |= {key: tokens for key in _TOKENS if key in part}
-
-    return _each(change)
-
-
-@quirk_maker("P9")
-def usage_everywhere() -> Quirk:
-    """Every event of a stream carries the usage so far; each stands for all before it.
-
-    Good client: takes the last and adds up none.
-    """
-
-    def frames(frames: Frames, seen: Seen) -> Frames:
-        if not seen.stream:
-            return frames
-        deltas = [data for frame, data in _objects(frames) if frame.part == "delta"]
-        for at, data in enumerate(deltas, 1):
-            share = {"total_tokens": 2 * at} if seen.wire != "messages" else {}
-            if seen.wire == "chat":
-                data["usage"] = {"prompt_tokens": at, "completion_tokens": at, **share}
-            else:
-                data["usage"] = {"input_tokens": at, "output_tokens": at, **share}
-        return frames
-
-    return Quirk(frames=frames)
-
-
 # -- Chat Completions and its relatives -------------------------------------------------------------------------------
 
 
@@ -213,7 +54,7 @@ def _extra_chunks(value: object) -> Callable[[Frames, Seen], Frames]:
     def frames(frames: Frames, seen: Seen) -> Frames:
         key = {"chat": "choices", "responses": "output", "messages": "content"}[seen.wire or "chat"]
         if not seen.stream:
-            for _, data in _objects(frames):
+            for _, data in objects_of(frames):
                 data[key] = value
             return frames
         if seen.wire != "chat":
@@ -257,7 +98,7 @@ def no_index() -> Quirk:
         for call, _ in _functions(data):
             call.pop("index", None)
 
-    return _each(change)
+    return each_object(change)
 
 
 @quirk_maker("P8")
@@ -270,20 +111,20 @@ def no_ids(form: str = "missing") -> Quirk:
         raise ConfigurationError(f"there is no form {form!r} of no_ids; there are missing, null, empty")
 
     def change(data: Json, frame: Frame, seen: Seen) -> None:
-        for part in _walk(data):
+        for part in every_object(data):
             key = _key_of(part)
             if key is not None and form == "missing":
                 part.pop(key, None)
             elif key is not None and key in part:
                 part[key] = None if form == "null" else ""
 
-    return _each(change)
+    return each_object(change)
 
 
 def _repeated(name: bool) -> Quirk:
     def frames(frames: Frames, seen: Seen) -> Frames:
         known: dict[int, tuple[str, str]] = {}
-        for _, data in _objects(frames) if seen.stream else ():
+        for _, data in objects_of(frames) if seen.stream else ():
             for call, function in _functions(data):
                 call_id, told = known.setdefault(call["index"], (call.get("id", ""), function.get("name", "")))
                 if name:
@@ -326,7 +167,7 @@ def content_parts() -> Quirk:
             if isinstance(message.get("content"), str):
                 message["content"] = [{"type": "text", "text": message["content"]}]
 
-    return _each(change)
+    return each_object(change)
 
 
 @quirk_maker("P7")
@@ -337,12 +178,12 @@ def object_arguments() -> Quirk:
     """
 
     def change(data: Json, frame: Frame, seen: Seen) -> None:
-        for part in _walk(data):
+        for part in every_object(data):
             arguments = part.get("arguments")
             if isinstance(arguments, str) and arguments.startswith("{") and arguments.endswith("}"):
                 part["arguments"] = raw_input(arguments)
 
-    return _each(change)
+    return each_object(change)
 
 
 @quirk_maker("P7")
@@ -353,8 +194,8 @@ def null_arguments() -> Quirk:
     """
 
     def frames(frames: Frames, seen: Seen) -> Frames:
-        for _, data in _objects(frames):
-            for part in _walk(data):
+        for _, data in objects_of(frames):
+            for part in every_object(data):
                 part |= {key: None for key in ("arguments", "input") if key in part}
         return [frame for frame in frames if isinstance(frame, Wait) or not _is_argument(frame)]
 
@@ -383,10 +224,10 @@ def unknown_fields() -> Quirk:
     """
 
     def change(data: Json, frame: Frame, seen: Seen) -> None:
-        for part in list(_walk(data)):
+        for part in list(every_object(data)):
             part["x_unknown"] = {"since": 2031, "list": [None]}
 
-    return _each(change)
+    return each_object(change)
 
 
 @quirk_maker("P9")
@@ -420,28 +261,8 @@ def wrong_types() -> Quirk:
     """
 
     def change(data: Json, frame: Frame, seen: Seen) -> None:
-        for part in _walk(data):
-            part |= {key: str(part[key]) for key in _TOKENS if key in part}
+        for part in every_object(data):
+            part |= {key: str(part[key]) for key in TOKENS if key in part}
             part |= {key: 7 for key in ("id", "text", "content", "name") if isinstance(part.get(key), str)}
 
-    return _each(change)
-
-
-@quirk_maker("P2")
-def error_event(after: int = 2, message: str = "Overloaded", code: str = "overloaded_error") -> Quirk:
-    """An error after a status of 200: in a stream in place of what follows after so many events, else as the body.
-
-    Good client: raises an error of the kind that it names, with what had come; nothing is finished.
-    """
-
-    def frames(frames: Frames, seen: Seen) -> Frames:
-        if not seen.stream:
-            return [Frame(error_body(seen.wire, 529, message, code), part="error")]
-        kept: Frames = []
-        for frame in frames:
-            if isinstance(frame, Frame) and sum(isinstance(each, Frame) for each in kept) >= after:
-                break
-            kept.append(frame)
-        return [*kept, error_frame(seen.wire, 529, message, code)]
-
-    return Quirk(frames=frames, breaks=True)
+    return each_object(change)
