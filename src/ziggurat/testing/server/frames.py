@@ -1,0 +1,49 @@
+"""Ways through the events of a reply and the JSON in them, for quirks that change it."""
+
+__all__ = ["Frames", "TOKENS", "each_object", "events_of", "every_object", "objects_of"]
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ziggurat.testing.server.nouns import Frame, Json, Seen, Wait
+from ziggurat.testing.server.quirk import Quirk
+
+Frames = list[Frame | Wait]
+
+TOKENS = ("prompt_tokens", "completion_tokens", "input_tokens", "output_tokens", "total_tokens")
+"""The names of counts of tokens in all formats."""
+
+
+def events_of(frames: Frames) -> Iterator[Frame]:
+    """Every event, without the rests."""
+    yield from (frame for frame in frames if isinstance(frame, Frame))
+
+
+def objects_of(frames: Frames) -> Iterator[tuple[Frame, Json]]:
+    """Every event that holds JSON, and that."""
+    for frame in events_of(frames):
+        if isinstance(frame.data, dict):
+            yield frame, frame.data
+
+
+def every_object(value: Any) -> Iterator[Json]:
+    """Every JSON object in a value, the value itself first; a plain loop, as depth may be a quirk too."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            yield value
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+
+
+def each_object(change: Callable[[Json, Frame, Seen], None]) -> Quirk:
+    """A quirk that changes the JSON of every event."""
+
+    def frames(frames: Frames, seen: Seen) -> Frames:
+        for frame, data in objects_of(frames):
+            change(data, frame, seen)
+        return frames
+
+    return Quirk(frames=frames)
