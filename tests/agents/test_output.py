@@ -17,6 +17,7 @@ from ziggurat.core.facts import fact
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.facts import OUTPUT_MODES, OutputMode
+from ziggurat.messages.message import assistant
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import Reply, ScriptedModel
 from ziggurat.stores.memory import MemoryStore
@@ -281,3 +282,21 @@ def test_an_output_of_another_type_than_was_recorded_is_an_error_that_says_so() 
             await later.resume("r")
 
     asyncio.run(run())
+
+
+def test_a_type_that_cannot_be_read_is_refused_where_the_agent_is_made() -> None:
+    @dataclass
+    class Plain:
+        a: int
+
+    class Model(BaseModel):
+        a: int
+
+    with pytest.raises(ConfigurationError, match="cannot be read from JSON"):
+        Agent(ScriptedModel("x"), output=Plain | Model)
+
+
+def test_of_two_final_answers_in_one_reply_the_first_is_accepted() -> None:
+    reply = assistant(tool_call("final_answer", id="1", value=1), tool_call("final_answer", id="2", value=2))
+    run = Agent(ScriptedModel(reply), output=int).run_sync("go")
+    assert (run.output, run.observations[0], run.failed_tool_calls) == (1, "accepted", 1)

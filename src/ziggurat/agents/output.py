@@ -46,6 +46,10 @@ class Output(Struct, frozen=True, eq=False):
         if mode is not None and mode not in modes:
             raise ConfigurationError(f"the model {model!r} cannot give its output by {mode!r}; it can by {modes}")
         schema = schema_of(kind)
+        try:
+            msgspec.json.Decoder(kind, dec_hook=_made)
+        except TypeError as error:
+            raise ConfigurationError(f"an output of the type {kind} cannot be read from JSON: {error}") from error
         wrapped = schema.get("type") != "object"
         if wrapped:
             schema = {

@@ -50,10 +50,11 @@ def asking_again(fault: str) -> Message:
 
 
 def taken(calls: tuple[ToolCall, ...]) -> tuple[ToolResult, ...]:
-    """Answer the calls of a reply that gives the final answer."""
+    """Answer the calls of a reply that gives the final answer; the first that gives one counts."""
+    final = next((call.id for call in calls if call.name == FINAL_ANSWER), None)
     return tuple(
         ToolResult(call.id, call.name, "accepted", None, call.name)
-        if call.name == FINAL_ANSWER
+        if call.id == final
         else ToolResult(call.id, call.name, "not executed: the final answer was given", "interrupted", call.name)
         for call in calls
     )
