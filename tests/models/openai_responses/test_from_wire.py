@@ -79,18 +79,20 @@ def test_incomplete(reason: str | None, finish: str) -> None:
     assert response.raw["status"] == "incomplete"
 
 
-def test_a_call_cut_before_its_arguments_began_is_no_call() -> None:
-    body = reply(
-        call("wipe", "", status="incomplete"), status="incomplete", incomplete_details={"reason": "max_output_tokens"}
+@pytest.mark.parametrize("arguments", ["", '{"a": 1', '{"a": 1}'])
+@pytest.mark.parametrize("status", ["incomplete", "in_progress", None])
+def test_a_reply_cut_within_a_call_must_not_be_acted_upon(arguments: str, status: str | None) -> None:
+    cut = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    response = read(reply(call("wipe", arguments, status=status), **cut))
+    assert (response.finish, response.raw) == (
+        "malformed",
+        {"status": "incomplete", "incomplete_reason": "max_output_tokens"},
     )
-    assert read(body).tool_calls == ()
 
 
-def test_a_call_cut_within_its_arguments_is_named() -> None:
-    body = reply(call("add", '{"a": 1', status="incomplete"), status="incomplete")
-    response = read(body)
-    assert response.raw is not None
-    assert response.raw["incomplete_calls"] == ["call_1"]
+def test_a_reply_cut_after_a_whole_call_is_only_short() -> None:
+    cut = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    assert read(reply(call("add", "{}"), message("And"), **cut)).finish == "length"
 
 
 def test_items_of_the_providers_own_are_no_calls_of_ours() -> None:

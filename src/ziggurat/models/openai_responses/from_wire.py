@@ -17,7 +17,9 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
 
     What has no place in a response is in its `raw`, each field only where there is something to say: ``status`` other
     than completed, ``incomplete_reason``, ``refusal`` (its text, which is also the message's), ``items`` (of the
-    provider's own tools), ``annotations``, ``service_tier``, ``incomplete_calls``.
+    provider's own tools), ``annotations``, ``service_tier``.
+
+    A reply that was cut within a call (by its longest length, say) finishes ``malformed``: its arguments are not whole.
 
     Raises:
         ModelError: the body reports a failure, or is no reply at all (kind ``malformed``).

@@ -229,8 +229,6 @@ def deltas_of_items(items: Iterable[Item]) -> Iterator[PartDelta]:
     """Return the deltas of a whole output."""
     calls, after_reasoning = 0, False
     for item in items:
-        if isinstance(item, Call) and item.status == "incomplete" and not item.written().strip():
-            continue  # cut before its arguments began; it would read as a call without any
         yield from beginning(item, calls, after_reasoning)
         for place, text in pieces_of(item):
             if text:

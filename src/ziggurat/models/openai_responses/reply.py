@@ -96,7 +96,7 @@ def response_of(reply: Reply, items: list[Item], message: Message | None = None)
     )
     return ModelResponse(
         message,
-        _finish(reply, message, refusal),
+        "malformed" if _is_cut_within_a_call(reply, items) else _finish(reply, message, refusal),
         _usage_of(reply.usage),
         reply.model or "",
         reply.id or "",
@@ -113,6 +113,11 @@ def _finish(reply: Reply, message: Message, refusal: str) -> FinishReason:
     if message.tool_calls:
         return "tool_calls"
     return "refusal" if refusal else "stop"
+
+
+def _is_cut_within_a_call(reply: Reply, items: list[Item]) -> bool:
+    """Tell whether a call's arguments may not be whole; such a reply must not be acted upon."""
+    return reply.status == "incomplete" and any(isinstance(i, Call) and i.status != "completed" for i in items)
 
 
 def _usage_of(usage: _Usage | None) -> Usage:
@@ -151,7 +156,4 @@ def _raw(reply: Reply, items: list[Item], refusal: str) -> dict[str, Any] | None
     annotations = [one for each in said if isinstance(each.annotations, list) for one in each.annotations]
     if annotations:
         raw["annotations"] = annotations
-    unfinished = [item.call_id for item in items if isinstance(item, Call) and item.status == "incomplete"]
-    if unfinished:
-        raw["incomplete_calls"] = unfinished
     return raw or None
