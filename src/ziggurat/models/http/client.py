@@ -99,9 +99,9 @@ class Client:
         Raises:
             ModelError: of the kind connection, timeout or malformed.
         """
+        head = self._heads.get((path, headers)) or self._head(path, headers)
         connection = await self._pool().borrow(ctx)
         reply = Incoming(connection, ctx, self.limits, self.name, stream=stream)
-        head = self._heads.get((path, headers)) or self._head(path, headers)
         connection.ask(b"%b%d\r\n\r\n%b" % (head, len(body), body), reply)
         try:
             await reply.head()

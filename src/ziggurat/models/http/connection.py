@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
         self._poll: Any = None
         self._reply: Incoming | None = None
         self._passing = False  # an interim reply, such as 100 Continue
-        self._head = 0
+        self._unread = 0  # bytes since the last of a body: of a head, or of trailers
         self._lost = False
         self._parser, self._parser_error = _new_parser(self)
 
@@ -126,11 +126,14 @@ class Connection(asyncio.Protocol):
             self.abandon()
             return
         reply.begun = True
+        self._unread += len(data)
         try:
             self._parser.feed_data(data)
         except self._parser_error as error:
-            cause = error.__context__ if isinstance(error.__context__, ModelError) else None
-            self._break(reply, cause or ModelError(f"{self.name} does not speak HTTP/1.1: {error}", kind="malformed"))
+            self._break(reply, ModelError(f"{self.name} does not speak HTTP/1.1: {error}", kind="malformed"))
+            return
+        if self._unread > _LONGEST_HEAD:
+            self._break(reply, ModelError(f"{self.name} sent headers of more than 64 KiB", kind="malformed"))
             return
         reply.arrived()
 
@@ -166,9 +169,6 @@ class Connection(asyncio.Protocol):
         reply = self._reply
         if reply is None:
             return
-        self._head += len(name) + len(value)
-        if self._head > _LONGEST_HEAD:
-            raise ModelError(f"{self.name} sent headers of more than {_LONGEST_HEAD >> 10} KiB", kind="malformed")
         known = name.decode("latin-1").lower()
         text = value.decode("latin-1")
         headers = reply.headers
@@ -176,7 +176,6 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """The head is there."""
-        self._head = 0
         reply = self._reply
         if reply is None:
             return
@@ -192,6 +191,7 @@ class Connection(asyncio.Protocol):
     def on_body(self, data: bytes) -> None:
         """Hand on bytes of the body."""
         if self._reply is not None:
+            self._unread = 0
             self._reply.add(data)
 
     def on_message_complete(self) -> None:
@@ -201,6 +201,7 @@ class Connection(asyncio.Protocol):
             self._passing = False
             return
         self._reply = None
+        self._unread = 0
         reply.complete()
         if self._parser.should_keep_alive() and not self._lost:
             self.home.release(self)

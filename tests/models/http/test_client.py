@@ -1,0 +1,622 @@
+"""The way over the network: connections kept and returned, bounds in time and size, TLS and proxies."""
+
+import asyncio
+import gzip
+import resource
+import ssl
+import threading
+import zlib
+from pathlib import Path
+
+import pytest
+
+from tests.models.http.support import Asked, serving
+from ziggurat.core.clock import CLOCK
+from ziggurat.core.context import Context, root
+from ziggurat.core.errors import ConfigurationError, ModelError
+from ziggurat.models.http.client import Client
+from ziggurat.models.http.incoming import Incoming
+from ziggurat.models.http.limits import Limits
+from ziggurat.models.http.route import proxy_for
+from ziggurat.testing import HandClock, assert_no_leaks
+
+HEADERS = (("content-type", "application/json"),)
+MEBIBYTE = 1 << 20
+
+
+async def post(client: Client, body: bytes = b"{}", *, stream: bool = False, ctx: Context | None = None) -> Incoming:
+    return await client.post("/v1/x", HEADERS, body, ctx or root(), stream=stream)
+
+
+async def fetch(client: Client, body: bytes = b"{}", *, ctx: Context | None = None) -> bytes:
+    return await (await post(client, body, ctx=ctx)).read()
+
+
+async def echo(asked: Asked) -> None:
+    await asked.reply(asked.body)
+
+
+def error_of(error: pytest.ExceptionInfo[ModelError]) -> tuple[str, bool]:
+    return error.value.kind, error.value.transient
+
+
+def test_a_connection_is_kept_and_used_again() -> None:
+    async def go() -> None:
+        async with serving(echo) as server:
+            client = Client(server.url)
+            for number in range(5):
+                assert await fetch(client, b"%d" % number) == b"%d" % number
+            assert server.opened == 1
+            assert server.asked[0].head.startswith("POST /v1/x HTTP/1.1\r\nhost: 127.0.0.1:")
+            await asyncio.gather(*(fetch(client) for _ in range(10)))
+            assert server.opened == 10
+            await client.close()
+            assert client.connections == 0
+
+    asyncio.run(go())
+
+
+def test_at_most_so_many_connections_served_in_turn() -> None:
+    async def go() -> None:
+        async with serving(echo) as server:
+            client = Client(server.url, limits=Limits(connections=3))
+            bodies = [b"%d" % number for number in range(50)]
+            assert await asyncio.gather(*(fetch(client, body) for body in bodies)) == bodies
+            assert server.most_open == 3
+            assert [asked.body for asked in server.asked[3:]] == bodies[3:]
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("how", ["closes", "says close", "sends more"])
+def test_an_idle_connection_that_has_ended_is_not_used(how: str) -> None:
+    async def answer(asked: Asked) -> None:
+        if how == "says close":
+            await asked.reply(b"ok", connection="close")
+        else:
+            await asked.reply(b"ok")
+        if how == "sends more":
+            await asked.say(b"HTTP/1.1 408 Late\r\ncontent-length: 0\r\n\r\n")
+        if how != "says close":
+            raise ConnectionAbortedError
+
+    async def go() -> None:
+        async with serving(answer) as server:
+            client = Client(server.url)
+            for _ in range(3):
+                assert await fetch(client) == b"ok"
+                await asyncio.wait_for(server.closed.wait(), 5)
+                server.closed.clear()
+            assert server.opened == 3
+
+    asyncio.run(go())
+
+
+def test_what_was_sent_is_never_sent_again() -> None:
+    async def answer(asked: Asked) -> None:
+        if asked.number == 2:
+            raise ConnectionAbortedError
+        await asked.reply(b"ok")
+
+    async def go() -> None:
+        async with serving(answer) as server:
+            client = Client(server.url, name="openai")
+            await fetch(client)
+            with pytest.raises(ModelError, match="openai closed the connection without a reply") as error:
+                await fetch(client)
+            assert error_of(error) == ("connection", True)
+            assert len(server.asked) == 2
+            assert await fetch(client) == b"ok"
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [
+        (b"", "without a reply"),
+        (b"HTTP/1.1 200 OK\r\nconte", "in the midst"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", "in the midst"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n", "in the midst"),
+        (b"SSH-2.0-OpenSSH_9\r\n", "does not speak HTTP"),
+        (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 100_000, "more than 64 KiB"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "does not speak HTTP"),
+    ],
+)
+def test_replies_that_are_cut_or_no_replies(data: bytes, match: str) -> None:
+    async def answer(asked: Asked) -> None:
+        await asked.say(data)
+        raise ConnectionAbortedError
+
+    async def go() -> None:
+        async with serving(answer) as server:
+            client = Client(server.url)
+            with pytest.raises(ModelError, match=match) as error:
+                await fetch(client)
+            assert error.value.kind in ("connection", "malformed")
+            await asyncio.sleep(0)
+            assert client.connections == 0
+
+    asyncio.run(go())
+
+
+def test_interim_replies_are_passed_over_and_a_reply_may_end_with_its_connection() -> None:
+    async def answer(asked: Asked) -> None:
+        await asked.say(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n")
+        await asked.say(b"HTTP/1.1 200 OK\r\n\r\nto the end")
+        asked.writer.close()
+
+    async def go() -> None:
+        async with serving(answer) as server:
+            reply = await post(Client(server.url))
+            assert (reply.status, reply.headers) == (200, {})
+            assert await reply.read() == b"to the end"
+
+    asyncio.run(go())
+
+
+def test_nobody_there() -> None:
+    async def go() -> None:
+        async with serving(echo) as server:
+            port = server.port
+        with pytest.raises(ModelError, match=rf"http://127.0.0.1:{port} cannot be reached") as error:
+            await fetch(Client(f"http://127.0.0.1:{port}"))
+        assert error_of(error) == ("connection", True)
+
+    asyncio.run(go())
+
+
+# -- time ----------------------------------------------------------------------------------------------------------
+
+
+def clocked() -> tuple[HandClock, Context]:
+    clock = HandClock()
+    return clock, root().within(CLOCK, clock)
+
+
+async def until(condition: object) -> None:
+    """Let the loop turn until something holds."""
+    assert callable(condition)
+    while not condition():  # noqa: ASYNC110 - what it waits for has no event
+        await asyncio.sleep(0.001)
+
+
+def test_idle_before_and_within_a_reply() -> None:
+    async def answer(asked: Asked) -> None:
+        if asked.number == 2:
+            await asked.stream(b"data: a\n\n", end=False)
+        await asked.hang()
+
+    async def go() -> None:
+        async with serving(answer) as server:
+            client = Client(server.url, name="openai", limits=Limits(idle=30, total=None))
+            for number in (1, 2):
+                clock, ctx = clocked()
+                task = asyncio.create_task(fetch(client, ctx=ctx))
+                await until(lambda: len(server.asked) == number)  # noqa: B023
+                await asyncio.sleep(0.02)
+                await clock.advance(29.9)
+                assert not task.done()
+                await clock.advance(3)
+                with pytest.raises(ModelError, match="openai sent nothing for 30 s") as error:
+                    await task
+                assert error_of(error) == ("timeout", True)
+            assert client.connections == 0
+
+    asyncio.run(go())
+
+
+def test_bytes_put_off_the_idle_bound_but_not_the_total() -> None:
+    beat = asyncio.Event()
+
+    async def answer(asked: Asked) -> None:
+        await asked.stream(end=False)
+        while True:
+            await beat.wait()
+            beat.clear()
+            await asked.say(b"1\r\nx\r\n")
+
+    async def go() -> None:
+        async with serving(answer) as server:
+            client = Client(server.url, name="openai", limits=Limits(idle=30, total=100))
+            clock, ctx = clocked()
+            reply = await post(client, ctx=ctx)
+            for _ in range(4):
+                await clock.advance(24)
+                beat.set()
+                assert await reply.more() == b"x"
+            task = asyncio.create_task(reply.more())
+            await clock.advance(5)
+            with pytest.raises(ModelError, match="openai was not done after 100 s"):
+                await task
+
+    asyncio.run(go())
+
+
+def test_a_busy_reader_is_not_the_servers_fault() -> None:
+    async def go() -> None:
+        async def answer(asked: Asked) -> None:
+            await asked.stream(b"a", end=False)
+            await asked.hang()
+
+        async with serving(answer) as server:
+            clock, ctx = clocked()
+            reply = await post(Client(server.url, limits=Limits(idle=30, total=None)), ctx=ctx)
+            assert await reply.more() == b"a"
+            await clock.advance(100)
+            task = asyncio.create_task(reply.more())
+            await clock.advance(29)
+            assert not task.done()
+            await clock.advance(2)
+            with pytest.raises(ModelError, match="nothing for 30 s"):
+                await task
+
+    asyncio.run(go())
+
+
+def test_connecting_is_bounded() -> None:
+    async def go() -> None:
+        silent = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
+        url = f"https://127.0.0.1:{silent.sockets[0].getsockname()[1]}"  # never answers in TLS
+        clock, ctx = clocked()
+        task = asyncio.create_task(fetch(Client(url, limits=Limits(connect=5)), ctx=ctx))
+        await until(lambda: clock.waiting)
+        await clock.advance(5)
+        with pytest.raises(ModelError, match="could not be reached within 5 s") as error:
+            await task
+        assert error_of(error) == ("timeout", True)
+        silent.close()
+
+    asyncio.run(go())
+
+
+# -- size ----------------------------------------------------------------------------------------------------------
+
+
+def packed(data: bytes, how: str) -> bytes:
+    if how == "gzip":
+        return gzip.compress(data)
+    return zlib.compress(data) if how == "deflate" else zlib.compress(data, wbits=-15)
+
+
+@pytest.mark.parametrize("how", ["gzip", "deflate", "raw deflate"])
+def test_compressed_replies(how: str) -> None:
+    data = b"".join(b"%d," % number for number in range(500_000))
+
+    async def answer(asked: Asked) -> None:
+        await asked.reply(packed(data, how), content_encoding=how.split()[-1])
+
+    async def go() -> None:
+        async with serving(answer) as server:
+            assert await fetch(Client(server.url)) == data
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(("encoding", "match"), [("br", "encoded as 'br'"), ("gzip", "cannot be decompressed")])
+def test_encodings_that_cannot_be_read(encoding: str, match: str) -> None:
+    async def answer(asked: Asked) -> None:
+        await asked.reply(b"\x00\x01 no gzip", content_encoding=encoding)
+
+    async def go() -> None:
+        async with serving(answer) as server:
+            with pytest.raises(ModelError, match=match) as error:
+                await fetch(Client(server.url))
+            assert error.value.kind == "malformed"
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_bomb_does_not_go_off(stream: bool) -> None:
+    press = zlib.compressobj(9, zlib.DEFLATED, 31)
+    bomb = b"".join([press.compress(b"\0" * MEBIBYTE) for _ in range(256)] + [press.flush()])
+
+    async def answer(asked: Asked) -> None:
+        await asked.reply(bomb, content_encoding="gzip")
+
+    async def go() -> None:
+        async with serving(answer) as server:
+            client = Client(server.url)
+            with pytest.raises(ModelError, match=r"larger than|grows too much") as error:
+                reply = await post(client, stream=stream)
+                while await reply.more():
+                    pass
+            assert error_of(error) == ("malformed", False)
+            assert client.connections == 0
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    asyncio.run(go())
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
+
+
+def test_a_reply_without_end_is_cut_off() -> None:
+    async def answer(asked: Asked) -> None:
+        await asked.stream(end=False)
+        while True:
+            await asked.say(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
+
+    async def go() -> None:
+        async with serving(answer) as server:
+            with pytest.raises(ModelError, match="larger than 1 MiB"):
+                await fetch(Client(server.url, limits=Limits(reply=MEBIBYTE)))
+
+    asyncio.run(go())
+
+
+def test_a_slow_reader_slows_the_server() -> None:
+    sent = 0
+
+    async def answer(asked: Asked) -> None:
+        nonlocal sent
+        await asked.stream(end=False)
+        for _ in range(1000):
+            await asked.say(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
+            sent += 1
+        await asked.say(b"0\r\n\r\n")
+
+    async def go() -> None:
+        async with serving(answer) as server:
+            reply = await post(Client(server.url), stream=True)
+            await reply.more()
+            await asyncio.sleep(0.1)
+            assert sent < 300
+            total = 0
+            while data := await reply.more():
+                total += len(data)
+            assert total > 60 * MEBIBYTE
+
+    asyncio.run(go())
+
+
+# -- ends ----------------------------------------------------------------------------------------------------------
+
+
+def test_leaving_early_closes_and_a_reply_that_is_nearly_whole_does_not() -> None:
+    finish = asyncio.Event()
+
+    async def answer(asked: Asked) -> None:
+        await asked.stream(b"data: [DONE]\n\n", end=False)
+        await finish.wait()
+        await asked.say(b"0\r\n\r\n")
+
+    async def go() -> None:
+        async with serving(answer) as server:
+            client = Client(server.url)
+            reply = await post(client, stream=True)
+            await reply.more()
+            await reply.end(whole=False)
+            assert client.connections == 0
+            reply = await post(client, stream=True)
+            await reply.more()
+            await reply.end(whole=True)
+            assert client.connections == 1
+            finish.set()
+            await asyncio.sleep(0.02)
+            await (await post(client, stream=True)).read()
+            assert server.opened == 2
+
+    asyncio.run(go())
+
+
+def test_cancelled_calls_leave_nothing() -> None:
+    """10,000 calls cancelled at all stages: no connection, task, timer or place in the pool is left."""
+
+    async def answer(asked: Asked) -> None:
+        if asked.number % 3 == 0:
+            await asked.stream(b"data: a\n\n", end=False)
+            await asked.hang()
+        await asked.reply(b"ok")
+
+    async def go() -> None:
+        async with serving(answer) as server:
+            client = Client(server.url, limits=Limits(connections=50))
+            assert await fetch(client) == b"ok"
+            for batch in range(50):
+                tasks = [asyncio.create_task(fetch(client)) for _ in range(200)]
+                for _ in range(batch % 7):
+                    await asyncio.sleep(0)
+                if batch % 10 == 9:
+                    await asyncio.sleep(0.01)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                await asyncio.sleep(0)
+            pool = next(iter(client._pools.values()))
+            assert not pool._waiters
+            assert pool._opening == 0
+            assert pool.open == len(pool._idle)
+            assert client.connections <= 50
+            await client.close()
+            server.asked.append(server.asked[0])
+            while len(server.asked) % 3 != 0:
+                server.asked.append(server.asked[0])
+            assert await fetch(client) == b"ok"
+            await client.close()
+            await until(lambda: server.now_open == 0)
+
+    with assert_no_leaks():
+        asyncio.run(go())
+
+
+def test_two_loops_in_a_row() -> None:
+    async def once(client: Client) -> bytes:
+        return await fetch(client)
+
+    started, stop = threading.Event(), threading.Event()
+    url: list[str] = []
+
+    def run_server() -> None:
+        async def go() -> None:
+            async with serving(echo) as server:
+                url.append(server.url)
+                started.set()
+                while not stop.is_set():  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
+
+        asyncio.run(go())
+
+    thread = threading.Thread(target=run_server)
+    thread.start()
+    try:
+        started.wait(5)
+        client = Client(url[0])
+        for _ in range(3):
+            assert asyncio.run(once(client)) == b"{}"
+            assert client.connections == 0  # closed with its loop
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_close_fails_calls_under_way() -> None:
+    async def answer(asked: Asked) -> None:
+        await asked.hang()
+
+    async def go() -> None:
+        async with serving(answer) as server:
+            client = Client(server.url, limits=Limits(connections=1))
+            tasks = [asyncio.create_task(fetch(client)) for _ in range(2)]
+            await until(lambda: server.asked)
+            await client.close()
+            for result in await asyncio.gather(*tasks, return_exceptions=True):
+                assert isinstance(result, ModelError)
+                assert result.kind == "connection"
+
+    asyncio.run(go())
+
+
+# -- TLS and proxies -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, Path]:
+    trustme = pytest.importorskip("trustme")
+    ca = trustme.CA()
+    path = tmp_path_factory.mktemp("ca") / "authority.pem"
+    ca.cert_pem.write_to_path(str(path))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ca.issue_cert("127.0.0.1").configure_cert(context)
+    return context, path
+
+
+def test_tls_is_verified(authority: tuple[ssl.SSLContext, Path]) -> None:
+    context, path = authority
+
+    async def go() -> None:
+        async with serving(echo, tls=context) as server:
+            client = Client(server.url, ca=str(path))
+            for _ in range(3):
+                assert await fetch(client, b"x" * 100_000) == b"x" * 100_000
+            assert server.opened == 1
+            await client.close()
+            with pytest.raises(ModelError, match=r"cannot be verified.*ca='authority\.pem'") as error:
+                await fetch(Client(server.url))
+            assert error_of(error) == ("connection", False)
+
+    asyncio.run(go())
+
+
+async def proxying(asked: Asked) -> None:
+    """Answer as a proxy: pass a tunnel through, or say what was asked."""
+    assert "proxy-authorization: Basic dTpwQHNz\r\n" in asked.head
+    if not asked.head.startswith("CONNECT"):
+        await asked.reply(asked.head.split("\r\n")[0].encode())
+        return
+    host, _, port = asked.head.split()[1].rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    await asked.say(b"HTTP/1.1 200 Connection established\r\n\r\n")
+
+    async def back() -> None:
+        while data := await reader.read(65536):
+            asked.writer.write(data)
+
+    task = asyncio.create_task(back())
+    try:
+        ours = asked.reader
+        while data := await ours.read(65536):
+            writer.write(data)
+    finally:
+        task.cancel()
+        writer.close()
+
+
+def test_proxies(authority: tuple[ssl.SSLContext, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    context, path = authority
+
+    async def go() -> None:
+        async with serving(proxying) as proxy, serving(echo, tls=context) as server:
+            address = proxy.url.replace("://", "://u:p%40ss@")
+            assert await fetch(Client("http://nowhere.invalid", proxy=address)) == (
+                b"POST http://nowhere.invalid/v1/x HTTP/1.1"
+            )
+            client = Client(server.url, proxy=address, ca=str(path))
+            assert await fetch(client) == b"{}"
+            assert await fetch(client) == b"{}"
+            assert server.opened == 1
+            assert "authorization" not in server.asked[0].head
+            monkeypatch.setenv("http_proxy", address)
+            monkeypatch.setenv("no_proxy", "")
+            assert b"nowhere.invalid" in await fetch(Client("http://nowhere.invalid"))
+
+    asyncio.run(go())
+
+
+def test_a_proxy_that_refuses() -> None:
+    async def answer(asked: Asked) -> None:
+        await asked.reply(b"", status="407 Proxy Authentication Required")
+
+    async def go() -> None:
+        async with serving(answer) as proxy:
+            with pytest.raises(ModelError, match=r"the proxy on the way to .* answered 407") as error:
+                await fetch(Client("https://nowhere.invalid", proxy=proxy.url))
+            assert error_of(error) == ("authentication", False)
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("excepted", "used"),
+    [("", True), ("*", False), ("example.com", False), (".example.com", False), ("*.example.com", False),
+     ("api.example.com:443", False), ("api.example.com:80", True), ("ample.com", True), ("x.com, example.com", False)],
+)  # fmt: skip
+def test_proxies_of_the_environment(excepted: str, used: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("https_proxy", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", "proxy.local:3128")
+    monkeypatch.setenv("NO_PROXY", excepted)
+    found = proxy_for("https", "api.example.com", 443)
+    assert found == ("http://proxy.local:3128" if used else None)
+
+
+def test_networks_without_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("all_proxy", "http://p")
+    monkeypatch.setenv("no_proxy", "10.0.0.0/8,::1")
+    assert proxy_for("http", "10.1.2.3", 80) is None
+    assert proxy_for("http", "::1", 80) is None
+    assert proxy_for("http", "11.1.2.3", 80) == "http://p"
+
+
+# -- mistakes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("url", ["", "host", "ftp://host", "http://", "http://host:0", "http://host:x", "http://a b"])
+def test_addresses_that_cannot_be(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="http:// or https://"):
+        Client(url)
+
+
+def test_other_mistakes() -> None:
+    with pytest.raises(ConfigurationError, match=r"httpx\.AsyncClient"):
+        Client("http://host", proxy="socks5://me:secret@proxy")
+    with pytest.raises(ConfigurationError, match="no certificates"):
+        Client("https://host", ca="/no/such/file")
+    for wrong in ({"idle": 0}, {"connect": float("inf")}, {"connections": 0}, {"kept": -1}, {"reply": 1.5}):
+        with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+            Limits(**wrong)  # type: ignore[arg-type]
+
+    async def go() -> None:
+        with pytest.raises(ConfigurationError, match="'x-bad'"):
+            await Client("http://127.0.0.1:1").post("/", (("x-bad", "a\r\nb: c"),), b"", root(), stream=False)
+
+    asyncio.run(go())

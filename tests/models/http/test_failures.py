@@ -1,0 +1,147 @@
+"""What went wrong, sorted by what to do."""
+
+import msgspec
+import pytest
+
+from ziggurat.core.errors import ContextOverflow
+from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.models.http.failures import failure, failure_of, readable, redacted
+
+OPENAI, ANTHROPIC = DIALECTS["openai"], DIALECTS["anthropic"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (401, {"error": {"message": "No auth credentials found", "code": 401}}, "authentication"),
+        (400, {"error": {"message": "API key not valid. Please pass a valid API key.", "status": "INVALID_ARGUMENT"}},
+         "authentication"),
+        (400, [{"error": {"code": 400, "message": "API key expired", "status": "INVALID_ARGUMENT"}}], "authentication"),
+        (403, {"error": {"message": "Project does not have access", "code": "model_access"}}, "permission"),
+        (402, {"error": {"message": "Insufficient Balance"}}, "permission"),
+        (429, {"error": {"code": "insufficient_quota", "type": "insufficient_quota", "message": "..."}}, "permission"),
+        (400, {"type": "error", "error": {"type": "invalid_request_error", "message":
+               "Your credit balance is too low to access the API."}}, "permission"),
+        (404, {"error": {"code": "model_not_found", "message": "no such model"}}, "not_found"),
+        (404, "404 page not found", "not_found"),
+        (400, {"error": {"code": "model_not_found", "type": "invalid_request_error", "message": "x"}}, "not_found"),
+        (400, {"error": {"type": "invalid_request_error", "message": "bad"}}, "invalid_request"),
+        (422, {"detail": [{"loc": ["body", "messages"], "msg": "field required", "type": "missing"}]},
+         "invalid_request"),
+        (400, {"error": {"message": "max_tokens is too large: 200000. This model supports at most 16384 completion "
+                         "tokens, whereas you provided 200000."}}, "invalid_request"),
+        (400, {"error": {"code": "context_length_exceeded", "message": "x"}}, "context_overflow"),
+        (400, {"error": {"type": "exceed_context_size_error", "message": "x", "code": 400}}, "context_overflow"),
+        (400, {"object": "error", "message": "This model's maximum context length is 4096 tokens.", "code": 400},
+         "context_overflow"),
+        (400, {"type": "error", "error": {"type": "invalid_request_error", "message":
+               "prompt is too long: 210000 tokens > 200000 maximum"}}, "context_overflow"),
+        (400, {"type": "error", "error": {"type": "invalid_request_error", "message":
+               "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"}}, "context_overflow"),
+        (400, {"error": {"message": "The input token count (1200000) exceeds the maximum number of tokens allowed "
+                         "(1048576)."}}, "context_overflow"),
+        (413, {"error": {"message": "Request too large for model `x` on tokens per minute (TPM): Limit 6000",
+                         "code": "rate_limit_exceeded", "type": "tokens"}}, "context_overflow"),
+        (413, b"", "context_overflow"),
+        (400, {"error": {"message": "This model's maximum prompt length is 131072 but the request contains 200000 "
+                         "tokens."}}, "context_overflow"),
+        (400, {"error": {"code": "content_filter", "message": "The response was filtered"}}, "content_filter"),
+        (403, {"error": {"message": "Your chosen model requires moderation and your input was flagged"}},
+         "content_filter"),
+        (429, {"error": {"type": "tokens", "code": "rate_limit_exceeded", "message": "Rate limit"}}, "rate_limited"),
+        (429, b"", "rate_limited"),
+        (529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "overloaded"),
+        (503, b"<html><title>503 Service Temporarily Unavailable</title></html>", "overloaded"),
+        (498, {"error": {"message": "capacity", "code": "capacity_exceeded"}}, "overloaded"),
+        (500, {"error": {"type": "server_error", "message": "x"}}, "server"),
+        (502, b"<html><body><h1>502 Bad Gateway</h1></body></html>", "server"),
+        (500, {"type": "error", "error": {"type": "api_error", "message": "Internal server error"}}, "server"),
+        (504, b"", "timeout"),
+        (408, b"", "timeout"),
+        (400, {"error": {"code": "tool_use_failed", "message": "x"}}, "malformed"),
+        (307, b"", "invalid_request"),
+        (418, "teapot", "invalid_request"),
+        (200, {"error": {"code": 502, "message": "Provider returned error"}}, "server"),
+        (None, {"error": {"code": 429, "message": "Provider returned error"}}, "rate_limited"),
+        (None, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "overloaded"),
+        (None, {"error": {"message": "The server had an error while processing your request"}}, "server"),
+        (None, {"error": "something broke"}, "server"),
+    ],
+)  # fmt: skip
+def test_kinds(status: int | None, body: object, kind: str) -> None:
+    error = failure(status, {}, body if isinstance(body, (bytes, str)) else msgspec.json.encode(body), OPENAI)
+    assert error.kind == kind
+    assert error.status == status
+    assert isinstance(error, ContextOverflow) == (kind == "context_overflow")
+    assert error.transient == (kind in ("rate_limited", "overloaded", "server", "timeout", "malformed"))
+
+
+def test_transient_conflict() -> None:
+    assert failure(409, {}, b"", OPENAI).transient
+
+
+def test_waits() -> None:
+    body = b'{"error": {"message": "Rate limit reached. Please try again in 1m2.5s."}}'
+    assert failure(429, {}, body, OPENAI).retry_after == 62.5
+    assert failure(429, {"retry-after": "3"}, body, OPENAI).retry_after == 3.0
+    dated = {"retry-after": "Thu, 01 Jan 1970 00:02:01 GMT"}
+    assert failure(429, dated, body, OPENAI, now=1.0).retry_after == 120.0
+    assert failure(400, {"x-ratelimit-reset-requests": "8s"}, b"", OPENAI).retry_after is None
+
+
+def test_an_unreadable_date_does_not_hide_the_error() -> None:
+    error = failure(429, {"retry-after": "Fri, 99 Foo 2025 99:99:99 GMT"}, b'{"error": {"message": "slow"}}', OPENAI)
+    assert (error.kind, error.retry_after) == ("rate_limited", None)
+    assert "slow" in str(error)
+
+
+def test_texts_say_who_what_and_how_to_mend_it() -> None:
+    error = failure(401, {}, b'{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}',
+                    ANTHROPIC)  # fmt: skip
+    assert str(error) == (
+        "anthropic answered 401 (authentication_error): invalid x-api-key - check the key in ANTHROPIC_API_KEY"
+    )
+    assert "moved to https://elsewhere" in str(failure(308, {"location": "https://elsewhere"}, b"", OPENAI))
+
+
+BODIES = [
+    b"", b"\xff\xfe\x00", b"null", b"[]", b"{}", b"1", b'"x"', b'{"error": null}', b'{"error": [1]}', b"[" * 100_000,
+    b'{"error": {"message": {"a": [1]}}}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_any_body_is_read(body: bytes) -> None:
+    assert str(failure(500, {}, body, OPENAI)).startswith("openai answered 500")
+
+
+def test_web_pages_lose_their_tags() -> None:
+    page = (
+        b"<!DOCTYPE html><html><head><style>p {color: red}</style><script>alert('<p>')</script><title>502</title>"
+        b"</head><body><h1>Bad&nbsp;Gateway</h1>\n<p>cloud &amp; sky</p></body></html>"
+    )
+    assert readable(page) == "502 Bad Gateway cloud & sky"
+    assert len(str(failure(502, {}, b"<html>" + b"word " * 10_000, OPENAI))) < 400
+    assert readable(b"<html>" + b"<" * 60_000) is not None  # and soon
+
+
+def test_a_broker_tells_what_the_provider_behind_it_said() -> None:
+    body = {"error": {"code": 429, "message": "Provider returned error", "metadata": {"raw": "upstream is full"}}}
+    assert "Provider returned error: upstream is full" in str(failure_of(body, OPENAI))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["sk-abcdef123456", "sk-proj-abc_DEF-123", "sk-ant-api03-xyz", "gsk_abcdef123", "AIzaSyA1234567890abcdefghij",
+     "xai-1234567890", "Authorization: Bearer abcd.efgh", "https://host/v1?key=secret123"],
+)  # fmt: skip
+def test_keys_never_show(text: str) -> None:
+    shown = str(failure(401, {}, msgspec.json.encode({"error": {"message": f"wrong: {text} here"}}), OPENAI))
+    assert "[key]" in shown
+    assert text.split()[-1].rpartition("=")[2] not in shown
+
+
+def test_the_key_that_was_sent_never_shows() -> None:
+    body = b'{"error": {"message": "odd-looking-0815 is wrong", "code": "odd-looking-0815"}}'
+    assert "0815" not in str(failure(401, {}, body, OPENAI, key="odd-looking-0815"))
+    assert redacted("nothing here") == "nothing here"
