@@ -15,7 +15,7 @@ from ziggurat.core.scope import Key
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.agent import AgentRequest, AgentRun, Approve, PendingItem
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import AgentEnded, Warned
@@ -25,6 +25,7 @@ from ziggurat.messages.parts import Image, Text, tool_call
 from ziggurat.models.scripted import PAUSE, ScriptedModel
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
 
 DB: Key[str] = Key("db")
@@ -456,3 +457,23 @@ def test_streaming_in_a_tool_that_is_not_async_is_refused_with_the_way_out() -> 
 
     run = Agent(ScriptedModel(tool_call("ask_for_help"), "done"), tools=[ask_for_help]).run_sync("go")
     assert "make the tool async" in run.observations[0]
+
+
+def test_agents_that_an_approver_or_the_instructions_ask_are_part_of_the_run() -> None:
+    helper = Agent(ScriptedModel(always="yes"), name="helper")
+
+    async def judge(item: PendingItem) -> Approve:
+        await helper.run("May it pay?")
+        return Approve()
+
+    async def instructed(ctx: Context) -> str:
+        return (await helper.run("Who am I?")).text
+
+    @tool(approval=True)
+    async def pay() -> str:
+        return "paid"
+
+    rules = Approvals("pay", approver=judge)
+    model = ScriptedModel(tool_call("pay"), "done")
+    run = Agent(model, tools=[pay], approvals=rules, instructions=instructed).run_sync("go")
+    assert (run.text, run.observations, run.model_calls) == ("done", ("paid",), 4)

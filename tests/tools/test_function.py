@@ -362,3 +362,13 @@ def test_declarations_that_make_no_sense_are_refused(given: dict[str, Any], told
 
     with pytest.raises(ConfigurationError, match=told):
         tool(**given)(pay)
+
+
+def test_a_decorated_method_is_refused_and_a_bound_one_is_a_tool() -> None:
+    class Shop:
+        async def price(self, item: str) -> str:
+            return item
+
+    with pytest.raises(ConfigurationError, match="a method needs its object"):
+        tool(Shop.price)
+    assert list(tool(Shop().price).spec.parameters["properties"]) == ["item"]

@@ -14,7 +14,7 @@ from ziggurat.agents.output import Output
 from ziggurat.agents.reply import Answer, asking_again, judged, refused, taken
 from ziggurat.agents.step import call_tool, call_tools, not_executed
 from ziggurat.agents.stop import Policy, Progress
-from ziggurat.core.context import JOURNAL, RUN_ID, Context
+from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context
 from ziggurat.core.errors import ModelError, Suspend
 from ziggurat.core.event import SILENCE
 from ziggurat.core.facts import Fact
@@ -201,8 +201,13 @@ class AgentLoop:
         """Ask the user's function for the instructions, once per run."""
         given = self.settings.instructions
         assert callable(given)
-        answer = given(ctx)
-        return _with_output(answer if isinstance(answer, str) else await answer, self.settings.output)
+        token = AMBIENT.set(ctx.at("instructions"))  # an agent that it asks is a part of this run
+        try:
+            answer = given(ctx)
+            told = answer if isinstance(answer, str) else await answer
+        finally:
+            AMBIENT.reset(token)
+        return _with_output(told, self.settings.output)
 
     def _progress(self, run: _Run, response: ModelResponse) -> Progress:
         return Progress(run.steps, response, run.tally.usage, run.tally.tool_calls, run.results)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from fnmatch import fnmatchcase
 
 from ziggurat.core.codec import digest
-from ziggurat.core.context import Context
+from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.entries import Pending
 from ziggurat.core.errors import ConfigurationError, Suspend
 from ziggurat.core.scope import Key
@@ -74,8 +74,12 @@ async def decide(item: PendingItem, approver: Approver | None, ctx: Context) -> 
         await ctx.emit(ApprovalRequested(ctx.path, item))
     if approver is None:
         raise Suspend((item,))
-    answer = approver(item)
-    decision = answer if isinstance(answer, Decision) else await answer
+    token = AMBIENT.set(ctx.at("approval"))  # an agent that the approver asks is a part of this run
+    try:
+        answer = approver(item)
+        decision = answer if isinstance(answer, Decision) else await answer
+    finally:
+        AMBIENT.reset(token)
     if not isinstance(decision, Decision):
         raise ConfigurationError(
             f"the approver must return Approve(), Deny(reason) or Modify(arguments), got {decision!r}"

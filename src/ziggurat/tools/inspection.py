@@ -155,6 +155,8 @@ def _annotation(where: str, parameter: inspect.Parameter, hints: Mapping[str, ob
         raise ConfigurationError(
             f"{where}: the default does not tell its type; annotate it, such as {parameter.name}: str | None = None"
         )
+    if parameter.name == "self":
+        raise ConfigurationError(f"{where}: a method needs its object: leave out @tool and pass it.method, bound")
     raise ConfigurationError(f"{where}: has no type; annotate it, such as {parameter.name}: str")
 
 
