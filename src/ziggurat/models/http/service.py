@@ -26,6 +26,7 @@ Key = str | Callable[[], str | Awaitable[str]]
 """A key, or what is asked for one before each call, for keys that change."""
 
 _LAST = frozenset({"message_stop", "response.completed", "response.incomplete", "response.failed", "error"})
+_BLANK = b"\xef\xbb\xbf \t\r\n"
 _LONGEST_LINE = 1 << 25  # bytes of an event that has not ended
 
 
@@ -154,7 +155,7 @@ class HttpModel:
         return failure(reply.status, reply.headers, body, self.dialect, key=key, now=ctx.clock.now())
 
     def _plain(self, body: bytes, reply: Reply) -> ModelResponse:
-        if body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{":
+        if body.lstrip(_BLANK)[:1] == b"{":
             return self._wire.from_wire(body.removeprefix(b"\xef\xbb\xbf"), self.dialect)
         from ziggurat.models.http.failures import readable
 
@@ -163,22 +164,19 @@ class HttpModel:
         raise ModelError(f"{self.dialect.name} answered {what}", kind="malformed", status=reply.status)
 
     async def _streamed(self, reply: Reply, ctx: Context) -> ModelResponse:
-        data = await reply.more()
-        while data and not (start := data.lstrip(b"\xef\xbb\xbf \t\r\n")):
-            more = await reply.more()
-            if not more:
-                break
-            data += more
-        if data and start[:1] in (b"{", b"[", b"<"):  # no stream, although one was asked for
-            response = self._plain(data + await reply.read(), reply)
-            await _tell(response, ctx)
-            return response
-        parser, reader = EventParser(), self._wire.Reader(self.dialect)
+        reader = self._wire.Reader(self.dialect)
         try:
-            await self._events(data, reply, parser, reader, ctx)
+            data = await _opening(reply)
+            if data.lstrip(_BLANK)[:1] not in (b"{", b"[", b"<"):
+                await self._events(data, reply, EventParser(), reader, ctx)
+                data = b""
         except ModelError as error:
             return _cut(reader, error) if error.kind in ("connection", "timeout") else _raise(error)
-        return reader.finish()
+        if not data:
+            return reader.finish()
+        response = self._plain(data + await reply.read(), reply)  # no stream, although one was asked for
+        await _tell(response, ctx)
+        return response
 
     async def _events(self, data: bytes, reply: Reply, parser: EventParser, reader: StreamReader, ctx: Context) -> None:
         emit, path, push = ctx.emit, ctx.path, reader.push
@@ -234,6 +232,17 @@ def path_of(dialect: Dialect) -> str:
     path = quote(parts.path.rstrip("/") + dialect.path, safe="/%:@!$&'()*+,;=~-._")
     query = "&".join(each for each in (parts.query, dialect.query) if each)
     return f"{path}?{query}" if query else path
+
+
+async def _opening(reply: Reply) -> bytes:
+    """Return the beginning of a body: at least one byte that is not blank, if there is any."""
+    data = await reply.more()
+    while data and not data.lstrip(_BLANK):
+        more = await reply.more()
+        if not more:
+            break
+        data += more
+    return data
 
 
 async def _tell(response: ModelResponse, ctx: Context) -> None:
