@@ -21,6 +21,8 @@ def provider() -> Iterator[None]:
     module.make = make  # type: ignore[attr-defined]
     sys.modules["made_up_provider"] = module
     before = dict(PROVIDERS)
+    for name in set(PROVIDERS) - {"local"}:
+        del PROVIDERS[name]
     PROVIDERS["acme"] = "made_up_provider:make"
     yield
     PROVIDERS.clear()
@@ -48,10 +50,10 @@ def test_local_needs_no_name_and_takes_a_path() -> None:
 
 @pytest.mark.usefixtures("provider")
 def test_known_models() -> None:
-    assert known_models() == ("acme:NAME", "local", "local:/path/to/model.gguf")
+    assert known_models() == ("local", "local:/path/to/model.gguf", "acme:NAME")
 
 
-LIST = "one of acme:NAME, local, local:/path/to/model.gguf, or an async callable (request, ctx)"
+LIST = "one of local, local:/path/to/model.gguf, acme:NAME, or an async callable (request, ctx)"
 
 
 @pytest.mark.usefixtures("provider")

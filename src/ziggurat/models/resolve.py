@@ -28,7 +28,10 @@ Imported when a model of the provider is first resolved. Add to it to give names
 """
 
 _NAMELESS = frozenset({"local"})  # their name may be left out
-_FORMS = {"local": ("local", "local:/path/to/model.gguf")}
+_FORMS = {
+    "local": ("local", "local:/path/to/model.gguf"),
+    "openai": ("openai:NAME", "openai@https://host/v1:NAME"),
+}
 _ELSEWHERE = re.compile(r"([\w-]+)@(https?://(?:\[[^\]\s]+\]|[^\s:/]+)(?::\d+)?(?:/[^\s:]*)?):(.+)")
 
 
@@ -77,8 +80,9 @@ def _elsewhere(spec: str) -> Model:
 
 
 def known_models() -> tuple[str, ...]:
-    """Return the forms in which models can be named here, such as ``local``, sorted by provider."""
-    return tuple(form for provider in sorted(PROVIDERS) for form in _forms(provider))
+    """Return the forms in which models can be named here: ``local`` first, then sorted by provider."""
+    providers = sorted(PROVIDERS, key=lambda provider: (provider not in _NAMELESS, provider))
+    return tuple(form for provider in providers for form in _forms(provider))
 
 
 def _forms(provider: str) -> tuple[str, ...]:

@@ -1,0 +1,144 @@
+"""From a provider's name to a model: addresses, keys, and what is said when one is missing."""
+
+import asyncio
+
+import pytest
+
+from tests.models.http.support import Asked, request, serving
+from ziggurat.core.context import root
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.models.http.client import Client
+from ziggurat.models.http.dialect import DIALECTS, dialect_of
+from ziggurat.models.http.providers import provider
+from ziggurat.models.http.service import HttpModel
+from ziggurat.models.resolve import PROVIDERS, known_models, resolve
+
+HOSTED = sorted(name for name, dialect in DIALECTS.items() if dialect.key_needed)
+LOCAL = sorted(set(DIALECTS) - set(HOSTED))
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    for dialect in DIALECTS.values():
+        for variable in (*dialect.key_variables, *dialect.base_variables):
+            monkeypatch.delenv(variable, raising=False)
+
+
+def made(spec: str) -> HttpModel:
+    model = resolve(spec)
+    assert isinstance(model, HttpModel)
+    return model
+
+
+def test_every_dialect_is_a_provider() -> None:
+    assert set(DIALECTS) == set(PROVIDERS) - {"local"}
+    assert {dialect.name for dialect in DIALECTS.values()} == set(DIALECTS)
+    assert "openai:NAME" in known_models()
+    assert repr(provider("openai")) == "provider('openai')"
+
+
+@pytest.mark.parametrize("name", HOSTED)
+def test_a_missing_key_names_its_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name == "azure":
+        with pytest.raises(ConfigurationError, match="AZURE_OPENAI_ENDPOINT"):
+            resolve("azure:m")
+        monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://mine.openai.azure.com/")
+    variables = DIALECTS[name].key_variables
+    with pytest.raises(ConfigurationError, match=f"{name} needs a key: set the environment variable {variables[0]}"):
+        resolve(f"{name}:m")
+    monkeypatch.setenv(variables[-1], "k1")
+    model = made(f"{name}:m")
+    assert repr(model) == f"{name}('m')"
+    assert "k1" in dict(model._all_headers("k1", False)).get("authorization", "k1")
+    assert model.dialect.base_url.startswith("https://")
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_local_servers_need_no_key(name: str) -> None:
+    model = made(f"{name}:llama3:8b")
+    assert model.model == "llama3:8b"
+    assert model.dialect.base_url.startswith("http://127.0.0.1:")
+    assert "authorization" not in dict(model._all_headers("", True))
+
+
+def test_addresses_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://proxy.example/openai/v1/")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert made("openai:m")._path == "/openai/v1/chat/completions"
+    assert made("openai-responses:m")._path == "/openai/v1/responses"
+    monkeypatch.setenv("OLLAMA_HOST", "0.0.0.0:11434")
+    assert made("ollama:m").dialect.base_url == "http://127.0.0.1:11434/v1"
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://mine.openai.azure.com")
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "k")
+    assert made("azure:m").dialect.base_url == "https://mine.openai.azure.com/openai/v1"
+    assert dict(made("azure:m")._all_headers("k", False))["api-key"] == "k"
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    headers = dict(made("anthropic:claude-sonnet-4-5")._all_headers("k", False))
+    assert (headers["x-api-key"], headers["anthropic-version"]) == ("k", "2023-06-01")
+
+
+@pytest.mark.parametrize(
+    ("spec", "base", "model"),
+    [
+        ("openai@https://host/v1:name", "https://host/v1", "name"),
+        ("openai@http://localhost:8000/v1:org/name:7b", "http://localhost:8000/v1", "org/name:7b"),
+        ("anthropic@https://host:name", "https://host", "name"),
+        ("vllm@http://[::1]:8000/v1/:name", "http://[::1]:8000/v1", "name"),
+        ("openai@http://10.0.0.1:8080:name", "http://10.0.0.1:8080", "name"),
+    ],
+)
+def test_addresses_of_your_own(spec: str, base: str, model: str) -> None:
+    found = made(spec)
+    assert (found.dialect.base_url, found.model) == (base, model)
+
+
+@pytest.mark.parametrize(
+    ("spec", "match"),
+    [
+        ("openai@https://host/v1", "a name after the last colon"),
+        ("openai@host/v1:name", "http:// or https://"),
+        ("openai@ftp://host:name", "http:// or https://"),
+        ("opnai@https://host/v1:name", "did you mean"),
+        ("local@https://host/v1:name", "there is no provider"),
+        ("openai:", "lacks a name"),
+    ],
+)
+def test_specs_that_cannot_be(spec: str, match: str) -> None:
+    with pytest.raises(ConfigurationError, match=match):
+        resolve(spec)
+
+
+def test_dialects_by_name() -> None:
+    assert dialect_of("groq") is DIALECTS["groq"]
+    assert dialect_of("openai@https://host/v1/").base_url == "https://host/v1"
+    with pytest.raises(ConfigurationError, match="there are anthropic, azure"):
+        dialect_of("nobody")
+    with pytest.raises(ConfigurationError, match="names no address"):
+        dialect_of("openai@host")
+
+
+def test_settings_of_a_provider() -> None:
+    openai = provider("openai")
+    with pytest.raises(ConfigurationError, match="needs the name of a model"):
+        openai(" ", key="k")
+    client = Client("https://shared.example")
+    assert openai("a", key="k", client=client)._transport is client
+
+    async def answer(asked: Asked) -> None:
+        assert "x-mine: 1\r\n" in asked.head
+        assert "authorization" not in asked.head
+        await asked.reply(
+            b'{"id": "r", "object": "chat.completion", "model": "m", "choices": [{"index": 0, "finish_reason": "stop", '
+            b'"message": {"role": "assistant", "content": "hello"}}]}'
+        )
+
+    async def go() -> None:
+        async with serving(answer) as server, openai("m", base_url=server.url, headers={"X-Mine": "1"}) as model:
+            assert (await model(request(), root())).text == "hello"
+
+    asyncio.run(go())
+
+
+def test_a_key_is_sent_to_an_address_of_your_own_when_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert made("openai@https://host/v1:name")._key == "k"
