@@ -59,9 +59,8 @@ def _cached_elsewhere(shape: UsageShape) -> int | None:
 
 def _missing(shape: UsageShape) -> int:
     """Return how many tokens of the total are in neither count."""
-    if shape.prompt_tokens is None or shape.completion_tokens is None or shape.total_tokens is None:
-        return 0
-    return max(0, int(shape.total_tokens - shape.prompt_tokens - shape.completion_tokens))
+    read, written, total = _count(shape.prompt_tokens), _count(shape.completion_tokens), _count(shape.total_tokens)
+    return 0 if read is None or written is None or total is None else max(0, total - read - written)
 
 
 def _completed(usage: Usage, missing: int, audio: Count) -> Usage:
