@@ -55,7 +55,7 @@ def no_finish() -> Quirk:
 def no_done() -> Quirk:
     """A stream without its very last event: ``[DONE]``, or message_stop.
 
-    Good client: a reason for stopping had come, so the reply is finished.
+    Good client: takes it for finished, as a reason for stopping had come, or says that it was interrupted.
     """
     return Quirk(frames=lambda frames, _: [each for each in frames if isinstance(each, Wait) or each.part != "done"])
 

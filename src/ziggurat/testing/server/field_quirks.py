@@ -73,7 +73,7 @@ def _extra_chunks(value: object) -> Callable[[Frames, Seen], Frames]:
 def choices_null() -> Quirk:
     """``choices`` is null: in a plain reply (there also output and content), and in a chunk after every chunk.
 
-    Good client: a typed error for the plain reply; passes over the chunks.
+    Good client: a typed error or an empty message for the plain reply; passes over the chunks.
     """
     return Quirk(frames=_extra_chunks(None))
 

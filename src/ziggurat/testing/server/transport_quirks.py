@@ -193,7 +193,7 @@ def until_close() -> Quirk:
 def wrong_length(by: int = 100) -> Quirk:
     """The body is claimed to be so many bytes longer than it is, and the connection is closed at its end.
 
-    Good client: a typed error, as something may be missing.
+    Good client: a typed error, as something may be missing; a stream may be whole by its last event.
     """
 
     def answer(answer: Answer, seen: Seen) -> Answer:
