@@ -27,12 +27,14 @@ def request_bytes(wire: str, *, stream: bool = False, text: str = "hi", **more: 
 def dechunked(data: bytes) -> tuple[bytes, list[bytes], bool]:
     """The body, its chunks, and whether the last one came."""
     chunks: list[bytes] = []
-    while data:
-        size, _, data = data.partition(b"\r\n")
-        if int(size, 16) == 0:
+    at = 0
+    while at < len(data):
+        line = data.index(b"\r\n", at)
+        size = int(data[at:line], 16)
+        if size == 0:
             return b"".join(chunks), chunks, True
-        chunks.append(data[: int(size, 16)])
-        data = data[int(size, 16) + 2 :]
+        chunks.append(data[line + 2 : line + 2 + size])
+        at = line + 2 + size + 2
     return b"".join(chunks), chunks, False
 
 

@@ -273,10 +273,13 @@ def test_pauses_of_a_script_are_rests_in_the_stream():
 def test_nothing_is_left_behind(post):
     with assert_no_leaks(), FakeProvider(always="Hello") as server:
         post(server)
-    with assert_no_leaks(), FakeProvider(always="Hello") as server:
-        with socket.create_connection(("127.0.0.1", server.port)) as client:
-            client.sendall(b"POST /v1/mess")  # a request that never ends
-            port = server.port
+    with (
+        assert_no_leaks(),
+        FakeProvider(always="Hello") as server,
+        socket.create_connection(("127.0.0.1", server.port)) as client,
+    ):
+        client.sendall(b"POST /v1/mess")  # a request that never ends
+        port = server.port
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
 
