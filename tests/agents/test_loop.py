@@ -7,7 +7,7 @@ import pytest
 
 from tests.agents.support import assert_sendable, said, streamed, texts, timeless
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.loop import REPAIRS
+from ziggurat.agents.loop import PAUSES, REPAIRS
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ModelError
 from ziggurat.messages import stops
@@ -244,3 +244,19 @@ def test_an_agent_serves_many_runs_at_once() -> None:
         return [run.text for run in await asyncio.gather(*[agent.run(str(number)) for number in range(200)])]
 
     assert asyncio.run(many()) == [f"re: {number}" for number in range(200)]
+
+
+def test_a_model_that_pauses_is_let_go_on_with_the_conversation_as_it_is() -> None:
+    paused = ModelResponse(assistant("Searching ..."), "paused")
+    model = ScriptedModel(paused, paused, "Found it.")
+    run = asyncio.run(Agent(model).run("Find it."))
+    assert run.text == "Found it."
+    assert [message.role for message in model.last.messages] == ["user", "assistant", "assistant"]
+    assert (run.steps, run.model_calls) == (1, 3)
+
+
+def test_a_model_that_pauses_for_ever_is_not_asked_for_ever() -> None:
+    model = ScriptedModel(always=ModelResponse(assistant("Searching ..."), "paused"))
+    run = asyncio.run(Agent(model).run("Find it."))
+    assert run.stop == stops.Completed()
+    assert run.model_calls == PAUSES + 1

@@ -3,6 +3,7 @@
 __all__ = ["Prompt", "drive", "partial_of", "request_of", "unbegun"]
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -95,6 +96,8 @@ def partial_of(error: BaseException) -> AgentRun | None:
     return None
 
 
+logger = logging.getLogger("ziggurat")
+
 _UNFINISHED = frozenset({"Suspended", "Cancelled", "Failed", "Timeout"})
 
 
@@ -114,6 +117,8 @@ async def drive(
         journal.append(Ended("", "Cancelled", journal.elapsed))
         raise
     except (Exception, Suspend) as error:  # noqa: BLE001 - here, at the root, it becomes the value of the stop
+        if isinstance(error, Exception):
+            logger.debug("the run %s stopped", ctx.run_id, exc_info=error)
         run = _stopped(error, name, request, ctx)
         if ctx.emit is not SILENCE:
             await ctx.emit(AgentEnded(ctx.path, run))

@@ -32,6 +32,11 @@ from ziggurat.tools.toolbox import Toolbox
 
 Instructions = str | Callable[[Context], str | Awaitable[str]] | None
 
+_UNFINISHED = frozenset({"malformed", "paused"})
+
+PAUSES = 10
+"""How often a model that paused is let go on within one step."""
+
 REPAIRS = 2
 """How often a reply that cannot be parsed is asked for again within one step."""
 
@@ -147,7 +152,7 @@ class AgentLoop:
                 response = await ask(settings.model, run.question(), ctx.at(f"{step}/model"), name=settings.model_name)
                 response = run.said(response)
                 answer: Answer | None = None
-                if settings.output is not None or response.finish == "malformed":
+                if settings.output is not None or response.finish in _UNFINISHED:
                     response, answer = await self._accepted(run, response, ctx, step)
                 calls = response.message.tool_calls
                 stop = None if policy is None else policy.on_response(self._progress(run, response))
@@ -181,11 +186,17 @@ class AgentLoop:
         settings = self.settings
         bound = REPAIRS if settings.output is None else settings.output.retries
         asked = 1
+        pauses = 0
         while True:
+            calls = response.message.tool_calls
+            if response.finish == "paused" and not calls and pauses < PAUSES:
+                pauses += 1
+                at = ctx.at(f"{step}/model#{asked + pauses}")
+                response = run.said(await ask(settings.model, run.question(), at, name=settings.model_name))
+                continue
             fault, answer = judged(response, settings.output)
             if fault is None:
                 return response, answer
-            calls = response.message.tool_calls
             if asked > bound:
                 run.answer(not_executed(calls, "the reply was not accepted"))
                 raise ModelError(f"the model's reply was not usable after {asked} tries: {fault}")
@@ -193,9 +204,8 @@ class AgentLoop:
             if not calls:
                 run.conversation.append(asking_again(fault))
             asked += 1
-            at = ctx.at(f"{step}/model#{asked}")
-            response = await ask(settings.model, run.question(), at, name=settings.model_name)
-            response = run.said(response)
+            at = ctx.at(f"{step}/model#{asked + pauses}")
+            response = run.said(await ask(settings.model, run.question(), at, name=settings.model_name))
 
     async def _instructed(self, ctx: Context) -> str | None:
         """Ask the user's function for the instructions, once per run."""

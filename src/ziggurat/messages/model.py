@@ -13,8 +13,12 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
 
-FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "refusal", "malformed", "error", "other"]
-"""Why a model stopped; `malformed` says that its reply could not be read and may be asked for again."""
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "refusal", "malformed", "paused", "error", "other"]
+"""Why a model stopped.
+
+`malformed` says that its reply could not be read and may be asked for again; `paused` that it wants to be asked again
+with the conversation as it is, to go on.
+"""
 
 Effect = Literal["none", "repeatable", "once"]
 """What a tool does to the world: nothing, something that may be done again under the same key, or once only."""

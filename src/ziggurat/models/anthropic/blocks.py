@@ -122,6 +122,7 @@ class Reply(Struct, gc=False):
 
 _FINISH: dict[str, FinishReason] = {
     "end_turn": "stop",
+    "pause_turn": "paused",
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
     "max_tokens": "length",
