@@ -7,7 +7,7 @@ import msgspec
 from ziggurat.messages.model import ModelResponse
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.openai_responses.items import read
-from ziggurat.models.openai_responses.reply import Reply, raise_failure, response_of, unreadable
+from ziggurat.models.openai_responses.reply import ANSWERED, Reply, raise_failure, response_of, unreadable
 
 _reply = msgspec.json.Decoder(Reply)
 
@@ -20,6 +20,7 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
     provider's own tools), ``annotations``, ``service_tier``.
 
     A reply that was cut within a call (by its longest length, say) finishes ``malformed``: its arguments are not whole.
+    What the model is told of it is in ``raw["malformed"]``.
 
     Raises:
         ModelError: the body reports a failure, or is no reply at all (kind ``malformed``).
@@ -27,6 +28,8 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
     try:
         reply = read(_reply, body)
         raise_failure(reply, dialect)
+        if reply.output is None and reply.status in ANSWERED:
+            raise unreadable(dialect, "it has no output")
         return response_of(reply, reply.items())
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise unreadable(dialect, error) from error

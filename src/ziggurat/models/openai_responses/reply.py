@@ -1,6 +1,6 @@
 """A reply of Responses as a whole: what a plain call gives, and what the last event of a stream holds."""
 
-__all__ = ["Reply", "raise_failure", "response_of", "unreadable"]
+__all__ = ["ANSWERED", "Reply", "raise_failure", "response_of", "unreadable"]
 
 from typing import Any
 
@@ -55,7 +55,10 @@ class Reply(Struct):
 
 
 _INCOMPLETE: dict[str | None, FinishReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
-_ANSWERED = ("completed", "complete", "incomplete")
+ANSWERED = ("completed", "complete", "incomplete")
+"""The statuses of replies that hold an answer."""
+
+_CUT = "your last reply was cut short within a tool call, which was not made; make it again, and briefly"
 _PLAIN_TIERS = (None, "auto", "default")
 
 
@@ -70,7 +73,7 @@ def raise_failure(reply: Reply, dialect: Dialect) -> None:
     Raises:
         ModelError: it failed, was cancelled, or is no reply at all.
     """
-    if reply.error is not None and reply.status not in _ANSWERED:
+    if reply.error is not None and reply.status not in ANSWERED:
         raise failure_of(reply.error, dialect)
     if reply.status in ("failed", "cancelled"):
         raise ModelError(f"{dialect.name}: the reply {reply.id or ''} {reply.status}", kind="server")
@@ -94,14 +97,11 @@ def response_of(reply: Reply, items: list[Item], message: Message | None = None)
     refusal = "".join(
         [each.refusal or "" for item in items if isinstance(item, Said) for each in item.contents() if each.refusal]
     )
-    return ModelResponse(
-        message,
-        "malformed" if _is_cut_within_a_call(reply, items) else _finish(reply, message, refusal),
-        _usage_of(reply.usage),
-        reply.model or "",
-        reply.id or "",
-        _raw(reply, items, refusal),
-    )
+    finish = "malformed" if _is_cut_within_a_call(reply, items) else _finish(reply, message, refusal)
+    raw = _raw(reply, items, refusal)
+    if finish == "malformed":
+        raw["malformed"] = _CUT
+    return ModelResponse(message, finish, _usage_of(reply.usage), reply.model or "", reply.id or "", raw or None)
 
 
 def _finish(reply: Reply, message: Message, refusal: str) -> FinishReason:
@@ -117,7 +117,9 @@ def _finish(reply: Reply, message: Message, refusal: str) -> FinishReason:
 
 def _is_cut_within_a_call(reply: Reply, items: list[Item]) -> bool:
     """Tell whether a call's arguments may not be whole; such a reply must not be acted upon."""
-    return reply.status == "incomplete" and any(isinstance(i, Call) and i.status != "completed" for i in items)
+    if reply.status != "incomplete" or not items:
+        return False
+    return isinstance(items[-1], Call) or any(isinstance(each, Call) and each.status != "completed" for each in items)
 
 
 def _usage_of(usage: _Usage | None) -> Usage:
@@ -138,8 +140,8 @@ def _count(tokens: int | None) -> int | None:
     return tokens if tokens is None or tokens >= 0 else None
 
 
-def _raw(reply: Reply, items: list[Item], refusal: str) -> dict[str, Any] | None:
-    """Return what has no place elsewhere; None for most replies."""
+def _raw(reply: Reply, items: list[Item], refusal: str) -> dict[str, Any]:
+    """Return what has no place elsewhere; nothing for most replies."""
     raw: dict[str, Any] = {}
     if reply.status != "completed":
         raw["status"] = reply.status
@@ -156,4 +158,4 @@ def _raw(reply: Reply, items: list[Item], refusal: str) -> dict[str, Any] | None
     annotations = [one for each in said if isinstance(each.annotations, list) for one in each.annotations]
     if annotations:
         raw["annotations"] = annotations
-    return raw or None
+    return raw
