@@ -173,6 +173,12 @@ def test_mistral_takes_thoughts_within_the_content() -> None:
     ]
 
 
+def test_thoughts_of_other_wires_do_no_harm() -> None:
+    message = assistant(Thinking("", None, "AAA", "rs_1"), Thinking("", "sig", None, "{oh"), "done")
+    for dialect in ("openrouter", "mistral", "deepseek", "gemini"):
+        assert wire(message, dialect=dialect)["messages"] == [{"role": "assistant", "content": "done"}]
+
+
 def test_googles_signature_returns_in_its_call() -> None:
     message = assistant(Thinking("", "S1", None, "google"), ToolCall("1", "add"), ToolCall("2", "add"))
     [said] = wire(message, dialect="gemini")["messages"]

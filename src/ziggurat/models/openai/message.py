@@ -177,8 +177,10 @@ def _set_thoughts(wire: Wire, thoughts: list[Thinking], dialect: Dialect) -> Non
         field = "reasoning"
     if field == "content":
         spoken = wire.get("content")
-        told = [{"type": "thinking", "thinking": [{"type": "text", "text": thought.text}]} for thought in thoughts]
-        wire["content"] = [*told, {"type": "text", "text": spoken}] if spoken else told
+        texts = [thought.text for thought in thoughts if thought.text]
+        told = [{"type": "thinking", "thinking": [{"type": "text", "text": text}]} for text in texts]
+        if told:
+            wire["content"] = [*told, {"type": "text", "text": spoken}] if spoken else told
     elif field:
         text = "".join([thought.text for thought in thoughts])
         if text:

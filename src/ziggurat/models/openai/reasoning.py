@@ -5,7 +5,7 @@ everything else about the detail (its type, format, index, id) as JSON in the `i
 as it was, in order. Gemini's signatures stand before the tool call that they sign.
 """
 
-__all__ = ["GOOGLE", "detail_deltas", "details_of", "is_detail", "signature_delta", "thought_deltas"]
+__all__ = ["GOOGLE", "detail_deltas", "details_of", "signature_delta", "thought_deltas"]
 
 from typing import Any
 
@@ -18,6 +18,7 @@ GOOGLE = "google"
 """The id of a thought that is only Google's signature of the tool call (or the text) after it."""
 
 _TEXTS = ("text", "summary")
+_ABOUT = msgspec.json.Decoder(dict[str, Any])
 
 
 def thought_deltas(reasoning: Any, content: Any, details: Any) -> list[ThinkingDelta]:
@@ -50,18 +51,22 @@ def _detail(detail: dict[str, Any]) -> ThinkingDelta:
     )
 
 
-def is_detail(thought: Thinking) -> bool:
-    """Tell whether a thought came as one of ``reasoning_details``."""
-    return thought.id is not None and thought.id.startswith("{")
-
-
 def details_of(thoughts: list[Thinking]) -> list[dict[str, Any]]:
-    """Return ``reasoning_details`` as they came."""
-    return [_rebuilt(thought) for thought in thoughts if is_detail(thought)]
+    """Return ``reasoning_details`` as they came; thoughts that came in another form are left out."""
+    return [_rebuilt(thought, about) for thought in thoughts if (about := _about(thought.id)) is not None]
 
 
-def _rebuilt(thought: Thinking) -> dict[str, Any]:
-    about: dict[str, Any] = msgspec.json.decode(thought.id or "{}")
+def _about(identity: str | None) -> dict[str, Any] | None:
+    """Return what the id of a thought tells of its detail; None for an id of another kind."""
+    if identity is None or not identity.startswith("{"):
+        return None
+    try:
+        return _ABOUT.decode(identity)
+    except msgspec.DecodeError:
+        return None
+
+
+def _rebuilt(thought: Thinking, about: dict[str, Any]) -> dict[str, Any]:
     kind = about.get("type", "")
     rebuilt: dict[str, Any] = {"type": kind}
     if kind == "reasoning.summary":
