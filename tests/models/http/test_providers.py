@@ -1,12 +1,13 @@
 """From a provider's name to a model: addresses, keys, and what is said when one is missing."""
 
 import asyncio
+import sys
 
 import pytest
 
 from tests.models.http.support import Asked, request, serving
 from ziggurat.core.context import root
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.models.http.client import Client
 from ziggurat.models.http.dialect import DIALECTS, dialect_of
 from ziggurat.models.http.providers import provider
@@ -142,3 +143,9 @@ def test_settings_of_a_provider() -> None:
 def test_a_key_is_sent_to_an_address_of_your_own_when_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     assert made("openai@https://host/v1:name")._key == "k"
+
+
+def test_without_the_parser_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httptools", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'ziggurat\[http\]'"):
+        resolve("openai@https://host/v1:name")

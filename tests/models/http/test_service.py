@@ -90,6 +90,31 @@ def test_a_stream_that_is_cut(pieces: tuple[bytes, ...], end: bool) -> None:
     asyncio.run(go())
 
 
+def test_a_stream_cut_at_any_byte() -> None:
+    """Only when its last event has come whole is a reply finished."""
+    body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in (*EVENTS, DONE)) + b"0\r\n\r\n"
+    raw = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + body
+    whole = raw.index(DONE) + len(DONE)
+
+    async def answer(asked: Asked) -> None:
+        await asked.say(raw[: asked.number - 1])
+        raise ConnectionAbortedError
+
+    async def go() -> None:
+        async with serving(answer) as server:
+            model = model_at(server.url)
+            for cut in range(len(raw) + 1):
+                try:
+                    text = (await model(request(), Heard().ctx)).text
+                except ModelError as error:
+                    assert error.kind == "connection", cut
+                    assert cut < whole
+                else:
+                    assert (text, cut >= whole) == ("Hello", True)
+
+    asyncio.run(go())
+
+
 def test_what_comes_after_the_end_does_not_matter() -> None:
     async def answer(asked: Asked) -> None:
         await asked.stream(*EVENTS, DONE, end=False)

@@ -8,13 +8,14 @@ import ssl
 from base64 import b64encode
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
-from typing import cast
+from typing import Any, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ziggurat.core.errors import ConfigurationError, ModelError, ModelErrorKind
 from ziggurat.models.http.connection import Connection
 
 _PORTS = {"http": 80, "https": 443}
+_EYEBALLS = 0.25  # seconds until another address of the same name is tried, too
 _LONGEST_HEAD = 1 << 16
 
 
@@ -166,10 +167,9 @@ class Route:
         proxy = self._proxy
         if proxy is None:
             context = self._context() if self.tls else None
-            pause = None if self.loopback else 0.25
-            await loop.create_connection(
-                lambda: connection, self.host, self.port, ssl=context, happy_eyeballs_delay=pause
-            )
+            both = not self.loopback and isinstance(loop, asyncio.BaseEventLoop)  # other loops do not know how
+            extra: dict[str, Any] = {"happy_eyeballs_delay": _EYEBALLS} if both else {}
+            await loop.create_connection(lambda: connection, self.host, self.port, ssl=context, **extra)
             return
         context = tls_context() if proxy.scheme == "https" else None
         port = proxy.port or _PORTS[proxy.scheme]
