@@ -15,6 +15,7 @@ from ziggurat.messages.hooks import hooked
 from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Chain, Middleware
 from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.parts import Part, Thinking
 
 
 class _Hook:
@@ -61,6 +62,15 @@ class _Voice:
                 each.reset()
         self.said.reset()
         self.shown.reset()
+
+
+def _same(said: Message, whole: Message) -> bool:
+    """Tell whether what was said is the reply; proofs of thoughts may be made anew for the whole of it."""
+    return said == whole or (said.thinking, _spoken(said)) == (whole.thinking, _spoken(whole))
+
+
+def _spoken(message: Message) -> list[Part]:
+    return [part for part in message.parts if not isinstance(part, Thinking)]
 
 
 class Pieces:
@@ -125,7 +135,7 @@ class Pieces:
         """Settle the call: return the response with the message that the filters let through."""
         winner: _Voice | None = None
         for path, voice in self._voices.items():
-            if winner is None and voice.said.message() == response.message:
+            if winner is None and _same(voice.said.message(), response.message):
                 winner = voice
                 await self._show(path, voice, await voice.flush(self._ctx))
             elif voice.said.message().parts and self._ctx.listens(Dropped):

@@ -257,7 +257,8 @@ def test_the_dialects_own_fields_yield_to_settings() -> None:
 
 
 def test_structured_output() -> None:
-    closed = {"type": "object", "properties": {"a": {}}, "required": ["a"], "additionalProperties": False}
+    properties = {"a": {"type": "string"}}
+    closed = {"type": "object", "properties": properties, "required": ["a"], "additionalProperties": False}
     body = wire(user("hi"), output=OutputSchema("City", closed))
     assert body["response_format"] == {
         "type": "json_schema",
