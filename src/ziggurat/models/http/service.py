@@ -5,7 +5,7 @@ __all__ = ["HttpModel", "Key", "Wire"]
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, NoReturn, Protocol, Self
 from urllib.parse import quote, urlsplit
 
 from ziggurat.core.context import Context
@@ -171,7 +171,9 @@ class HttpModel:
                 await self._events(data, reply, EventParser(), reader, ctx)
                 data = b""
         except ModelError as error:
-            return _cut(reader, error) if error.kind in ("connection", "timeout") else _raise(error)
+            if error.kind in ("connection", "timeout"):
+                _cut(reader, error)
+            raise
         if not data:
             return reader.finish()
         response = self._plain(data + await reply.read(), reply)  # no stream, although one was asked for
@@ -253,20 +255,17 @@ async def _tell(response: ModelResponse, ctx: Context) -> None:
         await ctx.emit(Delta(ctx.path, delta))
 
 
-def _cut(reader: StreamReader, error: ModelError) -> ModelResponse:
-    """Return the reply if it was whole before its stream broke off; else raise what happened, with what had come."""
+def _cut(reader: StreamReader, error: ModelError) -> NoReturn:
+    """Raise what happened, with what had come: a stream that broke off is never taken for finished."""
     try:
-        return reader.finish()
-    except StreamInterrupted as cut:
-        if error.kind == "timeout":
-            error.partial = cut.partial
-            raise error from None
-        cut.args = (f"{cut} ({error})",)
-        raise cut from error
-
-
-def _raise(error: ModelError) -> ModelResponse:
-    raise error
+        cut = StreamInterrupted("the stream broke off", partial=reader.finish().message)
+    except StreamInterrupted as known:
+        cut = known
+    if error.kind == "timeout":
+        error.partial = cut.partial
+        raise error from None
+    cut.args = (f"{cut} ({error})",)
+    raise cut from error
 
 
 def _redact(error: ModelError, key: str) -> None:
