@@ -42,6 +42,7 @@ class Context(Struct, frozen=True, eq=False):
         emit: ``await ctx.emit(event)`` tells whoever listens; ask `listens` first and build nothing for nobody.
         deadline: When this call must stop, in seconds of the clock's `monotonic`; None for never.
         scope: What the whole run shares.
+        tries: How many tries of this very call were made before this one.
     """
 
     path: str
@@ -51,6 +52,7 @@ class Context(Struct, frozen=True, eq=False):
     _counter: _Counter | None = None
     _beneath: bool = False  # beneath a call that is recorded whole, such as a model's
     _entered: bool = False
+    tries: int = 0
 
     def under(self, name: str) -> "Context":
         """Make the context of a call named `name`; a name used again is numbered: ``x``, ``x#2``, ``x#3``.
@@ -71,7 +73,9 @@ class Context(Struct, frozen=True, eq=False):
 
     def again(self) -> "Context":
         """Make the context of another try of this same call: same path, numbering starts anew."""
-        return Context(self.path, self.emit, self.deadline, self.scope, None, self._beneath, self._entered)
+        return Context(
+            self.path, self.emit, self.deadline, self.scope, None, self._beneath, self._entered, self.tries + 1
+        )
 
     def within(self, key: Key[T], value: T) -> "Context":
         """Make a context whose scope has `value` under `key`, for this call and all beneath it."""
@@ -104,6 +108,7 @@ class Context(Struct, frozen=True, eq=False):
             self._counting(),
             self._beneath,
             self._entered,
+            self.tries,
         )
 
     def _counting(self) -> _Counter:

@@ -190,7 +190,7 @@ async def retry(
             why, usage = described(error), getattr(error, "usage", None)
         ctx.charge(usage)
         await _wait(attempt, why, delay, ctx)
-        attempt, current = attempt + 1, ctx.again()
+        attempt, current = attempt + 1, current.again()
 
 
 def _delay(error: Exception, drawn: float, patience: float) -> float | None:

@@ -27,6 +27,9 @@ Key = str | Callable[[], str | Awaitable[str]]
 
 _LAST = frozenset({"message_stop", "response.completed", "response.incomplete", "response.failed", "error"})
 _BLANK = b"\xef\xbb\xbf \t\r\n"
+RETRY_COUNT = "x-retry-count"
+"""The header that tells how many tries were made before; left out of a first try."""
+
 _LONGEST_LINE = 1 << 25  # bytes of an event that has not ended
 
 
@@ -73,7 +76,7 @@ class HttpModel:
         dialect: The provider.
         transport: What carries the questions.
         key: The key; empty where none is needed.
-        headers: Further headers of every call.
+        headers: Further headers of every call, in place of ours of the same name; an empty one leaves ours out.
         window: How many tokens the model can take, where that is known.
         native_output: Whether the model can hold its text to a schema by itself.
 
@@ -108,6 +111,7 @@ class HttpModel:
         self._loopback = is_loopback(urlsplit(dialect.base_url).hostname or "")
         self._headers = tuple((headers or {}).items())
         self._made: dict[bool, Headers] = {}
+        self._counts = RETRY_COUNT not in {name.lower() for name, _ in self._headers}
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
         """Ask the model.
@@ -127,6 +131,8 @@ class HttpModel:
         else:
             key = self._key
             headers = self._made.get(stream) or self._made.setdefault(stream, self._all_headers(key, stream))
+        if ctx.tries and self._counts:
+            headers = (*headers, (RETRY_COUNT, str(ctx.tries)))
         try:
             reply = await self._transport.post(self._path, headers, body, ctx, stream=stream)
             return await self._answer(reply, ctx, stream, key)
@@ -210,7 +216,7 @@ class HttpModel:
         elif key:
             headers[self.dialect.auth] = key
         headers.update((name.lower(), value) for name, value in self._headers)
-        return tuple(headers.items())
+        return tuple((name, value) for name, value in headers.items() if value)
 
     async def close(self) -> None:
         """Close the connections of the running loop; they are closed with the loop anyway."""
