@@ -80,6 +80,7 @@ def _main(
       ziggurat models install
       ziggurat run "What is 12 * (7 + 5)?"
       ziggurat run --tool weather.py:forecast "Rain in Paris tomorrow?"
+      ziggurat run --model anthropic:claude-sonnet-4-5 "Who are you?"
       ziggurat chat --agent desk.py:agent
 
     \b
@@ -116,6 +117,7 @@ def run(
       ziggurat run --agent desk.py:agent --json "Refund order 881" | jq .event
       echo "What time is it?" | ziggurat run --quiet
       ziggurat run --model local:/models/qwen.gguf --timeout 60 "Who are you?"
+      ziggurat run --model openai:gpt-5-mini "Who are you?"
     """
     from ziggurat.cli.build import Wish, agent_of
     from ziggurat.cli.question import question_of
@@ -167,7 +169,7 @@ def _models_group() -> None:
 
 @_models.command("list")
 def models_list() -> None:
-    """List how models can be named, and whether the embedded one is installed.
+    """List how models are named, and what each needs: keys by their variables, never their values.
 
     \b
     Example:
@@ -195,15 +197,27 @@ def models_install() -> None:
 
 
 @_app.command()
-def doctor() -> None:
+def doctor(
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", metavar="NAME", help="Ask this model one small question instead; it may cost."),
+    ] = None,
+) -> None:
     """Tell what is installed, what is missing, and how to get it.
 
-    Ends with 0 if the embedded model can be run, else with 1. Keys are told to be set or not, never shown.
+    Ends with 0 if the embedded model can be run, else with 1. With --model, a model is asked to answer in 16 tokens
+    at most: ends with 0 if it does, else with 1, and says what to do. Keys are told to be set or not, never shown.
 
     \b
-    Example:
+    Examples:
       ziggurat doctor
+      ziggurat doctor --model openai:gpt-5-mini
+      ziggurat doctor --model openai@http://127.0.0.1:8000/v1:NAME
     """
+    if model is not None:
+        from ziggurat.cli.examine import examine_model
+
+        raise typer.Exit(examine_model(model))
     from ziggurat.cli.doctor import doctor as examine
 
     raise typer.Exit(examine())

@@ -1,6 +1,6 @@
 """``ziggurat doctor``: what is installed, what is missing, and how to get it."""
 
-__all__ = ["KEYS", "doctor", "version_text"]
+__all__ = ["doctor", "version_text"]
 
 import hashlib
 import os
@@ -10,12 +10,10 @@ import sys
 from importlib import metadata
 
 from ziggurat.cli.build import MODEL
+from ziggurat.cli.providers import report_keys
+from ziggurat.cli.report import Report
 from ziggurat.models.local.install import SHA256, SIZE, model_path
 from ziggurat.models.real import FORBID_VARIABLE
-from ziggurat.observe.screen import Screen
-
-KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
-"""Environment variables that hold keys; it is told whether they are set, never what they hold."""
 
 _SETTINGS = (MODEL, "ZIGGURAT_CACHE", FORBID_VARIABLE, "ZIGGURAT_DEBUG", "NO_COLOR")
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:.*\bextra\s*==\s*['\"](?P<extra>[^'\"]+)['\"])?")
@@ -33,28 +31,9 @@ def _version(distribution: str) -> str | None:
         return None
 
 
-class _Report:
-    """Lines with a mark each."""
-
-    def __init__(self) -> None:
-        self._screen = Screen(sys.stdout)
-
-    def title(self, text: str) -> None:
-        self._screen.line((text, "bold"))
-
-    def fine(self, text: str) -> None:
-        self._screen.line(("✓ ", "green"), (text, ""), indent=2)
-
-    def missing(self, text: str, cure: str = "") -> None:
-        self._screen.line(("✗ ", "red"), (text, ""), (f"  {cure}" if cure else "", "bold"), indent=2)
-
-    def plain(self, text: str) -> None:
-        self._screen.line(("· ", "dim"), (text, ""), indent=2)
-
-
 def doctor() -> int:
     """Write how this installation stands; return 0 if ``ziggurat run`` works with the embedded model, else 1."""
-    report = _Report()
+    report = Report()
     report.title("Python")
     report.plain(f"{platform.python_implementation()} {platform.python_version()} on {platform.platform(terse=True)}")
     report.plain(sys.executable)
@@ -64,9 +43,7 @@ def doctor() -> int:
     complete = _report_extras(report, extras)
     report.title("Embedded model")
     embedded = _report_embedded(report)
-    report.title("API keys (values are never shown)")
-    for key in KEYS:
-        report.plain(f"{key}: {'set' if os.environ.get(key) else 'not set'}")
+    report_keys(report)
     report.title("Settings")
     for name in _SETTINGS:
         value = os.environ.get(name)
@@ -93,7 +70,7 @@ def _extras() -> dict[str, list[str]]:
     return found
 
 
-def _report_extras(report: _Report, extras: dict[str, list[str]]) -> set[str]:
+def _report_extras(report: Report, extras: dict[str, list[str]]) -> set[str]:
     """Write what is installed; return the extras that are complete."""
     complete: set[str] = set()
     for extra, names in extras.items():
@@ -110,7 +87,7 @@ def _report_extras(report: _Report, extras: dict[str, list[str]]) -> set[str]:
     return complete
 
 
-def _report_embedded(report: _Report) -> bool:
+def _report_embedded(report: Report) -> bool:
     path = model_path()
     if not path.is_file():
         report.missing(f"not installed: {path}", "ziggurat models install")

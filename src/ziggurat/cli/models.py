@@ -5,21 +5,26 @@ __all__ = ["install_embedded", "list_models"]
 import sys
 from importlib.util import find_spec
 
+from ziggurat.cli.providers import example, key_state
+from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.local.install import install, installed, model_path
-from ziggurat.models.resolve import known_models
+from ziggurat.models.resolve import PROVIDERS
 
 
 def list_models() -> int:
-    """Write the forms in which models can be named, and what stands behind those of this machine."""
+    """Write how models are named, a provider a line by example, and what each of them still needs."""
     state = f"installed: {model_path()}" if installed() else "not installed; run: ziggurat models install"
     told = {
         "local": f"the embedded model, SmolLM2-135M-Instruct ({state})",
         "local:/path/to/model.gguf": "any GGUF file",
     }
-    forms = known_models()
-    width = max(map(len, forms)) + 2
-    for form in forms:
-        sys.stdout.write(f"{form:<{width}}{told.get(form, '')}".rstrip() + "\n")
+    for provider in sorted(PROVIDERS.keys() - {"local"}):
+        dialect = DIALECTS.get(provider)
+        told[example(provider)] = key_state(dialect) if dialect is not None else ""
+    told["openai@https://host/v1:NAME"] = "any server that speaks like a provider, at its address"
+    width = max(map(len, told)) + 2
+    for form, what in told.items():
+        sys.stdout.write(f"{form:<{width}}{what}".rstrip() + "\n")
     return 0
 
 

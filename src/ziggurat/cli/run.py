@@ -86,7 +86,7 @@ def explain(run: AgentRun) -> str:
     """Return why a run did not complete, and what can be done, in one line."""
     told = stop_text(run.stop)
     if isinstance(run.stop, stops.Failed):
-        return f"the run failed: {told.removeprefix('Failed: ')}"
+        return f"the run failed: {told.removeprefix('Failed: ')}{_failed_hint(run.stop)}"
     if isinstance(run.stop, stops.Suspended):
         calls = "; ".join(call_text(item.call) for item in run.pending)
         return f"suspended: it waits for {plural(len(run.pending), 'decision')}: {calls}"
@@ -96,6 +96,15 @@ def explain(run: AgentRun) -> str:
     elif isinstance(run.stop, stops.Timeout):
         hint = " (--timeout allows more)"
     return f"the run stopped early: {told}{hint}"
+
+
+def _failed_hint(stop: stops.Failed) -> str:
+    """Return who tells more, if a provider failed."""
+    from ziggurat.models.http.dialect import DIALECTS
+
+    provider = stop.error.partition(" ")[0]
+    known = stop.kind == "ModelError" and provider in DIALECTS
+    return f" (ziggurat doctor --model {provider}:NAME tells what to do)" if known else ""
 
 
 # -- events as JSON --------------------------------------------------------------------------------------------------
@@ -160,5 +169,3 @@ class _Asked:
         run = self._partial if error is None else partial_of(error)
         if run is not None and self._lines.written:
             self._lines(AgentEnded(escaped(self._agent.name), replace(run, stop=stop)))
-
-

@@ -1,0 +1,62 @@
+"""What the command line tells of providers: a model of each by example, and its variables."""
+
+__all__ = ["EXAMPLES", "example", "is_set", "key_state", "report_keys"]
+
+import os
+from collections.abc import Sequence
+
+from ziggurat.cli.report import Report
+from ziggurat.models.http.dialect import DIALECTS, Dialect
+
+EXAMPLES = {
+    "anthropic": "claude-sonnet-4-5",
+    "azure": "NAME-OF-YOUR-DEPLOYMENT",
+    "cerebras": "gpt-oss-120b",
+    "deepseek": "deepseek-chat",
+    "fireworks": "accounts/fireworks/models/gpt-oss-120b",
+    "gemini": "gemini-2.5-flash",
+    "groq": "openai/gpt-oss-20b",
+    "llamacpp": "default",
+    "lmstudio": "openai/gpt-oss-20b",
+    "mistral": "mistral-small-latest",
+    "ollama": "llama3.2",
+    "openai": "gpt-5-mini",
+    "openai-responses": "gpt-5-mini",
+    "openrouter": "openai/gpt-5-mini",
+    "together": "openai/gpt-oss-20b",
+    "vllm": "openai/gpt-oss-20b",
+    "xai": "grok-4",
+}
+"""A model of each provider, to show how names look; providers have many more."""
+
+
+def example(provider: str) -> str:
+    """Return how a model of a provider is named, such as ``openai:gpt-5-mini``."""
+    return f"{provider}:{EXAMPLES.get(provider, 'NAME')}"
+
+
+def is_set(variables: Sequence[str]) -> str | None:
+    """Return the first of some environment variables that holds something."""
+    return next((name for name in variables if os.environ.get(name, "").strip()), None)
+
+
+def key_state(dialect: Dialect) -> str:
+    """Return which variable holds a provider's key, or would: never the key."""
+    found = is_set(dialect.key_variables)
+    if found is not None:
+        return f"{found}: set"
+    lack = "not set" if dialect.key_needed else "not set, none is needed"
+    return f"{' or '.join(dialect.key_variables)}: {lack}"
+
+
+def report_keys(report: Report) -> None:
+    """Write of every provider whether its key is set; of addresses, which variables replace them."""
+    report.title("Providers (keys are never shown)")
+    users: dict[str, list[str]] = {}
+    for dialect in DIALECTS.values():
+        users.setdefault(key_state(dialect), []).append(dialect.name)
+    for state, names in users.items():
+        report.plain(f"{', '.join(names)}: {state}")
+    bases = {name for dialect in DIALECTS.values() for name in dialect.base_variables if is_set((name,))}
+    for name in sorted(bases):
+        report.plain(f"{name}: set, replaces the provider's address")

@@ -1,0 +1,204 @@
+"""Providers on the command line: a fake one that answers, refuses, or is not there."""
+
+import json
+import socket
+
+import pytest
+
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.models.resolve import PROVIDERS
+from ziggurat.testing.server import FakeProvider, html, status
+
+WIRES = {"openai": "OPENAI", "openai-responses": "OPENAI", "anthropic": "ANTHROPIC"}
+KEY = "sk-very-secret-8812"
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch):
+    for dialect in DIALECTS.values():
+        for name in (*dialect.key_variables, *dialect.base_variables):
+            monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def provider(monkeypatch):
+    """A provider that asks for a sum and tells it, found and opened through the environment."""
+    with FakeProvider(tool_call("calculator", expression="12 * (7 + 5)"), always="It is 144.") as server:
+        for prefix in ("OPENAI", "ANTHROPIC"):
+            monkeypatch.setenv(f"{prefix}_BASE_URL", server.url + "/v1")
+            monkeypatch.setenv(f"{prefix}_API_KEY", KEY)
+        yield server
+
+
+@pytest.fixture
+def nowhere():
+    """An address at which nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}/v1"
+
+
+def one_line(text: str, start: str = "ziggurat: ") -> str:
+    lines = [line for line in text.splitlines() if line.startswith(start)]
+    assert len(lines) == 1, text
+    assert "Traceback" not in text
+    assert KEY not in text
+    return lines[0]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_question_is_answered_by_a_provider(ziggurat, provider, wire):
+    ended = ziggurat("run", "--model", f"{wire}:fake", "What is 12 * (7 + 5)?")
+    assert (ended.code, ended.out) == (0, "It is 144.\n")
+    assert 'calculator(expression="12 * (7 + 5)")' in ended.err
+    assert len(provider.requests) == 2
+    assert KEY in f"{provider.last.header('authorization')} {provider.last.header('x-api-key')}"
+    assert KEY not in ended.err
+
+
+def test_a_provider_is_named_by_its_address_and_needs_no_key(ziggurat, provider, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    ended = ziggurat("run", "--quiet", "--model", f"openai@{provider.url}/v1:fake", "What is 12 * (7 + 5)?")
+    assert (ended.code, ended.out, ended.err) == (0, "It is 144.\n", "")
+    assert provider.last.header("authorization") is None
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_events_of_a_provider_are_written_as_json(ziggurat, provider, wire):
+    ended = ziggurat("run", "--json", "--model", f"{wire}:fake", "What is 12 * (7 + 5)?")
+    events = [json.loads(line) for line in ended.out.splitlines()]
+    assert ended.code == 0
+    assert all(seen.stream for seen in provider.requests)
+    assert {"ModelStarted", "Delta", "ToolStarted"} <= {each["event"] for each in events}
+    assert events[-1]["event"] == "AgentEnded"
+    assert events[-1]["run"]["stop"]["stop"] == "Completed"
+    assert KEY not in ended.out
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])
+@pytest.mark.parametrize(("wire", "prefix"), WIRES.items())
+def test_a_wrong_key_is_told_with_its_variable(ziggurat, provider, wire, prefix, options):
+    provider.use(status(401, f"Incorrect API key provided: {KEY}"))
+    ended = ziggurat("run", *options, "--model", f"{wire}:fake", "x")
+    told = one_line(ended.err)
+    assert ended.code == 1
+    assert f"{wire} answered 401" in told
+    assert f"check the key in {prefix}_API_KEY" in told
+    assert KEY not in ended.out
+    if options:
+        last = json.loads(ended.out.splitlines()[-1])
+        assert (last["event"], last["run"]["stop"]["stop"]) == ("AgentEnded", "Failed")
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_provider_that_is_down_is_told_with_its_address(ziggurat, nowhere, wire, options):
+    ended = ziggurat("run", *options, "--model", f"{wire}@{nowhere}:fake", "x")
+    assert ended.code == 1
+    told = one_line(ended.err)
+    assert f"{wire} at {nowhere.removesuffix('/v1')} cannot be reached" in told
+    assert f"ziggurat doctor --model {wire}:NAME" in told
+
+
+def test_a_missing_key_is_wrong_use_and_names_the_variable(ziggurat):
+    ended = ziggurat("run", "--model", "anthropic:fake", "x")
+    assert ended.code == 2
+    assert "anthropic needs a key: set the environment variable ANTHROPIC_API_KEY" in one_line(ended.err)
+
+
+# -- the doctor -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_the_doctor_asks_a_model_one_small_question(ziggurat, provider, wire):
+    provider.use()
+    ended = ziggurat("doctor", "--model", f"{wire}:fake")
+    assert ended.code == 0, ended.out
+    assert "✓ reachable: fake answered in" in ended.out
+    assert f"{WIRES[wire]}_API_KEY: set" in ended.out
+    assert f"at {provider.url}/v1" in ended.out
+    assert KEY not in ended.out + ended.err
+    (seen,) = provider.requests
+    limits = [value for name, value in seen.json.items() if name.startswith("max_")]
+    assert limits == [16]
+    assert b"ping" in seen.body
+
+
+@pytest.mark.parametrize(
+    ("quirk", "told"),
+    [
+        (status(401, f"Incorrect API key provided: {KEY}"), "the key is wrong or has been withdrawn"),
+        (status(403), "look at the account's credit"),
+        (status(404), "look up the model's name, as in openai:gpt-5-mini"),
+        (status(429), "ask for a higher limit"),
+        (status(503), "try again later"),
+        (html(), "perhaps something else answers there; for another address set OPENAI_BASE_URL"),
+    ],
+)
+def test_the_doctor_says_what_an_error_means_and_what_to_do(ziggurat, provider, quirk, told):
+    provider.use(quirk)
+    ended = ziggurat("doctor", "--model", "openai:fake")
+    assert ended.code == 1
+    assert "✗ openai answered" in ended.out
+    assert told in ended.out
+    assert KEY not in ended.out + ended.err
+
+
+def test_the_doctor_finds_nobody_at_an_address(ziggurat, nowhere):
+    ended = ziggurat("doctor", "--model", f"vllm@{nowhere}:fake")
+    assert ended.code == 1
+    assert "cannot be reached" in ended.out
+    assert "for another address set VLLM_BASE_URL or write vllm@https://host/v1:NAME" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("openai:gpt-5-mini", "OPENAI_API_KEY"),
+        ("gemini:gemini-2.5-flash", "GEMINI_API_KEY or GOOGLE_API_KEY"),
+        ("azure:mine", "set AZURE_OPENAI_ENDPOINT"),
+    ],
+)
+def test_the_doctor_names_the_variable_that_is_missing(ziggurat, name, told):
+    ended = ziggurat("doctor", "--model", name)
+    assert ended.code == 1
+    assert "✗ " in ended.out
+    assert told in ended.out
+
+
+@pytest.mark.parametrize("name", ["opnai:x", "openai", "openai:", "openai@nowhere:x"])
+def test_a_name_that_means_nothing_is_wrong_use_for_the_doctor_too(ziggurat, name):
+    ended = ziggurat("doctor", "--model", name)
+    assert ended.code == 2
+    assert one_line(ended.err)
+
+
+def test_the_doctor_does_not_call_what_is_forbidden(ziggurat, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    ended = ziggurat("doctor", "--model", "openai:fake")
+    assert ended.code == 1
+    assert "forbids them here" in ended.out
+    assert KEY not in ended.out + ended.err
+
+
+def test_the_doctor_asks_models_of_names_of_the_users_own(ziggurat, monkeypatch):
+    monkeypatch.setitem(PROVIDERS, "house", "ziggurat.testing:ScriptedModel")
+    ended = ziggurat("doctor", "--model", "house:pong")
+    assert ended.code == 0
+    assert "reachable" in ended.out
+    assert "house:NAME" in ziggurat("models", "list").out
+
+
+def test_every_provider_is_listed_with_the_variables_of_its_key(ziggurat, monkeypatch):
+    monkeypatch.setenv("GROQ_API_KEY", KEY)
+    listed = ziggurat("models", "list").out
+    report = ziggurat("doctor").out
+    for dialect in DIALECTS.values():
+        (line,) = [line for line in listed.splitlines() if line.startswith(f"{dialect.name}:")]
+        assert " or ".join(dialect.key_variables) in line or "GROQ" in line
+        assert f"{dialect.name}:" in report or f"{dialect.name}," in report
+    assert "GROQ_API_KEY: set\n" in listed
+    assert "groq: GROQ_API_KEY: set\n" in report
+    assert "ollama: OLLAMA_API_KEY: not set, none is needed\n" in report
+    assert KEY not in listed + report
