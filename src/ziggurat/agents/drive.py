@@ -116,7 +116,7 @@ async def drive(
         error.partial = _stopped(error, name, request, ctx)  # type: ignore[attr-defined]
         journal.append(Ended("", "Cancelled", journal.elapsed))
         raise
-    except (Exception, Suspend) as error:  # noqa: BLE001 - here, at the root, it becomes the value of the stop
+    except (Exception, Suspend) as error:
         if isinstance(error, Exception):
             logger.debug("the run %s stopped", ctx.run_id, exc_info=error)
         run = _stopped(error, name, request, ctx)

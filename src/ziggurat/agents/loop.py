@@ -21,7 +21,7 @@ from ziggurat.core.facts import Fact
 from ziggurat.core.service import Service
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
-from ziggurat.messages.conversation import Conversation
+from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.delta import fit
 from ziggurat.messages.events import StepEnded, StepStarted
 from ziggurat.messages.message import Message
@@ -76,7 +76,8 @@ class _Run:
         """Return what the model is asked now."""
         loop = self.loop
         output = None if loop.output is None else loop.output.native()
-        return ModelRequest(self.conversation.view(), self.instructions, loop.specs, loop.settings, output)
+        view = Transcript(self.conversation, len(self.conversation.log))
+        return ModelRequest(view, self.instructions, loop.specs, loop.settings, output)
 
     def answer(self, results: tuple[ToolResult, ...]) -> None:
         """Append the results of the calls of a reply, which makes the step complete."""
@@ -141,7 +142,8 @@ class AgentLoop:
     async def _steps(self, run: _Run, ctx: Context) -> AgentRun:
         settings = self.settings
         policy = settings.policy
-        cancels = _cancels()
+        task = asyncio.current_task()
+        cancels = 0 if task is None else task.cancelling()
         try:
             run.instructions = self._told if not callable(settings.instructions) else await self._instructed(ctx)
             while True:
@@ -165,19 +167,25 @@ class AgentLoop:
                         run.answer((await call_tool(settings.tools, calls[0], ctx, step),))
                     else:
                         run.answer(await call_tools(settings.tools, calls, ctx, step))
-                    if policy is not None:
-                        stop = policy.on_step(self._progress(run, response))
-                    if stop is None and run.steps >= settings.max_steps:
-                        stop = stops.MaxSteps(settings.max_steps)
+                    stop = self._upon_step(run, response)
                 if ctx.emit is not SILENCE:
                     await ctx.emit(StepEnded(f"{ctx.path}/{step}", run.steps))
                 if stop is not None:
                     text = response.text if settings.output is None else None
                     return run.ended(stop, text if answer is None else answer.value)
-                _heed(cancels)
+                if task is not None and task.cancelling() > cancels:  # a tool kept to itself that we were told to stop
+                    raise asyncio.CancelledError
         except (Exception, Suspend, asyncio.CancelledError) as error:
             error.partial = _so_far(run, error)  # type: ignore[union-attr]
             raise
+
+    def _upon_step(self, run: _Run, response: ModelResponse) -> stops.Stop | None:
+        """Judge a step whose tools have run."""
+        policy = self.settings.policy
+        stop = None if policy is None else policy.on_step(self._progress(run, response))
+        if stop is None and run.steps >= self.settings.max_steps:
+            return stops.MaxSteps(self.settings.max_steps)
+        return stop
 
     async def _accepted(
         self, run: _Run, response: ModelResponse, ctx: Context, step: str
@@ -227,18 +235,6 @@ def _so_far(run: _Run, error: BaseException) -> AgentRun:
     suspend = error if isinstance(error, Suspend) else None
     why = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
     return run.ended(why, suspend=suspend)
-
-
-def _cancels() -> int:
-    """Return how often the task that runs here was told to stop."""
-    task = asyncio.current_task()
-    return 0 if task is None else task.cancelling()
-
-
-def _heed(cancels: int) -> None:
-    """Stop if the run was told to since then, and a tool kept it to itself."""
-    if _cancels() > cancels:
-        raise asyncio.CancelledError
 
 
 def _with_output(instructions: str | None, output: Output | None) -> str | None:

@@ -95,7 +95,11 @@ class Runnable:
         ambient = AMBIENT.get()
         if ambient is not None and not detached:
             return self._joined(ambient, request, deps, listeners, run_id)
-        run = self._begun(request, deps, listeners, run_id)
+        run: Coroutine[Any, Any, AgentRun]
+        if run_id is None and not listeners:
+            run = self._drive(request, *self._open(request, deps, None), named=False)
+        else:  # with an id it is opened when it begins: another may have begun under it by then
+            run = self._begun(request, deps, listeners, run_id)
         return run if ambient is None else self._detached(ambient, run)
 
     def run_sync(self, prompt: Prompt, **options: Unpack[RunOptions]) -> AgentRun:

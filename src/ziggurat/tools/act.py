@@ -10,6 +10,7 @@ from functools import partial
 
 import msgspec
 
+from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, METER, Context, Journal
 from ziggurat.core.entries import Decided, Intent, Record, Result
@@ -39,9 +40,9 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
         Suspend: the call waits for a decision.
     """
     journal = ctx.scope[JOURNAL]
-    clock = ctx.clock
+    clock = ctx.scope.get(CLOCK) or SYSTEM_CLOCK
     started = clock.monotonic()
-    entry = box.find(call.name)
+    entry = box.entries.get(call.name)
     record = journal.find(ctx.path)
     if record is not None and record.result is not None:
         return await _answered(record.result, call, ctx, journal)

@@ -83,28 +83,28 @@ class Toolbox:
         self.concurrency = concurrency
         self.join = join
         self.on_error = on_error
-        self._entries: dict[str, Entry] = {}
+        self.entries: dict[str, Entry] = {}
         for each in tools:
             self._add(entry_of(each))
-        self.specs = tuple(entry.spec for entry in self._entries.values())
+        self.specs = tuple(entry.spec for entry in self.entries.values())
 
     def _add(self, entry: Entry) -> None:
-        if entry.spec.name in self._entries:
+        if entry.spec.name in self.entries:
             raise ConfigurationError(
                 f"two tools are named {entry.spec.name!r}; give one of them another name with @tool(name=...)"
             )
-        self._entries[entry.spec.name] = entry
+        self.entries[entry.spec.name] = entry
 
     def find(self, name: str) -> Entry | None:
         """Return the tool with this name, or None."""
-        return self._entries.get(name)
+        return self.entries.get(name)
 
     def unknown(self, name: str) -> str:
         """Return a sentence that tells a model that there is no such tool, and which names are near."""
-        if not self._entries:
+        if not self.entries:
             return f"unknown tool {name!r}: there are no tools"
-        near = get_close_matches(name, self._entries, n=3, cutoff=0.5)
-        hint = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(self._entries)}"
+        near = get_close_matches(name, self.entries, n=3, cutoff=0.5)
+        hint = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(self.entries)}"
         return f"unknown tool {name!r}; {hint}"
 
     def only(self, *names: str) -> "Toolbox":
@@ -125,31 +125,31 @@ class Toolbox:
 
     def _scoped(self, names: tuple[str, ...], keep: Callable[[str], bool]) -> "Toolbox":
         for name in names:
-            if name not in self._entries:
+            if name not in self.entries:
                 raise ConfigurationError(self.unknown(name))
         box = Toolbox((), concurrency=self.concurrency, join=self.join, on_error=self.on_error)
-        for name, entry in self._entries.items():
+        for name, entry in self.entries.items():
             if keep(name):
                 box._add(entry)
-        box.specs = tuple(entry.spec for entry in box._entries.values())
+        box.specs = tuple(entry.spec for entry in box.entries.values())
         return box
 
     @property
     def statistics(self) -> dict[str, ToolStatistics]:
         """The figures of each tool; boxes made with `only` and `without` share them."""
-        return {name: entry.statistics for name, entry in self._entries.items()}
+        return {name: entry.statistics for name, entry in self.entries.items()}
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.entries)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
+        return iter(self.entries)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries
+        return name in self.entries
 
     def __repr__(self) -> str:
-        return f"Toolbox({', '.join(self._entries)})"
+        return f"Toolbox({', '.join(self.entries)})"
 
 
 def entry_of(each: Tool) -> Entry:
