@@ -188,15 +188,15 @@ async def _entered(
             event = journal.diverged(ctx.path, what, before.get(what, ""), now)
             if event is not None and ctx.listens(Diverged):
                 await ctx.emit(event)
+        ctx.scope[FRAME].began = record.entered.elapsed
         return as_type(record.entered.request, AgentRequest)
     for middleware in chain.hooks["before_agent"]:
         request = await hooked(middleware, "before_agent", middleware.before_agent, request, ctx)
-    waiting = journal.append(Entered(ctx.path, parts.name, request, parts.setup, journal.elapsed))
+    began = ctx.scope[FRAME].began = journal.elapsed
+    waiting = journal.append(Entered(ctx.path, parts.name, request, parts.setup, began))
     if waiting is not None:
         await waiting
     return request
-
-
 
 
 async def _wrapped(middleware: Middleware, inner: AgentService, request: AgentRequest, ctx: Context) -> AgentRun:

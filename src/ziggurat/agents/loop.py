@@ -244,7 +244,4 @@ def _with_output(instructions: str | None, output: Output | None) -> str | None:
 
 def _spent(ctx: Context) -> float:
     """Return how much of its allowance this agent used up in the processes before."""
-    journal = ctx.scope[JOURNAL]
-    record = journal.find(ctx.path)
-    began = record.entered.elapsed if record is not None and record.entered is not None else journal.elapsed
-    return journal.elapsed - began
+    return ctx.scope[JOURNAL].elapsed - ctx.scope[FRAME].began
