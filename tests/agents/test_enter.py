@@ -41,9 +41,7 @@ class Watch(Middleware):
     async def after_agent(self, run: AgentRun, ctx: Context) -> None:
         self.seen.append(f"{self.title} after {ctx.path}")
 
-    async def wrap_agent(
-        self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]
-    ) -> AgentRun:
+    async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
         self.seen.append(f"{self.title} in {ctx.path}")
         try:
             return await agent(request, ctx)
@@ -186,9 +184,7 @@ def test_what_an_agent_is_made_of_may_change_between_and_is_told() -> None:
         return heard
 
     diverged = [event for event in asyncio.run(run()) if isinstance(event, Diverged)]
-    assert [(event.path, event.what, event.asked) for event in diverged] == [
-        ("agent", "instructions", "Now be brief.")
-    ]
+    assert [(event.path, event.what, event.asked) for event in diverged] == [("agent", "instructions", "Now be brief.")]
 
 
 def test_entries_of_agents() -> None:

@@ -216,5 +216,3 @@ def test_listeners_hear_a_replayed_answer_on_resume() -> None:
 
     replayed = [event.replayed for event in asyncio.run(run()) if isinstance(event, ModelEnded)]
     assert replayed == [True, False]
-
-

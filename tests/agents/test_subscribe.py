@@ -65,9 +65,7 @@ def test_pieces_of_a_reply_pass_between_entries_in_order() -> None:
         assert places == sorted(places)
         assert len(set(places)) == len(places)
         told = "".join(
-            each.what.delta.text
-            for each in heard
-            if isinstance(each.what, Delta) and hasattr(each.what.delta, "text")
+            each.what.delta.text for each in heard if isinstance(each.what, Delta) and hasattr(each.what.delta, "text")
         )
         assert told == "it is 3"
 

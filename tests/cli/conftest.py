@@ -29,9 +29,7 @@ class Typed(io.StringIO):
 
 
 @pytest.fixture
-def ziggurat(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., Ended]]:
+def ziggurat(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ended]]:
     """Call the command line with arguments and text on standard input."""
     monkeypatch.delenv("ZIGGURAT_MODEL", raising=False)
     monkeypatch.delenv("ZIGGURAT_DEBUG", raising=False)

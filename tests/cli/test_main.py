@@ -53,7 +53,10 @@ def test_without_the_extra_one_line_says_how_to_get_it():
 
 def test_the_program_writes_the_answer_to_a_pipe():
     ended = subprocess.run(
-        [*PROGRAM, "run", "--agent", f"{AGENTS}:plain"], input="12 * (7 + 5)?", capture_output=True, text=True,
+        [*PROGRAM, "run", "--agent", f"{AGENTS}:plain"],
+        input="12 * (7 + 5)?",
+        capture_output=True,
+        text=True,
         timeout=50,
     )
     assert (ended.returncode, ended.stdout) == (0, "It is 144.\n")
@@ -63,7 +66,9 @@ def test_the_program_writes_the_answer_to_a_pipe():
 def test_an_interrupted_run_says_so_and_ends_its_events():
     with subprocess.Popen(
         [*PROGRAM, "run", "--json", "--agent", f"{AGENTS}:hangs", "x"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as program:
         assert program.stdout is not None
         lines = [program.stdout.readline()]
@@ -84,7 +89,9 @@ def test_a_reader_that_leaves_stops_the_run_quietly():
         os.close(reader)
         with subprocess.Popen(
             [*PROGRAM, "run", option, "--agent", f"{AGENTS}:long", "x"],
-            stdout=writer, stderr=subprocess.PIPE, text=True,
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
         ) as program:
             os.close(writer)
             _, told = program.communicate(timeout=50)

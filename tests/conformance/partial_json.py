@@ -1,6 +1,6 @@
 """Compares our reading of unfinished JSON with that of another parser, over recorded prefixes.
 
-    python -m tests.conformance.partial_json [FILE]
+python -m tests.conformance.partial_json [FILE]
 """
 
 import gzip

@@ -89,9 +89,7 @@ def _plain(response: ModelResponse) -> Reading:
         if known
         else None,
         "thinking": [
-            {"text": part.text, "signature": part.signature}
-            for part in message.parts
-            if isinstance(part, Thinking)
+            {"text": part.text, "signature": part.signature} for part in message.parts if isinstance(part, Thinking)
         ],
         "error": None,
     }

@@ -144,9 +144,7 @@ def test_beneath_a_recorded_call_only_that_is_on_record():
 @pytest.mark.parametrize("mode", ["resume", "replay"])
 def test_the_verdicts_stand_on_replay(mode):
     journal = journal_of()
-    first = asyncio.run(
-        fallback(Thing("a", ModelError("down")), Thing("b"))("q", root().within(JOURNAL, journal))
-    )
+    first = asyncio.run(fallback(Thing("a", ModelError("down")), Thing("b"))("q", root().within(JOURNAL, journal)))
     assert [(entry.path, type(entry).__name__) for entry in journal.entries] == [
         ("run/alt-1", "Failure"),
         ("run/alt-2", "Result"),
@@ -160,6 +158,7 @@ def test_the_verdicts_stand_on_replay(mode):
 @pytest.mark.parametrize("reopened", [False, True])
 def test_a_composite_that_failed_is_not_entered_again(reopened):
     """Its own parts are on record, and so is how it ended; also when the run then failed elsewhere."""
+
     def teams(well):
         wrong = [] if well else [ModelError("down")]
         return Team(Thing("x"), Thing("y", *wrong)), Team(Thing("z"))

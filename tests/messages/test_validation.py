@@ -22,9 +22,7 @@ from ziggurat.testing.conversations import VIOLATION_OF, Damage, apply_violation
 
 STRICT = ValidationPolicy()
 SENDABLE = ValidationPolicy.sendable()
-EVERYTHING = ValidationPolicy(
-    enforce_contiguous_tool_responses=True, require_user_present=True, enforce_reasoning=True
-)
+EVERYTHING = ValidationPolicy(enforce_contiguous_tool_responses=True, require_user_present=True, enforce_reasoning=True)
 
 
 def call(*ids: str) -> Message:
@@ -61,9 +59,7 @@ def test_results_of_parallel_calls_are_no_repeats() -> None:
 
 def test_the_model_must_not_begin() -> None:
     messages = [system("s"), assistant("x"), user("q")]
-    assert found(messages) == Violation(
-        "AssistantBeforeUser", "message 1 is the model's; begin with a user's", (1,)
-    )
+    assert found(messages) == Violation("AssistantBeforeUser", "message 1 is the model's; begin with a user's", (1,))
     assert codes(messages, ValidationPolicy(require_user_first=False)) == []
 
 

@@ -48,7 +48,7 @@ def test_a_run_reads_as_steps_tools_text_and_cost():
     agent = Agent(ScriptedModel(SUM, "It is 42.", usage=COST), tools=[calculator])
     assert seen(agent).splitlines() == [
         "step 1",
-        "● calculator(expression=\"6 * 7\")",
+        '● calculator(expression="6 * 7")',
         "  → 42  T",
         "step 2 · 110 tokens so far",
         "It is 42.",
@@ -69,14 +69,14 @@ def test_nested_agents_are_indented_and_named():
     agent = Agent(ScriptedModel(tool_call("helper", input="6 * 7"), "It is 42.", usage=COST), tools=[helper])
     assert seen(agent).splitlines() == [
         "step 1",
-        "● helper(input=\"6 * 7\")",
+        '● helper(input="6 * 7")',
         "  helper · step 1",
-        "  ● calculator(expression=\"6 * 7\")",
+        '  ● calculator(expression="6 * 7")',
         "    → 42  T",
         "  helper · step 2",
         "  42",
         "  helper: 2 steps · 1 tool call · tokens: 200 in, 20 out · T",
-        "● helper(input=\"6 * 7\")",
+        '● helper(input="6 * 7")',
         "  → 42  T",
         "step 2 · 330 tokens so far",
         "It is 42.",

@@ -182,5 +182,3 @@ def _check(
     ):
         if value is not None and not isinstance(value, kind):
             raise ConfigurationError(f"{what} must be a {kind.__name__}, got {value!r}")
-
-

@@ -1,6 +1,6 @@
 """The station of agents: every entry into an agent, at any depth, goes this way.
 
-    look-up > before_agent > entered on record > wrap_agent > the agent's own layers > its loop > after_agent > record
+look-up > before_agent > entered on record > wrap_agent > the agent's own layers > its loop > after_agent > record
 """
 
 __all__ = ["AGENT", "AgentParts", "Setup", "enter"]
@@ -201,4 +201,3 @@ async def _entered(
 
 async def _wrapped(middleware: Middleware, inner: AgentService, request: AgentRequest, ctx: Context) -> AgentRun:
     return await middleware.wrap_agent(request, ctx, inner)
-

@@ -99,7 +99,6 @@ class Output(Struct, frozen=True, eq=False):
         except ValueError as error:
             raise InvalidArguments(f"the answer does not fit the type {self.name}: {error}") from error
 
-
     def revived(self, value: Any) -> Any:
         """Return an answer of this type from the plain values of its JSON.
 

@@ -35,8 +35,7 @@ def load_tool(spec: str) -> Tool:
         near = get_close_matches(spec, BUILTIN_TOOLS, n=1)
         meant = f"did you mean {near[0]}? " if near else ""
         raise ConfigurationError(
-            f"{option}: {meant}a tool is module:function, file.py:function, or one of "
-            f"{', '.join(BUILTIN_TOOLS)}"
+            f"{option}: {meant}a tool is module:function, file.py:function, or one of {', '.join(BUILTIN_TOOLS)}"
         )
     found: Tool = _attribute(spec, option, "function")
     try:

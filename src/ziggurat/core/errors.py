@@ -51,9 +51,7 @@ __all__ = [
 
 from typing import Literal
 
-ToolErrorKind = Literal[
-    "invalid_arguments", "not_found", "denied", "transient", "permanent", "timeout", "interrupted"
-]
+ToolErrorKind = Literal["invalid_arguments", "not_found", "denied", "transient", "permanent", "timeout", "interrupted"]
 
 
 class ZigguratError(Exception):
@@ -177,9 +175,7 @@ class StreamInterrupted(ModelError):
 class ToolError(ServiceError):
     """Raised by a tool to say how it failed; `kind` is what the model is told."""
 
-    def __init__(
-        self, message: str, *, kind: ToolErrorKind = "permanent", retry_after: float | None = None
-    ) -> None:
+    def __init__(self, message: str, *, kind: ToolErrorKind = "permanent", retry_after: float | None = None) -> None:
         super().__init__(message, transient=kind == "transient", retry_after=retry_after)
         self.kind: ToolErrorKind = kind
 

@@ -96,4 +96,3 @@ def as_error(recorded: object) -> Exception:
         if "transient" in coded and is_transient(error) != coded["transient"]:
             vars(error)["transient"] = coded["transient"]
     return error
-

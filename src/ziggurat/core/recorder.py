@@ -70,6 +70,7 @@ def _cost_of(outcome: Result | Failure) -> list[object]:
         usage = getattr(outcome.value, "usage", None)
     return [*outcome.spent] if usage is None else [*outcome.spent, usage]
 
+
 class Recorder:
     """The ground of all journals: a subclass has `find` and `append`.
 
@@ -129,9 +130,7 @@ class Recorder:
         if recorded == asked:
             return None
         if self.strict:
-            raise JournalMismatch(
-                f"first divergence at {path}: {what}\n- recorded: {recorded}\n+ asked:    {asked}"
-            )
+            raise JournalMismatch(f"first divergence at {path}: {what}\n- recorded: {recorded}\n+ asked:    {asked}")
         return Diverged(path, what, recorded, asked)
 
     # -- the call ------------------------------------------------------------------------------------------------
@@ -207,9 +206,7 @@ class Recorder:
         self._charges = [(at, cost) for at, cost in charges if not is_beneath(at, path)] or None
         return taken if usage is None else [*taken, usage]
 
-    async def _through(
-        self, ctx: Context, name: str, request: Q, call: Callable[[Q, Context], Awaitable[R]]
-    ) -> R:
+    async def _through(self, ctx: Context, name: str, request: Q, call: Callable[[Q, Context], Awaitable[R]]) -> R:
         """Call what is made of recorded calls, and record how it ended unless it has done so itself."""
         try:
             value = await call(request, ctx)

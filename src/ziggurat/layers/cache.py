@@ -67,9 +67,7 @@ class CacheStore(MutableMapping[str, Cached]):
         return f"CacheStore({self.size})"
 
 
-def _check(
-    *, store: MutableMapping[str, Cached], key: Callable[[Any], str] | None, seconds: float | None
-) -> None:
+def _check(*, store: MutableMapping[str, Cached], key: Callable[[Any], str] | None, seconds: float | None) -> None:
     if not isinstance(store, MutableMapping):
         raise ConfigurationError(f"cache(store=...) takes a mapping such as CacheStore(), got {type(store).__name__}")
     if key is not None and not callable(key):

@@ -83,9 +83,7 @@ class _Hedge(Combinator[Q, R]):
             if timer is not None:
                 timer.cancel()
 
-    async def _account(
-        self, failures: Iterable[tuple[int, Exception]], places: list[Context], ctx: Context
-    ) -> None:
+    async def _account(self, failures: Iterable[tuple[int, Exception]], places: list[Context], ctx: Context) -> None:
         for index, error in failures:
             ctx.charge(getattr(error, "usage", None))
             await self.abandon(places[index], described(error))

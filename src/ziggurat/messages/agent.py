@@ -250,5 +250,3 @@ def error_of(stop: stops.Stop) -> errors.ServiceError:
 def pending_of(suspend: errors.Suspend) -> tuple[PendingItem, ...]:
     """Return what a suspension waits for."""
     return tuple(as_type(item, PendingItem) for item in suspend.pending)
-
-

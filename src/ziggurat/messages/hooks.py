@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from ziggurat.core.context import AMBIENT, RUN_ID, Context
+from ziggurat.core.path import escaped
 from ziggurat.messages.events import MiddlewareCompleted, MiddlewareStarted
 from ziggurat.messages.middleware import Chain, Middleware
 
@@ -21,7 +22,9 @@ async def hooked(
     """Call one hook with a value and return the value to go on with."""
     if ctx.listens(MiddlewareStarted):
         await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, hook))
-    token = AMBIENT.set(ctx)
+    token = AMBIENT.set(
+        ctx.at(escaped(f"{middleware.name}.{hook}"))
+    )  # an agent that a hook asks has a place of its own
     try:
         changed = await call(value, ctx)
     finally:

@@ -74,9 +74,7 @@ class Middleware:
         """Stand around a tool call; the call itself is frozen by now."""
         return await tool(call, ctx)
 
-    async def wrap_agent(
-        self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]
-    ) -> AgentRun:
+    async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
         """Stand around an agent."""
         return await agent(request, ctx)
 

@@ -13,7 +13,9 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
 
-FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "refusal", "malformed", "paused", "error", "other"]
+FinishReason = Literal[
+    "stop", "length", "tool_calls", "content_filter", "refusal", "malformed", "paused", "error", "other"
+]
 """Why a model stopped.
 
 `malformed` says that its reply could not be read and may be asked for again; `paused` that it wants to be asked again
@@ -82,9 +84,7 @@ class ModelSettings(Struct, frozen=True, omit_defaults=True):
         """Return these settings with all that `other` sets."""
         default = ModelSettings()
         changed = {
-            name: value
-            for name in self.__struct_fields__
-            if (value := getattr(other, name)) != getattr(default, name)
+            name: value for name in self.__struct_fields__ if (value := getattr(other, name)) != getattr(default, name)
         }
         return msgspec.structs.replace(self, **changed)
 

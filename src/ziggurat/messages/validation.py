@@ -68,9 +68,7 @@ def _roles(messages: Sequence[Message], policy: ValidationPolicy) -> Iterator[Vi
         elif not begun:
             begun = True
             if message.role == "assistant" and policy.require_user_first:
-                yield Violation(
-                    "AssistantBeforeUser", f"message {index} is the model's; begin with a user's", (index,)
-                )
+                yield Violation("AssistantBeforeUser", f"message {index} is the model's; begin with a user's", (index,))
         if index and not policy.allow_repeated_roles and message.role == messages[index - 1].role != "tool":
             yield _repeated(messages, index - 1)
     if policy.require_user_present and not any(message.role == "user" for message in messages):

@@ -107,5 +107,3 @@ class _Question:
 
 async def _wrapped(middleware: Middleware, inner: Model, request: ModelRequest, ctx: Context) -> ModelResponse:
     return await middleware.wrap_model(request, ctx, inner)
-
-

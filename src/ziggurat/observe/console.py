@@ -222,9 +222,7 @@ class ConsoleView:
     def _retrying(self, event: Retrying) -> None:
         self._models[event.path] = "another try"
         wait = f" in {duration(event.delay)}" if event.delay else " now"
-        self._line(
-            event.path, (f"↻ try {event.attempt} failed, again{wait}: {shortened(event.error, 300)}", "yellow")
-        )
+        self._line(event.path, (f"↻ try {event.attempt} failed, again{wait}: {shortened(event.error, 300)}", "yellow"))
 
     @_show.register
     def _cache_hit(self, event: CacheHit) -> None:

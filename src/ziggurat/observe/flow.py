@@ -21,7 +21,11 @@ class Flow:
     """
 
     def __init__(
-        self, write: Callable[[str], None], *, indent: int = 0, width: int | None = None,
+        self,
+        write: Callable[[str], None],
+        *,
+        indent: int = 0,
+        width: int | None = None,
         measure: Callable[[str], int] = len,
     ) -> None:
         self._write = write

@@ -50,9 +50,7 @@ def cost(usage: Usage, model: str, provider: str | None = None, *, at: datetime 
         cache_write_tokens=usage.cache_write,
     )
     try:
-        found = library.calc_price(
-            tokens, name, provider_id=who, provider_api_url=address, genai_request_timestamp=at
-        )
+        found = library.calc_price(tokens, name, provider_id=who, provider_api_url=address, genai_request_timestamp=at)
     except (LookupError, ValueError):  # it is not listed, or more was cached than read
         return None
     prices = found.model_price

@@ -30,9 +30,7 @@ class Screen:
         MissingExtra: rich is not installed.
     """
 
-    def __init__(
-        self, file: TextIO | None = None, *, terminal: bool | None = None, width: int | None = None
-    ) -> None:
+    def __init__(self, file: TextIO | None = None, *, terminal: bool | None = None, width: int | None = None) -> None:
         try:
             from rich.console import Console
         except ModuleNotFoundError as error:

@@ -1,7 +1,7 @@
 """The station of tool calls: every tool call of every agent goes this way.
 
-    look-up in the journal > check > before_tool > check > freeze > permissions > approval > intent
-    > wrap_tool > the tool's own layers > the function's door > error made a result > after_tool > record
+look-up in the journal > check > before_tool > check > freeze > permissions > approval > intent
+> wrap_tool > the tool's own layers > the function's door > error made a result > after_tool > record
 """
 
 __all__ = ["act"]

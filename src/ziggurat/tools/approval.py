@@ -92,5 +92,3 @@ async def decide(item: PendingItem, approver: Approver | None, ctx: Context) -> 
 def pending_entry(item: PendingItem) -> Pending:
     """Return the entry that records what is waited for."""
     return Pending(item.path, item.id, item.call.name, item.call, item.reason)
-
-

@@ -22,16 +22,28 @@ def _fill(request: str, properties: dict[str, Any], required: list[str] | None =
     ("request_text", "properties", "arguments"),
     [
         ("Umbrella in Paris?", {"city": S}, {"city": "Paris"}),
-        ("I weigh 150 pounds, and in kilograms?", {"value": N, "from_unit": S, "to_unit": S},
-         {"value": 150, "from_unit": "pounds", "to_unit": "kilograms"}),
-        ("How many yen are 20 euros?", {"amount": N, "from_currency": S, "to_currency": S},
-         {"amount": 20, "from_currency": "euros", "to_currency": "yen"}),
-        ("Fly to Rome from Oslo", {"origin_city": S, "destination_city": S},
-         {"origin_city": "Oslo", "destination_city": "Rome"}),
+        (
+            "I weigh 150 pounds, and in kilograms?",
+            {"value": N, "from_unit": S, "to_unit": S},
+            {"value": 150, "from_unit": "pounds", "to_unit": "kilograms"},
+        ),
+        (
+            "How many yen are 20 euros?",
+            {"amount": N, "from_currency": S, "to_currency": S},
+            {"amount": 20, "from_currency": "euros", "to_currency": "yen"},
+        ),
+        (
+            "Fly to Rome from Oslo",
+            {"origin_city": S, "destination_city": S},
+            {"origin_city": "Oslo", "destination_city": "Rome"},
+        ),
         ("Wait 2 hours", {"minutes": {"type": "integer"}}, {"minutes": 120}),
         ("Add 3 and 4", {"a": N, "b": N}, {"a": 3, "b": 4}),
-        ("Tell bob@example.com that dinner is ready", {"recipient": S, "body": S},
-         {"recipient": "bob@example.com", "body": "dinner is ready"}),
+        (
+            "Tell bob@example.com that dinner is ready",
+            {"recipient": S, "body": S},
+            {"recipient": "bob@example.com", "body": "dinner is ready"},
+        ),
         ("Remind me to feed the cat at noon", {"task": S, "time": S}, {"task": "feed the cat", "time": "noon"}),
         ("Translate hello to Spanish", {"text": S, "language": S}, {"text": "hello", "language": "Spanish"}),
         ("Lunch on Monday at 1pm", {"datetime": S}, {"datetime": "Monday at 1pm"}),
@@ -39,8 +51,11 @@ def _fill(request: str, properties: dict[str, Any], required: list[str] | None =
         ("The mean of 3, 4 and 5.5?", {"numbers": {"type": "array", "items": N}}, {"numbers": [3, 4, 5.5]}),
         ("Put 'milk' and 'tea' on it", {"items": {"type": "array", "items": S}}, {"items": ["milk", "tea"]}),
         ("What does serendipity mean?", {"word": S}, {"word": "serendipity"}),
-        ("How long from 2024-01-01 to 2024-03-01?", {"first_date": S, "second_date": S},
-         {"first_date": "2024-01-01", "second_date": "2024-03-01"}),
+        (
+            "How long from 2024-01-01 to 2024-03-01?",
+            {"first_date": S, "second_date": S},
+            {"first_date": "2024-01-01", "second_date": "2024-03-01"},
+        ),
     ],
 )
 def test_values(request_text: str, properties: dict[str, Any], arguments: dict[str, Any]) -> None:
@@ -56,8 +71,11 @@ def test_optional_parameters_are_left_out_unless_the_request_speaks_of_them() ->
 
 
 def test_an_optional_text_is_given_when_it_is_named() -> None:
-    filled = _fill('Mail bob@example.com "hi" with the subject "Lunch"', {"recipient": S, "body": S, "subject": S},
-                   ["recipient", "body"])
+    filled = _fill(
+        'Mail bob@example.com "hi" with the subject "Lunch"',
+        {"recipient": S, "body": S, "subject": S},
+        ["recipient", "body"],
+    )
     assert filled.arguments == {"recipient": "bob@example.com", "body": "hi", "subject": "Lunch"}
 
 

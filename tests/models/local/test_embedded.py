@@ -26,7 +26,7 @@ WEATHER = ToolSpec(
 SUM = ToolSpec(
     "calculator",
     "What is it? Compute.",
-    {"type": "object", "properties": {"expression": S}, "required": ["expression"]}
+    {"type": "object", "properties": {"expression": S}, "required": ["expression"]},
 )
 
 

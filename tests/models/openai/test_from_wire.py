@@ -191,11 +191,15 @@ def test_keys_are_not_repeated() -> None:
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=2)
-    | st.dictionaries(
-        st.sampled_from(["choices", "message", "content", "tool_calls", "function", "usage", "index", "name", "audio"]),
-        inner,
-        max_size=3,
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(
+                ["choices", "message", "content", "tool_calls", "function", "usage", "index", "name", "audio"]
+            ),
+            inner,
+            max_size=3,
+        )
     ),
     max_leaves=12,
 )

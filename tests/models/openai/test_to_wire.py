@@ -303,9 +303,7 @@ some = st.text(min_size=1, max_size=8)
 media = st.one_of(
     st.builds(Image, st.binary(min_size=1, max_size=4), st.none(), st.just("image/png"), st.none() | st.just("low")),
     st.builds(Audio, st.binary(min_size=1, max_size=4), st.none(), st.just("audio/wav")),
-    st.builds(
-        lambda data: File(data, None, None, "a.pdf", "application/pdf"), st.binary(min_size=1, max_size=4)
-    ),
+    st.builds(lambda data: File(data, None, None, "a.pdf", "application/pdf"), st.binary(min_size=1, max_size=4)),
 )
 calls = st.builds(ToolCall, some, some, some)
 said = st.builds(

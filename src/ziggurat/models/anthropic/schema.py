@@ -8,9 +8,7 @@ from typing import Any
 import msgspec
 
 _KEPT = frozenset({"type", "title", "description", "enum", "const", "default", "required", "$ref"})
-_FORMATS = frozenset(
-    {"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
-)
+_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"})
 _MAPS = ("properties", "$defs", "definitions")
 _LISTS = {"anyOf": "anyOf", "oneOf": "anyOf", "allOf": "allOf"}
 _DROPPED = frozenset({"$schema", "$id", "$comment", "additionalProperties", "discriminator", "examples"})

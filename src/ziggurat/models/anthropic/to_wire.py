@@ -192,9 +192,7 @@ def _put_tools(
 # -- settings --------------------------------------------------------------------------------------------------------
 
 
-def _put_limits(
-    body: dict[str, Any], settings: ModelSettings, can: Abilities, *, longest: int, forced: bool
-) -> None:
+def _put_limits(body: dict[str, Any], settings: ModelSettings, can: Abilities, *, longest: int, forced: bool) -> None:
     """Put the longest reply, the thinking and the sampling, which depend on each other."""
     thinking = None if forced else _thinking(settings, can, longest)
     usual = min(longest, _USUAL)

@@ -98,4 +98,3 @@ def _coverage(reading: Reading, used: Sequence[Span], arguments: dict[str, Any])
 def _covers(one: Span, other: Span) -> bool:
     """Whether `other` is the same stretch read as something else later, so that it counts once."""
     return one is not other and (one.start, one.end) == (other.start, other.end) and one.kind < other.kind
-

@@ -124,9 +124,7 @@ class EmbeddedModel:
         filled = wishes[0].choices[0].filled
         return wishes[:1] if filled.arguments and not filled.missing else []
 
-    async def _call(
-        self, wishes: Sequence[Wish], request: ModelRequest, turn: "_Turn", ctx: Context
-    ) -> ModelResponse:
+    async def _call(self, wishes: Sequence[Wish], request: ModelRequest, turn: "_Turn", ctx: Context) -> ModelResponse:
         usage = Usage(input=len(pieces(turn.asked, CONTEXT)), output=0, requests=1)
         calls: list[ToolCall] = []
         for wish in wishes:
@@ -154,9 +152,7 @@ class EmbeddedModel:
         )
         return await speak(self.engine, "completion", body, ctx, lambda piece: "")
 
-    async def _answer(
-        self, turn: "_Turn", asked: Sequence[str], request: ModelRequest, ctx: Context
-    ) -> ModelResponse:
+    async def _answer(self, turn: "_Turn", asked: Sequence[str], request: ModelRequest, ctx: Context) -> ModelResponse:
         texts: list[str] = []
         usage = Usage(input=0, output=0, requests=1)
         for at, result in enumerate(turn.results):

@@ -46,9 +46,7 @@ class Engine:
         ConfigurationError: There is no such file, or it is no GGUF file.
     """
 
-    def __init__(
-        self, path: Path, *, slots: int = SLOTS, context: int = CONTEXT, threads: int | None = None
-    ) -> None:
+    def __init__(self, path: Path, *, slots: int = SLOTS, context: int = CONTEXT, threads: int | None = None) -> None:
         self.path = _checked(path)
         self.slots = slots
         self.context = context

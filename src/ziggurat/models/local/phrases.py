@@ -27,8 +27,10 @@ _PATTERNS: Mapping[Want, tuple[tuple[str, float], ...]] = {
     "task": (
         (rf":\s+{_ALL}", 0.8),
         (
-            (r"\b(?:remind|tell|prompt|nudge|nag|ping|poke|help|let|forget|forgetting|remember|have|has|ought|supposed|need|want"
-            rf"|got)(?: (?:me|us|myself))?(?: (?:forget|remember))?{_WHEN} to {_CLAUSE}"),
+            (
+                r"\b(?:remind|tell|prompt|nudge|nag|ping|poke|help|let|forget|forgetting|remember|have|has|ought|supposed|need|want"
+                rf"|got)(?: (?:me|us|myself))?(?: (?:forget|remember))?{_WHEN} to {_CLAUSE}"
+            ),
             0.95,
         ),
         (rf"\b(?:must|should|gotta|i'll|i will) {_CLAUSE}", 0.85),
@@ -39,8 +41,10 @@ _PATTERNS: Mapping[Want, tuple[tuple[str, float], ...]] = {
     "title": (
         (rf":\s+{_ALL}", 0.8),
         (
-            (r"\b(?:schedule|book|pencil in|add|create|plan|put|enter|note|arrange|organi[sz]e|set up)"
-            rf"(?: me| us)?(?: in for| in)? (?!(?:it|that|this|me|us)\b){_CLAUSE}"),
+            (
+                r"\b(?:schedule|book|pencil in|add|create|plan|put|enter|note|arrange|organi[sz]e|set up)"
+                rf"(?: me| us)?(?: in for| in)? (?!(?:it|that|this|me|us)\b){_CLAUSE}"
+            ),
             0.75,
         ),
         (rf"\b(?:have|having|attend|attending|go to|going to|got|meet|meeting) {_CLAUSE}", 0.65),
@@ -51,8 +55,10 @@ _PATTERNS: Mapping[Want, tuple[tuple[str, float], ...]] = {
     ),
     "query": (
         (
-            (r"\b(?:look up|look for|google|search(?: the web| online| the internet)?(?: for)?|find out|find|read up on"
-            rf"|information (?:on|about)|articles? (?:on|about)|learn about|details (?:on|about)) {_REST}"),
+            (
+                r"\b(?:look up|look for|google|search(?: the web| online| the internet)?(?: for)?|find out|find|read up on"
+                rf"|information (?:on|about)|articles? (?:on|about)|learn about|details (?:on|about)) {_REST}"
+            ),
             0.9,
         ),
         (r"^(?P<it>(?:who|what|where|when|which|why|how|is|are|does|did|can)\b.+)", 0.8),

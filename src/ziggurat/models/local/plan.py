@@ -92,9 +92,7 @@ def plan(
     return [Wish(text=request, choices=tuple(choose(request, tools, embed)))]
 
 
-def _wish(
-    clause: str, after: bool, at: int, before: str, tools: Sequence[Described], embed: Embed
-) -> Wish:
+def _wish(clause: str, after: bool, at: int, before: str, tools: Sequence[Described], embed: Embed) -> Wish:
     """One part with its tools; `before` stands in for words that point at the result of the part before it."""
     points = _RESULT.search(clause) or (_BACK.search(clause) if after else None)
     if at == 0 or points is None:
@@ -110,5 +108,3 @@ def _sound(wish: Wish) -> bool:
 def _differ(wishes: Sequence[Wish]) -> bool:
     calls = [(wish.choices[0].tool, repr(wish.choices[0].filled.arguments)) for wish in wishes]
     return len(set(calls)) == len(calls)
-
-

@@ -59,12 +59,14 @@ _PATTERNS: tuple[tuple[SpanKind, str], ...] = (
     ),
     (
         "date",
-        (rf"(?i:\b(?:(?:this|next|coming|last) )?(?:{_DAY}|weekend|week|month|year)\b(?: {_PART}\b)?)"
-        rf"|(?i:\b(?:today|tonight|tomorrow|yesterday|the day after tomorrow)\b(?: {_PART}\b)?)"
-        rf"|(?i:\b(?:this|in the) {_PART}\b)"
-        rf"|(?i:\b(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTH})\b)(?:,? \d{{4}}\b)?"
-        rf"|(?i:\b(?:{_MONTH}) \d{{1,2}}(?:st|nd|rd|th)?\b)(?:,? \d{{4}}\b)?"
-        rf"|\b(?i:{_PLAIN_MONTH})\b(?: \d{{4}}\b)?|\bMay \d{{4}}\b"),
+        (
+            rf"(?i:\b(?:(?:this|next|coming|last) )?(?:{_DAY}|weekend|week|month|year)\b(?: {_PART}\b)?)"
+            rf"|(?i:\b(?:today|tonight|tomorrow|yesterday|the day after tomorrow)\b(?: {_PART}\b)?)"
+            rf"|(?i:\b(?:this|in the) {_PART}\b)"
+            rf"|(?i:\b(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTH})\b)(?:,? \d{{4}}\b)?"
+            rf"|(?i:\b(?:{_MONTH}) \d{{1,2}}(?:st|nd|rd|th)?\b)(?:,? \d{{4}}\b)?"
+            rf"|\b(?i:{_PLAIN_MONTH})\b(?: \d{{4}}\b)?|\bMay \d{{4}}\b"
+        ),
     ),
     ("number", r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\d])"),
     ("currency", rf"\b(?:{'|'.join(CODES)})\b|(?i:\b(?:{_plural(CURRENCIES)})\b)|[$€£¥]"),

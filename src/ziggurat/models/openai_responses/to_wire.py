@@ -12,8 +12,8 @@ from msgspec import Raw
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.models.http.dialect import Dialect
-from ziggurat.models.openai_responses.messages import encode_message
 from ziggurat.models.http.strict import is_strict
+from ziggurat.models.openai_responses.messages import encode_message
 
 _encode = msgspec.json.Encoder().encode
 _CHOICES = ("auto", "none", "required")
