@@ -71,7 +71,10 @@ def test_inside_a_hook_the_context_is_ambient_and_not_after_it() -> None:
 
     ctx = root()
     run(main(ctx))
-    assert seen == [ctx, None]
+    first, after = seen
+    assert first is not None
+    assert (first.path, first.scope) == ("run/Notes.h", ctx.scope)
+    assert after is None
 
 
 def test_every_middleware_is_told_of_an_error_once_however_far_it_goes(caplog: pytest.LogCaptureFixture) -> None:

@@ -22,9 +22,8 @@ async def hooked(
     """Call one hook with a value and return the value to go on with."""
     if ctx.listens(MiddlewareStarted):
         await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, hook))
-    token = AMBIENT.set(
-        ctx.at(escaped(f"{middleware.name}.{hook}"))
-    )  # an agent that a hook asks has a place of its own
+    place = ctx.at(escaped(f"{middleware.name}.{hook}"))  # an agent that a hook asks stands here
+    token = AMBIENT.set(place)
     try:
         changed = await call(value, ctx)
     finally:

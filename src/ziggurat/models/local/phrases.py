@@ -56,7 +56,8 @@ _PATTERNS: Mapping[Want, tuple[tuple[str, float], ...]] = {
     "query": (
         (
             (
-                r"\b(?:look up|look for|google|search(?: the web| online| the internet)?(?: for)?|find out|find|read up on"
+                r"\b(?:look up|look for|google|search(?: the web| online| the internet)?(?: for)?|find out|find"
+                r"|read up on"
                 rf"|information (?:on|about)|articles? (?:on|about)|learn about|details (?:on|about)) {_REST}"
             ),
             0.9,
