@@ -1,0 +1,123 @@
+"""How a provider's word on when to ask again is heeded, from the header to the next try."""
+
+import asyncio
+from email.utils import formatdate
+
+import pytest
+
+from tests.models.http.support import Asked, model_at, request, serving
+from ziggurat.core.clock import CLOCK, SystemClock
+from ziggurat.core.context import Context, root
+from ziggurat.core.errors import ModelError
+from ziggurat.core.layer import stack
+from ziggurat.layers import retry
+
+
+class Impatient(SystemClock):
+    """The system's clock, but waiting is only noted."""
+
+    def __init__(self) -> None:
+        self.waited: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.waited.append(seconds)
+
+
+def asked_after(header: str, value: str, **settings: float) -> tuple[int, list[float], ModelError | None]:
+    """Ask a server that refuses the first try; return how often it was asked, the waits, and the error if any."""
+    clock = Impatient()
+    failed: list[ModelError] = []
+
+    async def answer(asked: Asked) -> None:
+        if asked.number == 1:
+            await asked.reply(b'{"error": {"message": "slow down"}}', "429 Too Many Requests", **{header: value})
+        else:
+            await asked.reply(b'{"say": "Hello"}')
+
+    async def go() -> int:
+        async with serving(answer) as server:
+            model = stack(model_at(server.url), retry(attempts=3, patience=120, **settings))
+            ctx: Context = root().within(CLOCK, clock)
+            try:
+                await model(request(), ctx)
+            except ModelError as error:
+                failed.append(error)
+            return len(server.asked)
+
+    return asyncio.run(go()), clock.waited, failed[0] if failed else None
+
+
+@pytest.mark.parametrize("header", ["retry_after", "retry_after_ms", "date"])
+def test_a_wait_of_two_minutes_is_heeded_and_a_longer_one_is_not(header: str) -> None:
+    def value(seconds: int) -> tuple[str, str]:
+        if header == "date":
+            return "retry_after", formatdate(SystemClock.now() + seconds, usegmt=True)
+        return header, str(seconds * (1000 if header.endswith("ms") else 1))
+
+    asked, waited, error = asked_after(*value(120))
+    assert (asked, error) == (2, None)
+    assert waited == [pytest.approx(120, abs=2)]
+
+    asked, waited, error = asked_after(*value(124 if header == "date" else 121))
+    assert asked == 1, "exactly one call"
+    assert waited == []
+    assert error is not None
+    assert error.kind == "rate_limited"
+
+
+@pytest.mark.parametrize("value", ["soon", "Fri, 99 Nov 99999 00:00:00 GMT", "-3"])
+def test_a_wait_that_cannot_be_read_hides_nothing_and_is_not_heeded(value: str) -> None:
+    asked, waited, error = asked_after("retry_after", value, base=0.25)
+    assert (asked, error) == (2, None)
+    assert all(wait <= 0.25 for wait in waited)
+
+
+@pytest.mark.parametrize(
+    "status", ["400 Bad Request", "401 Unauthorized", "403 Forbidden", "404 Not Found", "413 Payload Too Large"]
+)
+def test_errors_that_will_not_pass_are_not_tried_again(status: str) -> None:
+    async def answer(asked: Asked) -> None:
+        await asked.reply(b'{"error": {"message": "no"}}', status)
+
+    async def go() -> int:
+        async with serving(answer) as server:
+            model = stack(model_at(server.url), retry(attempts=3, base=0))
+            with pytest.raises(ModelError):
+                await model(request(), root())
+            return len(server.asked)
+
+    assert asyncio.run(go()) == 1
+
+
+def test_every_try_asks_for_the_key_anew() -> None:
+    keys = iter(["old", "new"])
+    seen: list[str] = []
+
+    async def answer(asked: Asked) -> None:
+        seen.append(next(line for line in asked.head.lower().splitlines() if line.startswith("authorization")))
+        await (asked.reply(b"", "503 Busy") if asked.number == 1 else asked.reply(b'{"say": "Hello"}'))
+
+    async def go() -> None:
+        async with serving(answer) as server:
+            model = stack(model_at(server.url, key=lambda: next(keys)), retry(attempts=2, base=0))
+            await model(request(), root())
+
+    asyncio.run(go())
+    assert seen == ["authorization: bearer old", "authorization: bearer new"]
+
+
+def test_tries_that_fail_give_their_connections_back() -> None:
+    async def answer(asked: Asked) -> None:
+        if asked.number % 4:
+            await asked.reply(b"busy", "503 Busy")
+        else:
+            await asked.reply(b'{"say": "Hello"}')
+
+    async def go() -> None:
+        async with serving(answer) as server:
+            model = stack(model_at(server.url), retry(attempts=4, base=0))
+            for _ in range(25):
+                await model(request(), root())
+            assert server.most_open == 1, "one connection served every try"
+
+    asyncio.run(go())
