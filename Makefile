@@ -3,6 +3,7 @@
 #   make test           install what the tests need and run all of them
 #   make chat           talk with the embedded model
 #   make questions      measure the embedded model: arithmetic from a printed seed, oblique requests
+#   make fuzz           the long fuzz tests; make conformance: against recorded provider traffic
 #   make bench          measure overhead beside the floors and peers that are set up
 PYTHON ?= python3
 VENV := .venv
@@ -15,7 +16,7 @@ RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
 MODEL_STAMP := $(VENV)/.installed-model
 
-.PHONY: run chat test types lint unit questions bench lock clean help
+.PHONY: run chat test types lint unit questions fuzz conformance bench lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -40,6 +41,13 @@ unit: $(TEST_STAMP)
 
 questions: $(MODEL_STAMP)  # how often the embedded model picks the right tool and arguments
 	@$(BIN)/python -P benchmarks/local_requests.py
+
+fuzz: $(TEST_STAMP)  # the long forms of the fuzz tests
+	ZIGGURAT_SSE_INPUTS=100000 $(BIN)/python -m pytest tests/models/http/test_sse.py
+
+conformance: $(TEST_STAMP)  # against recorded material, where it lies beside the project or in ZIGGURAT_CORPORA
+	$(BIN)/python -m tests.conformance.histories
+	$(BIN)/python -m tests.conformance.partial_json
 
 bench: $(TEST_STAMP)
 	@benchmarks/run.sh

@@ -32,7 +32,7 @@ def request_of(prompt: Prompt, history: Sequence[Message] = ()) -> AgentRequest:
     Raises:
         ConfigurationError: there is nothing in it, or something that is no message.
     """
-    earlier = _checked(history)
+    earlier = () if history == () else _checked(history)
     if isinstance(prompt, str):
         if not prompt.strip():
             raise _nothing()

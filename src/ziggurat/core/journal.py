@@ -91,9 +91,9 @@ class MemoryJournal(Recorder):
         """Record what happened; nothing need be awaited, memory is quick."""
         self.entries.append(entry)
         path = entry.path
-        if type(entry) is not Failure and path not in self._index and not self._reading:
+        if path and type(entry) is not Failure and path not in self._index and not self._reading:
             self._index[path] = entry  # most calls have one entry, which needs no record around it
-        else:
+        elif path:  # what speaks of the whole run has none
             self._take(entry)
         if type(entry) is Entered:
             self._composite = None

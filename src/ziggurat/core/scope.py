@@ -55,7 +55,9 @@ class Scope(dict[Key[Any], Any]):
 
     def with_values(self, values: Mapping[Key[Any], Any]) -> "Scope":
         """Return a copy with all of `values`."""
-        return Scope({**self, **values})
+        copy = Scope(self)
+        dict.update(copy, values)
+        return copy
 
     def _immutable(self, *_: object) -> NoReturn:
         raise TypeError("a scope cannot be changed; make a copy with with_value(KEY, value)")

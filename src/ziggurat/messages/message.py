@@ -56,7 +56,7 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
 
 def _parts(content: tuple[str | Part, ...], role: str) -> tuple[Part, ...]:
     for each in content:
-        if not isinstance(each, (str, Part)):
+        if not isinstance(each, str) and not isinstance(each, Part):
             raise ConfigurationError(
                 f"a {role} message is made of text and parts, got {type(each).__name__}; "
                 "pass a string, or one of Text, Image, Audio, File from ziggurat.messages"
