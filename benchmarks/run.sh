@@ -11,10 +11,15 @@ if [ ! -x "$harness/run_all.sh" ] && [ ! -f "$harness/run_all.sh" ]; then
   exit 2
 fi
 export BENCH_WORK="${BENCH_WORK:-$root/.bench}"
-export OWN=ziggurat BENCH_ADAPTERS="$here" OWN_PYTHON="$root/.venv/bin/python" ROUNDS="${ROUNDS:-9}" W4REPS="${W4REPS:-9}"
+export OWN=ziggurat BENCH_ADAPTERS="$here" OWN_PYTHON="$BENCH_WORK/venvs/ziggurat/bin/python" ROUNDS="${ROUNDS:-9}" W4REPS="${W4REPS:-9}"
+command -v uv > /dev/null || "$root/.venv/bin/python" -m pip install -q --disable-pip-version-check uv
+export PATH="$PATH:$root/.venv/bin"
 if [ ! -x "$BENCH_WORK/venvs/floor/bin/python" ]; then
-  PATH="$root/.venv/bin:$PATH" bash "$harness/setup.sh" floor ${PEERS:-agno agent_framework} server
+  bash "$harness/setup.sh" floor ${PEERS-agno agent_framework} server
 fi
+# our own column runs as a user installs it: the package with what it needs, and nothing else
+[ -x "$OWN_PYTHON" ] || uv venv -q --python "$root/.venv/bin/python" "$BENCH_WORK/venvs/ziggurat"
+uv pip install -q --python "$OWN_PYTHON" --reinstall-package ziggurat "ziggurat[http] @ file://$root"
 phases=("$@")
 [ ${#phases[@]} -gt 0 ] || phases=(w1r w3 w3big w4 w5)
 bash "$harness/run_all.sh" "${phases[@]}"
