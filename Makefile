@@ -48,6 +48,7 @@ fuzz: $(TEST_STAMP)  # the long forms of the fuzz tests
 conformance: $(TEST_STAMP)  # against recorded material, where it lies beside the project or in ZIGGURAT_CORPORA
 	$(BIN)/python -m tests.conformance.histories
 	$(BIN)/python -m tests.conformance.partial_json
+	$(BIN)/python -m tests.conformance.cuts
 
 bench: $(TEST_STAMP)
 	@benchmarks/run.sh
