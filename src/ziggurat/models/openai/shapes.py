@@ -90,50 +90,33 @@ ReplyMessage = ChunkDelta
 """A whole message has the fields of its pieces."""
 
 
-class ChunkChoice(Struct, gc=False):
-    """One of the replies in a chunk; only the first reply is read."""
+class _AnyChoice(Struct, gc=False):
+    """What pieces of a reply and whole replies have in common; only the first reply is read."""
 
-    delta: ChunkDelta | None = None
     index: int | None = None
     finish_reason: str | None = None
     native_finish_reason: str | None = None
     error: Any = None
 
 
-class Chunk(Struct, gc=False):
-    """One event of a stream."""
+class ChunkChoice(_AnyChoice, gc=False):
+    """One of the replies in a chunk."""
 
-    id: str | int | None = None
-    model: str | None = None
-    choices: list[ChunkChoice] | None = None
-    usage: UsageShape | None = None
-    error: Any = None
-    object: str | None = None
-    message: Any = None
-    service_tier: Any = None
-    system_fingerprint: Any = None
-    provider: Any = None
-    citations: Any = None
-    search_results: Any = None
+    delta: ChunkDelta | None = None
 
 
-class Choice(Struct, gc=False):
+class Choice(_AnyChoice, gc=False):
     """One of the whole replies."""
 
     message: ReplyMessage | None = None
-    index: int | None = None
-    finish_reason: str | None = None
-    native_finish_reason: str | None = None
     logprobs: Any = None
-    error: Any = None
 
 
-class Reply(Struct, gc=False):
-    """A plain reply."""
+class _Envelope(Struct, gc=False):
+    """What stands around replies, streamed or not."""
 
     id: str | int | None = None
     model: str | None = None
-    choices: list[Choice] | None = None
     usage: UsageShape | None = None
     error: Any = None
     object: str | None = None
@@ -143,6 +126,18 @@ class Reply(Struct, gc=False):
     provider: Any = None
     citations: Any = None
     search_results: Any = None
+
+
+class Chunk(_Envelope, gc=False):
+    """One event of a stream."""
+
+    choices: list[ChunkChoice] | None = None
+
+
+class Reply(_Envelope, gc=False):
+    """A plain reply."""
+
+    choices: list[Choice] | None = None
 
 
 def name_of(identity: str | int | None) -> str:
