@@ -27,7 +27,6 @@ from ziggurat.messages.delta import deltas_of
 from ziggurat.messages.events import AgentEnded, AgentStarted, Delta
 from ziggurat.messages.hooks import hooked, tell
 from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
-from ziggurat.messages.usage import Tally
 from ziggurat.tools.function import AGREED, FROZEN
 
 AgentService = Service[AgentRequest, AgentRun]
@@ -41,16 +40,19 @@ _NO_CHAIN = Chain()
 
 
 class Setup:
-    """What an agent is made of, worked out only if somebody looks."""
+    """What an agent is made of, worked out when it is first entered."""
 
-    __slots__ = ("look",)
+    __slots__ = ("_known", "_look")
 
     def __init__(self, look: Callable[[], dict[str, str]]) -> None:
-        self.look = look
+        self._look = look
+        self._known: dict[str, str] | None = None
 
-    def to_json(self) -> dict[str, str]:
+    def known(self) -> dict[str, str]:
         """Return names of what it is made of, each with something that tells a change."""
-        return self.look()
+        if self._known is None:
+            self._known = self._look()
+        return self._known
 
 
 class AgentParts(Struct, frozen=True, eq=False):
@@ -104,7 +106,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
         run = await service(request, ctx)
         if record is not None and record.result is not None:
             return _compared(run, _read(record.result.value, parts), ctx, journal, chain)
-        tally = ctx.scope[FRAME].tally
+        tally = ctx.scope[FRAME]
         if run.model_calls != tally.model_calls or run.tool_calls != tally.tool_calls:  # other agents answered for it
             run = replace(run, usage=tally.usage, model_calls=tally.model_calls, tool_calls=tally.tool_calls)
         for middleware in reversed(chain.hooks["after_agent"]):
@@ -161,19 +163,17 @@ def _compared(run: AgentRun, recorded: AgentRun, ctx: Context, journal: Journal,
 
 
 def _framed(ctx: Context, name: str) -> Context:
-    outer = ctx.scope.get(FRAME)
-    depth = 0 if outer is None else outer.depth + 1
+    frame = Frame(name, ctx.scope.get(FRAME))
     limit = ctx.scope.get(MAX_DEPTH_KEY) or MAX_DEPTH
-    if depth > limit:
-        raise LimitExceeded("depth", limit, depth, f"agents may stand {limit} levels deep; {name} is one too deep")
+    if frame.depth > limit:
+        raise LimitExceeded("depth", limit, frame.depth, f"agents may stand {limit} levels deep; {name} is one too deep")
     frozen = ctx.scope.get(FROZEN)
     if frozen is not None and frozen.effect == "once":
         raise ConfigurationError(
             f"the tool {frozen.call.name} calls the agent {name}, so it is made of other calls and cannot act "
             "once only: declare effect='once' on the tools beneath instead"
         )
-    tally = Tally(None if outer is None else outer.tally)
-    within: dict[Key[Any], Any] = {FRAME: Frame(name, depth, tally), METER: tally, FROZEN: None, AGREED: None}
+    within: dict[Key[Any], Any] = {FRAME: frame, METER: frame, FROZEN: None, AGREED: None}
     return ctx.entered(ctx.scope.with_values(within))
 
 
@@ -182,9 +182,8 @@ async def _entered(
 ) -> AgentRequest:
     """Return the request as the hooks leave it, or as they left it when the agent was first entered."""
     if record is not None and record.entered is not None:
-        was = record.entered.setup
-        before = was.to_json() if isinstance(was, Setup) else as_type(was, dict[str, str])
-        for what, now in parts.setup.to_json().items():
+        before = as_type(record.entered.setup, dict[str, str])
+        for what, now in parts.setup.known().items():
             event = journal.diverged(ctx.path, what, before.get(what, ""), now)
             if event is not None and ctx.listens(Diverged):
                 await ctx.emit(event)
@@ -193,7 +192,7 @@ async def _entered(
     for middleware in chain.hooks["before_agent"]:
         request = await hooked(middleware, "before_agent", middleware.before_agent, request, ctx)
     began = ctx.scope[FRAME].began = journal.elapsed
-    waiting = journal.append(Entered(ctx.path, parts.name, request, parts.setup, began))
+    waiting = journal.append(Entered(ctx.path, parts.name, request, parts.setup.known(), began))
     if waiting is not None:
         await waiting
     return request

@@ -6,15 +6,15 @@ from ziggurat.core.scope import Key
 from ziggurat.messages.usage import Tally
 
 
-class Frame:
-    """One entry into an agent."""
+class Frame(Tally):
+    """One entry into an agent; it counts what the agent and all beneath it cost."""
 
-    __slots__ = ("agent", "began", "depth", "tally")
+    __slots__ = ("agent", "began", "depth")
 
-    def __init__(self, agent: str, depth: int, tally: Tally) -> None:
+    def __init__(self, agent: str, outer: "Frame | None") -> None:
+        super().__init__(outer)
         self.agent = agent
-        self.depth = depth
-        self.tally = tally
+        self.depth: int = 0 if outer is None else outer.depth + 1
         self.began = 0.0  # seconds of the run's allowance used up when it was first entered
 
 

@@ -69,7 +69,7 @@ class _Run:
         self.start = self.complete = len(request.messages)
         self.steps = 0
         self.results: tuple[ToolResult, ...] = ()
-        self.tally = ctx.scope[FRAME].tally
+        self.tally = ctx.scope[FRAME]
         self.instructions: str | None = None
 
     def question(self) -> ModelRequest:

@@ -95,7 +95,7 @@ class Context(Struct, frozen=True, eq=False):
 
     def entered(self, scope: Scope) -> "Context":
         """Make a context that says the station of this call has been passed; all beneath it has `scope`."""
-        return Context(self.path, self.emit, self.deadline, scope, self._counting(), self._beneath, True)
+        return Context(self.path, self.emit, self.deadline, scope, self._counter, self._beneath, True)
 
     def _with(
         self, *, emit: Emit | None = None, deadline: float | None = None, scope: Scope | None = None

@@ -22,8 +22,7 @@ class Entry(Struct, frozen=True, gc=False, tag=True, tag_field="entry"):
     """Something that happened to the call at `path`.
 
     Entries are not looked at by the garbage collector: a process with thousands of runs holds many of them, and
-    nothing that is recorded refers back to the journal; but for failures, by their tracebacks, and entered agents,
-    by the store that they keep their runs in: those are looked at.
+    nothing that is recorded refers back to the journal, but for failures, by their tracebacks: those are looked at.
     """
 
     path: str
@@ -40,7 +39,7 @@ class Opened(Entry, frozen=True, gc=False):
     """What was asked, before any hook; where the run goes on it is not said again."""
 
 
-class Entered(Entry, frozen=True, gc=True):
+class Entered(Entry, frozen=True, gc=False):
     """A composite (an agent, a team) was entered; `request` is what its hooks left of the request."""
 
     name: str
