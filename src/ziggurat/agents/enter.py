@@ -166,7 +166,8 @@ def _framed(ctx: Context, name: str) -> Context:
     frame = Frame(name, ctx.scope.get(FRAME))
     limit = ctx.scope.get(MAX_DEPTH_KEY) or MAX_DEPTH
     if frame.depth > limit:
-        raise LimitExceeded("depth", limit, frame.depth, f"agents may stand {limit} levels deep; {name} is one too deep")
+        why = f"agents may stand {limit} levels deep; {name} is one too deep"
+        raise LimitExceeded("depth", limit, frame.depth, why)
     frozen = ctx.scope.get(FROZEN)
     if frozen is not None and frozen.effect == "once":
         raise ConfigurationError(
