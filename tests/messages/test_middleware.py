@@ -69,3 +69,15 @@ async def plain(request: ModelRequest, ctx: Context, model: Service[ModelRequest
 def test_anything_else_is_refused_with_what_to_do(wrong: object) -> None:
     with pytest.raises(ConfigurationError, match="middleware must be instances of Middleware"):
         Chain([wrong])  # type: ignore[list-item]
+
+
+def test_a_chain_knows_what_it_stands_around() -> None:
+    assert not Chain([Quiet()]).asks
+    assert not Chain([Quiet()]).acts
+    assert (Chain([Loud()]).asks, Chain([Loud()]).acts) == (True, False)
+    assert (Chain([Louder()]).asks, Chain([Louder()]).acts) == (True, True)
+
+
+def test_middlewares_without_hooks_are_not_even_in_the_scope() -> None:
+    ctx = root()
+    assert given(ctx, Quiet(), Quiet()) is ctx

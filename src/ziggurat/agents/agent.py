@@ -18,7 +18,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import fact, name_of
 from ziggurat.core.service import Service
 from ziggurat.messages.budget import Budget, budgeted
-from ziggurat.messages.middleware import Chain, Middleware, given
+from ziggurat.messages.middleware import HOOKS, Chain, Middleware, chained
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
 from ziggurat.messages.tool import SPEC
 from ziggurat.models.resolve import resolve
@@ -98,14 +98,15 @@ class Agent(Runnable):
             max_steps,
             timeout,
         )
-        self._middleware = Chain(middleware).middlewares
+        chain = Chain(middleware)
+        self._chain = chain if chain.has(*HOOKS) else None
         self._budget = budget
         self._approvals = approvals
         needs = frozenset(permission for spec in box.specs for permission in spec.permissions)
         self._grants = needs if grants is None else frozenset(grants)
         narrowed(Context(name), self._grants)
         read = None if answer is None else answer.revived
-        parts = AgentParts(name, self._prepare, Setup(self._setup), description, needs, read)
+        parts = AgentParts(name, self._prepare, Setup(self._setup), description, needs, read, self._chain)
         loop = AgentLoop(self.settings)
         loop.facts = {AGENT: parts}
         super().__init__(loop, name=name, store=store)
@@ -118,8 +119,8 @@ class Agent(Runnable):
     def _prepare(self, ctx: Context) -> Context:
         """Give a context what this agent brings with it, for itself and all beneath."""
         ctx = ctx.within(GRANTS, narrowed(ctx, self._grants))  # also when there are none: agents beneath get no more
-        if self._middleware:
-            ctx = given(ctx, *self._middleware)
+        if self._chain is not None:
+            ctx = chained(ctx, self._chain)
         if self._approvals is not None:
             ctx = ctx.within(APPROVALS, (*(ctx.scope.get(APPROVALS) or ()), self._approvals))
         if self._budget is not None:

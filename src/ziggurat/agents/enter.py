@@ -65,6 +65,7 @@ class AgentParts(Struct, frozen=True, eq=False):
         description: When to call it, where it is offered as a tool.
         permissions: What its tools need.
         read: Makes its output of the plain values that a record holds; None where those are the output.
+        chain: The middleware that it brings; `prepare` gives it to a context.
     """
 
     name: str
@@ -73,6 +74,7 @@ class AgentParts(Struct, frozen=True, eq=False):
     description: str = ""
     permissions: frozenset[str] = frozenset()
     read: Callable[[Any], Any] | None = None
+    chain: Chain | None = None
 
 
 AGENT: Fact[AgentParts | None] = Fact("agent", None)
@@ -184,7 +186,9 @@ async def _entered(
     """Return the request as the hooks leave it, or as they left it when the agent was first entered."""
     if record is not None and record.entered is not None:
         before = as_type(record.entered.setup, dict[str, str])
-        for what, now in parts.setup.known().items():
+        kept = journal.screened(Entered(ctx.path, parts.name, None, parts.setup.known()))
+        after = kept.setup if isinstance(kept, Entered) else {}
+        for what, now in as_type(after, dict[str, str]).items():
             event = journal.diverged(ctx.path, what, before.get(what, ""), now)
             if event is not None and ctx.listens(Diverged):
                 await ctx.emit(event)

@@ -30,6 +30,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
 from ziggurat.messages.events import Warned
 from ziggurat.messages.message import Message
+from ziggurat.messages.middleware import screened
 from ziggurat.stores.connect import connect
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.tools.threads import POOL, loop_of_this_thread
@@ -178,6 +179,7 @@ class Runnable:
         journal = self.store.open(run_id)
         self.store.check_idle(run_id)
         request = self._recorded_request(journal, run_id)
+        self._screen(journal)
         for entry in decided(journal, {} if decisions is None else decisions):
             journal.append(entry)
         clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
@@ -250,13 +252,17 @@ class Runnable:
             self.store.check_idle(run_id)
             known = self.store.find(run_id)
             if known is not None:
-                if digest(self._recorded_request(known, run_id)) != digest(request):
+                self._screen(known)
+                kept = known.screened(Opened("", run_id, SHAPE_VERSION, 0.0, request))
+                asked = kept.request if isinstance(kept, Opened) else request
+                if digest(self._recorded_request(known, run_id)) not in (digest(request), digest(asked)):
                     raise RunExists(f"the run {run_id!r} exists with another request; choose another id")
                 clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
                 known.reopen(run_id, clock.now(), clock)
                 return self._root(known, run_id, deps), known
         clock = SYSTEM_CLOCK if deps is None else deps.get(CLOCK, SYSTEM_CLOCK)
         journal = self.store.create(run_id or "", clock)
+        self._screen(journal)
         ctx = self._root(journal, run_id, deps)
         journal.append(Opened("", ctx.run_id, SHAPE_VERSION, clock.now(), request))
         return ctx, journal
@@ -281,6 +287,12 @@ class Runnable:
         if ambient.listens(Warned):
             await ambient.emit(Warned(ambient.path, f"{self.name} was started as a run of its own (detached)"))
         return await run
+
+    def _screen(self, journal: MemoryJournal) -> None:
+        """Let this agent's middleware go over what is recorded of the run as a whole, before its path is known."""
+        parts = fact(self, AGENT)
+        if parts is not None and parts.chain is not None:
+            screened(journal, parts.chain, "")
 
     def _recorded_request(self, journal: MemoryJournal, run_id: str) -> AgentRequest:
         opened = journal.entries[0] if journal.entries else None

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, Timer, new_id
-from ziggurat.core.entries import Entry, Outcome, Record
+from ziggurat.core.entries import Entry, Outcome, Record, Screen
 from ziggurat.core.errors import Timeout
 from ziggurat.core.event import SILENCE, Diverged, Emit, Event, Listener, listening_to
 from ziggurat.core.path import escaped
@@ -230,6 +230,14 @@ class Journal(Protocol):
 
     def append(self, entry: Entry, /) -> Awaitable[None] | None:
         """Record what happened; await what is returned, if anything, before acting upon it."""
+        ...
+
+    def screen(self, path: str, screen: Screen, /) -> None:
+        """Have `screen` go over each entry at or beneath `path`, from now on, before it is kept anywhere."""
+        ...
+
+    def screened(self, entry: Entry, /) -> Entry:
+        """Return an entry as it may be kept."""
         ...
 
     def failed(self, path: str, name: str, request: object, error: Exception, /) -> None:

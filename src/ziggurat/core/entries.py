@@ -13,7 +13,10 @@ __all__ = [
     "Record",
     "Result",
     "Returned",
+    "Screen",
 ]
+
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -111,6 +114,9 @@ class Ended(Entry, frozen=True, gc=False):
 
 
 Outcome = Result | Failure
+
+Screen = Callable[[Entry], Entry]
+"""Returns an entry as it may be kept, without what must not be written down."""
 
 
 class Record:

@@ -89,6 +89,8 @@ class MemoryJournal(Recorder):
 
     def append(self, entry: Entry, /) -> Awaitable[None] | None:
         """Record what happened; nothing need be awaited, memory is quick."""
+        if self._screens is not None:
+            entry = self.screened(entry)
         self.entries.append(entry)
         path = entry.path
         if path and type(entry) is not Failure and path not in self._index and not self._reading:

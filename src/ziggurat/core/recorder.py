@@ -16,7 +16,7 @@ from msgspec.structs import force_setattr
 from ziggurat.core.clock import Clock
 from ziggurat.core.codec import Raw, as_type, decode
 from ziggurat.core.context import METER, Context
-from ziggurat.core.entries import Entered, Entry, Failure, Record, Result
+from ziggurat.core.entries import Entered, Entry, Failure, Record, Result, Screen
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalMismatch
 from ziggurat.core.event import Diverged
 from ziggurat.core.lines import as_error, fingerprint
@@ -87,6 +87,7 @@ class Recorder:
         "_index",
         "_mark",
         "_monotonic",
+        "_screens",
         "_since",
         "entries",
         "mode",
@@ -106,6 +107,7 @@ class Recorder:
         self._composite: set[str] | None = None
         self._charges: list[tuple[str, object]] | None = None
         self._mark = object()  # on errors: recorded here
+        self._screens: dict[str, tuple[Screen, ...]] | None = None
 
     def find(self, path: str, /) -> Record | None:
         """Return what is known of the call at `path`."""
@@ -114,6 +116,30 @@ class Recorder:
     def append(self, entry: Entry, /) -> Awaitable[None] | None:
         """Record what happened; await what is returned, if anything, before acting upon it."""
         raise NotImplementedError
+
+    def screen(self, path: str, screen: Screen, /) -> None:
+        """Have `screen` go over each entry at or beneath `path`, from now on, before it is kept anywhere."""
+        if self._screens is None:
+            self._screens = {}
+        if screen not in self._screens_of(path):
+            self._screens[path] = (*self._screens.get(path, ()), screen)
+
+    def _screens_of(self, path: str) -> Iterable[Screen]:
+        """Return what goes over entries at a path, given furthest in first."""
+        while self._screens is not None:
+            yield from self._screens.get(path, ())
+            if not path:
+                return
+            path = parent_of(path)
+
+    def screened(self, entry: Entry, /) -> Entry:
+        """Return an entry as it may be kept: `append` of every journal keeps this, and nothing of what it was given.
+
+        Screens given further in go over it first.
+        """
+        for screen in self._screens_of(entry.path):
+            entry = screen(entry)
+        return entry
 
     @property
     def elapsed(self) -> float:

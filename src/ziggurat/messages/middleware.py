@@ -1,10 +1,11 @@
 """Middleware: what is inherited by every model, tool and agent call beneath the place where it was given."""
 
-__all__ = ["MIDDLEWARE", "Chain", "Middleware", "given"]
+__all__ = ["HOOKS", "MIDDLEWARE", "Chain", "Middleware", "chained", "given", "screened"]
 
 from collections.abc import Sequence
 
-from ziggurat.core.context import Context
+from ziggurat.core.context import JOURNAL, Context, Journal
+from ziggurat.core.entries import Entry
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
@@ -61,6 +62,10 @@ class Middleware:
     async def on_error(self, error: BaseException, ctx: Context) -> None:
         """Called once for each error that ends a call, also of a hook; its own errors are logged."""
 
+    def on_record(self, entry: Entry) -> Entry:
+        """Return an entry of the run's record as it may be kept; called before anything is kept or written."""
+        return entry
+
     def deltas(self, ctx: Context) -> DeltaFilter | None:
         """Return a filter upon the pieces of one reply, made for each call and try; None for none."""
 
@@ -81,14 +86,25 @@ class Middleware:
 
 HOOKS = (
     "before_agent", "after_agent", "before_model", "on_model_delta", "after_model", "before_tool", "on_tool_delta",
-    "after_tool", "on_error", "deltas", "wrap_model", "wrap_tool", "wrap_agent",
+    "after_tool", "on_error", "on_record", "deltas", "wrap_model", "wrap_tool", "wrap_agent",
 )  # fmt: skip
 
 
-class Chain:
-    """Middlewares in the order given, outermost first, with the hooks that each overrides found out once."""
+_ASKING = ("before_model", "on_model_delta", "after_model", "on_error", "deltas", "wrap_model")
+_ACTING = ("before_tool", "on_tool_delta", "after_tool", "on_error", "wrap_tool")
 
-    __slots__ = ("hooks", "middlewares")
+
+class Chain:
+    """Middlewares in the order given, outermost first, with the hooks that each overrides found out once.
+
+    Attributes:
+        middlewares: All of them.
+        hooks: By name of a hook, those who override it.
+        asks: Whether anything stands around calls of models.
+        acts: Whether anything stands around calls of tools.
+    """
+
+    __slots__ = ("acts", "asks", "hooks", "middlewares")
 
     def __init__(self, middlewares: Sequence[Middleware] = ()) -> None:
         for each in middlewares:
@@ -102,6 +118,8 @@ class Chain:
             hook: tuple(each for each in self.middlewares if getattr(type(each), hook) is not getattr(Middleware, hook))
             for hook in HOOKS
         }
+        self.asks = self.has(*_ASKING)
+        self.acts = self.has(*_ACTING)
 
     def plus(self, middlewares: Sequence[Middleware]) -> "Chain":
         """Return a chain with more at its end, that is, further in."""
@@ -117,5 +135,21 @@ MIDDLEWARE = Key[Chain]("middleware")
 
 def given(ctx: Context, *middlewares: Middleware) -> Context:
     """Return a context in which these middlewares stand, inside those already there, around all calls beneath."""
+    return chained(ctx, Chain(middlewares))
+
+
+def chained(ctx: Context, chain: Chain) -> Context:
+    """Return a context in which a chain stands inside the one already there; without hooks it is left out."""
+    if not chain.has(*HOOKS):
+        return ctx
+    journal = ctx.scope.get(JOURNAL)
+    if journal is not None:
+        screened(journal, chain, ctx.path)
     outer = ctx.scope.get(MIDDLEWARE)
-    return ctx.within(MIDDLEWARE, outer.plus(middlewares) if outer else Chain(middlewares))
+    return ctx.within(MIDDLEWARE, outer.plus(chain.middlewares) if outer else chain)
+
+
+def screened(journal: Journal, chain: Chain, path: str) -> None:
+    """Have the middlewares of a chain go over what is recorded at and beneath `path`."""
+    for middleware in chain.hooks["on_record"]:
+        journal.screen(path, middleware.on_record)

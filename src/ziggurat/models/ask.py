@@ -41,7 +41,7 @@ def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | None =
     """
     chain = ctx.scope.get(MIDDLEWARE)
     name = name or name_of(model)
-    if chain is None and ctx.emit is SILENCE:
+    if (chain is None or not chain.asks) and ctx.emit is SILENCE:
         return ctx.once(name, request, model, returns=ModelResponse)
     return _Question(model, name, chain or _NO_CHAIN).ask(request, ctx)
 

@@ -51,7 +51,8 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
         await ctx.emit(ToolStarted(ctx.path, call))
     if journal.replaying:
         journal.missing(ctx.path, call.name)
-    if entry is not None and entry.plain and chain is None and record is None and ctx.scope.get(APPROVALS) is None:
+    free = chain is None or not chain.acts
+    if entry is not None and entry.plain and free and record is None and ctx.scope.get(APPROVALS) is None:
         try:
             result = await entry.service(call, ctx)
         except JournalError:
@@ -112,7 +113,11 @@ async def _guarded(
             result = as_type(record.returned.value, ToolResult)
         else:
             begun = record is not None and record.intent is not None
-            frozen = _begun(entry, record) if begun else await _freeze(entry, record, call, ctx, journal, chain)
+            frozen = (
+                await _begun(entry, record, call, ctx, chain)
+                if begun
+                else await _freeze(entry, record, call, ctx, journal, chain)
+            )
             result = await _run(entry, frozen, ctx, chain)
     except JournalError:
         raise
@@ -128,7 +133,7 @@ async def _guarded(
     return result if result.id == call.id else msgspec.structs.replace(result, id=call.id)
 
 
-def _begun(entry: Entry, record: Record | None) -> ToolCall:
+async def _begun(entry: Entry, record: Record | None, call: ToolCall, ctx: Context, chain: Chain) -> ToolCall:
     """Return the frozen call of an intent without a result.
 
     Raises:
@@ -142,7 +147,21 @@ def _begun(entry: Entry, record: Record | None) -> ToolCall:
         )
     assert record is not None
     assert record.intent is not None
-    return as_type(record.intent.request, ToolCall)
+    frozen = as_type(record.intent.request, ToolCall)
+    if frozen.fingerprint() == record.intent.digest:
+        return frozen
+    made = await _prepared(entry, call, ctx, chain)
+    if made.fingerprint() != record.intent.digest:
+        raise _kept_otherwise(call)
+    return made
+
+
+def _kept_otherwise(call: ToolCall) -> ToolError:
+    return ToolError(
+        f"{call.name} was not run: not all of its arguments were kept on record, and the hooks before it did not make "
+        "the same call again; ask for it anew",
+        kind="interrupted",
+    )
 
 
 async def _freeze(
@@ -156,6 +175,10 @@ async def _freeze(
             raise Suspend((PendingItem(record.pending.id, ctx.path, frozen, record.pending.reason),))
         decision = decision_of(record.decided.decision)
         check_permissions(entry.spec, ctx)
+        if not isinstance(decision, Deny) and item_of(frozen, ctx).id != record.pending.id:
+            frozen = await _prepared(entry, call, ctx, chain)
+            if item_of(frozen, ctx).id != record.pending.id:
+                raise _kept_otherwise(call)
     else:
         frozen = await _prepared(entry, call, ctx, chain)
         check_permissions(entry.spec, ctx)
