@@ -148,7 +148,7 @@ def _read(recorded: object, parts: AgentParts) -> AgentRun:
 
 async def _told(run: AgentRun, ctx: Context) -> None:
     """Tell of a run that is answered from the record: what was said in it, and how it ended."""
-    said = (message for message in run.messages[run.start :] if message.role == "assistant")
+    said = (message for message in run.history[run.start :] if message.role == "assistant")
     for number, message in enumerate(said, 1):
         at = ctx.at(f"step-{number}").at("model")
         for delta in deltas_of(message):

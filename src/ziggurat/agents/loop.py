@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ziggurat.agents.frame import FRAME
 from ziggurat.agents.output import Output
 from ziggurat.agents.reply import Answer, asking_again, judged, refused, taken
+from ziggurat.agents.rewrite import rewriters
 from ziggurat.agents.step import call_tool, call_tools, not_executed
 from ziggurat.agents.stop import Policy, Progress
 from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context
@@ -60,7 +61,9 @@ class LoopSettings(Struct, frozen=True, eq=False):
 class _Run:
     """One run of the loop, as it stands."""
 
-    __slots__ = ("complete", "conversation", "ctx", "instructions", "loop", "results", "start", "steps", "tally")
+    __slots__ = (
+        "complete", "conversation", "ctx", "instructions", "loop", "results", "rewriters", "start", "steps", "tally",
+    )  # fmt: skip
 
     def __init__(self, loop: LoopSettings, request: AgentRequest, ctx: Context) -> None:
         self.loop = loop
@@ -70,6 +73,7 @@ class _Run:
         self.steps = 0
         self.results: tuple[ToolResult, ...] = ()
         self.tally = ctx.scope[FRAME]
+        self.rewriters = rewriters(ctx)
         self.instructions: str | None = None
 
     def question(self) -> ModelRequest:
@@ -78,6 +82,13 @@ class _Run:
         output = None if loop.output is None else loop.output.native()
         view = Transcript(self.conversation, len(self.conversation.log))
         return ModelRequest(view, self.instructions, loop.specs, loop.settings, output)
+
+    def ask(self, ctx: Context, at: str) -> Awaitable[ModelResponse]:
+        """Ask the model, by way of those who may rewrite the conversation first."""
+        loop = self.loop
+        if self.rewriters is not None:
+            return self.rewriters.ask(self, loop.model, ctx, at, name=loop.model_name)
+        return ask(loop.model, self.question(), ctx.at(at), name=loop.model_name)
 
     def answer(self, results: tuple[ToolResult, ...]) -> None:
         """Append the results of the calls of a reply, which makes the step complete."""
@@ -114,6 +125,7 @@ class _Run:
             pending_of(suspend) if suspend is not None else (),
             self.start,
             _spent(self.ctx),
+            None if self.rewriters is None else self.rewriters.past(),
         )
 
 
@@ -151,8 +163,7 @@ class AgentLoop:
                 step = f"step-{run.steps}"
                 if ctx.emit is not SILENCE:
                     await ctx.emit(StepStarted(f"{ctx.path}/{step}", run.steps))
-                response = await ask(settings.model, run.question(), ctx.at(f"{step}/model"), name=settings.model_name)
-                response = run.said(response)
+                response = run.said(await run.ask(ctx, f"{step}/model"))
                 answer: Answer | None = None
                 if settings.output is not None or response.finish in _UNFINISHED:
                     response, answer = await self._accepted(run, response, ctx, step)
@@ -199,8 +210,7 @@ class AgentLoop:
             calls = response.message.tool_calls
             if response.finish == "paused" and not calls and pauses < PAUSES:
                 pauses += 1
-                at = ctx.at(f"{step}/model#{asked + pauses}")
-                response = run.said(await ask(settings.model, run.question(), at, name=settings.model_name))
+                response = run.said(await run.ask(ctx, f"{step}/model#{asked + pauses}"))
                 continue
             fault, answer = judged(response, settings.output)
             if fault is None:
@@ -212,8 +222,7 @@ class AgentLoop:
             if not calls:
                 run.conversation.append(asking_again(fault))
             asked += 1
-            at = ctx.at(f"{step}/model#{asked + pauses}")
-            response = run.said(await ask(settings.model, run.question(), at, name=settings.model_name))
+            response = run.said(await run.ask(ctx, f"{step}/model#{asked + pauses}"))
 
     async def _instructed(self, ctx: Context) -> str | None:
         """Ask the user's function for the instructions, once per run."""

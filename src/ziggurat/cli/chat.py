@@ -160,5 +160,5 @@ class Chat:
         """Keep what was said, unless nothing was answered: then the question is taken back too."""
         if run is None or run.pending:
             return
-        if any(message.role == "assistant" for message in run.messages[run.start :]):
+        if any(message.role == "assistant" for message in run.history[run.start :]):
             self._history = tuple(run.messages)

@@ -27,6 +27,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.rewriting import Past
 from ziggurat.messages.usage import Usage
 
 
@@ -124,8 +125,9 @@ class AgentRun(Struct, frozen=True, weakref=True):
         id: The run's id, by which it is resumed.
         agent: The agent that answered.
         pending: What it waits for, when `stop` is Suspended.
-        start: Where in `messages` this run began; earlier ones were given to it.
+        start: Where in `history` this run began; earlier messages were given to it.
         seconds: How long it took, waiting for people excluded.
+        past: What was said before the conversation was made shorter, None if it was not.
     """
 
     messages: Transcript
@@ -140,20 +142,23 @@ class AgentRun(Struct, frozen=True, weakref=True):
     pending: tuple[PendingItem, ...] = ()
     start: int = 0
     seconds: float = 0.0
+    past: Past | None = None
 
     @property
     def text(self) -> str:
         """The text of the model's last message of this run; empty if there is none."""
-        for index in range(len(self.messages) - 1, self.start - 1, -1):
-            message = self.messages[index]
+        messages = self.history
+        for index in range(len(messages) - 1, self.start - 1, -1):
+            message = messages[index]
             if message.role == "assistant":
                 return message.text
         return ""
 
     @property
     def history(self) -> Transcript:
-        """Everything that was said, compacted or not."""
-        return self.messages
+        """Everything that was said, in order and as it was said, whether the conversation was made shorter or not."""
+        past = self.past
+        return self.messages if past is None else Transcript.of(*past.messages, *self.messages[past.since :])
 
     def raise_for_stop(self) -> "AgentRun":
         """Return the run if it completed, or stopped where it was told to.
@@ -172,7 +177,7 @@ class AgentRun(Struct, frozen=True, weakref=True):
     def trace(self) -> tuple[Step, ...]:
         """Return the steps of this run, each with thought, calls and results."""
         steps: list[Step] = []
-        for message in self.messages[self.start :]:
+        for message in self.history[self.start :]:
             if message.role == "assistant":
                 thought = message.thinking or ("" if not message.tool_calls else message.text)
                 steps.append(Step(len(steps) + 1, thought, message.tool_calls, ()))

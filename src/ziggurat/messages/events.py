@@ -6,6 +6,7 @@ __all__ = [
     "AnyEvent",
     "ApprovalDecided",
     "ApprovalRequested",
+    "Compacted",
     "Delta",
     "LoopWarning",
     "MiddlewareCompleted",
@@ -118,6 +119,20 @@ class ApprovalDecided(Event, frozen=True):
     decision: Decision
 
 
+class Compacted(Event, frozen=True):
+    """A conversation was made shorter: messages from `start` up to `end` were replaced."""
+
+    by: str
+    """What made it shorter, such as ``mask > summarise``."""
+    start: int
+    end: int
+    before: int
+    """How many messages there were."""
+    after: int
+    """How many there are now."""
+    replayed: bool = False
+
+
 class LoopWarning(Event, frozen=True):
     """The model did the same `count` times."""
 
@@ -151,6 +166,7 @@ AnyEvent = (
     | ApprovalDecided
     | ApprovalRequested
     | CacheHit
+    | Compacted
     | Delta
     | Diverged
     | Dropped

@@ -13,6 +13,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.delta import DeltaFilter, PartDelta
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.rewriting import Outlook, Rewriting
 
 
 class Middleware:
@@ -40,6 +41,13 @@ class Middleware:
 
     async def after_agent(self, run: AgentRun, ctx: Context) -> AgentRun | None:
         """Called with the run of an agent that has ended."""
+
+    async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
+        """Called before each question of an agent: return what stands in place of a part of its conversation.
+
+        Called again where the model says that the conversation is too long (``outlook.overflow``). Unlike what
+        `before_model` changes, a rewriting stays: it is recorded, and a run that is resumed does not ask again.
+        """
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
         """Called before a model is asked."""
@@ -85,8 +93,8 @@ class Middleware:
 
 
 HOOKS = (
-    "before_agent", "after_agent", "before_model", "on_model_delta", "after_model", "before_tool", "on_tool_delta",
-    "after_tool", "on_error", "on_record", "deltas", "wrap_model", "wrap_tool", "wrap_agent",
+    "before_agent", "after_agent", "rewrite", "before_model", "on_model_delta", "after_model", "before_tool",
+    "on_tool_delta", "after_tool", "on_error", "on_record", "deltas", "wrap_model", "wrap_tool", "wrap_agent",
 )  # fmt: skip
 
 

@@ -1,0 +1,237 @@
+"""The station of conversations: before each question, whoever may rewrite the conversation is asked.
+
+look-up > rewrite > check > record; and again where the model says that it cannot read so much.
+"""
+
+__all__ = ["Rewritable", "Rewriters", "overflow_of", "rewriters"]
+
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from ziggurat.core.codec import Raw, as_type, decode, digest, encode
+from ziggurat.core.context import AMBIENT, JOURNAL, METER, Context
+from ziggurat.core.entries import Entered, Result
+from ziggurat.core.errors import ConfigurationError, ContextOverflow, ModelError, ServiceError
+from ziggurat.core.event import Diverged
+from ziggurat.core.facts import fact
+from ziggurat.core.lines import fingerprint
+from ziggurat.core.service import Service
+from ziggurat.messages.conversation import Conversation, Transcript
+from ziggurat.messages.events import Compacted, MiddlewareCompleted, MiddlewareStarted
+from ziggurat.messages.facts import WINDOW
+from ziggurat.messages.message import Message
+from ziggurat.messages.middleware import MIDDLEWARE, Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.rewriting import Outlook, Past, Rewriting
+from ziggurat.messages.usage import estimate_tokens
+from ziggurat.messages.validation import ValidationPolicy, validate, validate_rewrite
+from ziggurat.models.ask import ask
+
+Model = Service[ModelRequest, ModelResponse]
+
+_SENDABLE = ValidationPolicy.sendable()
+_TOLD = ("context_length_exceeded", "context length", "maximum context", "context window", "token limit")
+
+
+def rewriters(ctx: Context) -> "Rewriters | None":
+    """Return those who may rewrite the conversation of the run that begins here, None if nobody does."""
+    chain = ctx.scope.get(MIDDLEWARE)
+    given = chain.hooks["rewrite"] if chain is not None else ()
+    return Rewriters(given) if given else None
+
+
+def overflow_of(error: BaseException | None) -> str | None:
+    """Return what a model said when the conversation was too long for it, None where it failed otherwise.
+
+    Found also beneath errors that were raised for it, and in texts of errors that are not sorted by kind.
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, BaseExceptionGroup):
+            return next((told for each in error.exceptions if (told := overflow_of(each)) is not None), None)
+        kind = error.kind if isinstance(error, ModelError) else "other" if isinstance(error, ServiceError) else ""
+        vague = kind in ("other", "invalid_request") and any(each in str(error).lower() for each in _TOLD)
+        if kind == "context_overflow" or vague:
+            return str(error) or kind
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return None
+
+
+class Rewritable(Protocol):
+    """The conversation of a run, of which the first `complete` messages may be rewritten."""
+
+    conversation: Conversation
+    complete: int
+
+    def question(self) -> ModelRequest:
+        """Return what the model is asked now."""
+        ...
+
+
+class Rewriters:
+    """Those who may rewrite the conversation of one run, and what was said before they did."""
+
+    def __init__(self, middlewares: tuple[Middleware, ...]) -> None:
+        self.middlewares = middlewares
+        self._said: list[Message] = []
+        self._since = 0
+        self._rewritings: list[Rewriting] = []
+        self._measured = (0, 0)  # what the provider counted, and of how many messages
+        self._turns = self._seen = 0
+        self._fixed: int | None = None
+
+    def past(self) -> Past | None:
+        """Return what was said before the last rewriting, None if there was none."""
+        return Past(tuple(self._said), self._since, tuple(self._rewritings)) if self._rewritings else None
+
+    async def ask(self, run: Rewritable, model: Model, ctx: Context, at: str, *, name: str) -> ModelResponse:
+        """Ask a model; before that, and where it cannot read it all, have the conversation rewritten.
+
+        Raises:
+            ContextOverflow: the conversation was made no shorter.
+        """
+        place = at.replace("/model", "/rewrite")
+        asked = ctx.at(at)
+        tries = 1
+        known = ctx.scope[JOURNAL].find(asked.path)
+        unasked = known is None or not known.outcomes
+        if at.endswith("/model"):  # a reply is asked for again with the conversation as it is
+            await self._offer(run, self._outlook(run, model), ctx, place, live=unasked)
+        if known is not None and unasked:  # it failed in the end and is made again, but not what was too long before
+            while await self._offer(run, replace(self._outlook(run, model), tries=tries), ctx, place, live=False):
+                tries += 1
+        while True:
+            try:
+                response = await ask(model, run.question(), asked, name=name)
+            except Exception as error:
+                told = overflow_of(error)
+                if told is None:
+                    raise
+                outlook = replace(self._outlook(run, model), overflow=told, tries=tries)
+                before = run.conversation.view().size()
+                if not await self._offer(run, outlook, ctx, place):
+                    raise
+                if run.conversation.view().size() >= before:
+                    raise ContextOverflow(f"the conversation was rewritten but made no shorter: {told}") from error
+                asked = asked.again()
+                tries += 1
+            else:
+                usage = response.usage
+                counted = (usage.input or 0) + (usage.output or 0) if usage.input else 0
+                self._measured = (counted, len(run.conversation) + 1)
+                return response
+
+    def _outlook(self, run: Rewritable, model: Model) -> Outlook:
+        """Return what the model would be asked now, in figures; each message is looked at once."""
+        request = run.question()
+        messages = Transcript(run.conversation, run.complete)
+        for index in range(self._seen, len(messages)):
+            message = messages[index]
+            self._turns += message.role == "user" and message.origin is None
+        self._seen = len(messages)
+        if self._fixed is None:
+            tools = encode(request.tools).decode() if request.tools else ""
+            self._fixed = estimate_tokens(request.instructions or "") + estimate_tokens(tools)
+        counted, length = self._measured
+        if counted:
+            tokens = counted + (request.messages.size() - run.conversation.size(length)) // 4
+        else:
+            tokens = self._fixed + request.messages.size() // 4
+        return Outlook(messages, model, tokens, self._fixed, self._turns, fact(model, WINDOW))
+
+    async def _offer(self, run: Rewritable, outlook: Outlook, ctx: Context, place: str, *, live: bool = True) -> bool:
+        """Ask each in the order given until one rewrites the conversation; what is on record is not asked again."""
+        journal = ctx.scope[JOURNAL]
+        for number, middleware in enumerate(self.middlewares, outlook.tries * len(self.middlewares) + 1):
+            at = ctx.at(f"{place}-{number}")
+            rewriting = await _recorded(outlook, at)
+            replayed = rewriting is not None
+            if rewriting is None and live and not journal.replaying:
+                rewriting = await _asked(middleware, outlook, at)
+            if rewriting is None or not rewriting.changes:
+                continue
+            before = len(run.conversation)
+            self._apply(run, rewriting)
+            if ctx.listens(Compacted):
+                await ctx.emit(
+                    Compacted(
+                        at.path, rewriting.by, rewriting.start, rewriting.end, before, len(run.conversation), replayed
+                    )
+                )
+            return True
+        return False
+
+    def _apply(self, run: Rewritable, rewriting: Rewriting) -> None:
+        """Begin a new log with the rewritten conversation; what the old one holds stays as what was said."""
+        log = run.conversation.log
+        self._said += log[self._since : run.complete]
+        self._rewritings.append(rewriting)
+        shorter = rewritten(log[: run.complete], rewriting)
+        run.conversation = Conversation([*shorter, *log[run.complete :]])
+        run.complete = self._since = len(shorter)
+        self._measured = (0, 0)
+        self._turns = self._seen = 0
+
+
+def rewritten(messages: list[Message], rewriting: Rewriting) -> list[Message]:
+    """Return a conversation as a rewriting makes it."""
+    return [*messages[: rewriting.start], *rewriting.messages, *messages[rewriting.end :]]
+
+
+async def _recorded(outlook: Outlook, ctx: Context) -> Rewriting | None:
+    """Return what was made of the conversation here before, with what that has cost counted once."""
+    journal = ctx.scope[JOURNAL]
+    record = journal.find(ctx.path)
+    result = None if record is None else record.result
+    if result is None:
+        return None
+    was = decode(result.request, str) if isinstance(result.request, Raw) else fingerprint(result.request)
+    event = journal.diverged(ctx.path, "conversation", was, outlook.messages.digest())
+    if event is not None and ctx.listens(Diverged):
+        await ctx.emit(event)
+    meter = ctx.scope.get(METER)
+    for usage in journal.pass_over(result):
+        if meter is not None:
+            meter.add(usage)
+    return as_type(result.value, Rewriting)
+
+
+async def _asked(middleware: Middleware, outlook: Outlook, ctx: Context) -> Rewriting | None:
+    """Ask live, check the answer and record it: made of recorded calls, it is a composite."""
+    if ctx.listens(MiddlewareStarted):
+        await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, "rewrite"))
+    token = AMBIENT.set(ctx)
+    try:
+        rewriting = await middleware.rewrite(outlook, ctx)
+    finally:
+        AMBIENT.reset(token)
+    if ctx.listens(MiddlewareCompleted):
+        await ctx.emit(MiddlewareCompleted(ctx.path, middleware.name, "rewrite"))
+    if rewriting is None:
+        return None
+    _check(middleware, outlook, rewriting)
+    replaced = outlook.messages[rewriting.start : rewriting.end]
+    rewriting = replace(rewriting, by=rewriting.by or middleware.name, replaced=digest(replaced) if replaced else "")
+    journal = ctx.scope[JOURNAL]
+    for entry in (
+        Entered(ctx.path, middleware.name, None, None, journal.elapsed),
+        Result(ctx.path, middleware.name, outlook.messages.mark(), rewriting, (), journal.elapsed),
+    ):
+        waiting = journal.append(entry)
+        if waiting is not None:
+            await waiting
+    return rewriting
+
+
+def _check(middleware: Middleware, outlook: Outlook, rewriting: Rewriting) -> None:
+    """Refuse what would make a conversation that no model takes of one that models take."""
+    messages = list(outlook.messages)
+    if not 0 <= rewriting.start <= rewriting.end <= len(messages):
+        raise ConfigurationError(
+            f"{middleware.name} rewrites messages {rewriting.start} to {rewriting.end} of {len(messages)}"
+        )
+    wrong = validate_rewrite(messages, rewritten(messages, rewriting))
+    if wrong and validate(messages, _SENDABLE) is None:
+        raise ConfigurationError(f"{middleware.name} broke the conversation: {wrong[0]}")

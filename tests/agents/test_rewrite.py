@@ -1,0 +1,238 @@
+"""A conversation that is rewritten while a run goes on: what is asked, kept, recorded and refused."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.agents.support import assert_sendable, elsewhere, streamed, texts, timeless
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.rewrite import overflow_of
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, ContextOverflow, ModelError, ServiceError
+from ziggurat.core.layer import stack
+from ziggurat.layers.retry import retry
+from ziggurat.messages import stops
+from ziggurat.messages.events import Compacted
+from ziggurat.messages.message import Message
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.parts import Text, tool_call
+from ziggurat.messages.rewriting import Outlook, Rewriting
+from ziggurat.messages.usage import Usage
+from ziggurat.models.ask import ask
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.memory import MemoryStore
+
+
+def echo(text: str) -> str:
+    """Echo."""
+    return text
+
+
+def note(text: str) -> Message:
+    return Message("user", (Text(text),), None, "runtime")
+
+
+class Shorten(Middleware):
+    """Replaces all after the first message by a note, when it is told to."""
+
+    def __init__(self, at: int | None = None, overflow: bool = False) -> None:
+        self.at = at
+        self.overflow = overflow
+        self.seen: list[Outlook] = []
+
+    async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
+        self.seen.append(outlook)
+        due = len(outlook.messages) == self.at or (self.overflow and outlook.overflow is not None)
+        return Rewriting(1, len(outlook.messages), (note(f"[{len(outlook.messages) - 1} messages]"),)) if due else None
+
+
+def script(calls: int = 3) -> ScriptedModel:
+    return ScriptedModel(*(tool_call("echo", text=f"t{number}") for number in range(calls)), "done")
+
+
+def test_a_rewriting_stays_and_history_keeps_what_was_said() -> None:
+    model, shorten = script(), Shorten(at=5)
+    run = Agent(model, tools=[echo], middleware=[shorten]).run_sync("go")
+    assert texts(model.calls[2].messages) == ["go", "[4 messages]"]
+    assert texts(model.calls[3].messages) == ["go", "[4 messages]", "", ""]
+    assert texts(run.messages) == ["go", "[4 messages]", "", "", "done"]
+    plain = Agent(script(), tools=[echo]).run_sync("go")
+    assert run.history == plain.messages
+    assert (run.text, run.trace(), run.observations) == ("done", plain.trace(), ("t0", "t1", "t2"))
+    assert run.past is not None
+    (rewriting,) = run.past.rewritings
+    assert (rewriting.start, rewriting.end, rewriting.by) == (1, 5, "Shorten")
+    assert rewriting.replaced
+    assert_sendable(run.messages)
+
+
+def test_two_rewritings_keep_one_history() -> None:
+    class Often(Middleware):
+        async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
+            end = len(outlook.messages) - 2
+            return Rewriting(1, end, (note("..."),)) if end >= 5 else None
+
+    run = Agent(script(9), tools=[echo], middleware=[Often()]).run_sync("go")
+    assert run.history == Agent(script(9), tools=[echo]).run_sync("go").messages
+    assert run.past is not None
+    assert len(run.past.rewritings) > 1
+    assert len(run.messages) < 9
+    assert_sendable(run.messages)
+
+
+def test_the_next_run_goes_on_with_what_is_left() -> None:
+    agent = Agent(ScriptedModel(tool_call("echo", text="a"), "done", "again"), tools=[echo], middleware=[Shorten(at=3)])
+    first = agent.run_sync("go")
+    second = agent.run_sync("more", history=first.messages)
+    assert texts(second.messages) == ["go", "[2 messages]", "done", "more", "again"]
+    assert second.start == 4
+    assert second.past is None
+
+
+def test_figures_are_those_of_the_provider_where_there_are_any() -> None:
+    shorten = Shorten()
+    model = ScriptedModel(
+        tool_call("echo", text="x" * 400), "done", usage=Usage(input=1000, output=50, requests=1), window=8000
+    )
+    Agent(model, tools=[echo], middleware=[shorten], instructions="Be brief. " * 40).run_sync("go")
+    first, second = shorten.seen
+    assert first.fixed > 100
+    assert first.tokens - first.fixed < 20
+    assert (first.window, first.turns, first.overflow, first.tries) == (8000, 1, None, 0)
+    assert 1050 + 100 <= second.tokens <= 1050 + 120  # the result came since
+
+
+def test_an_overflow_is_answered_by_a_rewriting() -> None:
+    model = ScriptedModel(tool_call("echo", text="a"), ContextOverflow("too long"), "done")
+    run = Agent(stack(model, retry(attempts=3)), tools=[echo], middleware=[Shorten(overflow=True)]).run_sync("go")
+    assert (run.text, run.stop, run.steps) == ("done", stops.Completed(), 2)
+    assert texts(model.last.messages) == ["go", "[2 messages]"]
+    assert len(run.history) == 4
+
+
+def test_nobody_who_helps_leaves_the_error() -> None:
+    model = ScriptedModel(ContextOverflow("too long"))
+    run = Agent(model, middleware=[Shorten()]).run_sync("go")
+    assert run.stop == stops.Failed("too long", "ContextOverflow")
+
+
+def test_a_rewriting_that_makes_nothing_shorter_ends_the_run() -> None:
+    class Longer(Middleware):
+        async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
+            return Rewriting(0, 0, (note("and more"),)) if outlook.overflow else None
+
+    run = Agent(ScriptedModel(always=ContextOverflow("too long")), middleware=[Longer()]).run_sync("go")
+    assert isinstance(run.stop, stops.Failed)
+    assert "made no shorter: too long" in run.stop.error
+    assert len(run.messages) == 2
+
+
+@pytest.mark.parametrize("rewriting", [Rewriting(1, 2), Rewriting(2, 3), Rewriting(2, 1), Rewriting(0, 9)])
+def test_what_breaks_the_conversation_is_refused(rewriting: Rewriting) -> None:
+    class Breaking(Middleware):
+        async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
+            return rewriting if len(outlook.messages) == 3 else None
+
+    with pytest.raises(ConfigurationError, match="Breaking"):
+        Agent(script(), tools=[echo], middleware=[Breaking()]).run_sync("go")
+
+
+class Summarised(Middleware):
+    """Asks a model at a path of its own."""
+
+    def __init__(self, model: ScriptedModel) -> None:
+        self.model = model
+
+    async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
+        if len(outlook.messages) != 3:
+            return None
+        answer = await ask(self.model, ModelRequest(outlook.messages), ctx.under("model"))
+        return Rewriting(1, 3, (note(answer.text),))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_resumed_run_has_the_same_conversation_and_does_not_ask_again(fails: bool) -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        summariser = ScriptedModel("a summary", usage=Usage(input=7, output=3, requests=1))
+        ends: list[Any] = [ConnectionError("gone")] if fails else []
+        model = ScriptedModel(tool_call("echo", text="a"), tool_call("echo", text="b"), *ends, "done")
+        agent = Agent(model, tools=[echo], middleware=[Summarised(summariser)], store=store)
+        first = await agent.run("go", run_id="r")
+        fresh = elsewhere(store, "r")
+        again = Agent(model, tools=[echo], middleware=[Summarised(summariser)], store=fresh)
+        second = await again.resume("r")
+        assert len(summariser.calls) == 1
+        assert texts(second.messages) == ["go", "a summary", "", "", "done"]
+        assert (second.usage.total, second.model_calls) == (10, 4)
+        assert len(second.history) == 6
+        if not fails:
+            assert timeless(first) == timeless(second)
+
+    asyncio.run(main())
+
+
+def test_an_overflow_on_record_is_not_met_again() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        model = ScriptedModel(tool_call("echo", text="a"), ContextOverflow("long"), ConnectionError("gone"), "done")
+        shorten = Shorten(overflow=True)
+        await Agent(model, tools=[echo], middleware=[shorten], store=store).run("go", run_id="r")
+        again = Agent(model, tools=[echo], middleware=[shorten], store=elsewhere(store, "r"))
+        run = await again.resume("r")
+        assert texts(run.messages) == ["go", "[2 messages]", "done"]
+
+    asyncio.run(main())
+
+
+def test_it_is_told_of_and_streamed_alike() -> None:
+    async def main() -> None:
+        plain = await Agent(script(), tools=[echo], middleware=[Shorten(at=5)]).run("go")
+        run, heard = await streamed(Agent(script(), tools=[echo], middleware=[Shorten(at=5)]), "go")
+        assert timeless(run) == timeless(plain)
+        (told,) = [event for event in heard.events if isinstance(event, Compacted)]
+        assert told == Compacted("agent/step-3/rewrite-1", "Shorten", 1, 5, 5, 2, False)
+
+    asyncio.run(main())
+
+
+def test_it_is_inherited() -> None:
+    shorten = Shorten()
+    inner = Agent(script(1), tools=[echo], name="inner")
+    Agent(ScriptedModel(tool_call("inner", input="x"), "done"), tools=[inner], middleware=[shorten]).run_sync("go")
+    assert [texts(outlook.messages)[0] for outlook in shorten.seen] == ["go", "x", "x", "go"]
+
+
+def _chained(outer: Exception, inner: Exception) -> Exception:
+    outer.__cause__ = inner
+    return outer
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ContextOverflow("x"), "x"),
+        (ModelError("This model's maximum context length is 8192 tokens"), "maximum"),
+        (ServiceError("code context_length_exceeded"), "context_length"),
+        (_chained(ServiceError("all failed"), ContextOverflow("deep")), "deep"),
+        (ExceptionGroup("two", [ValueError("a"), ContextOverflow("b")]), "b"),
+        (ModelError("token limit per minute", kind="rate_limited"), None),
+        (ValueError("maximum context length"), None),
+        (ServiceError("no"), None),
+    ],
+)
+def test_an_overflow_is_known(error: Exception, told: str | None) -> None:
+    found = overflow_of(error)
+    assert (found is None) if told is None else (found is not None and told in found)
+
+
+def test_a_rewriting_of_nothing_at_all_is_recorded_and_changes_nothing() -> None:
+    class Tried(Middleware):
+        async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
+            return Rewriting(fault="the summariser failed")
+
+    run = Agent(script(1), tools=[echo], middleware=[Tried()]).run_sync("go")
+    assert run.past is None
+    assert len(run.messages) == 4
