@@ -64,7 +64,9 @@ def test_functions_tools_layered_tools_and_services_go_in() -> None:
     assert [spec.name for spec in box.specs] == ["search", "get", "again", "own"]
     assert repr(box) == "Toolbox(search, get, again, own)"
     plain = {name: entry.plain for name in box if (entry := box.find(name)) is not None}
-    assert plain == {"search": True, "get": True, "again": False, "own": False}
+    assert plain == {"search": True, "get": True, "again": True, "own": False}
+    held = {name: entry.held is not None for name in box if (entry := box.find(name)) is not None}
+    assert held == {"search": False, "get": False, "again": True, "own": False}
     assert box.find("own").composite  # type: ignore[union-attr]
     assert box.find("nothing") is None
     assert asyncio.run(act(box, ToolCall("1", "own"), _ctx())).text == "own"

@@ -24,14 +24,11 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class _Counter:
+class _Counter(Struct):
     """The names used so far under one entry into a call, and the state that its middleware keeps."""
 
-    __slots__ = ("names", "states")
-
-    def __init__(self) -> None:
-        self.names: dict[str, int] | None = None
-        self.states: dict[int, tuple[object, object]] | None = None  # each with its owner, which keeps its id taken
+    names: dict[str, int] | None = None
+    states: dict[int, tuple[object, object]] | None = None  # each with its owner, which keeps its id taken
 
 
 class Context(Struct, frozen=True, eq=False):
@@ -79,11 +76,20 @@ class Context(Struct, frozen=True, eq=False):
 
     def within(self, key: Key[T], value: T) -> "Context":
         """Make a context whose scope has `value` under `key`, for this call and all beneath it."""
-        return self._with(scope=self.scope.with_value(key, value))
+        return self.scoped(self.scope.with_value(key, value))
 
     def scoped(self, scope: Scope) -> "Context":
         """Make a context with another scope."""
-        return self._with(scope=scope)
+        return Context(
+            self.path,
+            self.emit,
+            self.deadline,
+            scope,
+            self._counter or self._counting(),
+            self._beneath,
+            self._entered,
+            self.tries,
+        )
 
     def heard_by(self, *listeners: Listener) -> "Context":
         """Make a context whose events also go to `listeners`."""
@@ -97,14 +103,12 @@ class Context(Struct, frozen=True, eq=False):
         """Make a context that says the station of this call has been passed; all beneath it has `scope`."""
         return Context(self.path, self.emit, self.deadline, scope, self._counter, self._beneath, True)
 
-    def _with(
-        self, *, emit: Emit | None = None, deadline: float | None = None, scope: Scope | None = None
-    ) -> "Context":
+    def _with(self, *, emit: Emit | None = None, deadline: float | None = None) -> "Context":
         return Context(
             self.path,
             self.emit if emit is None else emit,
             self.deadline if deadline is None else deadline,
-            self.scope if scope is None else scope,
+            self.scope,
             self._counting(),
             self._beneath,
             self._entered,
@@ -112,10 +116,11 @@ class Context(Struct, frozen=True, eq=False):
         )
 
     def _counting(self) -> _Counter:
-        if self._counter is None:
-            force_setattr(self, "_counter", _Counter())
-        assert self._counter is not None
-        return self._counter
+        counter = self._counter
+        if counter is None:
+            counter = _Counter()
+            force_setattr(self, "_counter", counter)
+        return counter
 
     def limit(self, seconds: float) -> "Limit":
         """Bound what is awaited inside ``async with ctx.limit(30) as ctx`` to `seconds`.

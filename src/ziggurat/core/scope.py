@@ -51,7 +51,9 @@ class Scope(dict[Key[Any], Any]):
 
     def with_value(self, key: Key[T], value: T) -> "Scope":
         """Return a copy in which `key` has `value`."""
-        return Scope({**self, key: value})
+        copy = Scope(self)
+        dict.__setitem__(copy, key, value)
+        return copy
 
     def with_values(self, values: Mapping[Key[Any], Any]) -> "Scope":
         """Return a copy with all of `values`."""

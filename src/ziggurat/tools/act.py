@@ -25,7 +25,7 @@ from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.approval import APPROVALS, decide, item_of, needed, pending_entry
-from ziggurat.tools.function import AGREED, FROZEN, Frozen
+from ziggurat.tools.function import AGREED, FROZEN, Frozen, FunctionTool
 from ziggurat.tools.permissions import check as check_permissions
 from ziggurat.tools.results import error_result
 from ziggurat.tools.toolbox import Entry, Toolbox
@@ -54,7 +54,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     free = chain is None or not chain.acts
     if entry is not None and entry.plain and free and record is None and ctx.scope.get(APPROVALS) is None:
         try:
-            result = await entry.service(call, ctx)
+            result = await entry.service(call, ctx if entry.held is None else _held(entry.held, call, ctx))
         except JournalError:
             raise
         except Exception as error:  # noqa: BLE001 - a tool's failure is the model's to know
@@ -77,6 +77,12 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     if ctx.emit is not SILENCE:
         await ctx.emit(ToolEnded(ctx.path, call, result, seconds))
     return result
+
+
+def _held(tool: FunctionTool, call: ToolCall, ctx: Context) -> Context:
+    """Check a call that goes through layers, and hold its function to it: a layer cannot change what is run."""
+    frozen = Frozen(call, tool.spec.effect, ctx.path, 0, tool.decoded(call))
+    return ctx.scoped(ctx.scope.with_value(FROZEN, frozen))
 
 
 async def _answered(recorded: Result, call: ToolCall, ctx: Context, journal: Journal) -> ToolResult:

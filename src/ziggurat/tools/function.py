@@ -32,12 +32,13 @@ Validator = Callable[..., str | None]
 
 
 class Frozen(Struct):
-    """The call that was approved, and whether it has been made."""
+    """The call that was approved, how often it has been made, and its arguments if they were read already."""
 
     call: ToolCall
     effect: Effect
     path: str
     runs: int = 0
+    arguments: dict[str, Any] | None = None
 
 
 FROZEN: Key[Frozen | None] = Key("frozen call")
@@ -75,9 +76,10 @@ class FunctionTool:
 
     def check(self, call: ToolCall) -> None:
         """Raise InvalidArguments if the call's arguments do not fit."""
-        self._decoded(call)
+        self.decoded(call)
 
-    def _decoded(self, call: ToolCall) -> dict[str, Any]:
+    def decoded(self, call: ToolCall) -> dict[str, Any]:
+        """Return the call's arguments as the function takes them; raise InvalidArguments if they do not fit."""
         arguments = self.arguments.decode(call.arguments)
         for validator in self._validators:
             wrong = validator(**arguments)
@@ -93,9 +95,9 @@ class FunctionTool:
             ToolError: the call is not the one that was approved, or an effect would be repeated.
         """
         frozen = ctx.scope.get(FROZEN)
-        if frozen is not None:
-            _must_be(call, frozen)
-        arguments = self._decoded(call) if self._validators else self.arguments.decode(call.arguments)
+        arguments = None if frozen is None else _must_be(call, frozen)
+        if arguments is None:
+            arguments = self.decoded(call) if self._validators else self.arguments.decode(call.arguments)
         if self._context is not None:
             arguments[self._context] = ctx
         if self._streams:
@@ -153,11 +155,15 @@ async def _told(text: str, ctx: Context) -> str:
     return text
 
 
-def _must_be(call: ToolCall, frozen: Frozen) -> None:
-    must_be(call, frozen.call)
+def _must_be(call: ToolCall, frozen: Frozen) -> dict[str, Any] | None:
+    """Return the arguments of the frozen call, for its first run, if they were read already."""
+    if call is not frozen.call:
+        must_be(call, frozen.call)
     if frozen.effect == "once" and frozen.runs:
         raise ToolError(f"{call.name} acts once only and has been run; it was not run again")
     frozen.runs += 1
+    arguments, frozen.arguments = frozen.arguments, None  # given away once: a function may change them
+    return arguments
 
 
 @overload

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import COMPOSITE, fact
+from ziggurat.core.layer import passage
 from ziggurat.core.service import Service
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
@@ -41,7 +42,8 @@ class Entry(Struct, frozen=True, eq=False):
         spec: Its declarations.
         check: Checks arguments before anything else sees them; None where the tool has no such thing.
         composite: Whether it is made of other calls.
-        plain: Whether nothing stands around its function and nothing needs deciding, so that it may be called at once.
+        plain: Whether nothing about its calls needs deciding, so that it may be called at once.
+        held: The tool within the layers of a plain one: it runs only what passed the station; None without layers.
         statistics: Its figures.
     """
 
@@ -50,6 +52,7 @@ class Entry(Struct, frozen=True, eq=False):
     check: Callable[[ToolCall], None] | None
     composite: bool
     plain: bool
+    held: FunctionTool | None
     statistics: ToolStatistics
 
 
@@ -168,6 +171,10 @@ def entry_of(each: Tool) -> Entry:
         service = tool(each)
         spec = service.spec
     composite = fact(service, COMPOSITE)
-    bare = isinstance(service, FunctionTool)
-    plain = bare and not spec.permissions and not spec.approval and spec.effect != "once"
-    return Entry(service, spec, fact(service, CHECK), composite, plain, ToolStatistics())
+    innermost = service
+    while (inner := getattr(innermost, "inner", None)) is not None:
+        innermost = inner
+    decided = not spec.permissions and not spec.approval and spec.effect != "once"
+    plain = decided and not composite and isinstance(innermost, FunctionTool)
+    held = innermost if plain and service is not innermost else None
+    return Entry(passage(service), spec, fact(service, CHECK), composite, plain, held, ToolStatistics())

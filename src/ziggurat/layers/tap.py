@@ -1,0 +1,89 @@
+"""A look at what goes through, without a hand in it."""
+
+__all__ = ["tap"]
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.layer import layer
+from ziggurat.core.service import Service
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+logger = logging.getLogger("ziggurat")
+
+Look = Callable[[Any, Context], object]
+"""Called with a request, a response or an error, and the call's context; what it returns is awaited if it can be."""
+
+
+def _check(*, on_request: Look | None, on_response: Look | None, on_error: Look | None) -> None:
+    for name, look in (("on_request", on_request), ("on_response", on_response), ("on_error", on_error)):
+        if look is not None and not callable(look):
+            raise ConfigurationError(f"tap({name}=...) takes a function of what passes and the context, got {look!r}")
+
+
+@layer(check=_check)
+async def tap(
+    request: Q,
+    ctx: Context,
+    inner: Service[Q, R],
+    *,
+    on_request: Look | None = None,
+    on_response: Look | None = None,
+    on_error: Look | None = None,
+) -> R:
+    """Show what passes to functions of yours, sync or async; the call goes on as if they were not there.
+
+    What they return is not used. What they raise is logged and otherwise ignored, so the answer or the error of
+    the call itself is never lost::
+
+        stack(model, tap(on_response=lambda response, ctx: print(ctx.path, response.usage)))
+
+    Being cancelled or suspended is no error and is shown to nobody.
+
+    Args:
+        on_request: Called with the request and the context before the call.
+        on_response: Called with the response and the context after it.
+        on_error: Called with the error and the context when it fails.
+
+    Raises:
+        ConfigurationError: a setting is not callable.
+    """
+    if on_request is not None:
+        try:
+            seen = on_request(request, ctx)
+            if seen is not None and isinstance(seen, Awaitable):
+                await seen
+        except Exception:
+            _failed(on_request, ctx)
+    try:
+        response = await inner(request, ctx)
+    except Exception as error:
+        if on_error is not None:
+            await _show(on_error, error, ctx)
+        raise
+    if on_response is not None:
+        try:
+            seen = on_response(response, ctx)
+            if seen is not None and isinstance(seen, Awaitable):
+                await seen
+        except Exception:
+            _failed(on_response, ctx)
+    return response
+
+
+async def _show(look: Look, what: object, ctx: Context) -> None:
+    try:
+        seen = look(what, ctx)
+        if isinstance(seen, Awaitable):
+            await seen
+    except Exception:
+        _failed(look, ctx)
+
+
+def _failed(look: Look, ctx: Context) -> None:
+    logger.exception("a tap (%s) failed at %s; the call goes on", getattr(look, "__name__", "function"), ctx.path)

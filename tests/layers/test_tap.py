@@ -1,0 +1,145 @@
+import asyncio
+import logging
+
+import pytest
+
+from ziggurat.core.context import Context, root
+from ziggurat.core.errors import ConfigurationError, Suspend
+from ziggurat.core.layer import stack
+from ziggurat.layers.retry import retry
+from ziggurat.layers.tap import tap
+from ziggurat.testing.faults import fail_on
+from ziggurat.testing.leaks import assert_no_leaks
+
+
+async def shout(request: str, ctx: Context) -> str:
+    return request.upper()
+
+
+def looks(seen, *, is_async):
+    """The three functions, which note what they are shown."""
+
+    def noting(kind):
+        def look(what, ctx):
+            seen.append((kind, what, ctx.path))
+            return "not used"
+
+        async def look_async(what, ctx):
+            await asyncio.sleep(0)
+            return look(what, ctx)
+
+        return look_async if is_async else look
+
+    return {f"on_{kind}": noting(kind) for kind in ("request", "response", "error")}
+
+
+def call(service, request="q"):
+    async def main():
+        async with assert_no_leaks():
+            return await service(request, root())
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_request_and_response_are_shown_and_not_altered(is_async):
+    seen = []
+    assert call(stack(shout, tap(**looks(seen, is_async=is_async)))) == "Q"
+    assert seen == [("request", "q", "run"), ("response", "Q", "run")]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_error_is_shown_and_passes_as_it_is(is_async):
+    seen, error = [], ConnectionError("gone")
+    with pytest.raises(ConnectionError) as raised:
+        call(stack(fail_on(shout, 1, error=lambda: error), tap(**looks(seen, is_async=is_async))))
+    assert raised.value is error
+    assert seen == [("request", "q", "run"), ("error", error, "run")]
+
+
+def test_within_a_retry_each_try_is_shown_and_around_it_the_whole():
+    inside, outside = [], []
+    service = stack(
+        fail_on(shout, 1), tap(**looks(outside, is_async=False)), retry(base=0), tap(**looks(inside, is_async=False))
+    )
+    assert call(service) == "Q"
+    assert [kind for kind, *_ in inside] == ["request", "error", "request", "response"]
+    assert [kind for kind, *_ in outside] == ["request", "response"]
+
+
+class Broken:
+    """Fails whenever it looks."""
+
+    def __init__(self, is_async):
+        self.is_async = is_async
+
+    def __call__(self, what, ctx):
+        if not self.is_async:
+            raise ValueError("broken tap")
+
+        async def later():
+            await asyncio.sleep(0)
+            raise ValueError("broken tap")
+
+        return later()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_tap_that_fails_is_logged_and_masks_nothing(fails, is_async, caplog):
+    broken = Broken(is_async)
+    service = stack(
+        fail_on(shout, *([1] if fails else []), error=ConnectionError),
+        tap(on_request=broken, on_response=broken, on_error=broken),
+    )
+    with caplog.at_level(logging.ERROR, logger="ziggurat"):
+        if fails:
+            with pytest.raises(ConnectionError) as raised:
+                call(service)
+            assert raised.value.__context__ is None
+        else:
+            assert call(service) == "Q"
+    assert [record.getMessage() for record in caplog.records] == [
+        "a tap (function) failed at run; the call goes on"
+    ] * 2
+    assert all(record.exc_info[0] is ValueError for record in caplog.records)
+
+
+@pytest.mark.parametrize("signal", [asyncio.CancelledError(), Suspend(())])
+def test_signals_are_no_errors_and_pass(signal):
+    seen = []
+
+    async def main():
+        with pytest.raises(type(signal)):
+            await stack(fail_on(shout, 1, error=lambda: signal), tap(**looks(seen, is_async=False)))("q", root())
+
+    asyncio.run(main())
+    assert [kind for kind, *_ in seen] == ["request"]
+
+
+def test_a_call_is_cancelled_also_while_it_is_shown():
+    async def main():
+        async with assert_no_leaks():
+            looking = asyncio.Event()
+
+            async def slow(what, ctx):
+                looking.set()
+                await asyncio.Event().wait()
+
+            task = asyncio.create_task(stack(shout, tap(on_response=slow))("q", root()))
+            await looking.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("name", ["on_request", "on_response", "on_error"])
+def test_what_cannot_be_called_is_refused(name):
+    with pytest.raises(ConfigurationError, match=f"tap\\({name}="):
+        tap(**{name: "print"})
+
+
+def test_a_tap_shows_its_functions():
+    assert repr(stack(shout, tap(on_request=len))) == "tap(on_request=len) > shout"
