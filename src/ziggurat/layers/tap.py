@@ -58,7 +58,7 @@ async def tap(
             seen = on_request(request, ctx)
             if seen is not None and isinstance(seen, Awaitable):
                 await seen
-        except Exception:
+        except Exception:  # noqa: BLE001 - a look changes nothing, so neither does its failure
             _failed(on_request, ctx)
     try:
         response = await inner(request, ctx)
@@ -71,7 +71,7 @@ async def tap(
             seen = on_response(response, ctx)
             if seen is not None and isinstance(seen, Awaitable):
                 await seen
-        except Exception:
+        except Exception:  # noqa: BLE001 - a look changes nothing, so neither does its failure
             _failed(on_response, ctx)
     return response
 
@@ -81,7 +81,7 @@ async def _show(look: Look, what: object, ctx: Context) -> None:
         seen = look(what, ctx)
         if isinstance(seen, Awaitable):
             await seen
-    except Exception:
+    except Exception:  # noqa: BLE001 - a look changes nothing, so neither does its failure
         _failed(look, ctx)
 
 
