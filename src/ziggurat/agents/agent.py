@@ -24,7 +24,7 @@ from ziggurat.messages.tool import SPEC
 from ziggurat.models.resolve import resolve
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.tools.approval import APPROVALS, Approvals
-from ziggurat.tools.permissions import GRANTS, narrowed
+from ziggurat.tools.permissions import narrowed
 from ziggurat.tools.toolbox import Tool, Toolbox
 
 
@@ -106,7 +106,9 @@ class Agent(Runnable):
         self._grants = needs if grants is None else frozenset(grants)
         narrowed(Context(name), self._grants)
         read = None if answer is None else answer.revived
-        parts = AgentParts(name, self._prepare, Setup(self._setup), description, needs, read, self._chain)
+        prepare = self._prepare if self._chain or approvals or budget else None
+        setup = Setup(self._setup)
+        parts = AgentParts(name, prepare, setup, description, needs, self._grants, read, self._chain)
         loop = AgentLoop(self.settings)
         loop.facts = {AGENT: parts}
         super().__init__(loop, name=name, store=store)
@@ -118,7 +120,6 @@ class Agent(Runnable):
 
     def _prepare(self, ctx: Context) -> Context:
         """Give a context what this agent brings with it, for itself and all beneath."""
-        ctx = ctx.within(GRANTS, narrowed(ctx, self._grants))  # also when there are none: agents beneath get no more
         if self._chain is not None:
             ctx = chained(ctx, self._chain)
         if self._approvals is not None:

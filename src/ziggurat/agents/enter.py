@@ -28,6 +28,7 @@ from ziggurat.messages.events import AgentEnded, AgentStarted, Delta
 from ziggurat.messages.hooks import hooked, tell
 from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
 from ziggurat.tools.function import AGREED, FROZEN
+from ziggurat.tools.permissions import GRANTS
 
 AgentService = Service[AgentRequest, AgentRun]
 
@@ -60,19 +61,21 @@ class AgentParts(Struct, frozen=True, eq=False):
 
     Attributes:
         name: The agent's name.
-        prepare: Gives a context what the agent brings: middleware, grants, budget, approvals.
+        prepare: Gives a context what the agent brings: middleware, budget, approvals; None for nothing.
         setup: Says what it is made of, compared when a run is entered again.
         description: When to call it, where it is offered as a tool.
         permissions: What its tools need.
+        grants: What it gives to all beneath, never more than it was given; None for all of that.
         read: Makes its output of the plain values that a record holds; None where those are the output.
         chain: The middleware that it brings; `prepare` gives it to a context.
     """
 
     name: str
-    prepare: Callable[[Context], Context]
+    prepare: Callable[[Context], Context] | None
     setup: Setup
     description: str = ""
     permissions: frozenset[str] = frozenset()
+    grants: frozenset[str] | None = None
     read: Callable[[Any], Any] | None = None
     chain: Chain | None = None
 
@@ -87,7 +90,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
         LimitExceeded: agents stand too deep within each other.
         Suspend: something beneath waits for a decision.
     """
-    parts = fact(agent, AGENT) or AgentParts("agent", lambda ctx: ctx, Setup(dict))
+    parts = fact(agent, AGENT) or AgentParts("agent", None, Setup(dict))
     journal = ctx.scope[JOURNAL]
     record = journal.find(ctx.path)
     if record is not None:
@@ -96,7 +99,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
             if ctx.emit is not SILENCE:
                 await _told(recorded, ctx)
             return recorded
-    ctx = _framed(parts.prepare(ctx), parts.name)
+    ctx = _framed(ctx, parts)
     chain = ctx.scope.get(MIDDLEWARE) or _NO_CHAIN
     try:
         request = await _entered(parts, record, request, ctx, journal, chain)
@@ -164,7 +167,10 @@ def _compared(run: AgentRun, recorded: AgentRun, ctx: Context, journal: Journal,
     return recorded
 
 
-def _framed(ctx: Context, name: str) -> Context:
+def _framed(ctx: Context, parts: AgentParts) -> Context:
+    if parts.prepare is not None:
+        ctx = parts.prepare(ctx)
+    name = parts.name
     frame = Frame(name, ctx.scope.get(FRAME))
     limit = ctx.scope.get(MAX_DEPTH_KEY) or MAX_DEPTH
     if frame.depth > limit:
@@ -177,6 +183,9 @@ def _framed(ctx: Context, name: str) -> Context:
             "once only: declare effect='once' on the tools beneath instead"
         )
     within: dict[Key[Any], Any] = {FRAME: frame, METER: frame, FROZEN: None, AGREED: None}
+    if parts.grants is not None:  # also when there are none: agents beneath get no more
+        outer = ctx.scope.get(GRANTS)
+        within[GRANTS] = parts.grants if outer is None else outer & parts.grants
     return ctx.entered(ctx.scope.with_values(within))
 
 

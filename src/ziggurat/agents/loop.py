@@ -172,7 +172,9 @@ class AgentLoop:
                 if stop is None and (not calls or answer is not None):
                     stop = stops.Completed()
                 if stop is not None:
-                    run.answer(not_executed(calls, "the run ended before") if answer is None else taken(calls))
+                    if calls:
+                        run.answer(not_executed(calls, "the run ended before") if answer is None else taken(calls))
+                    run.complete = len(run.conversation.log)
                 else:
                     if len(calls) == 1:
                         run.answer((await call_tool(settings.tools, calls[0], ctx, step),))

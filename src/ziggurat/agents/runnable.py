@@ -55,7 +55,7 @@ class Runnable:
         parts = fact(service, AGENT)
         if parts is None:
             given = name or str(getattr(service, "__name__", "agent"))
-            parts = AgentParts(given, lambda ctx: ctx, Setup(dict))
+            parts = AgentParts(given, None, Setup(dict))
         self.name = name or parts.name
         self.facts: dict[Fact[Any], Any] = {AGENT: parts, COMPOSITE: True, NAME: self.name}
 
@@ -92,7 +92,8 @@ class Runnable:
             RunExists: the id belongs to a run with another request.
         """
         request = request_of(prompt, history)
-        check_options(deps, listeners, run_id)
+        if deps is not None or listeners != () or run_id is not None:
+            check_options(deps, listeners, run_id)
         ambient = AMBIENT.get()
         if ambient is not None and not detached:
             return self._joined(ambient, request, deps, listeners, run_id)

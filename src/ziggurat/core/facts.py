@@ -6,7 +6,7 @@ A service states facts in an attribute `facts`; a layer or wrapper keeps what it
 __all__ = ["COMPOSITE", "NAME", "RETURNS", "Fact", "fact", "name_of"]
 
 from collections.abc import Mapping
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -28,9 +28,9 @@ def fact(service: object, what: Fact[T]) -> T:
     """Ask `service`, then what it wraps, and so on inwards; the first statement counts."""
     seen: object | None = service
     while seen is not None:
-        facts: Mapping[Fact[object], object] | None = getattr(seen, "facts", None)
+        facts: Mapping[Fact[Any], Any] | None = getattr(seen, "facts", None)
         if facts is not None and what in facts:
-            return cast("T", facts[cast("Fact[object]", what)])
+            return facts[what]  # type: ignore[no-any-return]
         seen = getattr(seen, "inner", None)
     return what.default
 

@@ -75,6 +75,8 @@ def user(*content: str | Part, name: str | None = None) -> Message:
     >>> user("What is this?").role
     'user'
     """
+    if len(content) == 1 and isinstance(content[0], str):
+        return Message("user", (Text(mended(content[0])),), name)
     return Message("user", _parts(content, "user"), name)
 
 

@@ -60,6 +60,8 @@ def _sum(one: int | None, other: int | None) -> int | None:
     return one if other is None else one + other
 
 
+_NONE = Usage()
+
 TOOL_CALL = object()
 """What a tally is told for a tool call made now."""
 
@@ -74,7 +76,7 @@ class Tally:
 
     def __init__(self, outer: "Tally | None" = None) -> None:
         self._outer = outer
-        self._sum = Usage()
+        self._sum = _NONE
         self._last = self._sum  # models that know no figures give the same usage every time
         self._times = 0
         self.model_calls = 0
@@ -99,7 +101,8 @@ class Tally:
 
     def _settle(self, following: Usage) -> None:
         if self._times:
-            self._sum = self._sum + self._last * self._times
+            last = self._last * self._times
+            self._sum = last if self._sum is _NONE else self._sum + last
         self._last, self._times = following, 0
 
     @property
