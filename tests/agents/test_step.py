@@ -5,12 +5,12 @@ from typing import Any, Literal
 
 import pytest
 
-from tests.agents.support import assert_sendable
+from tests.agents.support import assert_sendable, elsewhere
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.step import not_executed
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ToolError
+from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.event import Event
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Approve, Deny
@@ -18,10 +18,11 @@ from ziggurat.messages.events import ToolEnded
 from ziggurat.messages.message import assistant
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.memory import MemoryStore
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.tools.function import tool
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.tools.toolbox import Toolbox, quorum
 
 
 class Order:
@@ -93,7 +94,7 @@ def test_fail_fast_cancels_the_others_and_says_so() -> None:
     run = _run(Toolbox([order.tool()], join="fail_fast"), *_works("a", "b", "bad"))
     assert order.seen == ["+a", "+b", "+bad", "-bad", "xa", "xb"]
     assert run.observations[2] == "RuntimeError: bad broke"
-    assert all(text.startswith("not executed") for text in run.observations[:2])
+    assert all(text.startswith("interrupted: another call of the batch failed") for text in run.observations[:2])
     assert_sendable(run.messages)
 
 
@@ -211,3 +212,87 @@ def test_calls_that_fail_fast_cancelled_are_counted_and_told_of_as_they_are_on_r
         assert ended == ["fails", "waits"]
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("slow", range(4))
+def test_a_quorum_of_successes_is_enough_and_the_rest_is_answered_on_record(slow: int) -> None:
+    went: list[str] = []
+
+    @tool
+    async def ask(who: int) -> str:
+        """Ask somebody."""
+        went.append(f"+{who}")
+        if who == slow:
+            raise ValueError("not at home")
+        for _ in range(5 * who):
+            await asyncio.sleep(0)
+        went.append(f"-{who}")
+        return f"{who} says yes"
+
+    calls = [tool_call("ask", who=who, id=f"call_{who}") for who in range(4)]
+
+    async def main() -> None:
+        store = MemoryStore()
+        agent = Agent(ScriptedModel(assistant(*calls), "done"), tools=Toolbox([ask], join=quorum(2)), store=store)
+        run = await agent.run("go", run_id="r")
+        first = [who for who in range(4) if who != slow][:2]
+        assert [f"-{who}" for who in first] == [each for each in went if each.startswith("-")]
+        for who, told in enumerate(run.observations):
+            if who in first:
+                assert told == f"{who} says yes"
+            elif who == slow:
+                assert told == "ValueError: not at home"
+            else:
+                assert told.startswith("interrupted: enough other calls have succeeded while this one ran")
+        assert_sendable(run.messages)
+        assert run.tool_calls == 4
+        made = len(went)
+        again = Agent(ScriptedModel("never"), tools=Toolbox([ask], join=quorum(2)), store=elsewhere(store, "r"))
+        replayed = await again.replay("r")
+        assert (replayed.messages, replayed.tool_calls, replayed.stop) == (run.messages, 4, stops.Completed())
+        assert len(went) == made
+
+    asyncio.run(main())
+
+
+def test_calls_that_did_not_begin_before_a_quorum_was_reached_were_not_executed() -> None:
+    box = Toolbox([Order().tool()], concurrency=1, join=quorum(1))
+    run = _run(box, *_works("bad", "b", "c", "d"))
+    assert run.observations[:2] == ("RuntimeError: bad broke", "b")
+    assert run.observations[3] == "not executed: enough other calls have succeeded"
+
+
+def test_a_quorum_that_cannot_be_reached_lets_all_finish() -> None:
+    run = _run(Toolbox([Order().tool()], join=quorum(5)), *_works("a", "bad", "c"))
+    assert run.observations == ("a", "RuntimeError: bad broke", "c")
+
+
+def test_failures_beside_a_quorum_do_not_end_the_run() -> None:
+    run = _run(Toolbox([Order().tool()], join=quorum(2), on_error="raise"), *_works("a", "bad", "c"))
+    assert run.stop == stops.Completed()
+    run = _run(Toolbox([Order().tool()], join=quorum(2), on_error="raise"), *_works("bad", "bad", "c"))
+    assert isinstance(run.stop, stops.Failed)
+
+
+def test_a_call_that_waits_for_a_person_is_not_needed_once_a_quorum_is_reached() -> None:
+    @tool(approval=True)
+    async def sign(what: str) -> str:
+        """Sign."""
+        return what
+
+    calls = [tool_call("sign", what="x", id="1"), *_works("a")]
+    run = _run(Toolbox([sign, Order().tool()], join=quorum(1)), *calls)
+    assert run.observations == ("not executed: enough other calls have succeeded", "a")
+    assert (run.stop, run.pending) == (stops.Completed(), ())
+
+
+@pytest.mark.parametrize("count", [0, -1, True, "2"])
+def test_a_quorum_is_a_whole_number(count: Any) -> None:
+    with pytest.raises(ConfigurationError, match="at least 1"):
+        quorum(count)
+
+
+def test_join_policies_are_named_when_another_is_given() -> None:
+    with pytest.raises(ConfigurationError, match=r"quorum\(n\)"):
+        Toolbox(join="most")  # type: ignore[arg-type]
+    assert repr(quorum(2)) == "quorum(2)"

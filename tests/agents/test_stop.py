@@ -8,10 +8,14 @@ import pytest
 from tests.agents.support import assert_sendable
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.stop import (
+    Nudge,
     Policy,
     Progress,
+    all_of,
     any_of,
     max_steps,
+    max_tool_calls,
+    not_,
     stop_when,
     until_no_tool_calls,
     until_tool_called,
@@ -75,7 +79,7 @@ def test_the_first_policy_that_stops_names_the_reason() -> None:
     both = [until_tool_called("echo"), max_steps(1)]
     assert _run(any_of(*both)).stop == stops.ToolCalled("echo")
     assert _run(any_of(*reversed(both))).stop == stops.MaxSteps(1)
-    assert _run(max_steps(1) | until_tool_called("echo")).stop == stops.MaxSteps(1)  # type: ignore[operator]
+    assert _run(max_steps(1) | until_tool_called("echo")).stop == stops.MaxSteps(1)
     assert _run(until_tool_called("submit"), max_steps=2).stop == stops.ToolCalled("submit")
     assert _run(until_tool_called("nothing"), max_steps=2).stop == stops.MaxSteps(2)
     assert _run(until_no_tool_calls()).stop == stops.Completed()
@@ -166,6 +170,9 @@ def test_errors_of_the_model_become_stops(error: Exception, stop: stops.Stop, ra
         (lambda: until_tool_called(""), "name of a tool"),
         (lambda: stop_when("x"), "function"),  # type: ignore[arg-type]
         (lambda: any_of(lambda progress: True), "stop_when"),  # type: ignore[arg-type]
+        (lambda: all_of(), "at least one policy"),
+        (lambda: not_("x"), "stop_when"),  # type: ignore[arg-type]
+        (lambda: max_tool_calls(0), "at least 1"),
     ],
 )
 def test_bad_policies_are_refused_with_the_fix(make: Any, told: str) -> None:
@@ -173,6 +180,62 @@ def test_bad_policies_are_refused_with_the_fix(make: Any, told: str) -> None:
         make()
 
 
+def test_all_of_stops_in_the_first_step_in_which_all_do() -> None:
+    both = until_tool_called("echo") & stop_when(lambda progress: progress.step > 1)
+    run = _run(both)
+    assert (run.stop, run.steps) == (stops.ToolCalled("echo"), 3)  # the one speaks upon the step, the other before
+    assert _run(all_of(max_steps(3), until_tool_called("submit"))).stop == stops.Completed()
+    assert _run(all_of(max_steps(2), until_tool_called("submit"))).stop == stops.MaxSteps(2)
+
+
+def test_not_stops_after_a_step_in_which_the_policy_does_not() -> None:
+    run = _run(~until_tool_called("echo"))
+    assert (run.stop, run.steps) == (stops.StopCondition("~until_tool_called('echo')"), 2)
+    run = _run(~stop_when(lambda progress: progress.step < 3))
+    assert (run.steps, run.observations[-1]) == (3, "c")  # upon the step, so its tools ran
+    assert _run(~(until_tool_called("echo") | until_tool_called("submit"))).stop == stops.Completed()
+
+
+def test_max_tool_calls_counts_those_of_agents_beneath() -> None:
+    inner = Agent(ScriptedModel(*CALLS), tools=[echo, submit], name="inner")
+    outer = Agent(
+        ScriptedModel(tool_call("inner", input="go"), tool_call("inner", input="more"), "never"),
+        tools=[inner],
+        stop=max_tool_calls(4),
+    )
+    run = outer.run_sync("go")
+    assert run.stop == stops.BudgetExceeded("tool_calls", 4, 4)
+    assert run.steps == 1
+    with pytest.raises(LimitExceeded):
+        run.raise_for_stop()
+
+
+class Counting:
+    """Nudges at every step, and stops when it has seen three; what it remembers is the run's."""
+
+    def on_response(self, progress: Progress) -> Nudge | stops.StopCondition | None:
+        seen = progress.state(self, list[int])
+        seen.append(progress.step)
+        return stops.StopCondition(repr(seen)) if len(seen) > 2 else Nudge(texts=(f"step {progress.step}",))
+
+    def on_step(self, progress: Progress) -> None:
+        return None
+
+
+def test_what_a_policy_remembers_belongs_to_one_run() -> None:
+    policy = any_of(Counting(), Counting())
+    for _ in range(2):
+        run = _run(policy)
+        assert run.stop == stops.StopCondition("[1, 2, 3]")
+    told = [message for message in run.messages if message.origin == "runtime"]
+    assert [(message.role, message.text) for message in told] == [
+        ("user", "step 1\nstep 1"),
+        ("user", "step 2\nstep 2"),
+    ]
+
+
 def test_policies_show_what_they_are() -> None:
-    assert repr(max_steps(3) | until_tool_called("x")) == "max_steps(3) | until_tool_called('x')"  # type: ignore[operator]
+    assert repr(max_steps(3) | until_tool_called("x")) == "max_steps(3) | until_tool_called('x')"
     assert repr(until_no_tool_calls()) == "until_no_tool_calls()"
+    every = ~(max_steps(3) | max_tool_calls(2)) & ~until_no_tool_calls()
+    assert repr(every) == "~(max_steps(3) | max_tool_calls(2)) & ~until_no_tool_calls()"

@@ -3,7 +3,7 @@
 __all__ = ["AgentLoop", "LoopSettings"]
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -14,7 +14,7 @@ from ziggurat.agents.output import Output
 from ziggurat.agents.reply import Answer, asking_again, judged, refused, taken
 from ziggurat.agents.rewrite import rewriters
 from ziggurat.agents.step import call_tool, call_tools, not_executed
-from ziggurat.agents.stop import Policy, Progress
+from ziggurat.agents.stop import Nudge, Policy, Progress, Verdict
 from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context
 from ziggurat.core.errors import ModelError, Suspend
 from ziggurat.core.event import SILENCE
@@ -27,7 +27,7 @@ from ziggurat.messages.delta import fit
 from ziggurat.messages.events import StepEnded, StepStarted
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
-from ziggurat.messages.parts import ToolResult
+from ziggurat.messages.parts import Text, ToolResult
 from ziggurat.models.ask import ask
 from ziggurat.tools.toolbox import Toolbox
 
@@ -62,7 +62,8 @@ class _Run:
     """One run of the loop, as it stands."""
 
     __slots__ = (
-        "complete", "conversation", "ctx", "instructions", "loop", "results", "rewriters", "start", "steps", "tally",
+        "complete", "conversation", "ctx", "instructions", "loop", "nudges", "results", "rewriters", "start", "steps",
+        "tally",
     )  # fmt: skip
 
     def __init__(self, loop: LoopSettings, request: AgentRequest, ctx: Context) -> None:
@@ -75,6 +76,7 @@ class _Run:
         self.tally = ctx.scope[FRAME]
         self.rewriters = rewriters(ctx)
         self.instructions: str | None = None
+        self.nudges: list[Nudge] | None = None
 
     def question(self) -> ModelRequest:
         """Return what the model is asked now."""
@@ -100,6 +102,20 @@ class _Run:
                 log.append(Message("tool", (result,)))
         self.results = results
         self.complete = len(log)
+
+    def told(self, messages: Iterable[Message]) -> None:
+        """Append what is said to the model between two steps."""
+        self.conversation.log.extend(messages)
+        self.complete = len(self.conversation.log)
+
+    def heard(self, verdict: Verdict) -> stops.Stop | None:
+        """Return the stop that a policy names; what it has to say besides is kept until the step is done."""
+        if not isinstance(verdict, Nudge):
+            return verdict
+        if self.nudges is None:
+            self.nudges = []
+        self.nudges.append(verdict)
+        return None
 
     def said(self, response: ModelResponse) -> ModelResponse:
         """Append what the model said, made fit for a conversation, and return the response with it."""
@@ -168,7 +184,7 @@ class AgentLoop:
                 if settings.output is not None or response.finish in _UNFINISHED:
                     response, answer = await self._accepted(run, response, ctx, step)
                 calls = response.message.tool_calls
-                stop = None if policy is None else policy.on_response(self._progress(run, response))
+                stop = None if policy is None else run.heard(policy.on_response(self._progress(run, response)))
                 if stop is None and (not calls or answer is not None):
                     stop = stops.Completed()
                 if stop is not None:
@@ -181,6 +197,8 @@ class AgentLoop:
                     else:
                         run.answer(await call_tools(settings.tools, calls, ctx, step))
                     stop = self._upon_step(run, response)
+                if run.nudges is not None:
+                    await self._nudged(run, ctx, step, stop)
                 if ctx.emit is not SILENCE:
                     await ctx.emit(StepEnded(f"{ctx.path}/{step}", run.steps))
                 if stop is not None:
@@ -195,10 +213,21 @@ class AgentLoop:
     def _upon_step(self, run: _Run, response: ModelResponse) -> stops.Stop | None:
         """Judge a step whose tools have run."""
         policy = self.settings.policy
-        stop = None if policy is None else policy.on_step(self._progress(run, response))
+        stop = None if policy is None else run.heard(policy.on_step(self._progress(run, response)))
         if stop is None and run.steps >= self.settings.max_steps:
             return stops.MaxSteps(self.settings.max_steps)
         return stop
+
+    async def _nudged(self, run: _Run, ctx: Context, step: str, stop: stops.Stop | None) -> None:
+        """Pass on what policies had to say in a step: to listeners, and to the model if it will be asked again."""
+        nudges, run.nudges = run.nudges or [], None
+        for event in (event for nudge in nudges for event in nudge.events):
+            if ctx.emit is not SILENCE:
+                await ctx.emit(event)
+        text = "\n".join(text for nudge in nudges for text in nudge.texts)
+        if text and stop is None:
+            message = Message("user", (Text(text),), None, "runtime")
+            run.told([await ctx.at(f"{step}/nudge").once("nudge", message, _itself, returns=Message)])
 
     async def _accepted(
         self, run: _Run, response: ModelResponse, ctx: Context, step: str
@@ -239,13 +268,17 @@ class AgentLoop:
         return _with_output(told, self.settings.output)
 
     def _progress(self, run: _Run, response: ModelResponse) -> Progress:
-        return Progress(run.steps, response, run.tally.usage, run.tally.tool_calls, run.results)
+        return Progress(run.steps, response, run.tally.usage, run.tally.tool_calls, run.ctx, run.results)
 
 
 def _so_far(run: _Run, error: BaseException) -> AgentRun:
     suspend = error if isinstance(error, Suspend) else None
     why = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
     return run.ended(why, suspend=suspend)
+
+
+async def _itself(message: Message, ctx: Context) -> Message:
+    return message
 
 
 def _with_output(instructions: str | None, output: Output | None) -> str | None:

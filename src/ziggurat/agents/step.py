@@ -3,7 +3,7 @@
 __all__ = ["call_tool", "call_tools", "not_executed"]
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from ziggurat.core.context import JOURNAL, METER, Context
 from ziggurat.core.entries import Result
@@ -14,7 +14,10 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.act import act
 from ziggurat.tools.door import settle
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.tools.toolbox import Quorum, Toolbox
+
+Dropped = Callable[[], Awaitable[None]]
+"""Returns when the calls of a reply are not wanted any more."""
 
 
 def call_tool(box: Toolbox, call: ToolCall, ctx: Context, step: str) -> Awaitable[ToolResult]:
@@ -29,42 +32,51 @@ async def _strictly(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     return result
 
 
-async def call_tools(box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str) -> tuple[ToolResult, ...]:
+async def call_tools(
+    box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str, dropped: Dropped | None = None
+) -> tuple[ToolResult, ...]:
     """Make the tool calls of a reply at once and return their results in the order of the calls.
 
     Calls stand at ``step-1/tool-1:name``, ``step-1/tool-2:name`` ... beneath the context, whatever ids the provider
-    gave them. When one waits for a decision, the others finish and are kept first.
+    gave them. When one waits for a decision, the others finish and are kept first. When `dropped` returns, those that
+    still run are cancelled, and answered as what they are.
 
     Raises:
         Suspend: at least one call waits for a decision.
         ToolError: a call failed and the box says that this ends the run.
     """
     contexts = [ctx.at(f"{step}/tool-{number}:{escaped(call.name)}") for number, call in enumerate(calls, 1)]
-    results = await _together(box, calls, contexts, ctx)
+    results = await _together(box, calls, contexts, ctx, dropped)
     if box.on_error == "raise":
         _raise_failures(box, results)
     return results
 
 
 async def _together(
-    box: Toolbox, calls: tuple[ToolCall, ...], contexts: list[Context], ctx: Context
+    box: Toolbox, calls: tuple[ToolCall, ...], contexts: list[Context], ctx: Context, dropped: Dropped | None
 ) -> tuple[ToolResult, ...]:
     room = asyncio.Semaphore(box.concurrency) if box.concurrency is not None and box.concurrency < len(calls) else None
+    begun: set[str] = set()
 
     async def limited(call: ToolCall, at: Context) -> ToolResult:
         if room is None:
+            begun.add(at.path)
             return await act(box, call, at)
         async with room:
+            begun.add(at.path)
             return await act(box, call, at)
 
     loop = asyncio.get_running_loop()
     tasks = [loop.create_task(_waiting_as_value(limited(call, at))) for call, at in zip(calls, contexts, strict=True)]
     try:
-        await _joined(box, tasks, ctx)
+        why = await (_joined(box, tasks, ctx) if dropped is None else _joined_or_dropped(box, tasks, ctx, dropped))
     except BaseException:
         await settle(tasks, ctx, name="a batch of tool calls")
         raise
-    outcomes = [await _outcome(task, call, at) for task, call, at in zip(tasks, calls, contexts, strict=True)]
+    outcomes = [
+        await _outcome(box, task, call, at, why, at.path in begun)
+        for task, call, at in zip(tasks, calls, contexts, strict=True)
+    ]
     pending = tuple(item for outcome in outcomes if isinstance(outcome, Suspend) for item in outcome.pending)
     if pending:
         raise Suspend(pending)
@@ -79,33 +91,73 @@ async def _waiting_as_value(call: Awaitable[ToolResult]) -> ToolResult | Suspend
         return suspend
 
 
-async def _joined(box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]", ctx: Context) -> None:
+_FAILED = "another call of the batch failed"
+_ENOUGH = "enough other calls have succeeded"
+_REDIRECTED = "the run was redirected"
+
+
+async def _joined(box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]", ctx: Context) -> str:
+    """Wait for the calls, and say why those that were cancelled were."""
     waiting = set(tasks)
-    until = asyncio.FIRST_COMPLETED if box.join == "fail_fast" else asyncio.FIRST_EXCEPTION
+    until = asyncio.FIRST_EXCEPTION if box.join == "join_all" else asyncio.FIRST_COMPLETED
     while waiting:
         done, waiting = await asyncio.wait(waiting, return_when=until)
         failed = [task for task in tasks if task in done and task.exception() is not None]
         if failed:
             failed[0].result()
-        if box.join == "fail_fast" and any(_is_failure(task) for task in done):
+        why = _decided(box, [task.result() for task in tasks if task not in waiting])
+        if why:
             await settle(tasks, ctx, name="a batch of tool calls")
-            return
+            return why
+    return ""
 
 
-def _is_failure(task: "asyncio.Task[ToolResult | Suspend]") -> bool:
-    outcome = task.result()
-    return isinstance(outcome, ToolResult) and outcome.error is not None
+async def _joined_or_dropped(
+    box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]", ctx: Context, dropped: Dropped
+) -> str:
+    joined = asyncio.ensure_future(_joined(box, tasks, ctx))
+    drop = asyncio.ensure_future(dropped())
+    try:
+        await asyncio.wait([joined, drop], return_when=asyncio.FIRST_COMPLETED)
+        if joined.done():
+            return joined.result()
+        drop.result()
+        await settle([joined], ctx, name="a batch of tool calls")
+        if not joined.cancelled():
+            return joined.result()
+        await settle(tasks, ctx, name="a batch of tool calls")
+        return _REDIRECTED
+    finally:
+        joined.cancel()
+        drop.cancel()
 
 
-async def _outcome(task: "asyncio.Task[ToolResult | Suspend]", call: ToolCall, ctx: Context) -> ToolResult | Suspend:
+def _decided(box: Toolbox, outcomes: list[ToolResult | Suspend]) -> str:
+    """Return why the calls that still run are not needed, empty if they are."""
+    results = [outcome for outcome in outcomes if isinstance(outcome, ToolResult)]
+    if box.join == "fail_fast":
+        return _FAILED if any(result.error is not None for result in results) else ""
+    if isinstance(box.join, Quorum):
+        return _ENOUGH if sum(result.error is None for result in results) >= box.join.count else ""
+    return ""
+
+
+async def _outcome(
+    box: Toolbox, task: "asyncio.Task[ToolResult | Suspend]", call: ToolCall, ctx: Context, why: str, begun: bool
+) -> ToolResult | Suspend:
     """Return what came of a call; that it was cancelled depended on timing, so it is recorded."""
     if task.done() and not task.cancelled():
-        return task.result()
+        outcome = task.result()
+        if isinstance(outcome, ToolResult) or why in ("", _FAILED):
+            return outcome
+        begun = False  # it waits for a decision that nobody needs any more
     journal = ctx.scope[JOURNAL]
     record = journal.find(ctx.path)
-    result = not_executed((call,), "another call of the batch failed")[0]
-    if record is not None and record.intent is not None:
-        told = "interrupted: another call of the batch failed while this one ran; whether it took effect is unknown"
+    if record is not None and record.result is not None:
+        return await act(box, call, ctx)  # it was over before, here or in the process whose record this is
+    result = not_executed((call,), why)[0]
+    if begun or (record is not None and record.intent is not None):
+        told = f"interrupted: {why} while this one ran; whether it took effect is unknown"
         result = ToolResult(call.id, call.name, told, "interrupted", call.name)
     waiting = journal.append(Result(ctx.path, call.name, call, result))
     if waiting is not None:
@@ -120,7 +172,7 @@ async def _outcome(task: "asyncio.Task[ToolResult | Suspend]", call: ToolCall, c
 
 def _raise_failures(box: Toolbox, results: tuple[ToolResult, ...]) -> None:
     failed = [result for result in results if result.error not in (None, "interrupted")]
-    if not failed:
+    if not failed or (isinstance(box.join, Quorum) and _decided(box, [*results])):
         return
     if box.join == "fail_fast" or len(failed) == 1:
         raise ToolError(f"{failed[0].name}: {failed[0].text}", kind=failed[0].error or "permanent")

@@ -1,29 +1,40 @@
 """When a loop stops. Policies look at how far it got and name a reason, or None to go on.
 
 They are asked twice per step: upon the model's response, and upon the step with its tools done. What they need to
-know is in `Progress`, so a policy keeps nothing of a run on itself and serves many runs at once.
+know is in `Progress`, and what they must remember of a run is kept by it, so a policy keeps nothing of a run on
+itself and serves many runs at once. A run that goes on from its record passes all its steps again, and policies with
+it, so they remember then what they remembered before.
 """
 
 __all__ = [
+    "Nudge",
     "Policy",
     "Progress",
+    "Verdict",
+    "all_of",
     "any_of",
     "max_steps",
+    "max_tool_calls",
+    "not_",
     "stop_when",
     "until_no_tool_calls",
     "until_tool_called",
 ]
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import Event
 from ziggurat.messages import stops
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
+
+S = TypeVar("S")
 
 
 class Progress(Struct, frozen=True):
@@ -34,6 +45,7 @@ class Progress(Struct, frozen=True):
         response: The model's response of this step.
         usage: What the run has cost so far, this response included.
         tool_calls: How many tools were called so far.
+        ctx: Where the agent stands.
         results: Results of the step, or of the one before while the response is judged.
     """
 
@@ -41,6 +53,7 @@ class Progress(Struct, frozen=True):
     response: ModelResponse
     usage: Usage
     tool_calls: int
+    ctx: Context
     results: tuple[ToolResult, ...] = ()
 
     @property
@@ -48,87 +61,143 @@ class Progress(Struct, frozen=True):
         """The tool calls of this step's response."""
         return self.response.tool_calls
 
+    @property
+    def path(self) -> str:
+        """The path of the step, for events that tell of it."""
+        return f"{self.ctx.path}/step-{self.step}"
+
+    def state(self, owner: object, factory: Callable[[], S]) -> S:
+        """Return what the policy `owner` remembers of this run, made by `factory` at first; it dies with the run."""
+        return self.ctx.state(owner, factory)
+
+
+class Nudge(Struct, frozen=True):
+    """What a policy may do short of stopping a run.
+
+    Attributes:
+        events: Told to whoever listens.
+        texts: Told to the model once the results of the step are complete, if the run goes on; the conversation
+            keeps them as messages with ``origin="runtime"``.
+    """
+
+    events: tuple[Event, ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+Verdict = stops.Stop | Nudge | None
+"""What a policy says: stop for this reason, go on but hear this, or go on."""
+
 
 @runtime_checkable
 class Policy(Protocol):
     """Decides whether a run stops; either method may always return None."""
 
-    def on_response(self, progress: Progress) -> stops.Stop | None:
+    def on_response(self, progress: Progress) -> Verdict:
         """Judge the model's response, before its tools run."""
         ...
 
-    def on_step(self, progress: Progress) -> stops.Stop | None:
+    def on_step(self, progress: Progress) -> Verdict:
         """Judge the step, after its tools ran."""
         ...
 
 
-class _Policy:
-    """Base of our own policies: never stops, and composes with ``|``."""
+class BasePolicy:
+    """Base of our own policies: never stops, and composes with ``|``, ``&`` and ``~``."""
 
-    def on_response(self, progress: Progress) -> stops.Stop | None:
+    def on_response(self, progress: Progress) -> Verdict:
+        """Go on."""
         return None
 
-    def on_step(self, progress: Progress) -> stops.Stop | None:
+    def on_step(self, progress: Progress) -> Verdict:
+        """Go on."""
         return None
 
-    def __or__(self, other: Policy) -> Policy:
+    def __or__(self, other: Policy) -> "BasePolicy":
         return any_of(self, other)
 
+    def __and__(self, other: Policy) -> "BasePolicy":
+        return all_of(self, other)
 
-class _NoToolCalls(_Policy):
-    def on_response(self, progress: Progress) -> stops.Stop | None:
+    def __invert__(self) -> "BasePolicy":
+        return not_(self)
+
+
+class _NoToolCalls(BasePolicy):
+    def on_response(self, progress: Progress) -> Verdict:
         return None if progress.calls else stops.Completed()
 
     def __repr__(self) -> str:
         return "until_no_tool_calls()"
 
 
-def until_no_tool_calls() -> Policy:
+def until_no_tool_calls() -> BasePolicy:
     """Stop when the model asks for no tool; every loop does so anyway."""
     return _NoToolCalls()
 
 
-class _ToolCalled(_Policy):
+class _ToolCalled(BasePolicy):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def on_step(self, progress: Progress) -> stops.Stop | None:
+    def on_step(self, progress: Progress) -> Verdict:
         return stops.ToolCalled(self.name) if any(call.name == self.name for call in progress.calls) else None
 
     def __repr__(self) -> str:
         return f"until_tool_called({self.name!r})"
 
 
-def until_tool_called(name: str) -> Policy:
+def until_tool_called(name: str) -> BasePolicy:
     """Stop after a step in which this tool ran."""
     if not isinstance(name, str) or not name:
         raise ConfigurationError(f"until_tool_called() needs the name of a tool, got {name!r}")
     return _ToolCalled(name)
 
 
-class _MaxSteps(_Policy):
+class _MaxSteps(BasePolicy):
     def __init__(self, limit: int) -> None:
         self.limit = limit
 
-    def on_step(self, progress: Progress) -> stops.Stop | None:
+    def on_step(self, progress: Progress) -> Verdict:
         return stops.MaxSteps(self.limit) if progress.step >= self.limit else None
 
     def __repr__(self) -> str:
         return f"max_steps({self.limit})"
 
 
-def max_steps(limit: int) -> Policy:
+def max_steps(limit: int) -> BasePolicy:
     """Stop after this many steps; the tools of the last one do run."""
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise ConfigurationError(f"max_steps must be a whole number of at least 1, got {limit!r}")
     return _MaxSteps(limit)
 
 
-class _StopWhen(_Policy):
+class _MaxToolCalls(BasePolicy):
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+    def on_step(self, progress: Progress) -> Verdict:
+        used = progress.tool_calls
+        return stops.BudgetExceeded("tool_calls", self.limit, used) if used >= self.limit else None
+
+    def __repr__(self) -> str:
+        return f"max_tool_calls({self.limit})"
+
+
+def max_tool_calls(limit: int) -> BasePolicy:
+    """Stop after a step by which this many tools were called, those of agents beneath included.
+
+    The calls of one reply all run; ``Budget(tool_calls=...)`` also refuses those that are too many.
+    """
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise ConfigurationError(f"max_tool_calls must be a whole number of at least 1, got {limit!r}")
+    return _MaxToolCalls(limit)
+
+
+class _StopWhen(BasePolicy):
     def __init__(self, condition: Callable[[Progress], bool | str | None]) -> None:
         self.condition = condition
 
-    def on_response(self, progress: Progress) -> stops.Stop | None:
+    def on_response(self, progress: Progress) -> Verdict:
         answer = self.condition(progress)
         if not answer:
             return None
@@ -138,7 +207,7 @@ class _StopWhen(_Policy):
         return f"stop_when({getattr(self.condition, '__name__', self.condition)})"
 
 
-def stop_when(condition: Callable[[Progress], bool | str | None]) -> Policy:
+def stop_when(condition: Callable[[Progress], bool | str | None]) -> BasePolicy:
     """Stop when `condition` holds of a response; a text it returns is the reason.
 
     Tool calls of that response are not executed.
@@ -148,34 +217,106 @@ def stop_when(condition: Callable[[Progress], bool | str | None]) -> Policy:
     return _StopWhen(condition)
 
 
-class _AnyOf(_Policy):
+class _AnyOf(BasePolicy):
     def __init__(self, policies: tuple[Policy, ...]) -> None:
         self.policies = policies
 
-    def on_response(self, progress: Progress) -> stops.Stop | None:
-        for policy in self.policies:
-            stop = policy.on_response(progress)
-            if stop is not None:
-                return stop
-        return None
+    def on_response(self, progress: Progress) -> Verdict:
+        return _first([policy.on_response(progress) for policy in self.policies])
 
-    def on_step(self, progress: Progress) -> stops.Stop | None:
-        for policy in self.policies:
-            stop = policy.on_step(progress)
-            if stop is not None:
-                return stop
-        return None
+    def on_step(self, progress: Progress) -> Verdict:
+        return _first([policy.on_step(progress) for policy in self.policies])
 
     def __repr__(self) -> str:
         return " | ".join(map(repr, self.policies))
 
 
-def any_of(*policies: Policy) -> Policy:
+def any_of(*policies: Policy) -> BasePolicy:
     """Stop as soon as one of the policies does; the first in the order given names the reason."""
+    return _AnyOf(_checked(policies))
+
+
+class _AllOf(BasePolicy):
+    def __init__(self, policies: tuple[Policy, ...]) -> None:
+        self.policies = policies
+
+    def on_response(self, progress: Progress) -> Verdict:
+        said = progress.state(self, dict[int, stops.Stop])
+        said.clear()
+        return self._judged(said, [policy.on_response(progress) for policy in self.policies])
+
+    def on_step(self, progress: Progress) -> Verdict:
+        said = progress.state(self, dict[int, stops.Stop])
+        return self._judged(said, [policy.on_step(progress) for policy in self.policies])
+
+    def _judged(self, said: dict[int, stops.Stop], verdicts: list[Verdict]) -> Verdict:
+        for at, verdict in enumerate(verdicts):
+            if verdict is not None and not isinstance(verdict, Nudge):
+                said.setdefault(at, verdict)
+        return said[0] if len(said) == len(self.policies) else _merged(verdicts)
+
+    def __repr__(self) -> str:
+        return " & ".join(f"({each!r})" if isinstance(each, _AnyOf) else repr(each) for each in self.policies)
+
+
+def all_of(*policies: Policy) -> BasePolicy:
+    """Stop when all of the policies do within one step; the first in the order given names the reason."""
+    if not policies:
+        raise ConfigurationError("all_of() needs at least one policy")
+    return _AllOf(_checked(policies))
+
+
+class _Not(BasePolicy):
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+
+    def on_response(self, progress: Progress) -> Verdict:
+        held = progress.state(self, set[int])
+        held.clear()
+        return self._passed(held, progress.step, self.policy.on_response(progress))
+
+    def on_step(self, progress: Progress) -> Verdict:
+        held = progress.state(self, set[int])
+        nudge = self._passed(held, progress.step, self.policy.on_step(progress))
+        return nudge if held else stops.StopCondition(repr(self))
+
+    @staticmethod
+    def _passed(held: set[int], step: int, verdict: Verdict) -> Nudge | None:
+        if verdict is None or isinstance(verdict, Nudge):
+            return verdict
+        held.add(step)
+        return None
+
+    def __repr__(self) -> str:
+        return f"~({self.policy!r})" if isinstance(self.policy, (_AnyOf, _AllOf)) else f"~{self.policy!r}"
+
+
+def not_(policy: Policy) -> BasePolicy:
+    """Stop after a step in which the policy would not have stopped."""
+    return _Not(*_checked((policy,)))
+
+
+def _checked(policies: tuple[Policy, ...]) -> tuple[Policy, ...]:
     for policy in policies:
         if not isinstance(policy, Policy):
             raise ConfigurationError(
                 f"a stop policy has on_response(progress) and on_step(progress); got {policy!r}. "
                 "For a plain condition write stop_when(lambda progress: ...)"
             )
-    return _AnyOf(policies)
+    return policies
+
+
+def _first(verdicts: list[Verdict]) -> Verdict:
+    """Return the first stop, or all nudges as one."""
+    stop = next((each for each in verdicts if each is not None and not isinstance(each, Nudge)), None)
+    return _merged(verdicts) if stop is None else stop
+
+
+def _merged(verdicts: list[Verdict]) -> Nudge | None:
+    nudges = [each for each in verdicts if isinstance(each, Nudge)]
+    if len(nudges) <= 1:
+        return nudges[0] if nudges else None
+    return Nudge(
+        tuple(event for nudge in nudges for event in nudge.events),
+        tuple(text for nudge in nudges for text in nudge.texts),
+    )

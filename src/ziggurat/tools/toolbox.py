@@ -1,10 +1,10 @@
 """A router by name: the tools of an agent, and how their calls go."""
 
-__all__ = ["Entry", "ToolStatistics", "Toolbox"]
+__all__ = ["Entry", "Quorum", "ToolStatistics", "Toolbox", "quorum"]
 
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -18,7 +18,31 @@ from ziggurat.messages.tool import CHECK, SPEC
 from ziggurat.tools.function import FunctionTool, tool
 
 Tool = Service[ToolCall, ToolResult] | Callable[..., Any]
-Join = Literal["join_all", "fail_fast"]
+
+
+class Quorum(Struct, frozen=True):
+    """So many calls of a reply must succeed; made by `quorum`."""
+
+    count: int
+
+    def __repr__(self) -> str:
+        return f"quorum({self.count})"
+
+
+Join = Literal["join_all", "fail_fast"] | Quorum
+
+
+def quorum(count: int) -> Quorum:
+    """Let so many calls of a reply succeed and cancel the rest: ``Toolbox([a, b, c], join=quorum(2))``.
+
+    What was cancelled is answered as such, on record. Where fewer calls succeed, or were asked for, all finish.
+
+    Raises:
+        ConfigurationError: `count` is not a whole number of at least 1.
+    """
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise ConfigurationError(f"quorum() takes a whole number of at least 1, got {count!r}")
+    return Quorum(count)
 
 
 class ToolStatistics(Struct):
@@ -62,7 +86,8 @@ class Toolbox:
     Args:
         tools: Functions, tools, layered tools, or services that state a `SPEC`.
         concurrency: How many calls of one reply may run at once; None for all.
-        join: What a failing call means for its siblings: ``join_all`` lets all finish; ``fail_fast`` cancels them.
+        join: What a call means for its siblings: ``join_all`` lets all finish; ``fail_fast`` cancels them when one
+            fails; ``quorum(n)`` when n have succeeded.
         on_error: ``"return"`` tells the model; ``"raise"`` ends the run.
 
     Raises:
@@ -79,8 +104,8 @@ class Toolbox:
     ) -> None:
         if concurrency is not None and (not isinstance(concurrency, int) or concurrency < 1):
             raise ConfigurationError(f"concurrency must be at least 1, or None for no limit; got {concurrency!r}")
-        if join not in get_args(Join):
-            raise ConfigurationError(f"join is 'join_all' or 'fail_fast', got {join!r}")
+        if not isinstance(join, Quorum) and join not in ("join_all", "fail_fast"):
+            raise ConfigurationError(f"join is 'join_all', 'fail_fast' or quorum(n), got {join!r}")
         if on_error not in ("return", "raise"):
             raise ConfigurationError(f"on_error is 'return' or 'raise', got {on_error!r}")
         self.concurrency = concurrency

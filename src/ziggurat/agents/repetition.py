@@ -1,0 +1,137 @@
+"""Notices that a model does the same again and again."""
+
+__all__ = ["LoopAction", "LoopMode", "loop_detection"]
+
+from collections.abc import Iterable
+from typing import Literal, get_args
+
+from msgspec import Struct
+
+from ziggurat.agents.stop import BasePolicy, Nudge, Progress, Verdict
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages import stops
+from ziggurat.messages.events import LoopWarning
+
+LoopAction = Literal["warn", "inject", "stop"]
+LoopMode = Literal["identical", "alternating", "same_result"]
+
+Batch = tuple[tuple[str, ...], ...]
+
+
+class _Seen(Struct):
+    """What one run did last, and how often in a row."""
+
+    last: Batch = ()
+    before: Batch = ()
+    same: int = 0
+    alternating: int = 0
+    outcome: Batch = ()
+    outcomes: int = 0
+    noticed: bool = False
+
+
+class _LoopDetection(BasePolicy):
+    def __init__(self, threshold: int, action: LoopAction, modes: frozenset[LoopMode], exempt: frozenset[str]) -> None:
+        self.threshold = threshold
+        self.action = action
+        self.modes = modes
+        self.exempt = exempt
+
+    def on_response(self, progress: Progress) -> Verdict:
+        calls = [call for call in progress.calls if call.name not in self.exempt]
+        seen = progress.state(self, _Seen)
+        batch = tuple((call.name, call.canonical()) for call in calls)
+        if not batch:
+            _forget(seen)
+            return None
+        seen.same = seen.same + 1 if batch == seen.last else 1
+        swings = batch == seen.before and batch != seen.last
+        seen.alternating = seen.alternating + 1 if swings else 2 if seen.last and batch != seen.last else 1
+        earlier, seen.before, seen.last = seen.last, seen.last, batch
+        seen.noticed = False
+        if "identical" in self.modes and seen.same >= self.threshold:
+            return self._fired(progress, seen, _names(batch), seen.same)
+        rounds, rest = divmod(seen.alternating, 2)
+        if "alternating" in self.modes and swings and not rest and rounds >= self.threshold:
+            return self._fired(progress, seen, f"{_names(earlier)}, {_names(batch)}", rounds)
+        return None
+
+    def on_step(self, progress: Progress) -> Verdict:
+        seen = progress.state(self, _Seen)
+        if "same_result" not in self.modes:
+            return None
+        results = [result for result in progress.results if result.name not in self.exempt]
+        outcome = tuple((result.name, result.error or "", result.text) for result in results)
+        seen.outcomes = seen.outcomes + 1 if outcome and outcome == seen.outcome else 1
+        seen.outcome = outcome
+        if not outcome or seen.noticed or seen.outcomes < self.threshold:
+            return None
+        return self._fired(progress, seen, _names(outcome), seen.outcomes)
+
+    def _fired(self, progress: Progress, seen: _Seen, tools: str, count: int) -> Verdict:
+        seen.noticed = True
+        if self.action == "stop":
+            return stops.LoopDetected(tools, count)
+        event = LoopWarning(progress.path, tools, count)
+        if self.action == "warn":
+            return Nudge((event,))
+        _forget(seen)
+        told = (
+            f"{tools}: you have done the same {count} times in a row, and it has brought you no further. "
+            "Do something else, or answer with what you know."
+        )
+        return Nudge((event,), (told,))
+
+    def __repr__(self) -> str:
+        return f"loop_detection(threshold={self.threshold}, action={self.action!r})"
+
+
+def _forget(seen: _Seen) -> None:
+    seen.last = seen.before = seen.outcome = ()
+    seen.same = seen.alternating = seen.outcomes = 0
+
+
+def _names(batch: Batch) -> str:
+    return "+".join(each[0] for each in batch)
+
+
+def loop_detection(
+    threshold: int = 3,
+    action: LoopAction = "warn",
+    *,
+    modes: Iterable[LoopMode] = ("identical", "alternating"),
+    exempt: Iterable[str] = (),
+) -> BasePolicy:
+    """Notice a model that does the same again and again: ``Agent(..., stop=loop_detection(action="inject"))``.
+
+    All calls of a reply are compared with all of the one before: names and arguments, however those are spelled.
+    It acts when they were the same `threshold` times in a row, and at each further time.
+
+    Args:
+        threshold: How many times in a row.
+        action: ``"warn"`` emits a `LoopWarning`; ``"inject"`` also tells the model, and counts anew; ``"stop"`` ends
+            the run with `LoopDetected` before the tools run once more.
+        modes: ``"identical"`` calls; ``"alternating"`` ones, A B A B, counted by pairs; ``"same_result"``, tools
+            that answer the same whatever their arguments, which some tools rightly do, so it must be asked for.
+        exempt: Tools that may be called again and again, such as one that polls.
+
+    Raises:
+        ConfigurationError: one of the arguments is none of these.
+    """
+    if not isinstance(threshold, int) or isinstance(threshold, bool) or threshold < 2:
+        raise ConfigurationError(
+            f"the threshold of loop_detection() is a whole number of at least 2, got {threshold!r}"
+        )
+    if action not in get_args(LoopAction):
+        raise ConfigurationError(f"the action of loop_detection() is 'warn', 'inject' or 'stop'; got {action!r}")
+    for what, names in (("modes", modes), ("exempt", exempt)):
+        if isinstance(names, str):
+            raise ConfigurationError(
+                f"{what} of loop_detection() is a list, such as [{names!r}]; got the text {names!r}"
+            )
+    asked = frozenset(modes)
+    unknown = asked - set(get_args(LoopMode))
+    if unknown or not asked:
+        known = ", ".join(map(repr, get_args(LoopMode)))
+        raise ConfigurationError(f"the modes of loop_detection() are of {known}; got {sorted(map(str, asked))}")
+    return _LoopDetection(threshold, action, asked, frozenset(exempt))
