@@ -197,10 +197,8 @@ class AgentLoop:
                     else:
                         run.answer(await call_tools(settings.tools, calls, ctx, step))
                     stop = self._upon_step(run, response)
-                if run.nudges is not None:
-                    await self._nudged(run, ctx, step, stop)
-                if ctx.emit is not SILENCE:
-                    await ctx.emit(StepEnded(f"{ctx.path}/{step}", run.steps))
+                if ctx.emit is not SILENCE or run.nudges is not None:
+                    await self._step_ended(run, ctx, step, stop)
                 if stop is not None:
                     text = response.text if settings.output is None else None
                     return run.ended(stop, text if answer is None else answer.value)
@@ -218,9 +216,9 @@ class AgentLoop:
             return stops.MaxSteps(self.settings.max_steps)
         return stop
 
-    async def _nudged(self, run: _Run, ctx: Context, step: str, stop: stops.Stop | None) -> None:
-        """Pass on what policies had to say in a step: to listeners, and to the model if it will be asked again."""
-        nudges, run.nudges = run.nudges or [], None
+    async def _step_ended(self, run: _Run, ctx: Context, step: str, stop: stops.Stop | None) -> None:
+        """Pass on what policies had to say in a step, to the model only if it will be asked again; tell of its end."""
+        nudges, run.nudges = run.nudges or (), None
         for event in (event for nudge in nudges for event in nudge.events):
             if ctx.emit is not SILENCE:
                 await ctx.emit(event)
@@ -228,6 +226,8 @@ class AgentLoop:
         if text and stop is None:
             message = Message("user", (Text(text),), None, "runtime")
             run.told([await ctx.at(f"{step}/nudge").once("nudge", message, _itself, returns=Message)])
+        if ctx.emit is not SILENCE:
+            await ctx.emit(StepEnded(f"{ctx.path}/{step}", run.steps))
 
     async def _accepted(
         self, run: _Run, response: ModelResponse, ctx: Context, step: str
