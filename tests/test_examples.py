@@ -19,6 +19,7 @@ PRINTED = {
     "first_agent.py": "The answer is 144.",
     "layers.py": "Take an umbrella.",
     "middleware.py": "the clerk's model saw: Ada pays with [card]",
+    "raw_schema.py": "guests[1].name: missing (required)",
     "react.py": "Tea costs 3.20.\nfailed tool calls: 1, most common action: price",
     "stream.py": "Completed: 2 steps, 4 model calls",
     "structured_output.py": "2 x tea\n  1 x milk\nasked 2 times",

@@ -209,10 +209,10 @@ def test_a_raw_tool_takes_a_mapping() -> None:
     made = raw_tool(search, name="search", description="Search.", parameters=schema)
     assert made.spec.parameters == schema
     assert _call(made, q="x") == "x at run"
-    for wrong, why in (({}, "q: missing"), ({"q": 1}, "q: expected string"), ({"q": "x", "z": 1}, "z: unknown")):
+    for wrong, why in (({}, "q: missing"), ({"q": 1}, "q: expected a string"), ({"q": "x", "z": 1}, "z: unknown")):
         with pytest.raises(InvalidArguments, match=why):
             _call(made, **wrong)
-    with pytest.raises(InvalidArguments, match="n: expected integer"):
+    with pytest.raises(InvalidArguments, match="n: expected an integer"):
         _call(made, q="x", n=True)
     with pytest.raises(ConfigurationError, match="type 'object'"):
         raw_tool(search, name="search", description="", parameters={"type": "string"})

@@ -6,27 +6,18 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-    "null": (type(None),),
-}
+from ziggurat.tools.arguments import read, shown
+from ziggurat.tools.validator import SchemaValidator
 
 
 class RawSchema(Struct, frozen=True):
-    """A JSON Schema as a tool's door: required and unknown names and the types of the top level are checked."""
+    """A JSON Schema as a tool's door: arguments are taken as they are, when they fit all of it."""
 
     name: str
-    schema: dict[str, Any]
+    validator: SchemaValidator
     function: Callable[..., Any]
     is_async: bool
     context_parameter: str | None
@@ -36,10 +27,13 @@ class RawSchema(Struct, frozen=True):
         """Look at a function `(arguments)` or `(arguments, ctx)` and the schema of its arguments.
 
         Raises:
-            ConfigurationError: either is not as it must be.
+            ConfigurationError: either is not as it must be, or the schema is refused by `SchemaValidator`.
+            MissingExtra: the extra ``schemas`` is not installed.
         """
         if not isinstance(schema, dict) or schema.get("type", "object") != "object":
-            raise ConfigurationError(f"the parameters of {name} must be a JSON Schema of type 'object', got {schema!r}")
+            raise ConfigurationError(
+                f"the parameters of {name} must be a JSON Schema of type 'object', got {str(schema)[:200]}"
+            )
         count = len(inspect.signature(function).parameters)
         if count not in (1, 2):
             raise ConfigurationError(
@@ -51,7 +45,9 @@ class RawSchema(Struct, frozen=True):
             ctx = given.pop("ctx", None)
             return function(given["arguments"], ctx) if count == 2 else function(given["arguments"])
 
-        return cls(name, schema, call, is_async, "ctx" if count == 2 else None)
+        return cls(
+            name, SchemaValidator(schema, f"the schema of {name}"), call, is_async, "ctx" if count == 2 else None
+        )
 
     def decode(self, arguments: str | bytes) -> dict[str, Any]:
         """Return the arguments as the one keyword that the function takes.
@@ -59,24 +55,10 @@ class RawSchema(Struct, frozen=True):
         Raises:
             InvalidArguments: they do not fit; every problem on a line of its own.
         """
-        try:
-            given = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise InvalidArguments(f"the arguments are not a JSON object: {error}") from error
-        properties: dict[str, Any] = self.schema.get("properties", {})
-        problems = [f"{name}: missing (required)" for name in self.schema.get("required", ()) if name not in given]
-        if self.schema.get("additionalProperties") is False:
-            problems += [f"{name}: unknown parameter" for name in given if name not in properties]
-        for name, value in given.items():
-            wanted = properties.get(name, {}).get("type")
-            if isinstance(wanted, str) and not _fits(value, wanted):
-                problems.append(f"{name}: expected {wanted}, got {msgspec.json.encode(value).decode()[:80]}")
+        given = read(arguments) if arguments.strip() else {}
+        if not isinstance(given, dict):
+            raise InvalidArguments(f"the arguments must be a JSON object, got {shown(given)}")
+        problems = self.validator.problems(given)
         if problems:
             raise InvalidArguments("\n".join(problems))
         return {"arguments": given}
-
-
-def _fits(value: object, wanted: str) -> bool:
-    if isinstance(value, bool):
-        return wanted == "boolean"
-    return isinstance(value, _TYPES.get(wanted, (object,)))

@@ -1,0 +1,220 @@
+"""How much work a JSON Schema can make of a value, found before any value is held to it.
+
+A few lines of schema can be worth millions of checks: references that fan out at every level, or a recursion that
+visits each child twice. The work is bounded from above by two figures: how many checks one place in a value can
+need (`breadth`), and by how much that grows with each level of the value (`growth`).
+"""
+
+__all__ = ["MAX_WORK", "Unfolding"]
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from ziggurat.core.errors import ConfigurationError
+
+MAX_BREADTH = 100_000
+"""Checks that one place in a value may need."""
+
+MAX_WORK = 20_000_000
+"""Checks that one value may need, a fraction of a second."""
+
+_MAX_CHAIN = 200
+_MAX_STEPS = 1_000_000
+
+_LISTS = ("allOf", "anyOf", "oneOf")
+_SINGLE = ("not", "if", "then", "else")
+_MAPPINGS = ("dependentSchemas", "dependencies")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_ANCHORS = ("$anchor", "$dynamicAnchor")
+_MEMBERS = ("additionalProperties", "unevaluatedProperties")
+_ITEMS = ("items", "additionalItems", "unevaluatedItems", "contains")
+
+
+class Unfolding(Struct, frozen=True):
+    """The bounds of a schema.
+
+    Attributes:
+        breadth: How many checks one place in a value can need.
+        growth: By how much that can grow with each level of the value.
+        patterns: How heavy the patterns are that a text can be matched with, 0 where there are none.
+    """
+
+    breadth: int
+    growth: int
+    patterns: int
+
+    @classmethod
+    def of(cls, schema: dict[str, Any] | bool, what: str) -> "Unfolding":
+        """Find the bounds of a valid schema.
+
+        Raises:
+            ConfigurationError: it is too much work, or refers to itself without a step into the value.
+        """
+        return _Survey(schema, what).result() if isinstance(schema, dict) else cls(1, 1, 0)
+
+    @property
+    def modest(self) -> bool:
+        """Whether the work can only grow with the size of a value, so that none need be measured."""
+        return self.growth <= 1 and self.breadth <= 1_000
+
+    def work(self, value: object) -> int:
+        """Return how many checks a value may need, at most."""
+        total, level, checks = 0, [value], self.breadth
+        while level and total <= MAX_WORK:
+            total += len(level) * checks
+            checks *= max(self.growth, 1)
+            level = [
+                child
+                for each in level
+                if isinstance(each, (dict, list))
+                for child in (each.values() if isinstance(each, dict) else each)
+            ]
+        return total
+
+
+class _Bounds(Struct):
+    """What holds of one place: how many checks, how many into each kind of child, how heavy its patterns."""
+
+    checks: int
+    into: Counter[str]
+    patterns: int
+
+
+class _Survey:
+    """A walk over a schema; every part is looked at once."""
+
+    def __init__(self, schema: dict[str, Any], what: str) -> None:
+        self.what = what
+        self.root = schema
+        self.parts = list(_parts(schema))
+        self.known: dict[int, _Bounds | None] = {}
+        self.steps = 0
+
+    def result(self) -> Unfolding:
+        found = [self.bounds(part, 0) for part in self.parts]
+        growth = max((_growth(each.into) for each in found), default=0)
+        return Unfolding(max(each.checks for each in found), growth, max(each.patterns for each in found))
+
+    def bounds(self, part: dict[str, Any], depth: int) -> _Bounds:
+        """Return the bounds of the place that a part of the schema is applied to."""
+        if id(part) in self.known:
+            known = self.known[id(part)]
+            if known is None:
+                raise ConfigurationError(
+                    f"{self.what} has a $ref that leads back to itself without a step into the value; take it out"
+                )
+            return known
+        if depth > _MAX_CHAIN:
+            raise ConfigurationError(f"{self.what} has references more than {_MAX_CHAIN} long; make it shallower")
+        self.known[id(part)] = None
+        result = _Bounds(1, _into(part), _patterns(part))
+        for each in self._beside(part):
+            inner = self.bounds(each, depth + 1)
+            result.checks += inner.checks
+            result.into.update(inner.into)
+            result.patterns += inner.patterns
+            self.steps += 1 + len(inner.into)
+            if result.checks > MAX_BREADTH or self.steps > _MAX_STEPS:
+                raise ConfigurationError(
+                    f"{self.what} unfolds to more than {MAX_BREADTH:,} checks of one value; use fewer references in "
+                    "allOf, anyOf and oneOf"
+                )
+        self.known[id(part)] = result
+        return result
+
+    def _beside(self, part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield what is applied to the same place as a part."""
+        for name in _LISTS:
+            yield from _schemas(part.get(name))
+        for name in _SINGLE:
+            yield from _schemas([part.get(name)])
+        for name in _MAPPINGS:
+            if isinstance(inner := part.get(name), dict):
+                yield from _schemas(list(inner.values()))
+        for name in _REFERENCES:
+            if isinstance(reference := part.get(name), str):
+                yield from self._targets(reference)
+
+    def _targets(self, reference: str) -> list[dict[str, Any]]:
+        """Return every part that a reference may mean: at least the one it does."""
+        base, _, fragment = reference.partition("#")
+        documents = [self.root] + [part for part in self.parts if "$id" in part]
+        if base:
+            documents = [part for part in documents if _last(str(part.get("$id", ""))) == _last(base)]
+        if fragment and not fragment.startswith("/"):
+            anchored = [part for part in self.parts if any(part.get(name) == fragment for name in _ANCHORS)]
+            return anchored + [part for part in self.parts if str(part.get("$id", "")).endswith("#" + fragment)]
+        found = {id(part): part for each in documents if (part := _pointed(each, fragment)) is not None}
+        return list(found.values())
+
+
+def _parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield every mapping in a schema, as any of them may be referred to."""
+    waiting: list[Any] = [schema]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            yield each
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
+
+
+def _schemas(values: object) -> list[dict[str, Any]]:
+    return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
+
+
+def _into(part: dict[str, Any]) -> Counter[str]:
+    """Count how often a part leads into each kind of child: by name, into every member, and into every item."""
+    found: Counter[str] = Counter()
+    if isinstance(named := part.get("properties"), dict):
+        found.update("." + name for name, each in named.items() if isinstance(each, dict))
+    if isinstance(matched := part.get("patternProperties"), dict):
+        found["members"] += len(matched)
+    found["members"] += sum(isinstance(part.get(name), dict) for name in _MEMBERS)
+    found["items"] += sum(isinstance(part.get(name), dict) for name in _ITEMS)
+    found["items"] += any(isinstance(part.get(name), list) for name in ("items", "prefixItems"))
+    return found
+
+
+def _growth(into: Counter[str]) -> int:
+    named = max((count for name, count in into.items() if name.startswith(".")), default=0)
+    return max(named + into["members"], into["items"])
+
+
+def _patterns(part: dict[str, Any]) -> int:
+    texts = [text for text in (part.get("pattern"),) if isinstance(text, str)]
+    if isinstance(matched := part.get("patternProperties"), dict):
+        texts += matched
+    return sum(map(_weight, texts))
+
+
+def _weight(pattern: str) -> int:
+    """Return 1 for a pattern of the usual size, and more for one whose repetitions make it long."""
+    states = len(pattern)
+    for repeated in re.findall(r"\{(?:\d*,)?(\d+),?\}", pattern):
+        times = min(int(repeated[:6]), 10_000)
+        states = min(states * times if "){" in pattern else states + times, 10_000)
+    return 1 + states // 100
+
+
+def _last(address: str) -> str:
+    return address.partition("#")[0].rstrip("/").rpartition("/")[2]
+
+
+def _pointed(document: Any, pointer: str) -> dict[str, Any] | None:
+    from urllib.parse import unquote
+
+    for step in pointer.split("/")[1:]:
+        name = unquote(step).replace("~1", "/").replace("~0", "~")
+        if isinstance(document, dict) and name in document:
+            document = document[name]
+        elif isinstance(document, list) and name.isdigit() and int(name) < len(document):
+            document = document[int(name)]
+        else:
+            return None
+    return document if isinstance(document, dict) else None

@@ -1,0 +1,131 @@
+"""A JSON Schema that values are held to, without a connection opened and without hanging."""
+
+__all__ = ["SchemaValidator"]
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ziggurat.core.errors import ConfigurationError, MissingExtra
+from ziggurat.tools.complaints import complaints
+from ziggurat.tools.unfolding import MAX_WORK, Unfolding
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+
+MAX_SCHEMA = 500_000
+"""Bytes of JSON that a schema may have."""
+
+MAX_PROBLEMS = 20
+"""Problems that are told of one value; the rest is counted."""
+
+MAX_MATCHING = 1_000_000
+"""Bytes of a value times the weight of the patterns that its texts may be matched with."""
+
+_ALL_TOLD = 20_000
+"""Checks of one value up to which every problem is looked for."""
+
+_FIRST_TOLD = 500_000
+"""Checks of one value up to which the first problem is looked for."""
+
+_PATTERN_SIZE = 256 * 1024
+"""Bytes that one pattern may take when it is compiled."""
+
+
+class SchemaValidator:
+    """Holds plain JSON values to a JSON Schema: draft 2020-12, or the draft that its ``$schema`` names.
+
+    Nothing is ever fetched, and patterns are matched in linear time. Formats are notes for the reader, as the standard
+    has it, and are not checked.
+
+    ::
+
+        validator = SchemaValidator({"type": "object", "required": ["city"]})
+        validator.problems({})          # ['city: missing (required)']
+
+    Args:
+        schema: The schema; it is compiled once.
+        what: What it is a schema of, for the text of errors.
+
+    Raises:
+        ConfigurationError: it is no valid schema, refers to something outside of it, names a dialect that is not
+            known, has a pattern with look-around or back-references, or is too large.
+        MissingExtra: the extra ``schemas`` is not installed.
+    """
+
+    __slots__ = ("_compiled", "_unfolding", "schema", "what")
+
+    def __init__(self, schema: dict[str, Any] | bool, what: str = "the schema") -> None:
+        self.schema = schema
+        self.what = what
+        self._compiled = _compiled(schema, what)
+        self._unfolding = Unfolding.of(schema, what)
+
+    def problems(self, value: object) -> list[str]:
+        """Return what is wrong with a value, a line for each place: path, what was expected, what came.
+
+        The empty list if it fits. At most `MAX_PROBLEMS` lines and one that counts the rest, each of a bounded length.
+        """
+        bounds = self._unfolding
+        if not bounds.modest and bounds.work(value) > MAX_WORK:
+            return ["arguments: nested too deep, or too long, for a schema with so many alternatives"]
+        if bounds.patterns and (size := len(msgspec.json.encode(value))) * bounds.patterns > MAX_MATCHING:
+            return [f"arguments: expected at most {MAX_MATCHING // bounds.patterns:,} bytes, got {size:,}"]
+        if self._compiled.is_valid(value):
+            return []
+        return self._told(value, bounds.work(value))
+
+    def _told(self, value: object, work: int) -> list[str]:
+        """Say what is wrong: all of it, or the first of it where looking for all would take long."""
+        if work > _FIRST_TOLD:
+            return ["arguments: do not fit the schema; there is too much of them to say where"]
+        if work <= _ALL_TOLD:
+            return complaints(self._compiled.iter_errors(value), self.schema, MAX_PROBLEMS)
+        from jsonschema_rs import ValidationError
+
+        try:
+            self._compiled.validate(value)
+        except ValidationError as error:
+            return complaints([error], self.schema, MAX_PROBLEMS)
+        return []
+
+    def __repr__(self) -> str:
+        return f"SchemaValidator({self.what!r})"
+
+
+def _compiled(schema: dict[str, Any] | bool, what: str) -> "jsonschema_rs.Validator":
+    try:
+        import jsonschema_rs
+    except ImportError as error:
+        raise MissingExtra("Holding a call to a JSON Schema of your own", "schemas") from error
+    try:
+        size = len(msgspec.json.encode(schema))
+        if size > MAX_SCHEMA:
+            raise ConfigurationError(f"{what} has {size:,} bytes of JSON; a schema may have {MAX_SCHEMA:,}")
+        return jsonschema_rs.validator_for(
+            schema,
+            offline=True,
+            validate_formats=False,
+            pattern_options=jsonschema_rs.RegexOptions(size_limit=_PATTERN_SIZE),
+            mask="it",
+        )
+    except jsonschema_rs.ValidationError as error:
+        raise ConfigurationError(f"{what} is refused: {_refusal(error)}") from None
+    except (RecursionError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise ConfigurationError(f"{what} is no JSON Schema that can be used: {error}") from None
+
+
+def _refusal(error: "jsonschema_rs.ValidationError") -> str:
+    """Say why a schema is not taken, and what to do."""
+    if error.kind.name == "$ref" or type(error.kind).__name__ == "Referencing":
+        reason = error.message.split("\n")[0][:300]
+        if "meta-schema" in reason:
+            return f"$schema names a dialect that is not known here: {reason}"
+        return f"$ref must stay within the schema, as nothing is ever fetched; put what is meant under $defs: {reason}"
+    if error.instance_path and (error.instance_path[-1] == "pattern" or "patternProperties" in error.instance_path):
+        place = "/".join(map(str, error.instance_path))
+        return (
+            f"the pattern at {place} cannot be matched in linear time and bounded memory: look-around and "
+            "back-references are not taken, nor very long repetitions, nor what is no regular expression"
+        )
+    return "; ".join(complaints([error], None, 1))
