@@ -19,6 +19,7 @@ FLOORS = {
     "tools": 3,
     "stores": 3,
     "observe": 3,
+    "middleware": 3,
     "agents": 4,
     "testing": 6,
     "cli": 7,

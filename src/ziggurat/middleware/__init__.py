@@ -1,0 +1,5 @@
+"""Middleware that is built in."""
+
+from ziggurat.middleware.redaction import Redaction
+
+__all__ = ["Redaction"]

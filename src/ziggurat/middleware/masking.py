@@ -1,0 +1,203 @@
+"""Values without secrets: texts wherever they stand, in messages, events, entries and errors."""
+
+__all__ = ["Masking"]
+
+import copy
+import dataclasses
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from ziggurat.core.codec import encode
+from ziggurat.core.errors import ForeignError, described, is_transient, type_name_of
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.parts import File, Thinking, ToolResult
+from ziggurat.middleware.secrets import Secrets
+
+T = TypeVar("T")
+
+_DEEPEST = 200
+_LONGEST_CHAIN = 50
+_KEPT = frozenset({"path", "id", "run_id", "digest", "signature", "redacted"})
+"""Fields of nouns that name things or are made by others' machines; nothing that a person or a model wrote."""
+
+_INNER = ("strerror", "filename", "filename2", "object", "reason", "msg", "text", "name", "path", "value", "code")
+"""What errors of the standard library keep beside their arguments."""
+
+
+class Masking:
+    """Makes copies without secrets; what has none comes back as it is."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self.secrets = secrets
+
+    def value(self, value: T) -> T:
+        """Return a value without secrets in any text within it; an error is mended where it stands."""
+        changed: T = self._walked(value, 0)
+        return changed
+
+    def json(self, text: str) -> str:
+        """Return a text without secrets; one of JSON stays JSON, and is also searched as it reads."""
+        quick = self.secrets.masked(text)
+        if quick == text and "\\" not in text:
+            return text
+        try:
+            value = msgspec.json.decode(text)
+            if not isinstance(value, (dict, list, str)):
+                return quick
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return quick
+        changed = self._walked(value, 0)
+        return quick if changed is value else encode(changed).decode()
+
+    def _walked(self, value: Any, depth: int) -> Any:
+        if isinstance(value, str):
+            changed = self.secrets.masked(value)
+            return value if changed == value else changed
+        if value is None or isinstance(value, (bool, float, bytes, bytearray, type)):
+            return value
+        if depth > _DEEPEST:
+            return self.secrets.replacement
+        if isinstance(value, int):
+            written = str(value) if value.bit_length() < 4096 else ""
+            return value if self.secrets.masked(written) == written else self.secrets.replacement
+        if isinstance(value, BaseException):
+            return self.error(value)
+        if isinstance(value, Transcript):
+            messages = [self._walked(each, depth + 1) for each in value]
+            same = all(one is other for one, other in zip(messages, value, strict=True))
+            return value if same else Transcript.of(*messages)
+        if isinstance(value, Struct):
+            return self._struct(value, depth)
+        if isinstance(value, dict):
+            pairs = [(self._walked(key, depth + 1), self._walked(each, depth + 1)) for key, each in value.items()]
+            same = all(k is key and v is each for (k, v), (key, each) in zip(pairs, value.items(), strict=True))
+            return value if same else dict(pairs)
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return self._several(value, depth)
+        return self._object(value, depth)
+
+    def _several(self, value: Any, depth: int) -> Any:
+        items = list(value)
+        changed = [self._walked(each, depth + 1) for each in items]
+        if all(one is other for one, other in zip(changed, items, strict=True)):
+            return value
+        return type(value)(*changed) if hasattr(value, "_fields") else type(value)(changed)
+
+    def _struct(self, value: Any, depth: int) -> Any:
+        changes: dict[str, Any] = {}
+        for name in value.__struct_fields__:
+            known = getattr(value, name)
+            if name in _KEPT:
+                continue
+            if name == "arguments" and isinstance(known, str):
+                changed: Any = self.json(known)
+            elif name == "content" and isinstance(known, str) and isinstance(value, ToolResult):
+                changed = self.json(known)
+            elif name == "data" and isinstance(value, File) and isinstance(known, bytes):
+                changed = self.secrets.masked(known.decode("latin-1")).encode("latin-1", "replace")
+            else:
+                changed = self._walked(known, depth + 1)
+            if changed is not known and changed != known:
+                changes[name] = changed
+        if isinstance(value, Thinking) and "text" in changes:
+            changes["signature"] = None  # it proves a text that is no longer there
+        return msgspec.structs.replace(value, **changes) if changes else value
+
+    def _object(self, value: Any, depth: int) -> Any:
+        """Return an object of a user's class, such as an output, with masked fields."""
+        if not dataclasses.is_dataclass(value) and not hasattr(value, "model_copy"):
+            return value
+        fields = {name: self._walked(each, depth + 1) for name, each in vars(value).items()}
+        if all(fields[name] is each for name, each in vars(value).items()):
+            return value
+        made = copy.copy(value)
+        vars(made).update(fields)
+        return made
+
+    # -- errors --------------------------------------------------------------------------------------------------
+
+    def error(self, error: BaseException) -> BaseException:
+        """Return an error without secrets in its text, arguments, facts, causes: the same, or one that tells of it."""
+        return self._mended(error, {})
+
+    def _mended(self, error: BaseException, known: dict[int, BaseException]) -> BaseException:
+        if id(error) in known:
+            return known[id(error)]
+        known[id(error)] = error
+        if len(known) > _LONGEST_CHAIN:
+            error.__cause__ = error.__context__ = None
+        self._mend_facts(error, known)
+        if isinstance(error, BaseExceptionGroup):
+            for each in error.exceptions:
+                self._mended(each, known)
+        if error.__cause__ is not None:
+            silent = error.__suppress_context__
+            error.__cause__ = self._mended(error.__cause__, known)
+            error.__suppress_context__ = silent
+        if error.__context__ is not None:
+            error.__context__ = self._mended(error.__context__, known)
+        if not self._speaks(error):
+            return error
+        known[id(error)] = veiled = self._veiled(error)
+        return veiled
+
+    def _mend_facts(self, error: BaseException, known: dict[int, BaseException]) -> None:
+        error.args = self._fact(error.args, known)
+        for name, value in tuple(vars(error).items()):
+            if (changed := self._fact(value, known)) is not value:
+                vars(error)[name] = changed
+        slots = [name for kind in type(error).__mro__ for name in getattr(kind, "__slots__", ())]
+        for name in (*_INNER, *slots):
+            value = getattr(error, name, None)
+            if isinstance(value, bytes):
+                changed = self.secrets.masked(value.decode("latin-1")).encode("latin-1", "replace")
+            elif isinstance(value, str):
+                changed = self.secrets.masked(value)
+            else:
+                continue
+            if changed != value:
+                try:
+                    setattr(error, name, changed)
+                except (AttributeError, TypeError):
+                    continue  # it shows below, if it is said
+
+    def _fact(self, value: Any, known: dict[int, BaseException]) -> Any:
+        """Return something that an error keeps without secrets; errors among it may lead back to it."""
+        if isinstance(value, BaseException):
+            return self._mended(value, known)
+        if isinstance(value, (list, tuple)) and any(isinstance(each, (BaseException, list, tuple)) for each in value):
+            return type(value)([self._fact(each, known) for each in value])
+        return self._walked(value, 1)
+
+    def _speaks(self, error: BaseException) -> bool:
+        """Tell whether an error still says a secret."""
+        return any(self.secrets.masked(text) != text for text in (described(error), _shown(error)))
+
+    def _veiled(self, error: BaseException) -> BaseException:
+        """Return an error that says only what it may: of the same class where that can be, with another text."""
+        text = self.secrets.masked(described(error).partition(": ")[2])
+        shown = self.secrets.masked(_shown(error))
+        kind = type(error)
+        says = {"__str__": lambda _: text, "__repr__": lambda _: shown, "__module__": kind.__module__, "__slots__": ()}
+        try:
+            error.__class__ = type(kind.__name__, (kind,), says)
+        except TypeError:
+            return self._replaced(error, text)
+        return error
+
+    def _replaced(self, error: BaseException, text: str) -> BaseException:
+        other = ForeignError(type_name_of(error), text, transient=is_transient(error))
+        other.__traceback__ = error.__traceback__
+        partial = getattr(error, "partial", None)
+        if partial is not None:
+            other.partial = self._walked(partial, 1)
+        return other
+
+
+def _shown(error: BaseException) -> str:
+    try:
+        return repr(error)
+    except Exception:  # noqa: BLE001 - an error of a user's whose own text fails
+        return ""

@@ -1,0 +1,248 @@
+"""No secret in what models see, in what listeners hear, in what is recorded, or in an error that leaves."""
+
+__all__ = ["Redaction"]
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from ziggurat.core.context import Context
+from ziggurat.core.entries import Entry
+from ziggurat.core.errors import Suspend
+from ziggurat.core.event import SILENCE, Dropped, Emit, Event
+from ziggurat.core.path import is_beneath
+from ziggurat.core.service import Service
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.delta import DeltaFilter, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages.events import ToolDelta, ToolEnded
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.middleware.masking import Masking
+from ziggurat.middleware.secrets import Incoming, Secrets
+
+T = TypeVar("T")
+
+
+class Redaction(Middleware):
+    """Takes secrets out of all that is said, shown, recorded and raised beneath it; list it first.
+
+    ::
+
+        Agent(model, middleware=[Redaction(os.environ["DATABASE_PASSWORD"], emails=True)])
+
+    A tool is run with what the hooks before it left, so a secret that a model wrote reaches no tool, and one that a
+    `before_tool` puts in does. It is not on record then: where such a call must be made again after a crash, the hooks
+    must give the same arguments again, else the model is told that it was interrupted.
+
+    Args:
+        literals: Secrets themselves, at least 4 characters long.
+        patterns: Regular expressions whose matches are bounded, such as ``r"\\bACC-[0-9]{6,10}\\b"``.
+        keys: Also keys of providers, bearer tokens, private keys, and passwords in addresses.
+        emails: Also addresses of mail.
+        prompts: Also what agents are asked. Records never hold a secret: without this a resumed run goes on with the
+            masked prompt.
+        mask: What stands in the place of each.
+
+    Raises:
+        ConfigurationError: a literal is too short, or a pattern could take long; the text says how to mend it.
+    """
+
+    def __init__(
+        self,
+        *literals: str,
+        patterns: Iterable[str | re.Pattern[str]] = (),
+        keys: bool = True,
+        emails: bool = False,
+        prompts: bool = True,
+        mask: str = "[REDACTED]",
+    ) -> None:
+        self._secrets = Secrets(literals, patterns, keys, emails, mask)
+        self._masking = Masking(self._secrets)
+        self._prompts = prompts
+
+    def masked(self, value: T) -> T:
+        """Return any value of ours, or a text, without secrets; for logs and reports of your own."""
+        return self._masking.value(value)
+
+    # -- what goes in --------------------------------------------------------------------------------------------
+
+    async def before_agent(self, request: AgentRequest, ctx: Context) -> AgentRequest:
+        """Mask the prompt, if prompts are to be."""
+        return self.masked(request) if self._prompts else request
+
+    async def wrap_model(
+        self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
+    ) -> ModelResponse:
+        """Mask the instructions, as all hooks have left them, and the errors of the model."""
+        told = request.instructions
+        if told is not None and (masked := self.masked(told)) != told:
+            request = ModelRequest(request.messages, masked, request.tools, request.settings, request.output)
+        try:
+            return await model(request, ctx)
+        except Exception as error:
+            self._raise(error)
+            raise
+
+    # -- what comes back -----------------------------------------------------------------------------------------
+
+    def deltas(self, ctx: Context) -> DeltaFilter:
+        """Mask what a model says while it says it."""
+        return _Filter(self._secrets, self._masking)
+
+    async def after_model(self, response: ModelResponse, ctx: Context) -> ModelResponse:
+        """Mask what is not said in pieces, and what other hooks have added."""
+        return self.masked(response)
+
+    async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
+        """Mask a tool's result and errors before other hooks meet them."""
+        try:
+            return self.masked(await tool(call, ctx))
+        except Exception as error:
+            self._raise(error)
+            raise
+
+    async def after_tool(self, result: ToolResult, ctx: Context) -> ToolResult:
+        """Mask the errors of hooks, and what other hooks have added."""
+        return self.masked(result)
+
+    async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
+        """Mask every event beneath, what is waited for, and errors."""
+        if ctx.emit is not SILENCE and not (isinstance(ctx.emit, _Out) and ctx.emit.redaction is self):
+            ctx = ctx.emitting(_Out(ctx.emit, self))
+        try:
+            return await agent(request, ctx)
+        except Suspend as suspend:
+            suspend.pending = self.masked(suspend.pending)
+            vars(suspend).update(self.masked(vars(suspend)))
+            raise
+        except Exception as error:
+            self._raise(error)
+            raise
+
+    async def after_agent(self, run: AgentRun, ctx: Context) -> AgentRun:
+        """Mask the run."""
+        return self.masked(run)
+
+    async def on_error(self, error: BaseException, ctx: Context) -> None:
+        """Mend an error of a hook."""
+        self._masking.error(error)
+
+    def on_record(self, entry: Entry) -> Entry:
+        """Mask what is about to be recorded."""
+        return self.masked(entry)
+
+    def _raise(self, error: Exception) -> None:
+        """Mend an error, and raise another in its place if that cannot be."""
+        mended = self._masking.error(error)
+        if mended is not error:
+            raise mended from None
+
+    def __repr__(self) -> str:
+        return "Redaction()"
+
+
+class _Filter:
+    """Takes secrets out of one reply while it comes.
+
+    Texts pass as soon as they can be judged. The arguments of a call pass when the reply ends, as what they say shows
+    only when they can be read as JSON.
+    """
+
+    def __init__(self, secrets: Secrets, masking: Masking) -> None:
+        self._masking = masking
+        self._text = Incoming(secrets)
+        self._thought = Incoming(secrets)
+        self.reset()
+
+    def reset(self) -> None:
+        self._text.reset()
+        self._thought.reset()
+        self._id: str | None = None
+        self._calls: dict[int, list[str]] = {}
+
+    def push(self, delta: PartDelta, /) -> Iterator[PartDelta]:
+        if isinstance(delta, TextDelta):
+            yield from self._thought_ends()
+            if shown := self._text.push(delta.text):
+                yield TextDelta(shown)
+        elif isinstance(delta, ThinkingDelta):
+            yield from self._text_ends()
+            yield from self._thinks(delta)
+        else:
+            yield from self._text_ends()
+            yield from self._thought_ends()
+            if isinstance(delta, ToolCallDelta):
+                known = delta.index in self._calls
+                self._calls.setdefault(delta.index, []).append(delta.arguments)
+                if not known or delta.id or delta.name:
+                    yield ToolCallDelta(delta.index, "", delta.id, self._masking.value(delta.name))
+            else:
+                yield self._masking.value(delta)
+
+    def flush(self) -> Iterator[PartDelta]:
+        yield from self._text_ends()
+        yield from self._thought_ends()
+        for index, pieces in self._calls.items():
+            if arguments := self._masking.json("".join(pieces)):
+                yield ToolCallDelta(index, arguments)
+        self._calls = {}
+
+    def _thinks(self, delta: ThinkingDelta) -> Iterator[PartDelta]:
+        if delta.redacted is not None or (delta.id is not None and self._id is not None and delta.id != self._id):
+            yield from self._thought_ends()
+        if delta.id is not None:
+            self._id = delta.id
+        shown = self._thought.push(delta.text)
+        ends = delta.signature is not None or delta.redacted is not None
+        if ends:
+            shown += self._thought.flush()
+        signature = None if self._thought.altered else delta.signature
+        if shown or ends or delta.id is not None:
+            yield ThinkingDelta(shown, signature, delta.redacted, delta.id)
+        if ends:
+            self._thought.reset()
+            self._id = None
+
+    def _text_ends(self) -> Iterator[PartDelta]:
+        if rest := self._text.flush():
+            yield TextDelta(rest)
+
+    def _thought_ends(self) -> Iterator[PartDelta]:
+        if rest := self._thought.flush():
+            yield ThinkingDelta(rest)
+        self._thought.reset()
+        self._id = None
+
+
+class _Out:
+    """The way out (an Emit) beneath an agent: each event is masked, pieces of a tool's output over their borders."""
+
+    def __init__(self, outer: Emit, redaction: Redaction) -> None:
+        self.outer = outer
+        self.redaction = redaction
+        self._tools: dict[str, Incoming] = {}
+
+    @property
+    def blocked(self) -> float:
+        return self.outer.blocked
+
+    def listens(self, kind: type[Event], /) -> bool:
+        return self.outer.listens(kind) or (kind in (ToolEnded, Dropped) and self.outer.listens(ToolDelta))
+
+    async def __call__(self, event: Event, /) -> None:
+        if isinstance(event, ToolDelta):
+            incoming = self._tools.get(event.path)
+            if incoming is None:
+                incoming = self._tools[event.path] = Incoming(self.redaction._secrets)
+            if shown := incoming.push(event.text):
+                await self.outer(ToolDelta(event.path, event.name, shown))
+            return
+        if isinstance(event, ToolEnded):
+            incoming = self._tools.pop(event.path, None)
+            if incoming is not None and (rest := incoming.flush()):
+                await self.outer(ToolDelta(event.path, event.call.name, rest))
+        elif isinstance(event, Dropped):
+            for path in [path for path in self._tools if is_beneath(path, event.path)]:
+                del self._tools[path]
+        await self.outer(self.redaction.masked(event))

@@ -1,0 +1,171 @@
+"""What counts as a secret, and a text without it: at once, or while the text still comes."""
+
+__all__ = ["Incoming", "Secrets"]
+
+import json
+import re
+from collections.abc import Iterable
+from urllib.parse import quote
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.middleware.bounded import bounded
+
+_KEY = r"""(?<![A-Za-z0-9])(?:
+    (?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}+ | (?:gsk|hf|npm|r8|whsec|ntn|tvly|dckr_pat|dop_v1|shpat)[-_][A-Za-z0-9_-]{16,}+
+    | (?:xai|pplx|pypi|glpat|nvapi|lin_api)[-_][A-Za-z0-9_-]{20,}+
+    | gh[a-z]_[A-Za-z0-9]{20,}+ | github_pat_[A-Za-z0-9_]{20,}+
+    | xox[a-z]-[A-Za-z0-9-]{10,}+ | xapp-[A-Za-z0-9-]{10,}+
+    | (?:AKIA|ASIA)[A-Z0-9]{16,}+ | AIza[A-Za-z0-9_-]{30,}+ | ya29\.[A-Za-z0-9_-]{20,}+
+    | SG\.[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{16,}+ | [0-9]{8,10}:[A-Za-z0-9_-]{35,}+
+    | eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?+
+    )"""
+_CREDENTIALS = r"(?<=://)[A-Za-z0-9_.~+=%$!&*-]{0,64}+:[A-Za-z0-9_.~+=:%$!&*#?^-]{1,256}+(?=@)"
+_LETTERS = r"[A-Za-z0-9._~+/=-]"
+_BEARER = (
+    r"(?<![A-Za-z0-9])(?i:bearer|basic)\s{1,4}"
+    rf"(?:(?=[A-Za-z._~+/-]{{0,200}}[0-9=]){_LETTERS}{{12,}}+|{_LETTERS}{{20,}}+)"
+)
+_PEM = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----(?:[^-]|-(?!----))*+(?:-----END [A-Z0-9 ]{0,40}-----|\Z)"
+_EMAIL = (
+    r"(?<![A-Za-z0-9.!#$%&*+/=?^_~-])[A-Za-z0-9.!#$%&*+/=?^_~-]{1,64}+@(?:[A-Za-z0-9-]{1,63}+\.){1,8}[A-Za-z]{2,24}"
+)
+
+_PEM_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}(?:PRIVATE KEY-----|-{0,5}\Z)")
+_PEM_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}-----")
+_PEM_LONGEST = 65_536
+_TOKEN = frozenset("!#$%&*+-./0123456789:=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ^_abcdefghijklmnopqrstuvwxyz~")
+_NOT_TOKEN = re.compile(r"[^!#$%&*+\-./0-9:=?@A-Z^_a-z~]")
+_SHORTEST = 4
+
+
+class Secrets:
+    """Finds secrets in texts; each find takes time in proportion to the text.
+
+    Args:
+        literals: Secrets themselves, at least 4 characters long; also found as JSON or an address writes them.
+        patterns: Regular expressions that match at most 512 characters and can be tried in few ways.
+        keys: Also keys of providers, bearer tokens, private keys, and passwords in addresses.
+        emails: Also addresses of mail.
+        mask: What stands in the place of each.
+
+    Raises:
+        ConfigurationError: a literal is too short, or a pattern could take long; the text says how to mend it.
+    """
+
+    def __init__(
+        self, literals: Iterable[str], patterns: Iterable[str | re.Pattern[str]], keys: bool, emails: bool, mask: str
+    ) -> None:
+        for each in literals:
+            if not isinstance(each, str) or len(each) < _SHORTEST:
+                raise ConfigurationError(
+                    f"a secret is a text of at least {_SHORTEST} characters, or it would mask ordinary words; "
+                    f"got {'a shorter one' if isinstance(each, str) else type(each).__name__}"
+                )
+        self.replacement = mask
+        self._literals = sorted({form for each in literals for form in _forms(each)}, key=len, reverse=True)
+        own = [bounded(each) for each in patterns]
+        self._tokens = keys or emails
+        self._keys = keys
+        self._width = max((width for _, width in own), default=0)
+        parts = [re.escape(each) for each in self._literals]
+        parts += [_KEY.replace("\n", "").replace(" ", ""), _CREDENTIALS, _BEARER, _PEM] if keys else []
+        parts += [_EMAIL] if emails else []
+        parts += [part for part, _ in own]
+        if not parts:
+            raise ConfigurationError("nothing to redact: give literals or patterns, or leave keys=True")
+        self._pattern = re.compile("|".join(f"(?:{part})" for part in parts))
+
+    def masked(self, text: str) -> str:
+        """Return a text without its secrets."""
+        return self._pattern.sub(lambda _: self.replacement, text)
+
+    def split(self, text: str, start: int, *, last: bool) -> tuple[str, int]:
+        """Return what may be shown of a text from `start` on, and how far it was read.
+
+        What may belong to a secret that is not complete is left, unless this is the `last` of the text.
+        """
+        held = len(text) if last else self._held(text, start)
+        shown: list[str] = []
+        for match in self._pattern.finditer(text, start):
+            if match.start() >= held:
+                break
+            shown += (text[start : match.start()], self.replacement)
+            start = match.end()
+        end = max(start, held)
+        shown.append(text[start:end])
+        return "".join(shown), end
+
+    def can_end(self, text: str) -> bool:
+        """Tell whether a further piece of a text may complete something, so that it is worth looking."""
+        return not self._tokens or _NOT_TOKEN.search(text) is not None
+
+    def _held(self, text: str, start: int) -> int:
+        """Return the place from which on more must come before anything can be said."""
+        held = len(text)
+        if self._tokens:
+            while held > start and text[held - 1] in _TOKEN:
+                held -= 1
+            before = text[max(start, held - 12) : held].rstrip()
+            if before[-6:].lower() == "bearer" or before[-5:].lower() == "basic":
+                held = max(start, held - 12)
+        if self._keys:
+            begun = text.rfind("-----BEGIN", start)
+            open_ = begun >= 0 and _PEM_BEGINS.match(text, begun) and not _PEM_ENDS.search(text, begun)
+            if open_ and len(text) - begun < _PEM_LONGEST:
+                held = min(held, begun)
+        if self._width:
+            held = min(held, max(start, len(text) - self._width))
+        for literal in self._literals:
+            for length in range(min(len(literal) - 1, len(text) - start), 0, -1):
+                if text.endswith(literal[:length]):
+                    held = min(held, len(text) - length)
+                    break
+        return held
+
+
+def _forms(secret: str) -> set[str]:
+    """Return a secret as it stands, as JSON writes it once and twice, and as an address does."""
+    forms = {secret, quote(secret, safe="")}
+    for readable in (True, False):
+        once = json.dumps(secret, ensure_ascii=readable)[1:-1]
+        forms |= {once, json.dumps(once, ensure_ascii=readable)[1:-1], once.replace("/", "\\/")}
+    return forms
+
+
+class Incoming:
+    """A text that comes in pieces, and goes out without its secrets wherever the pieces were cut.
+
+    Attributes:
+        altered: Whether anything was masked so far.
+    """
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self._waiting: list[str] = []
+        self._start = 0
+        self._taken = self._given = 0
+        self.altered = False
+
+    def push(self, piece: str) -> str:
+        """Take the next piece and return what may be shown now."""
+        if not piece:
+            return ""
+        self._waiting.append(piece)
+        return self._advanced(last=False) if self._secrets.can_end(piece) else ""
+
+    def flush(self) -> str:
+        """Return the rest: no more will come."""
+        return self._advanced(last=True) if self._waiting else ""
+
+    def _advanced(self, *, last: bool) -> str:
+        text = "".join(self._waiting)
+        shown, end = self._secrets.split(text, self._start, last=last)
+        self.altered = self.altered or shown != text[self._start : end]
+        kept = max(0, end - 1)  # one character before the rest, as a word may begin there
+        self._waiting = [] if last else [text[kept:]]
+        self._start = 0 if last else end - kept
+        return shown

@@ -1,0 +1,390 @@
+"""Secrets that models, tools and errors let slip reach no listener, record, log or error."""
+
+import asyncio
+import json
+import logging
+import traceback
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from tests.agents.support import assert_sendable, elsewhere
+from ziggurat.agents.agent import Agent
+from ziggurat.core.codec import encode
+from ziggurat.core.context import Context
+from ziggurat.core.entries import Entered, Intent, Opened, Pending, Returned
+from ziggurat.core.errors import ConfigurationError, ForeignError, ModelError, ToolError
+from ziggurat.core.event import Event
+from ziggurat.core.layer import stack
+from ziggurat.layers.retry import retry
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
+from ziggurat.messages.delta import TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages.events import Delta, ToolDelta
+from ziggurat.messages.message import assistant, user
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.parts import Thinking, ToolCall, tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.middleware import Redaction
+from ziggurat.models.scripted import Piece, ScriptedModel
+from ziggurat.stores.memory import MemoryStore
+from ziggurat.tools.approval import Approvals
+from ziggurat.tools.function import tool
+
+LITERALS = ("correct horse battery", 'pa"ss/w\\ord', "hunter2-ünïcode", "8675309867", "multi\nline\tsecret")
+PATTERNS = (r"\bACC-[0-9]{6,10}\b", r"(?i:codename: [a-z]{4,12} [a-z]{4,12})")
+SECRETS = (
+    *LITERALS,
+    "ACC-12345678",
+    "Codename: purple walrus",
+    "sk-proj-a1B2c3D4e5F6g7H8i9J0",
+    "sk-ant-api03-Zz9Yy8Xx7Ww6Vv5Uu4",
+    "ghp_0123456789abcdefghijABCDEFGHIJ",
+    "github_pat_11ABCDEFG0123456789_abcdef",
+    "xoxb-123456789012-abcdefABCDEF",
+    "AKIAIOSFODNN7EXAMPLE",
+    "AIzaSyA1234567890abcdefghijklmnopqrstu",
+    "hf_abcdefghijklmnopqrstuvwxyz",
+    "glpat-abcdefghij0123456789",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.s5fL3Xk_9-aB",
+    "Bearer 0123456789abcdefABCDEF",
+    "ada.lovelace+test@mail.example.org",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7\nq+/x==\n-----END RSA PRIVATE KEY-----",
+)
+assert len(SECRETS) == 20
+
+
+def redaction() -> Redaction:
+    return Redaction(*LITERALS, patterns=PATTERNS, emails=True)
+
+
+class Everything:
+    """All that left a run, as one text."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.texts: list[str] = []
+
+    def hear(self, event: Event) -> None:
+        self.events.append(event)
+
+    def keep(self, run: AgentRun, store: MemoryStore) -> None:
+        journal = store.open(run.id)
+        self.texts += [repr(run), encode(run).decode(), store.dump(run.id).decode(), repr(journal.entries)]
+        said: dict[tuple[str, type], str] = {}
+        for event in self.events:
+            self.texts += [repr(event), encode(event).decode()]
+            if isinstance(event, ToolDelta):
+                said[event.path, ToolDelta] = said.get((event.path, ToolDelta), "") + event.text
+            if isinstance(event, Delta):
+                piece = event.delta
+                text = piece.arguments if isinstance(piece, ToolCallDelta) else getattr(piece, "text", "")
+                said[event.path, type(piece)] = said.get((event.path, type(piece)), "") + text
+        self.texts += said.values()
+
+    def holds(self, secret: str) -> list[str]:
+        forms = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1]}
+        forms |= {json.dumps(form)[1:-1] for form in forms} | {
+            json.dumps(json.dumps(form)[1:-1])[1:-1] for form in forms
+        }
+        return [text for text in self.texts for form in forms if form in text]
+
+
+def run_leaking(secret: str, cut: int, *, streamed: bool, nested: bool, caught: Everything) -> AgentRun:
+    """Run an agent whose model and tools let a secret slip everywhere, cut in two at one place."""
+    text = f"so: {secret} it is"
+    one, two = text[:cut], text[cut:]
+    arguments = json.dumps({"what": text, "deep": [{"a": secret}]})
+    middle = arguments.index("so: ") + cut
+
+    async def pieces(what: str, deep: list[dict[str, str]]) -> AsyncIterator[str]:
+        """Tell in pieces."""
+        assert secret not in what
+        assert secret not in str(deep)
+        yield one
+        yield two
+
+    def structured() -> dict[str, object]:
+        """Tell in a structure."""
+        return {"key": secret, secret: [text, {"n": int(secret) if secret.isdigit() else 0}]}
+
+    def failing() -> str:
+        """Fail."""
+        try:
+            raise ValueError(text)
+        except ValueError as cause:
+            raise ToolError(f"failed with {secret}") from cause
+
+    first: list[Piece] = [ThinkingDelta(one), ThinkingDelta(two, "proof"), TextDelta(one), TextDelta(two)]
+    first += [ToolCallDelta(0, arguments[:middle], "c1", "pieces"), ToolCallDelta(0, arguments[middle:])]
+    first += [ToolCallDelta(1, "{}", "c2", "structured"), ToolCallDelta(2, "{}", "c3", "failing")]
+    error = ModelError(f"the key {secret} is refused", kind="invalid_request")
+    error.__cause__ = KeyError(text)
+    error.body = {"sent": [text]}  # type: ignore[attr-defined]
+    model = ScriptedModel(first, [*first[:4], error])
+    store = MemoryStore()
+    agent = Agent(model, tools=[pieces, structured, failing], name="inner", middleware=[redaction()], store=store)
+    if nested:
+        agent = Agent(model, tools=[pieces, structured, failing], name="inner")
+        outer = ScriptedModel(tool_call("inner", input=f"take {secret}"), [one, two])
+        agent = Agent(outer, tools=[agent], middleware=[redaction()], store=store, instructions=f"Use {secret}.")
+    listeners = [caught.hear] if streamed else []
+    run = asyncio.run(agent.run(f"My secret is {secret}.", listeners=listeners, run_id="r"))
+    caught.keep(run, store)
+    assert all(secret not in repr(call) for call in model.calls)
+    assert_sendable(run.messages)
+    return run
+
+
+@pytest.mark.parametrize("secret", SECRETS, ids=range(20))
+def test_no_secret_leaves_wherever_it_is_cut(secret: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    whole: set[str] = set()
+    for cut in range(4, 5 + len(secret)):
+        caught = Everything()
+        run = run_leaking(secret, cut, streamed=True, nested=cut % 8 == 0, caught=caught)
+        caught.texts.append(caplog.text)
+        assert not caught.holds(secret), cut
+        assert "[REDACTED]" in repr(run)
+        if cut % 8:
+            whole.add(repr(list(run.messages)))
+    assert len(whole) == 1, "the cut shows"
+    caught = Everything()
+    plain = run_leaking(secret, 6, streamed=False, nested=False, caught=caught)
+    assert not caught.holds(secret)
+    assert repr(list(plain.messages)) in whole
+    run_leaking(secret, 6, streamed=False, nested=True, caught=caught)
+    caught.texts.append(caplog.text)
+    assert not caught.holds(secret)
+
+
+def test_what_is_not_secret_passes_unchanged() -> None:
+    text = "A basic authentication needs a token; see task-1234 at https://example.org/a?b=c. 你好 世界"
+    heard: list[str] = []
+    agent = Agent(ScriptedModel(list(text)), middleware=[Redaction(*LITERALS, emails=True)])
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Delta) and isinstance(event.delta, TextDelta):
+            heard.append(event.delta.text)
+
+    assert asyncio.run(agent.run(text, listeners=[hear])).text == text
+    assert "".join(heard) == text
+    assert len(heard) > 10
+
+
+def test_a_thought_that_was_masked_loses_its_proof_and_others_keep_theirs() -> None:
+    key = SECRETS[7]
+    reply = assistant(Thinking("plain", "p1", None, "rs_1"), Thinking(f"hm {key} ", "p2", None, "rs_2"), "done")  # type: ignore[arg-type]
+    run = asyncio.run(Agent(ScriptedModel(reply), middleware=[redaction()]).run("go", listeners=[lambda event: None]))
+    thoughts = [part for part in run.messages[-1].parts if isinstance(part, Thinking)]
+    assert thoughts == [Thinking("plain", "p1", None, "rs_1"), Thinking("hm [REDACTED] ", None, None, "rs_2")]
+
+
+def test_usage_and_effects_are_as_without() -> None:
+    model = ScriptedModel(tool_call("add", a=1, b=2), "3", usage=Usage(input=5, output=2, requests=1))
+
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    run = asyncio.run(Agent(model, tools=[add], middleware=[Redaction()]).run("1+2"))
+    assert (run.text, run.observations, run.usage.total) == ("3", ("3",), 14)
+
+
+class Key(Middleware):
+    """Puts a secret into each call, as a vault would."""
+
+    async def before_tool(self, call: ToolCall, ctx: Context) -> ToolCall:
+        return msgspec.structs.replace(call, arguments=json.dumps({"key": SECRETS[0]}))
+
+
+def vault(*middleware: Middleware, approve: bool = False) -> tuple[Agent, list[str], MemoryStore]:
+    got: list[str] = []
+
+    @tool(effect="once")
+    def pay(key: str) -> str:
+        """Pay."""
+        got.append(key)
+        return f"paid with {key}"
+
+    store = MemoryStore()
+    agent = Agent(
+        ScriptedModel(tool_call("pay", key="?"), "done"),
+        tools=[pay],
+        middleware=[redaction(), *middleware],
+        approvals=Approvals("pay") if approve else None,
+        store=store,
+    )
+    return agent, got, store
+
+
+def test_a_tool_gets_what_the_hooks_left_and_the_record_does_not() -> None:
+    agent, got, store = vault(Key())
+    run = asyncio.run(agent.run("pay", run_id="r"))
+    assert got == [SECRETS[0]]
+    assert run.observations == ("paid with [REDACTED]",)
+    entries = store.open("r").entries
+    assert {Opened, Entered, Intent, Returned} <= {type(entry) for entry in entries}
+    assert SECRETS[0] not in repr(entries)
+    assert SECRETS[0].encode() not in store.dump("r")
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_call_that_waits_is_made_again_by_its_hooks_when_it_is_agreed_to(read: bool) -> None:
+    agent, got, store = vault(Key(), approve=True)
+    caught = Everything()
+    run = asyncio.run(agent.run("pay", run_id="r", listeners=[caught.hear]))
+    caught.keep(run, store)
+    assert any(isinstance(entry, Pending) for entry in store.open("r").entries)
+    assert not caught.holds(SECRETS[0])
+    if read:
+        agent.store = elsewhere(store, "r")
+    again = asyncio.run(agent.resume("r", {run.pending[0].id: Approve()}, listeners=[caught.hear]))
+    caught.keep(again, agent.store)
+    assert got == [SECRETS[0]]
+    assert again.observations == ("paid with [REDACTED]",)
+    assert not caught.holds(SECRETS[0])
+
+
+def test_a_call_that_its_hooks_make_differently_is_not_run() -> None:
+    class Changing(Middleware):
+        def __init__(self) -> None:
+            self.count = 0
+
+        async def before_tool(self, call: ToolCall, ctx: Context) -> ToolCall:
+            self.count += 1
+            return msgspec.structs.replace(call, arguments=json.dumps({"key": f"{SECRETS[0]} {self.count}"}))
+
+    agent, got, _ = vault(Changing(), approve=True)
+    run = asyncio.run(agent.run("pay", run_id="r"))
+    again = asyncio.run(agent.resume("r", {run.pending[0].id: Approve()}))
+    assert got == []
+    assert "not all of its arguments were kept" in again.observations[0]
+
+
+def test_the_same_request_under_the_same_id_is_the_same_run_and_another_is_not() -> None:
+    store = MemoryStore()
+    agent = Agent(ScriptedModel("one"), middleware=[redaction()], store=store)
+    question = f"Use {SECRETS[7]}"
+    asyncio.run(agent.run(question, run_id="r"))
+    assert asyncio.run(agent.run(question, run_id="r")).text == "one"
+    with pytest.raises(ConfigurationError, match="another request"):
+        asyncio.run(agent.run("Something else", run_id="r"))
+
+
+def test_a_resumed_run_does_not_take_masked_instructions_for_new_ones() -> None:
+    heard: list[Event] = []
+    store = MemoryStore()
+    model = ScriptedModel(ModelError("down", kind="invalid_request"), "up")
+    agent = Agent(model, instructions=f"Use {SECRETS[7]}", middleware=[redaction()], store=store)
+    asyncio.run(agent.run("go", run_id="r"))
+    agent.store = elsewhere(store, "r")
+    assert asyncio.run(agent.resume("r", listeners=[heard.append])).text == "up"
+    assert not [event for event in heard if type(event).__name__ == "Diverged"]
+    assert SECRETS[7] not in str(model.last.instructions)
+
+
+class Stubborn(Exception):
+    """Says a secret from a place that nobody finds."""
+
+    def __str__(self) -> str:
+        return f"stubborn {SECRETS[7]}"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError(SECRETS[7]),
+        KeyError(SECRETS[7], {"a": [SECRETS[7]]}),
+        OSError(2, f"no {SECRETS[7]}", SECRETS[7]),
+        UnicodeDecodeError("utf-8", SECRETS[7].encode(), 0, 1, SECRETS[7]),
+        Stubborn(),
+        ExceptionGroup("several", [ValueError(SECRETS[7]), Stubborn()]),
+        ExceptionGroup(f"group {SECRETS[7]}", [ValueError("x")]),
+        ModelError(SECRETS[7], kind="invalid_request"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_that_leaves_says_nothing_of_it(error: Exception) -> None:
+    error.add_note(f"note {SECRETS[7]}")
+    error.__context__ = Stubborn()
+    told: list[BaseException] = []
+
+    class Listening(Middleware):
+        async def on_error(self, error: BaseException, ctx: Context) -> None:
+            told.append(error)
+
+    async def main() -> BaseException:
+        run = await Agent(ScriptedModel(error), middleware=[Redaction(), Listening()]).run("go")
+        assert isinstance(run.stop, stops.Failed)
+        assert SECRETS[7] not in repr(run)
+        return told[0]
+
+    left = asyncio.run(main())
+    shown = "".join(traceback.format_exception(left)) + repr(left) + str(left) + repr(left.args) + repr(vars(left))
+    assert SECRETS[7] not in shown
+    assert "[REDACTED]" in shown
+    assert isinstance(left, (type(error), ForeignError))
+
+
+def test_errors_that_lead_back_to_themselves_are_mended_once() -> None:
+    inner = ValueError(SECRETS[7])
+    group = ExceptionGroup("several", [inner])
+    inner.__context__ = group
+    assert SECRETS[7] not in "".join(traceback.format_exception(Redaction().masked(group)))
+
+
+def test_a_retry_tells_of_the_error_without_it() -> None:
+    heard: list[Event] = []
+    model = stack(ScriptedModel(ConnectionError(f"lost {SECRETS[7]}"), "ok"), retry(attempts=2, base=0))
+    run = asyncio.run(Agent(model, middleware=[Redaction()]).run("go", listeners=[heard.append]))
+    assert run.text == "ok"
+    assert "Retrying" in repr(heard)
+    assert SECRETS[7] not in repr(heard)
+
+
+def test_an_error_of_a_hook_says_nothing_of_it() -> None:
+    class Failing(Middleware):
+        async def before_agent(self, request: AgentRequest, ctx: Context) -> None:
+            raise ValueError(SECRETS[7])
+
+    heard: list[Event] = []
+    run = asyncio.run(
+        Agent(ScriptedModel("x"), middleware=[Redaction(), Failing()]).run("go", listeners=[heard.append])
+    )
+    assert "[REDACTED]" in repr(run.stop)
+    assert SECRETS[7] not in repr(run) + repr(heard)
+
+
+def test_prompts_may_pass_to_the_model_and_are_not_recorded() -> None:
+    store = MemoryStore()
+    model = ScriptedModel("ok")
+    asyncio.run(Agent(model, middleware=[Redaction(prompts=False)], store=store).run(SECRETS[7], run_id="r"))
+    assert model.last.messages[0].text == SECRETS[7]
+    opened = store.open("r").entries[0]
+    assert SECRETS[7] not in repr(opened)
+
+
+def test_a_user_may_mask_values_of_their_own() -> None:
+    masks = Redaction("open sesame", keys=False, mask="***")
+    assert masks.masked("say open sesame") == "say ***"
+    assert masks.masked([user("open sesame")])[0].text == "***"
+    assert "sesame" not in repr(masks)
+
+
+@pytest.mark.parametrize("literal", ["", "abc"])
+def test_words_that_are_too_short_are_refused(literal: str) -> None:
+    with pytest.raises(ConfigurationError, match="at least 4 characters"):
+        Redaction(literal)
+
+
+def test_instructions_that_a_hook_adds_are_masked_too() -> None:
+    class Adding(Middleware):
+        async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest:
+            return msgspec.structs.replace(request, instructions=f"Use {SECRETS[7]}")
+
+    model = ScriptedModel("ok")
+    asyncio.run(Agent(model, middleware=[Redaction(), Adding()]).run("go"))
+    assert model.last.instructions == "Use [REDACTED]"
