@@ -1,154 +1,235 @@
-"""Which calls a person must agree to, and how the agreement is asked for."""
+"""The gate before a tool call: what is executed is what was agreed to, and nothing else is."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
+from ziggurat.agents.agent import Agent
+from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.errors import ConfigurationError, Suspend
+from ziggurat.core.entries import Decided, Pending
+from ziggurat.core.errors import JournalCorrupt, Suspend
 from ziggurat.core.event import Event
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Scope
-from ziggurat.messages.agent import Approve, Deny, Modify, PendingItem
-from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
-from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify, PendingItem
+from ziggurat.messages.events import ApprovalDecided, ApprovalExecuted, ApprovalRequested
+from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
+from ziggurat.messages.stops import Suspended
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.testing.clock import HandClock
 from ziggurat.tools.act import act
-from ziggurat.tools.approval import APPROVALS, Approvals, decide, item_of, needed
-from ziggurat.tools.function import tool
+from ziggurat.tools.approval import APPROVALS, Approvals, Rule
+from ziggurat.tools.function import FunctionTool, tool
 from ziggurat.tools.toolbox import Toolbox
 
 
-def _ctx(*rules: Approvals) -> Context:
-    ctx = Context("run", scope=Scope({JOURNAL: MemoryJournal()}))
-    return ctx.within(APPROVALS, rules) if rules else ctx
+def _ctx(*gates: Approvals) -> Context:
+    return Context("run", scope=Scope({JOURNAL: MemoryJournal(), APPROVALS: gates}))
 
 
-def test_patterns_name_tools() -> None:
-    rule = Approvals("delete_*", "send?")
-    assert rule.concern("delete_file")
-    assert rule.concern("send1")
-    assert not rule.concern("send")
-    assert not rule.concern("Delete_file")
-    assert repr(rule) == "Approvals('delete_*', 'send?')"
-
-
-@pytest.mark.parametrize("wrong", ["", None, 3])
-def test_wrong_patterns_are_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match="patterns of tools"):
-        Approvals(wrong)
-    with pytest.raises(ConfigurationError, match="approver must be callable"):
-        Approvals("x", approver="yes")  # type: ignore[arg-type]
-
-
-def test_a_tool_that_says_so_itself_always_needs_it_and_rules_add() -> None:
-    spec, quiet = ToolSpec("pay", approval=True), ToolSpec("look")
-    assert needed(spec, _ctx()) == (True, None)
-    assert needed(quiet, _ctx()) == (False, None)
-    assert needed(quiet, _ctx(Approvals("pay"))) == (False, None)
-    assert needed(quiet, _ctx(Approvals("*"))) == (True, None)
-
-
-def test_the_innermost_who_can_decide_does() -> None:
-    def outer(item: PendingItem) -> Approve:
-        return Approve()
-
-    def inner(item: PendingItem) -> Approve:
-        return Approve()
-
-    ctx = _ctx(Approvals("*", approver=outer), Approvals("pay", approver=inner))
-    assert needed(ToolSpec("pay"), ctx) == (True, inner)
-    assert needed(ToolSpec("look"), ctx) == (True, outer)
-    assert needed(ToolSpec("pay"), _ctx(Approvals("*", approver=outer), Approvals("pay"))) == (True, outer)
-
-
-def test_an_id_tells_path_tool_and_bytes_apart() -> None:
-    here, there = _ctx().at("a"), _ctx().at("b")
-    calls = [ToolCall("1", "pay", '{"a":1}'), ToolCall("1", "pay", '{"a": 1}'), ToolCall("1", "send", '{"a":1}')]
-    ids = {item_of(call, ctx).id for call in calls for ctx in (here, there)}
-    assert len(ids) == 6
-    again = ToolCall("2", "pay", '{"a":1}')
-    assert item_of(again, here).id == item_of(calls[0], here).id, "the provider's id is no part of it"
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_an_approver_decides_at_once_and_it_is_told(asynchronous: bool) -> None:
-    heard: list[Event] = []
-
-    def now(item: PendingItem) -> Deny:
-        return Deny(f"not {item.call.name}")
-
-    async def later(item: PendingItem) -> Deny:
-        await asyncio.sleep(0)
-        return Deny(f"not {item.call.name}")
-
-    ctx = _ctx().heard_by(heard.append)
-    item = item_of(ToolCall("1", "pay"), ctx)
-    assert asyncio.run(decide(item, later if asynchronous else now, ctx)) == Deny("not pay")
-    assert [type(event) for event in heard] == [ApprovalRequested, ApprovalDecided]
-
-
-def test_with_nobody_to_decide_it_waits() -> None:
-    ctx = _ctx()
-    item = item_of(ToolCall("1", "pay"), ctx)
-    with pytest.raises(Suspend) as caught:
-        asyncio.run(decide(item, None, ctx))
-    assert caught.value.pending == (item,)
-
-
-@pytest.mark.parametrize("answer", [True, "approve", None, Approve])
-def test_an_approver_that_answers_something_else_approves_nothing(answer: Any) -> None:
-    done: list[int] = []
-
+def _pay(done: list[int]) -> FunctionTool:
     @tool
-    async def pay() -> str:
+    async def pay(amount: int = 100) -> str:
         """Pay."""
-        done.append(1)
-        return "paid"
+        done.append(amount)
+        return f"paid {amount}"
 
+    return pay
+
+
+def _called(ctx: Context, arguments: str = '{"amount": 100}') -> tuple[ToolResult, list[int]]:
+    done: list[int] = []
+    return asyncio.run(act(Toolbox([_pay(done)]), ToolCall("1", "pay", arguments), ctx)), done
+
+
+def _raising(item: PendingItem) -> Approve:
+    raise RuntimeError("the desk is closed")
+
+
+@pytest.mark.parametrize("answer", [True, "approve", None, Approve, [Approve()]])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_an_approver_that_answers_something_else_approves_nothing(answer: Any, asynchronous: bool) -> None:
     async def later(item: PendingItem) -> Any:
         return answer
 
-    ctx = _ctx(Approvals("pay", approver=later))
-    result = asyncio.run(act(Toolbox([pay]), ToolCall("1", "pay"), ctx))
+    result, done = _called(_ctx(Approvals("pay", approver=later if asynchronous else lambda item: answer)))
     assert result.error == "permanent"
     assert done == []
 
 
 def test_an_approver_that_fails_approves_nothing() -> None:
-    done: list[int] = []
-
-    @tool
-    async def pay() -> str:
-        """Pay."""
-        done.append(1)
-        return "paid"
-
-    def broken(item: PendingItem) -> Approve:
-        raise RuntimeError("the desk is closed")
-
-    result = asyncio.run(act(Toolbox([pay]), ToolCall("1", "pay"), _ctx(Approvals("pay", approver=broken))))
+    result, done = _called(_ctx(Approvals("pay", approver=_raising)))
     assert result.error == "permanent"
     assert "the desk is closed" in result.text
     assert done == []
 
 
+def test_an_approver_that_hangs_has_denied_when_its_time_is_up() -> None:
+    asked = asyncio.Event()
+
+    async def hangs(item: PendingItem) -> Approve:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def go() -> tuple[ToolResult, list[int]]:
+        done: list[int] = []
+        clock = HandClock()
+        ctx = _ctx(Approvals("pay", approver=hangs, timeout=30)).within(CLOCK, clock)
+        task = asyncio.ensure_future(act(Toolbox([_pay(done)]), ToolCall("1", "pay", "{}"), ctx))
+        await asked.wait()
+        await clock.advance(30)
+        return await task, done
+
+    result, done = asyncio.run(go())
+    assert (result.error, result.text) == ("denied", "denied: nobody decided within 30 s")
+    assert done == []
+
+
 def test_an_approver_may_change_the_call() -> None:
-    @tool
-    async def pay(amount: int) -> str:
-        """Pay."""
-        return f"paid {amount}"
+    def go(decision: Decision) -> ToolResult:
+        return _called(_ctx(Approvals("pay", approver=lambda item: decision)))[0]
 
-    def less(item: PendingItem) -> Modify:
-        return Modify('{"amount": 1}')
+    assert go(Modify('{"amount": 1}')).text == "paid 1"
+    assert go(Modify('{"amount": "all"}')).error == "invalid_arguments"
+    assert go(Modify('{"amount": 1, "amount": 2}')).error == "invalid_arguments"
+    assert go(Modify("pay less")).error == "invalid_arguments"
+    assert go(Deny("no money")) == ToolResult("1", "pay", "denied: no money", "denied", "pay")
+    assert go(Approve()).text == "paid 100"
 
-    async def go(approver: Any) -> ToolResult:
-        return await act(
-            Toolbox([pay]), ToolCall("1", "pay", '{"amount": 100}'), _ctx(Approvals("pay", approver=approver))
-        )
 
-    assert asyncio.run(go(less)).text == "paid 1"
-    assert asyncio.run(go(lambda item: Modify('{"amount": "all"}'))).error == "invalid_arguments"
-    assert asyncio.run(go(lambda item: Deny("no money"))) == ToolResult("1", "pay", "denied: no money", "denied", "pay")
-    assert asyncio.run(go(lambda item: Approve())).text == "paid 100"
+def test_a_rule_that_denies_holds_for_what_a_call_was_changed_to() -> None:
+    rule = Rule("pay", "deny", when=lambda arguments: bool(arguments["amount"] > 1000), reason="too much")
+    result, done = _called(_ctx(Approvals(rule, "pay", approver=lambda item: Modify('{"amount": 2000}'))))
+    assert (result.text, done) == ("denied: too much", [])
+
+
+@pytest.mark.parametrize("arguments", ['{"amount": 1, "amount": 2}', '{"amount": 1e999}', '{"amount": NaN}'])
+def test_what_can_be_read_in_two_ways_is_shown_to_nobody(arguments: str) -> None:
+    shown: list[PendingItem] = []
+    result, done = _called(_ctx(Approvals("pay", approver=lambda item: shown.append(item) or Approve())), arguments)
+    assert result.error == "invalid_arguments"
+    assert (shown, done) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("decision", "executed"),
+    [(Approve(), '{"amount": 100}'), (Modify('{"amount":7}'), '{"amount":7}'), (Deny("no"), None)],
+)
+def test_everything_about_it_is_told(decision: Decision, executed: str | None) -> None:
+    heard: list[Event] = []
+    _called(_ctx(Approvals("pay", approver=lambda item: decision)).heard_by(heard.append))
+    requested = [event for event in heard if isinstance(event, ApprovalRequested)]
+    decided = [event for event in heard if isinstance(event, ApprovalDecided)]
+    done = [event for event in heard if isinstance(event, ApprovalExecuted)]
+    assert [event.item.call.arguments for event in requested] == ['{"amount": 100}']
+    assert [(event.id, event.decision) for event in decided] == [(requested[0].item.id, decision)]
+    assert [event.call.arguments for event in done] == ([] if executed is None else [executed])
+
+
+def test_a_denial_by_rule_is_told_and_asks_nobody() -> None:
+    heard: list[Event] = []
+    gate = Approvals(Rule("pay", "deny", reason="never"), approver=_raising)
+    result, done = _called(_ctx(gate).heard_by(heard.append))
+    assert (result.error, result.text, done) == ("denied", "denied: never", [])
+    assert [event.decision for event in heard if isinstance(event, ApprovalDecided)] == [Deny("never")]
+
+
+def test_calls_that_no_rule_speaks_of_are_let_through() -> None:
+    result, _ = _called(_ctx(Approvals("send", approver=_raising)))
+    assert result.error is None
+
+
+# -- later, or in another process ------------------------------------------------------------------------------------
+
+
+def _agent(done: list[int], **options: Any) -> Agent:
+    model = ScriptedModel(tool_call("pay", amount=5), "Done.", per_run=True)
+    return Agent(model, tools=[_pay(done)], approvals=Approvals("pay", **options))
+
+
+def _waiting() -> tuple[Context, Toolbox, list[int], MemoryJournal]:
+    """Return a call that waits for a decision, and where."""
+    done: list[int] = []
+    ctx, box = _ctx(Approvals("pay")), Toolbox([_pay(done)])
+    with pytest.raises(Suspend):
+        asyncio.run(act(box, ToolCall("1", "pay", '{"amount":5}'), ctx))
+    journal = ctx.scope[JOURNAL]
+    assert isinstance(journal, MemoryJournal)
+    return ctx, box, done, journal
+
+
+def test_a_decision_upon_another_call_is_none() -> None:
+    ctx, box, done, journal = _waiting()
+    journal.append(Decided("run", "0" * 32, Approve()))
+    with pytest.raises(JournalCorrupt, match="upon another call"):
+        asyncio.run(act(box, ToolCall("1", "pay", '{"amount":5}'), ctx))
+    assert done == []
+
+
+def test_what_was_shown_is_made_not_what_it_was_changed_to_while_it_waited() -> None:
+    ctx, box, done, journal = _waiting()
+    (pending,) = journal.pending()
+    journal.append(Pending("run", pending.id, "pay", ToolCall("1", "pay", '{"amount":500}')))
+    journal.append(Decided("run", pending.id, Approve()))
+    asyncio.run(act(box, ToolCall("1", "pay", '{"amount":5}'), ctx))
+    assert done == [5]
+
+
+def test_a_call_that_nobody_can_tell_any_more_is_not_made() -> None:
+    ctx, box, done, journal = _waiting()
+    (pending,) = journal.pending()
+    journal.append(Pending("run", pending.id, "pay", ToolCall("1", "pay", '{"amount":500}')))
+    journal.append(Decided("run", pending.id, Approve()))
+    result = asyncio.run(act(box, ToolCall("1", "pay", '{"amount":500}'), ctx))
+    assert result.error == "interrupted"
+    assert done == []
+
+
+def test_who_can_decide_by_now_is_asked_on_resume() -> None:
+    ctx, box, done, journal = _waiting()
+    ctx = ctx.within(APPROVALS, (Approvals("pay", approver=lambda item: Approve()),))
+    result = asyncio.run(act(box, ToolCall("1", "pay", '{"amount":5}'), ctx))
+    assert (result.text, done) == ("paid 5", [5])
+    assert journal.pending() == []
+
+
+def test_a_decision_is_told_where_the_run_goes_on() -> None:
+    done: list[int] = []
+    agent = _agent(done)
+
+    async def go() -> tuple[AgentRun, list[Event]]:
+        heard: list[Event] = []
+        run = await agent.run("go")
+        assert isinstance(run.stop, Suspended)
+        return await agent.resume(run.id, {run.pending[0].id: Approve()}, listeners=[heard.append]), heard
+
+    run, heard = asyncio.run(go())
+    assert (run.text, done) == ("Done.", [5])
+    kinds = [type(event) for event in heard if isinstance(event, (ApprovalDecided, ApprovalExecuted))]
+    assert kinds == [ApprovalDecided, ApprovalExecuted]
+
+
+@pytest.mark.parametrize("form", ["tool", "awaited"])
+def test_who_stands_beneath_escapes_nothing(form: str) -> None:
+    done: list[int] = []
+    inner = Agent(
+        ScriptedModel(tool_call("pay", amount=5), "inner", per_run=True),
+        tools=[_pay(done)],
+        name="inner",
+        approvals=Approvals(Rule("*", "allow"), approver=lambda item: Approve()),
+    )
+
+    async def ask_inner(question: str) -> str:
+        """Ask."""
+        own = {APPROVALS: (Approvals(Rule("*", "allow")),)}
+        return (await inner.run(question, deps=own)).text
+
+    name, tool_of, key = ("inner", inner, "input") if form == "tool" else ("ask_inner", ask_inner, "question")
+    model = ScriptedModel(tool_call(name, **{key: "x"}), "out")
+    outer = Agent(model, tools=[tool_of], approvals=Approvals("pay"))
+    run = outer.run_sync("go")
+    assert [item.call.name for item in run.pending] == ["pay"]
+    assert done == []

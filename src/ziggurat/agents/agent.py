@@ -21,6 +21,7 @@ from ziggurat.messages.budget import Budget, budgeted
 from ziggurat.messages.middleware import HOOKS, Chain, Middleware, chained
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
 from ziggurat.messages.tool import SPEC
+from ziggurat.models.approval import gated
 from ziggurat.models.resolve import resolve
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.tools.approval import APPROVALS, Approvals
@@ -49,7 +50,7 @@ class Agent(Runnable):
         stop: Further policies, such as ``until_tool_called("submit")``.
         timeout: Seconds a run may take; time spent waiting for people is free.
         budget: What it and all agents beneath it may spend.
-        approvals: Which tool calls a person must agree to.
+        approvals: Which calls of tools and models a person must agree to.
         grants: What its tools may do; by default exactly what they declare.
         middleware: What stands around all calls of this agent and of all beneath it.
         store: Where runs are kept, such as ``"memory:"``.
@@ -123,7 +124,7 @@ class Agent(Runnable):
         if self._chain is not None:
             ctx = chained(ctx, self._chain)
         if self._approvals is not None:
-            ctx = ctx.within(APPROVALS, (*(ctx.scope.get(APPROVALS) or ()), self._approvals))
+            ctx = gated(ctx.within(APPROVALS, (*(ctx.scope.get(APPROVALS) or ()), self._approvals)))
         if self._budget is not None:
             ctx = budgeted(ctx, self._budget)
         return ctx

@@ -56,6 +56,7 @@ class AgentTool:
                 "additionalProperties": False,
             },
             permissions=tuple(sorted(parts.permissions)),
+            declared=True,
         )
         self.spec = checked_spec(spec)
         self.facts: dict[Fact[Any], Any] = {

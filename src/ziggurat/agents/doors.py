@@ -1,6 +1,6 @@
 """What users pass beside the question, checked where they pass it, before anything is written."""
 
-__all__ = ["Deps", "RunOptions", "check_options", "decided", "given"]
+__all__ = ["Deps", "RunOptions", "check_options", "decided", "given", "guarded"]
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
@@ -13,6 +13,9 @@ from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Key
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.message import Message
+from ziggurat.models.approval import gated
+from ziggurat.tools.approval import APPROVALS
+from ziggurat.tools.permissions import AUDIT, DECLARED_ONLY, GRANTS, narrowed
 
 Deps = Mapping[Key[Any], Any]
 """What tools may ask for through ``ctx.scope[KEY]``."""
@@ -60,8 +63,26 @@ def _check_listeners(listeners: Sequence[Listener]) -> None:
 
 
 def given(ctx: Context, deps: Deps | None) -> Context:
-    """Return a context with these dependencies in its scope."""
-    return ctx.scoped(ctx.scope.with_values(deps)) if deps else ctx
+    """Return a context with these dependencies in its scope; inside a run they add to its approvals and narrow its
+    grants."""
+    if not deps:
+        return ctx
+    values = dict(deps)
+    if GRANTS in values:
+        values[GRANTS] = narrowed(ctx, values[GRANTS])
+    if APPROVALS in values:
+        values[APPROVALS] = (*(ctx.scope.get(APPROVALS) or ()), *values[APPROVALS])
+    if ctx.scope.get(DECLARED_ONLY):
+        values[DECLARED_ONLY] = True
+    return guarded(ctx.scoped(ctx.scope.with_values(values)))
+
+
+def guarded(ctx: Context) -> Context:
+    """Return a context whose calls pass the gates that its dependencies have brought."""
+    scope = ctx.scope
+    if scope.get(APPROVALS) is None and (DECLARED_ONLY in scope or AUDIT in scope):
+        ctx = ctx.within(APPROVALS, ())  # so that calls of tools that declare nothing are checked too
+    return gated(ctx)
 
 
 def decided(journal: MemoryJournal, decisions: Mapping[str, Decision]) -> list[Decided]:

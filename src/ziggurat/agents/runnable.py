@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.blocking import blocking
-from ziggurat.agents.doors import Deps, RunOptions, check_options, decided, given
+from ziggurat.agents.doors import Deps, RunOptions, check_options, decided, given, guarded
 from ziggurat.agents.drive import Prompt, drive, request_of, unbegun
 from ziggurat.agents.enter import AGENT, AgentParts, AgentService, Setup, enter
 from ziggurat.agents.handle import RunHandle
@@ -273,7 +273,8 @@ class Runnable:
         if deps is not None:
             values.update(deps)
         values[RUN_ID] = run_id or values.get(IDS, new_id)()
-        return Context(escaped(self.name), SILENCE, None, Scope(values))
+        ctx = Context(escaped(self.name), SILENCE, None, Scope(values))
+        return ctx if deps is None else guarded(ctx)
 
     def _drive(
         self, request: AgentRequest, ctx: Context, journal: MemoryJournal, *, named: bool

@@ -40,6 +40,10 @@ class Layered(Generic[Q, R]):
         """Send the request through the layer."""
         return self._passage(request, ctx)
 
+    def around(self, inner: Service[Q, R]) -> "Layered[Q, R]":
+        """Return the same layer around another service."""
+        return Layered(self._passage, {}, self._title, inner)
+
     def __repr__(self) -> str:
         return f"{self._title} > {_shown(self.inner)}"
 

@@ -8,6 +8,7 @@ __all__ = [
     "Deny",
     "Modify",
     "PendingItem",
+    "Stage",
     "Step",
     "decision_of",
     "error_of",
@@ -16,7 +17,7 @@ __all__ = [
 ]
 
 from collections import Counter
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +25,7 @@ from msgspec import Struct
 from ziggurat.core import errors
 from ziggurat.core.codec import as_type, digest
 from ziggurat.messages import stops
+from ziggurat.messages.canonical import canonical
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall, ToolResult
@@ -45,20 +47,31 @@ class AgentRequest(Struct, frozen=True, gc=False):
         return digest(self.messages)
 
 
+Stage = Literal["tool", "model"]
+"""What is called: a tool, or a model."""
+
+
 class PendingItem(Struct, frozen=True):
     """A call that waits for a decision.
 
     Attributes:
         id: A digest of its path and frozen arguments; decisions are given by it.
         path: Where the call stands in the run.
-        call: Exactly what will be executed if it is approved.
+        call: Exactly what will be executed if it is approved; of a model, its name and the whole request.
         reason: Why it is asked.
+        stage: Whether a tool is to be called or a model.
     """
 
     id: str
     path: str
     call: ToolCall
     reason: str = ""
+    stage: Stage = "tool"
+
+    @property
+    def shown(self) -> str:
+        """The arguments as a person should read them: sorted keys, and nothing that an eye would miss."""
+        return canonical(self.call.arguments, self.call.name)
 
 
 class Approve(Struct, frozen=True, tag="approve", tag_field="decision"):

@@ -5,6 +5,7 @@ __all__ = [
     "AgentStarted",
     "AnyEvent",
     "ApprovalDecided",
+    "ApprovalExecuted",
     "ApprovalRequested",
     "Compacted",
     "Delta",
@@ -133,6 +134,13 @@ class Compacted(Event, frozen=True):
     replayed: bool = False
 
 
+class ApprovalExecuted(Event, frozen=True):
+    """What was agreed to is executed now: exactly this call."""
+
+    id: str
+    call: ToolCall
+
+
 class LoopWarning(Event, frozen=True):
     """The model did the same `count` times."""
 
@@ -164,6 +172,7 @@ AnyEvent = (
     AgentEnded
     | AgentStarted
     | ApprovalDecided
+    | ApprovalExecuted
     | ApprovalRequested
     | CacheHit
     | Compacted

@@ -37,6 +37,7 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
         permissions: What it must have been granted.
         approval: Whether a person must agree to each call.
         timeout: Seconds it may take.
+        declared: Whether it says what it must have been granted, if only that it is nothing.
     """
 
     name: str
@@ -46,6 +47,7 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     permissions: tuple[str, ...] = ()
     approval: bool = False
     timeout: float | None = None
+    declared: bool = False
 
 
 class OutputSchema(Struct, frozen=True):

@@ -13,20 +13,20 @@ import msgspec
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, METER, Context, Journal
-from ziggurat.core.entries import Decided, Intent, Record, Result
-from ziggurat.core.entries import Entry as Recorded
-from ziggurat.core.errors import Denied, InvalidArguments, JournalError, Suspend, ToolError
+from ziggurat.core.entries import Intent, Record, Result
+from ziggurat.core.errors import JournalError, ToolError
 from ziggurat.core.event import SILENCE, Diverged
 from ziggurat.core.service import Service
-from ziggurat.messages.agent import Approve, Decision, Deny, Modify, PendingItem, decision_of
-from ziggurat.messages.events import ToolEnded, ToolStarted
+from ziggurat.messages.approval import is_waiting, waiting_call, written
+from ziggurat.messages.events import ApprovalExecuted, ToolEnded, ToolStarted
 from ziggurat.messages.hooks import hooked, tell
 from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import TOOL_CALL
-from ziggurat.tools.approval import APPROVALS, decide, item_of, needed, pending_entry
+from ziggurat.tools.approval import APPROVALS, agree
 from ziggurat.tools.function import AGREED, FROZEN, Frozen, FunctionTool
 from ziggurat.tools.permissions import check as check_permissions
+from ziggurat.tools.permissions import note_unknown
 from ziggurat.tools.results import error_result
 from ziggurat.tools.toolbox import Entry, Toolbox
 
@@ -114,6 +114,7 @@ async def _guarded(
     """The whole way, for calls that are hooked, layered, decided upon, or have been begun before."""
     try:
         if entry is None:
+            note_unknown(call.name, ctx)
             raise ToolError(box.unknown(call.name), kind="not_found")
         if record is not None and record.returned is not None:
             result = as_type(record.returned.value, ToolResult)
@@ -144,6 +145,8 @@ async def _begun(entry: Entry, record: Record | None, call: ToolCall, ctx: Conte
 
     Raises:
         ToolError: it acts once only, and nobody knows whether it did.
+        Denied: what was granted when it began is no longer.
+        JournalCorrupt: it is not what was written down.
     """
     if entry.spec.effect == "once":
         raise ToolError(
@@ -153,6 +156,7 @@ async def _begun(entry: Entry, record: Record | None, call: ToolCall, ctx: Conte
         )
     assert record is not None
     assert record.intent is not None
+    check_permissions(entry.spec, ctx)
     frozen = as_type(record.intent.request, ToolCall)
     if frozen.fingerprint() == record.intent.digest:
         return frozen
@@ -174,43 +178,24 @@ async def _freeze(
     entry: Entry, record: Record | None, call: ToolCall, ctx: Context, journal: Journal, chain: Chain
 ) -> ToolCall:
     """Bring a call to the point from which on it cannot change: checked, permitted, agreed to, and on record."""
-    decision: Decision | None = None
-    if record is not None and record.pending is not None:
-        frozen = as_type(record.pending.request, ToolCall)
-        if record.decided is None:
-            raise Suspend((PendingItem(record.pending.id, ctx.path, frozen, record.pending.reason),))
-        decision = decision_of(record.decided.decision)
-        check_permissions(entry.spec, ctx)
-        if not isinstance(decision, Deny) and item_of(frozen, ctx).id != record.pending.id:
-            frozen = await _prepared(entry, call, ctx, chain)
-            if item_of(frozen, ctx).id != record.pending.id:
-                raise _kept_otherwise(call)
-    else:
+    waits = record is not None and record.pending is not None
+    frozen = waiting_call(record, ctx) if record is not None and waits else None
+    if frozen is None:
         frozen = await _prepared(entry, call, ctx, chain)
+        if record is not None and waits and not is_waiting(frozen, record, ctx):
+            raise _kept_otherwise(call)
+    check_permissions(entry.spec, ctx)
+    agreed = ""
+    gates = ctx.scope.get(APPROVALS)
+    if waits or entry.spec.approval or gates:
+        passed = await agree(entry.spec, entry.check, frozen, record, ctx)
+        frozen, agreed = passed.call, passed.id
         check_permissions(entry.spec, ctx)
-        asked, approver = needed(entry.spec, ctx)
-        if asked:
-            item = item_of(frozen, ctx)
-            await _written(journal, pending_entry(item))
-            decision = await decide(item, approver, ctx)
-            await _written(journal, Decided(ctx.path, item.id, decision))
-    if isinstance(decision, Deny):
-        raise Denied(f"denied: {decision.reason}")
-    if isinstance(decision, Modify):
-        frozen = msgspec.structs.replace(frozen, arguments=decision.arguments)
-        if entry.check is not None:
-            entry.check(frozen)
-    elif decision is not None and not isinstance(decision, Approve):
-        raise InvalidArguments(f"not a decision: {decision!r}")
-    if entry.spec.effect == "once" or journal.durable or chain.hooks["before_tool"] or decision is not None:
-        await _written(journal, Intent(ctx.path, call.name, frozen, frozen.fingerprint()))
+    if entry.spec.effect == "once" or journal.durable or chain.hooks["before_tool"] or agreed:
+        await written(journal, Intent(ctx.path, frozen.name, frozen, frozen.fingerprint()))
+    if agreed and ctx.listens(ApprovalExecuted):
+        await ctx.emit(ApprovalExecuted(ctx.path, agreed, ToolCall(frozen.id, frozen.name, frozen.arguments)))
     return frozen
-
-
-async def _written(journal: Journal, entry: Recorded) -> None:
-    waiting = journal.append(entry)
-    if waiting is not None:
-        await waiting
 
 
 async def _prepared(entry: Entry, call: ToolCall, ctx: Context, chain: Chain) -> ToolCall:
@@ -228,11 +213,10 @@ async def _prepared(entry: Entry, call: ToolCall, ctx: Context, chain: Chain) ->
 
 
 async def _run(entry: Entry, frozen: ToolCall, ctx: Context, chain: Chain) -> ToolResult:
-    if entry.composite:
-        ctx = ctx.within(AGREED, frozen)
-    else:
-        ctx = ctx.within(FROZEN, Frozen(frozen, entry.spec.effect, ctx.path))
+    kept = ToolCall(frozen.id, frozen.name, frozen.arguments)  # nobody below has it in hand
     service = entry.service
+    frozen_at = Frozen(kept, entry.spec.effect, ctx.path)
+    ctx = ctx.within(AGREED, kept) if entry.composite else ctx.within(FROZEN, frozen_at)
     for middleware in reversed(chain.hooks["wrap_tool"]):
         service = partial(_wrapped, middleware, service)
     return await service(frozen, ctx)

@@ -1,94 +1,105 @@
-"""The gate before a tool call: who must agree, and what is executed is exactly what was agreed to."""
+"""The gate before a tool call: what is executed is, byte for byte, what was agreed to."""
 
-__all__ = ["APPROVALS", "Approvals", "Approver", "decide", "item_of", "needed", "pending_entry"]
+__all__ = ["APPROVALS", "Agreed", "Approvals", "Approver", "Predicate", "Rule", "agree"]
 
-from collections.abc import Awaitable, Callable
-from fnmatch import fnmatchcase
+from collections.abc import Callable
 
-from ziggurat.core.codec import digest
-from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.entries import Pending
-from ziggurat.core.errors import ConfigurationError, Suspend
-from ziggurat.core.scope import Key
-from ziggurat.messages.agent import Decision, PendingItem
-from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
+from msgspec import Struct
+
+from ziggurat.core.context import Context
+from ziggurat.core.entries import Record
+from ziggurat.core.errors import Denied
+from ziggurat.messages.agent import Decision, Deny, Modify
+from ziggurat.messages.approval import (
+    APPROVALS,
+    Approvals,
+    Approver,
+    Judgement,
+    Predicate,
+    Rule,
+    decision_for,
+    item_of,
+    judge,
+)
+from ziggurat.messages.canonical import canonical
+from ziggurat.messages.events import ApprovalDecided
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall
 
-Approver = Callable[[PendingItem], Decision | Awaitable[Decision]]
-"""Decides at once, sync or async; without one the run is suspended until somebody does."""
+Check = Callable[[ToolCall], None] | None
 
 
-class Approvals:
-    """Which calls need a decision, beside the tools that always do, and who makes it.
+class Agreed(Struct, frozen=True):
+    """A call that has passed the gate.
 
-    ::
+    Attributes:
+        call: What is executed.
+        id: The id of the item that was decided upon; empty if the rules let it through.
+    """
 
-        Agent(model, tools=[...], approvals=Approvals("delete_*", "send_mail"))
+    call: ToolCall
+    id: str = ""
+
+
+async def agree(spec: ToolSpec, check: Check, call: ToolCall, record: Record | None, ctx: Context) -> Agreed:
+    """Bring a call through the gate: judge it by the rules, ask where they say so, and freeze what was agreed to.
 
     Args:
-        patterns: Names of tools, with ``*`` and ``?``.
-        approver: Asked in this process; None suspends the run.
-    """
-
-    def __init__(self, *patterns: str, approver: Approver | None = None) -> None:
-        for pattern in patterns:
-            if not isinstance(pattern, str) or not pattern:
-                raise ConfigurationError(f"Approvals() takes patterns of tools' names, as 'delete_*'; got {pattern!r}")
-        if approver is not None and not callable(approver):
-            raise ConfigurationError(f"the approver must be callable with a PendingItem, got {approver!r}")
-        self.patterns = patterns
-        self.approver = approver
-
-    def concern(self, name: str) -> bool:
-        """Tell whether calls of this tool need a decision."""
-        return any(fnmatchcase(name, pattern) for pattern in self.patterns)
-
-    def __repr__(self) -> str:
-        return f"Approvals({', '.join(map(repr, self.patterns))})"
-
-
-APPROVALS: Key[tuple[Approvals, ...]] = Key("approvals")
-
-
-def needed(spec: ToolSpec, ctx: Context) -> tuple[bool, Approver | None]:
-    """Tell whether a call needs a decision, and who in this process makes it."""
-    rules = ctx.scope.get(APPROVALS) or ()
-    concerned = [rule for rule in rules if spec.approval or rule.concern(spec.name)]
-    approver = next((rule.approver for rule in reversed(concerned) if rule.approver is not None), None)
-    return spec.approval or bool(concerned), approver
-
-
-def item_of(call: ToolCall, ctx: Context) -> PendingItem:
-    """Return what is waited for when this frozen call needs a decision."""
-    return PendingItem(digest([ctx.path, call.name, call.arguments]), ctx.path, call)
-
-
-async def decide(item: PendingItem, approver: Approver | None, ctx: Context) -> Decision:
-    """Get a decision upon a frozen call.
+        spec: The tool.
+        check: Checks arguments against the tool's schema.
+        call: The call as the hooks left it, or the one that waits already.
+        record: What is known of this call.
+        ctx: Where it stands.
 
     Raises:
+        Denied: a rule or a person said no.
+        InvalidArguments: it cannot be shown to a person as it is, or what it was changed to does not fit.
         Suspend: nobody in this process decides.
     """
-    if ctx.listens(ApprovalRequested):
-        await ctx.emit(ApprovalRequested(ctx.path, item))
-    if approver is None:
-        raise Suspend((item,))
-    token = AMBIENT.set(ctx.at("approval"))  # an agent that the approver asks is a part of this run
-    try:
-        answer = approver(item)
-        decision = answer if isinstance(answer, Decision) else await answer
-    finally:
-        AMBIENT.reset(token)
-    if not isinstance(decision, Decision):
-        raise ConfigurationError(
-            f"the approver must return Approve(), Deny(reason) or Modify(arguments), got {decision!r}"
-        )
+    if record is not None and record.pending is not None:
+        frozen = call
+        judgement = await _again(spec, frozen, record, ctx)
+    else:
+        if not spec.approval and not any(gate.concern(spec.name) for gate in ctx.scope.get(APPROVALS) or ()):
+            return Agreed(call)
+        frozen = ToolCall(call.id, call.name, call.arguments)  # nobody else has it in hand
+        readable = canonical(frozen.arguments, call.name)
+        judgement = await judge(spec.name, readable, ctx, "tool", always=spec.approval)
+        if judgement.verdict == "allow":
+            return Agreed(frozen)
+        if judgement.verdict == "deny":
+            raise await _denied(frozen, judgement.reason, ctx)
+    item, decision = await decision_for(frozen, judgement, record, ctx, "tool")
+    return Agreed(await _as_decided(decision, frozen, check, ctx), item.id)
+
+
+async def _again(spec: ToolSpec, frozen: ToolCall, record: Record, ctx: Context) -> Judgement:
+    """Return who decides upon a call that waits already; the rules are not judged anew where a decision is known."""
+    if record.decided is not None:
+        return Judgement("ask")
+    readable = canonical(frozen.arguments, frozen.name)
+    judgement = await judge(spec.name, readable, ctx, "tool", always=True)
+    if judgement.verdict == "deny":
+        raise await _denied(frozen, judgement.reason, ctx)
+    return judgement
+
+
+async def _denied(call: ToolCall, reason: str, ctx: Context) -> Denied:
     if ctx.listens(ApprovalDecided):
-        await ctx.emit(ApprovalDecided(ctx.path, item.id, item.call, decision))
-    return decision
+        await ctx.emit(ApprovalDecided(ctx.path, item_of(call, ctx).id, call, Deny(reason)))
+    return Denied(f"denied: {reason}")
 
 
-def pending_entry(item: PendingItem) -> Pending:
-    """Return the entry that records what is waited for."""
-    return Pending(item.path, item.id, item.call.name, item.call, item.reason)
+async def _as_decided(decision: Decision, frozen: ToolCall, check: Check, ctx: Context) -> ToolCall:
+    if isinstance(decision, Deny):
+        raise Denied(f"denied: {decision.reason}")
+    if not isinstance(decision, Modify):
+        return frozen
+    readable = canonical(decision.arguments, frozen.name)
+    changed = ToolCall(frozen.id, frozen.name, decision.arguments)
+    if check is not None:
+        check(changed)
+    judgement = await judge(frozen.name, readable, ctx, "tool")
+    if judgement.verdict == "deny":  # also for who may change a call
+        raise Denied(f"denied: {judgement.reason}")
+    return changed

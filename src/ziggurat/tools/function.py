@@ -1,10 +1,11 @@
 """A typed function becomes a tool."""
 
-__all__ = ["AGREED", "FROZEN", "Frozen", "FunctionTool", "must_be", "raw_tool", "tool"]
+__all__ = ["AGREED", "FROZEN", "Frozen", "FunctionTool", "must_be", "passes", "raw_tool", "tool", "with_door"]
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from copy import copy
 from typing import Any, get_args, overload
 
 from msgspec import Struct
@@ -13,7 +14,10 @@ from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.entries import Returned
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolError
 from ziggurat.core.facts import NAME, Fact
+from ziggurat.core.layer import Layered
+from ziggurat.core.path import is_beneath
 from ziggurat.core.scope import Key
+from ziggurat.core.service import Service
 from ziggurat.messages.events import ToolDelta
 from ziggurat.messages.hooks import hooked
 from ziggurat.messages.middleware import MIDDLEWARE
@@ -95,7 +99,7 @@ class FunctionTool:
             ToolError: the call is not the one that was approved, or an effect would be repeated.
         """
         frozen = ctx.scope.get(FROZEN)
-        arguments = None if frozen is None else _must_be(call, frozen)
+        arguments = None if frozen is None else passes(call, frozen, ctx)
         if arguments is None:
             arguments = self.decoded(call) if self._validators else self.arguments.decode(call.arguments)
         if self._context is not None:
@@ -155,15 +159,59 @@ async def _told(text: str, ctx: Context) -> str:
     return text
 
 
-def _must_be(call: ToolCall, frozen: Frozen) -> dict[str, Any] | None:
-    """Return the arguments of the frozen call, for its first run, if they were read already."""
+def passes(call: ToolCall, frozen: Frozen, ctx: Context) -> dict[str, Any] | None:
+    """Let a call through a tool's door: the one that was approved, where it was, and once if it acts once.
+
+    Returns the arguments, for its first run, if they were read already.
+
+    Raises:
+        ToolError: it is another one.
+    """
     if call is not frozen.call:
         must_be(call, frozen.call)
+    if ctx.path != frozen.path and not is_beneath(ctx.path, frozen.path):
+        raise ToolError(f"{call.name} was approved at {frozen.path}, not at {ctx.path}; it was not run")
     if frozen.effect == "once" and frozen.runs:
         raise ToolError(f"{call.name} acts once only and has been run; it was not run again")
     frozen.runs += 1
     arguments, frozen.arguments = frozen.arguments, None  # given away once: a function may change them
     return arguments
+
+
+class _Door:
+    """The door in front of a service that is a tool without being a function."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Service[ToolCall, ToolResult]) -> None:
+        self.inner = inner
+
+    def __call__(self, call: ToolCall, ctx: Context, /) -> Awaitable[ToolResult]:
+        frozen = ctx.scope.get(FROZEN)
+        if frozen is not None:
+            passes(call, frozen, ctx)
+        return self.inner(call, ctx)
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+
+def with_door(service: Service[ToolCall, ToolResult]) -> Service[ToolCall, ToolResult]:
+    """Return a tool whose innermost service refuses every call but the one that was approved, beneath its layers."""
+    if isinstance(service, (FunctionTool, _Door)):
+        return service
+    inner: Service[ToolCall, ToolResult] | None = getattr(service, "inner", None)
+    if inner is None or SPEC in getattr(service, "facts", {}):
+        return _Door(service)
+    behind = with_door(inner)
+    if isinstance(service, Layered):
+        return service.around(behind)
+    layered = copy(service)
+    try:
+        layered.inner = behind  # type: ignore[attr-defined]
+    except AttributeError:  # it will not have another: then the door stands in front of it
+        return _Door(service)
+    return layered
 
 
 @overload
@@ -174,7 +222,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     effect: Effect = "repeatable",
-    permissions: Sequence[str] = (),
+    permissions: Sequence[str] | None = None,
     approval: bool = False,
     timeout: float | None = None,
     validators: Sequence[Validator] = (),
@@ -186,7 +234,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     effect: Effect = "repeatable",
-    permissions: Sequence[str] = (),
+    permissions: Sequence[str] | None = None,
     approval: bool = False,
     timeout: float | None = None,
     validators: Sequence[Validator] = (),
@@ -210,7 +258,8 @@ def tool(
         description: When to use it; the docstring's by default.
         effect: ``"none"`` if it only reads, ``"repeatable"`` if doing it again under the same
             ``ctx.idempotency_key`` is harmless, ``"once"`` if it must never be done twice.
-        permissions: What must have been granted, such as ``"network"``.
+        permissions: What must have been granted, such as ``"network"``; an empty list says that it needs nothing,
+            None that it does not say: then it is denied in a run that was given grants.
         approval: Whether a person must agree to each call.
         timeout: Seconds it may take.
         validators: Called with the arguments; each returns what is wrong with them, or None.
@@ -224,7 +273,14 @@ def tool(
             raise ConfigurationError(f"{function!r} is a tool already")
         signature = Signature.of(function, name=name, description=description)
         spec = ToolSpec(
-            signature.name, signature.description, signature.parameters, effect, _listed(permissions), approval, timeout
+            signature.name,
+            signature.description,
+            signature.parameters,
+            effect,
+            _listed(permissions),
+            approval,
+            timeout,
+            permissions is not None,
         )
         return FunctionTool(
             function, checked_spec(spec), signature, validators, streams=inspect.isasyncgenfunction(function)
@@ -240,7 +296,7 @@ def raw_tool(
     description: str,
     parameters: dict[str, Any],
     effect: Effect = "repeatable",
-    permissions: Sequence[str] = (),
+    permissions: Sequence[str] | None = None,
     approval: bool = False,
     timeout: float | None = None,
 ) -> FunctionTool:
@@ -251,7 +307,8 @@ def raw_tool(
         ConfigurationError: `parameters` is not the JSON Schema of an object.
     """
     schema = RawSchema.of(function, name, parameters)
-    spec = ToolSpec(name, description, parameters, effect, _listed(permissions), approval, timeout)
+    declared = permissions is not None
+    spec = ToolSpec(name, description, parameters, effect, _listed(permissions), approval, timeout, declared)
     return FunctionTool(schema.function, checked_spec(spec), schema, streams=inspect.isasyncgenfunction(function))
 
 
@@ -275,7 +332,7 @@ def checked_spec(spec: ToolSpec) -> ToolSpec:
     return spec
 
 
-def _listed(permissions: Sequence[str]) -> tuple[str, ...]:
+def _listed(permissions: Sequence[str] | None) -> tuple[str, ...]:
     if isinstance(permissions, str):
         raise ConfigurationError(f"permissions is a list, such as [{permissions!r}]; got the text {permissions!r}")
-    return tuple(permissions)
+    return tuple(permissions or ())

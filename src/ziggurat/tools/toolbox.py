@@ -15,7 +15,7 @@ from ziggurat.core.service import Service
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import CHECK, SPEC
-from ziggurat.tools.function import FunctionTool, tool
+from ziggurat.tools.function import FunctionTool, tool, with_door
 
 Tool = Service[ToolCall, ToolResult] | Callable[..., Any]
 
@@ -199,6 +199,8 @@ def entry_of(each: Tool) -> Entry:
     innermost = service
     while (inner := getattr(innermost, "inner", None)) is not None:
         innermost = inner
+    if not composite and not isinstance(innermost, FunctionTool):
+        service = with_door(service)
     decided = not spec.permissions and not spec.approval and spec.effect != "once"
     plain = decided and not composite and isinstance(innermost, FunctionTool)
     held = innermost if plain and service is not innermost else None

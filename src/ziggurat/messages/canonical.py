@@ -1,0 +1,77 @@
+"""One way to write the arguments of a call, so that what a person reads is all that is meant, and nothing else is."""
+
+__all__ = ["canonical"]
+
+import json
+import unicodedata
+from typing import Any, NoReturn
+
+from ziggurat.core.errors import InvalidArguments
+
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Characters that show as nothing although their category says otherwise."""
+
+
+def canonical(arguments: str, name: str = "a call") -> str:
+    """Return a JSON object with sorted keys, no spaces, and all that an eye would miss written as ``\\uXXXX``.
+
+    That is what reorders text or has no width, controls, odd spaces, and accents that are split from their letters.
+
+    >>> canonical('{ "to": "a\\u200bb", "amount": 1 }')
+    '{"amount":1,"to":"a\\\\u200bb"}'
+
+    Raises:
+        InvalidArguments: it is no JSON object, or could be read in two ways: a key that is there twice, a number that
+            is none, too large or too precise, half a character.
+    """
+    try:
+        value = json.loads(arguments or "{}", object_pairs_hook=_unique, parse_constant=_no_number, parse_float=_exact)
+        if not isinstance(value, dict):
+            raise ValueError("not an object")
+        text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        text.encode()
+    except (ValueError, RecursionError) as error:
+        raise InvalidArguments(f"the arguments of {name} are not a plain JSON object: {error}") from error
+    return text if text.isascii() and "\x7f" not in text else _visible(text)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} is there twice")
+    return made
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number")
+
+
+def _exact(text: str) -> float:
+    from decimal import Decimal
+
+    number = float(text)
+    if number - number != 0 or (number == 0 and Decimal(text) != 0):
+        raise ValueError(f"{text[:40]} is too large or too small a number")
+    if Decimal(text) != Decimal(repr(number)):
+        raise ValueError(f"{text[:40]} is too precise a number: as text it would be kept as it is")
+    return number
+
+
+def _visible(text: str) -> str:
+    split = not unicodedata.is_normalized("NFC", text)
+    return "".join(_escaped(each) if _unseen(each, split) else each for each in text)
+
+
+def _unseen(character: str, split: bool) -> bool:
+    if " " <= character <= "~":
+        return False
+    category = unicodedata.category(character)
+    if category in _UNSEEN or category == "Zs" or character in _BLANK:
+        return True
+    return category == "Mn" and (split or "\ufe00" <= character <= "\ufe0f" or character >= "\U000e0100")
+
+
+def _escaped(character: str) -> str:
+    return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
