@@ -111,6 +111,8 @@ OURS = [
     errors.Timeout("late", seconds=3.0),
     errors.Timeout("late"),
     errors.LimitExceeded("tokens", 10, 12),
+    errors.LimitExceeded("concurrency", 8, 8, transient=True, retry_after=1.5),
+    errors.CircuitOpen("open", retry_after=30.0),
     errors.Denied("no"),
     errors.JournalError("bad"),
     errors.JournalMismatch("bad"),

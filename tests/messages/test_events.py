@@ -28,7 +28,13 @@ FIELDS: dict[str, st.SearchStrategy[object]] = {
     "call": calls,
     "result": results,
 }
-PLAIN: dict[object, st.SearchStrategy[object]] = {str: words, int: counts, float: seconds, bool: st.booleans()}
+PLAIN: dict[object, st.SearchStrategy[object]] = {
+    str: words,
+    int: counts,
+    float: seconds,
+    bool: st.booleans(),
+    float | None: st.none() | seconds,
+}
 
 
 def any_of(kind: type[Event]) -> st.SearchStrategy[Event]:

@@ -9,7 +9,7 @@ import pytest
 
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import MissingExtra, ModelError
-from ziggurat.core.event import CacheHit, Diverged, Dropped, Retrying
+from ziggurat.core.event import CacheHit, CircuitChanged, Diverged, Dropped, Queued, Retrying, UnderPressure
 from ziggurat.core.layer import stack
 from ziggurat.layers.retry import retry
 from ziggurat.messages import events
@@ -178,6 +178,10 @@ ITEM = PendingItem("id", "t/tool", CALL, "it writes")
         (events.ToolAbandoned("t", "send", 1), "■ send did not stop when it was told to and was left behind (1 call"),
         (Diverged("t", "model", "a", "b"), "■ model differs from the record, which is used: a was recorded, b was"),
         (CacheHit("t", "k"), "answered from a cache"),
+        (Queued("t", "rate", 2, 1.5), "waits for its turn (rate, 2 ahead, about 1.5 s)"),
+        (Queued("t", "concurrency", 0), "waits for its turn (concurrency, 0 ahead)"),
+        (CircuitChanged("t", "c", "open", "half_open"), "■ circuit breaker 'c': open → half open"),
+        (UnderPressure("t", 9, 8, 10), "■ 9 calls are under way; from 10 on calls are refused"),
         (Retrying("t", 2, "lost", 0.0), "↻ try 2 failed, again now: lost"),
         (events.ApprovalRequested("t", ITEM), '  ‖ needs approval (it writes): send(to="a")'),
         (events.ApprovalDecided("t", "id", CALL, Approve()), "  approved"),

@@ -167,6 +167,17 @@ class Context(Struct, frozen=True, eq=False):
         if usage is not None and self._beneath:
             self.scope[JOURNAL].charge(self.path, usage)
 
+    @property
+    def replayed(self) -> bool:
+        """Whether this call is run again upon the record of its parts.
+
+        What load decided about it stands then, so nothing that depends on load may wait or refuse.
+        """
+        if self._beneath:
+            return False
+        journal = self.scope.get(JOURNAL)
+        return journal is not None and journal.replaying
+
     def state(self, owner: object, factory: Callable[[], S]) -> S:
         """Return what `owner` keeps for this call, made by `factory` at first; it dies with the call."""
         counter = self._counting()

@@ -14,7 +14,8 @@
     │   │   └── StreamInterrupted   … a reply that was cut; `partial` is what had come
     │   ├── ToolError               … a tool, with the kind the model is told
     │   ├── Timeout                 … a deadline passed
-    │   ├── LimitExceeded           … a budget, a breaker, a limit refused the call
+    │   ├── LimitExceeded           … a budget or a limit refused the call
+    │   │   └── CircuitOpen         … a circuit breaker did: the service fails too often
     │   ├── Denied                  … a person or a policy refused the call
     │   └── ForeignError            … an error of a type unknown here, read back from a journal
     └── JournalError                the operator: the record of a run
@@ -25,6 +26,7 @@
 """
 
 __all__ = [
+    "CircuitOpen",
     "ConfigurationError",
     "ContextOverflow",
     "Denied",
@@ -197,13 +199,44 @@ class LimitExceeded(ServiceError):
         kind: What is limited, such as ``"tokens"``.
         limit: The limit.
         used: What had been used when it was refused, in the limit's unit.
+        message: What happened and what to do.
+        transient: Whether again may help: not for what is used up, but for what is only busy.
+        retry_after: Seconds to wait first, where known.
     """
 
-    def __init__(self, kind: str, limit: float, used: float, message: str = "") -> None:
-        super().__init__(message or f"the {kind} limit of {limit:g} is reached ({used:g} used)")
+    def __init__(
+        self,
+        kind: str,
+        limit: float,
+        used: float,
+        message: str = "",
+        *,
+        transient: bool | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(
+            message or f"the {kind} limit of {limit:g} is reached ({used:g} used)",
+            transient=transient,
+            retry_after=retry_after,
+        )
         self.kind = kind
         self.limit = limit
         self.used = used
+
+
+class CircuitOpen(LimitExceeded):
+    """A circuit breaker refused the call: what it guards has failed too often.
+
+    Args:
+        message: What happened and what to do.
+        permits: How many calls the circuit lets pass at present, and all of them are under way.
+        retry_after: Seconds until calls are let through on trial; None while they are, or by an operator's order.
+    """
+
+    transient = True
+
+    def __init__(self, message: str = "", *, permits: int = 0, retry_after: float | None = None) -> None:
+        super().__init__("circuit", permits, permits, message or "the circuit is open", retry_after=retry_after)
 
 
 class Denied(ServiceError):

@@ -3,13 +3,16 @@
 __all__ = [
     "SILENCE",
     "CacheHit",
+    "CircuitChanged",
     "Diverged",
     "Dropped",
     "Emit",
     "Event",
     "Listener",
+    "Queued",
     "Retrying",
     "Silence",
+    "UnderPressure",
     "listening_to",
 ]
 
@@ -48,6 +51,33 @@ class CacheHit(Event, frozen=True):
     """A call was answered from a cache."""
 
     key: str
+
+
+class CircuitChanged(Event, frozen=True):
+    """A circuit breaker went from one state to another by this call."""
+
+    circuit: str
+    before: str
+    after: str
+
+
+class Queued(Event, frozen=True):
+    """A call waits for its turn at a limit."""
+
+    limit: str
+    ahead: int
+    """How many wait before it."""
+    seconds: float | None = None
+    """How long it will wait as things stand; None where nobody knows."""
+
+
+class UnderPressure(Event, frozen=True):
+    """A call was let in while so many are under way that more will soon be refused."""
+
+    depth: int
+    """How many are under way, this one included."""
+    soft: int
+    hard: int
 
 
 class Diverged(Event, frozen=True):

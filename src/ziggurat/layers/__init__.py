@@ -1,10 +1,34 @@
 """Layers and combinators that fit any service: a model, a tool, an agent, a team."""
 
+from ziggurat.layers.backpressure import Gate, backpressure
 from ziggurat.layers.cache import CacheStore, cache
+from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
+from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
+from ziggurat.layers.load_shed import LatencyGradient, load_shed
+from ziggurat.layers.rate_limit import RateLimiter, rate_limit
 from ziggurat.layers.retry import RetryBudget, retry
 from ziggurat.layers.tap import tap
 from ziggurat.layers.timeout import timeout
 
-__all__ = ["CacheStore", "RetryBudget", "cache", "fallback", "hedge", "retry", "tap", "timeout"]
+__all__ = [
+    "Bulkhead",
+    "CacheStore",
+    "CircuitBreaker",
+    "Gate",
+    "LatencyGradient",
+    "RateLimiter",
+    "RetryBudget",
+    "backpressure",
+    "cache",
+    "circuit_breaker",
+    "concurrency_limit",
+    "fallback",
+    "hedge",
+    "load_shed",
+    "rate_limit",
+    "retry",
+    "tap",
+    "timeout",
+]

@@ -240,7 +240,7 @@ def stop_of(error: BaseException) -> stops.Stop:
     """Return the stop that an error amounts to."""
     if isinstance(error, errors.Timeout):
         return stops.Timeout(error.seconds or 0.0)
-    if isinstance(error, errors.LimitExceeded):
+    if isinstance(error, errors.LimitExceeded) and not error.transient:  # else it is not used up but busy
         return stops.BudgetExceeded(error.kind, error.limit, error.used)
     if isinstance(error, errors.Denied):
         return stops.Denied(str(error))

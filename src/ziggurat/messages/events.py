@@ -23,7 +23,16 @@ __all__ = [
     "Warned",
 ]
 
-from ziggurat.core.event import CacheHit, Diverged, Dropped, Event, Retrying
+from ziggurat.core.event import (
+    CacheHit,
+    CircuitChanged,
+    Diverged,
+    Dropped,
+    Event,
+    Queued,
+    Retrying,
+    UnderPressure,
+)
 from ziggurat.messages.agent import AgentRun, Decision, PendingItem
 from ziggurat.messages.delta import PartDelta
 from ziggurat.messages.model import ModelResponse
@@ -175,6 +184,7 @@ AnyEvent = (
     | ApprovalExecuted
     | ApprovalRequested
     | CacheHit
+    | CircuitChanged
     | Compacted
     | Delta
     | Diverged
@@ -184,6 +194,7 @@ AnyEvent = (
     | MiddlewareStarted
     | ModelEnded
     | ModelStarted
+    | Queued
     | Retrying
     | StepEnded
     | StepStarted
@@ -191,6 +202,7 @@ AnyEvent = (
     | ToolDelta
     | ToolEnded
     | ToolStarted
+    | UnderPressure
     | Warned
 )
 """Every event that Ziggurat itself emits."""

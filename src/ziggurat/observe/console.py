@@ -6,7 +6,7 @@ from functools import singledispatchmethod
 from types import TracebackType
 from typing import TextIO
 
-from ziggurat.core.event import CacheHit, Diverged, Dropped, Event, Retrying
+from ziggurat.core.event import CacheHit, CircuitChanged, Diverged, Dropped, Event, Queued, Retrying, UnderPressure
 from ziggurat.core.path import is_beneath
 from ziggurat.messages import events, stops
 from ziggurat.messages.agent import AgentRun, Approve, Deny
@@ -229,6 +229,11 @@ class ConsoleView:
         self._line(event.path, ("answered from a cache", "dim"))
 
     @_show.register
+    def _queued(self, event: Queued) -> None:
+        wait = "" if event.seconds is None else f", about {duration(event.seconds)}"
+        self._line(event.path, (f"waits for its turn ({event.limit}, {event.ahead} ahead{wait})", "dim"))
+
+    @_show.register
     def _approval_requested(self, event: events.ApprovalRequested) -> None:
         why = f" ({event.item.reason})" if event.item.reason else ""
         self._line(event.path, (f"‖ needs approval{why}: {call_text(event.item.call)}", "yellow"), more=_INDENT)
@@ -255,6 +260,15 @@ class ConsoleView:
     @_show.register
     def _loop_warning(self, event: events.LoopWarning) -> None:
         self._warn(event.path, f"{event.tool} was called {event.count} times in the same way")
+
+    @_show.register
+    def _circuit_changed(self, event: CircuitChanged) -> None:
+        before, after = (state.replace("_", " ") for state in (event.before, event.after))
+        self._warn(event.path, f"circuit breaker {event.circuit!r}: {before} → {after}")
+
+    @_show.register
+    def _under_pressure(self, event: UnderPressure) -> None:
+        self._warn(event.path, f"{event.depth} calls are under way; from {event.hard} on calls are refused")
 
     @_show.register
     def _tool_abandoned(self, event: events.ToolAbandoned) -> None:

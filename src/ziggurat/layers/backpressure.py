@@ -1,0 +1,89 @@
+"""A gate that turns calls away at once when too many are inside."""
+
+__all__ = ["Gate", "backpressure"]
+
+from typing import TypeVar
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, LimitExceeded
+from ziggurat.core.event import UnderPressure
+from ziggurat.core.layer import layer
+from ziggurat.core.service import Service
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+class Gate:
+    """Counts who is inside: from `soft` on it warns, at `hard` it lets nobody in.
+
+    Make one and pass it to all that should be counted together.
+
+    Args:
+        hard: How many may be inside.
+        soft: With so many inside, whoever comes in is told; None never warns.
+
+    Raises:
+        ConfigurationError: a limit is not a whole number of at least 1, or `soft` is not below `hard`.
+    """
+
+    def __init__(self, hard: int, *, soft: int | None = None) -> None:
+        for name, value in (("hard", hard), ("soft", hard if soft is None else soft)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ConfigurationError(f"Gate({name}=...) is a whole number of at least 1, got {value!r}")
+        if soft is not None and soft >= hard:
+            raise ConfigurationError(f"Gate(soft={soft}) warns before hard={hard} refuses, so it must be below it")
+        self.hard = hard
+        self.soft = soft
+        self.depth = 0
+
+    def is_full(self) -> bool:
+        """Tell whether a call that comes now would be refused."""
+        return self.depth >= self.hard
+
+    def __repr__(self) -> str:
+        return f"Gate({self.hard})" if self.soft is None else f"Gate({self.hard}, soft={self.soft})"
+
+
+def _check(*, gate: Gate) -> None:
+    if not isinstance(gate, Gate):
+        raise ConfigurationError(
+            f"backpressure(gate=...) takes a Gate, got {type(gate).__name__}; "
+            "make one and pass it to all that should be counted together"
+        )
+
+
+@layer(check=_check)
+async def backpressure(request: Q, ctx: Context, inner: Service[Q, R], *, gate: Gate) -> R:
+    """Refuse at once when too many calls are inside, and warn before that; nobody waits.
+
+    Whoever calls slows down or goes elsewhere; the outermost layer is its place, so that what is refused has cost
+    nothing::
+
+        stack(agent, backpressure(gate=Gate(100, soft=80)))
+
+    Args:
+        gate: Counts; share one among all that should be counted together.
+
+    Raises:
+        LimitExceeded: as many as `hard` are inside. It is transient, and nothing was called.
+        ConfigurationError: a setting makes no sense.
+    """
+    if ctx.replayed:
+        return await inner(request, ctx)
+    depth = gate.depth
+    if depth >= gate.hard:
+        raise LimitExceeded(
+            "backpressure",
+            gate.hard,
+            depth,
+            f"{depth} calls are under way, and no more than {gate.hard} may be: try again later",
+            transient=True,
+        )
+    gate.depth = depth + 1
+    try:
+        if gate.soft is not None and depth >= gate.soft and ctx.listens(UnderPressure):
+            await ctx.emit(UnderPressure(ctx.path, depth + 1, gate.soft, gate.hard))
+        return await inner(request, ctx)
+    finally:
+        gate.depth -= 1

@@ -1,0 +1,181 @@
+"""The state of a circuit breaker, as plain data that can be kept anywhere, and where it is kept."""
+
+__all__ = ["BreakerBackend", "BreakerRules", "Change", "Circuit", "CircuitState", "MemoryBackend", "Verdict"]
+
+from collections.abc import Awaitable, Callable
+from typing import Literal, Protocol, TypeVar, TypeVarTuple
+
+from msgspec import Struct
+
+from ziggurat.core.clock import Clock
+
+A = TypeVarTuple("A")
+T = TypeVar("T")
+
+CircuitState = Literal["closed", "open", "half_open", "forced_open", "forced_closed"]
+Change = tuple[CircuitState, CircuitState]
+"""The state before and after."""
+
+FAILED, SLOW = 1, 2
+_SLICES = 10
+
+
+class BreakerRules(Struct, frozen=True):
+    """When a circuit opens and closes; `CircuitBreaker` explains each."""
+
+    consecutive: int | None
+    failure_rate: float | None
+    slow_rate: float | None
+    slow_seconds: float
+    window_calls: int | None
+    window_seconds: float | None
+    minimum_calls: int
+    open_seconds: float
+    permits: int
+
+
+class Verdict(Struct, frozen=True, gc=False):
+    """Whether a call may pass: then `ticket` is 0 or more, and is handed in again when the call has ended."""
+
+    ticket: int
+    retry_after: float | None = None
+    change: Change | None = None
+
+
+class Circuit(Struct):
+    """The state of one circuit breaker: plain data, so that it can be kept anywhere; each method is one whole step."""
+
+    state: CircuitState = "closed"
+    epoch: int = 0  # counts changes of state: the outcome of a call that began before the last one says nothing
+    until: float = 0.0
+    permits: int = 0
+    passed: int = 0
+    in_a_row: int = 0
+    calls: int = 0
+    failed: int = 0
+    slow: int = 0
+    recent: list[int] = []  # count window: outcomes, the oldest at `oldest` once it is full
+    oldest: int = 0
+    slices: list[tuple[int, int, int, int]] = []  # time window: (slice of time, calls, failed, slow)
+
+    def admit(self, rules: BreakerRules, now: float) -> Verdict:
+        """Let a call pass or not."""
+        state = self.state
+        if state == "closed" or state == "forced_closed":
+            return Verdict(self.epoch)
+        change: Change | None = None
+        if state == "open" and now >= self.until:
+            change = self._turn("half_open")
+            self.permits = rules.permits
+        if self.permits > 0:
+            self.permits -= 1
+            return Verdict(self.epoch, None, change)
+        return Verdict(-1, self.until - now if state == "open" else None)
+
+    def settle(self, rules: BreakerRules, ticket: int, outcome: int | None, now: float) -> Change | None:
+        """Take in how a call ended; None for what says nothing, such as a cancelled call."""
+        if ticket != self.epoch or self.state == "forced_closed":
+            return None
+        if self.state == "half_open":
+            return self._probed(rules, outcome, now)
+        if outcome is None:
+            return None
+        if rules.consecutive is not None:
+            self.in_a_row = self.in_a_row + 1 if outcome & FAILED else 0
+            if self.in_a_row >= rules.consecutive:
+                return self._open(rules, now)
+        if rules.window_seconds is not None:
+            self._count_in_time(rules.window_seconds, outcome, now)
+        elif rules.window_calls is not None:
+            self._count(rules.window_calls, outcome)
+        return self._open(rules, now) if self._is_over(rules) else None
+
+    def force(self, state: CircuitState) -> Change:
+        """Go to a state, as if anew; forced ones are left by another order only."""
+        return self._turn(state)
+
+    def _probed(self, rules: BreakerRules, outcome: int | None, now: float) -> Change | None:
+        if outcome is None:
+            self.permits += 1
+            return None
+        if outcome & (FAILED if rules.slow_rate is None else FAILED | SLOW):
+            return self._open(rules, now)
+        self.passed += 1
+        return self._turn("closed") if self.passed >= rules.permits else None
+
+    def _open(self, rules: BreakerRules, now: float) -> Change:
+        self.until = now + rules.open_seconds
+        return self._turn("open")
+
+    def _turn(self, state: CircuitState) -> Change:
+        before, self.state = self.state, state
+        self.epoch += 1
+        self.permits = self.passed = self.in_a_row = self.calls = self.failed = self.slow = self.oldest = 0
+        self.recent, self.slices = [], []
+        return before, state
+
+    def _is_over(self, rules: BreakerRules) -> bool:
+        calls = self.calls
+        if calls < rules.minimum_calls or not calls:
+            return False
+        if rules.failure_rate is not None and self.failed >= rules.failure_rate * calls and self.failed:
+            return True
+        return rules.slow_rate is not None and self.slow >= rules.slow_rate * calls and self.slow > 0
+
+    def _add(self, calls: int, failed: int, slow: int) -> None:
+        self.calls += calls
+        self.failed += failed
+        self.slow += slow
+
+    def _count(self, size: int, outcome: int) -> None:
+        if len(self.recent) < size:
+            self.recent.append(outcome)
+            self._add(1, outcome & FAILED, outcome >> 1)
+            return
+        forgotten = self.recent[self.oldest]
+        self.recent[self.oldest] = outcome
+        self.oldest = (self.oldest + 1) % size
+        self._add(0, (outcome & FAILED) - (forgotten & FAILED), (outcome >> 1) - (forgotten >> 1))
+
+    def _count_in_time(self, seconds: float, outcome: int, now: float) -> None:
+        number = int(now * _SLICES / seconds)
+        slices = self.slices
+        while slices and slices[0][0] <= number - _SLICES:
+            _, calls, failed, slow = slices.pop(0)
+            self._add(-calls, -failed, -slow)
+        self._add(1, outcome & FAILED, outcome >> 1)
+        if slices and slices[-1][0] >= number:
+            last, calls, failed, slow = slices[-1]
+            slices[-1] = (last, calls + 1, failed + (outcome & FAILED), slow + (outcome >> 1))
+        else:
+            slices.append((number, 1, outcome & FAILED, outcome >> 1))
+
+
+class BreakerBackend(Protocol):
+    """Keeps the circuits of breakers by name; one shared over machines may answer with awaitables."""
+
+    def time(self, clock: Clock) -> float:
+        """Return the time that all who share the circuits agree upon, in seconds; here `clock` will do."""
+        ...
+
+    def update(self, name: str, change: Callable[[Circuit, *A], T], /, *args: *A) -> T | Awaitable[T]:
+        """Apply `change` to the circuit called `name`, a new one at first, as one step that nobody comes between."""
+        ...
+
+
+class MemoryBackend:
+    """Keeps circuits in this process."""
+
+    def __init__(self) -> None:
+        self._circuits: dict[str, Circuit] = {}
+
+    def time(self, clock: Clock) -> float:
+        """Return the clock's `monotonic`."""
+        return clock.monotonic()
+
+    def update(self, name: str, change: Callable[[Circuit, *A], T], /, *args: *A) -> T:
+        """Apply `change` at once."""
+        circuit = self._circuits.get(name)
+        if circuit is None:
+            circuit = self._circuits[name] = Circuit()
+        return change(circuit, *args)

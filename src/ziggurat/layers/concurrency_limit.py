@@ -1,0 +1,134 @@
+"""A bound on how many calls are under way at once, with a bounded queue before it."""
+
+__all__ = ["Bulkhead", "concurrency_limit"]
+
+import asyncio
+from collections import deque
+from typing import TypeVar
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, LimitExceeded
+from ziggurat.core.event import Queued
+from ziggurat.core.layer import layer
+from ziggurat.core.service import Service
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+class Bulkhead:
+    """So many slots, and a queue for those who wait for one: first come, first served.
+
+    Make one and pass it to the layers around everything that shares what is scarce. It belongs to one event loop at
+    a time.
+
+    Args:
+        limit: How many calls may be under way.
+        queue: How many may wait; the next one is refused at once. 0 lets nobody wait.
+
+    Raises:
+        ConfigurationError: `limit` is not a whole number of at least 1, or `queue` of at least 0.
+    """
+
+    def __init__(self, limit: int, *, queue: int = 1_000) -> None:
+        for name, value, least in (("limit", limit, 1), ("queue", queue, 0)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ConfigurationError(f"Bulkhead({name}=...) is a whole number of at least {least}, got {value!r}")
+        self.limit = limit
+        self.queue = queue
+        self.running = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a slot."""
+        return len(self._waiting)
+
+    def is_full(self) -> bool:
+        """Tell whether a call that comes now would have to wait."""
+        return self.running >= self.limit
+
+    def take(self) -> bool:
+        """Take a slot if one is free; whoever took it gives it back with `release`."""
+        if self.running >= self.limit:
+            return False
+        self.running += 1
+        return True
+
+    async def wait(self) -> None:
+        """Wait in the queue until a slot is handed over; a caller that is cancelled meanwhile leaves nothing behind.
+
+        Raises:
+            LimitExceeded: the queue is full.
+        """
+        if len(self._waiting) >= self.queue:
+            raise LimitExceeded(
+                "concurrency",
+                self.limit,
+                self.running,
+                f"all {self.limit} slots are taken and {len(self._waiting)} calls wait already: try again later, "
+                "or raise the limit or the queue",
+                transient=True,
+            )
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                self.release()  # the slot came together with the cancellation
+            elif turn in self._waiting:
+                self._waiting.remove(turn)
+            raise
+
+    def release(self) -> None:
+        """Hand the slot over to who waits longest, or give it back."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():  # else it was cancelled just now
+                turn.set_result(None)
+                return
+        self.running -= 1
+
+    def __repr__(self) -> str:
+        return f"Bulkhead({self.limit}, queue={self.queue})"
+
+
+def _check(*, bulkhead: Bulkhead) -> None:
+    if not isinstance(bulkhead, Bulkhead):
+        raise ConfigurationError(
+            f"concurrency_limit(bulkhead=...) takes a Bulkhead, got {type(bulkhead).__name__}; "
+            "make one and pass it to all that should share it"
+        )
+
+
+@layer(check=_check)
+async def concurrency_limit(request: Q, ctx: Context, inner: Service[Q, R], *, bulkhead: Bulkhead) -> R:
+    """Let only so many calls be under way at once; others wait their turn, and too many of them are refused.
+
+    It belongs inside of a retry and a timeout, so that waiting between tries takes no slot and waiting for a slot
+    has an end::
+
+        stack(model, retry(), timeout(seconds=60), concurrency_limit(bulkhead=Bulkhead(8)))
+
+    An agent that calls itself through the same bulkhead may wait for its own slot for ever: put the limit around
+    models and tools rather than agents.
+
+    Args:
+        bulkhead: Has the slots; share one among all that use the same scarce thing.
+
+    Raises:
+        LimitExceeded: all slots are taken and the queue is full. It is transient, and nothing was called.
+        ConfigurationError: a setting makes no sense.
+    """
+    if ctx.replayed:
+        return await inner(request, ctx)
+    if not bulkhead.take():
+        if ctx.listens(Queued) and bulkhead.waiting < bulkhead.queue:
+            await ctx.emit(Queued(ctx.path, "concurrency", bulkhead.waiting))
+        if not bulkhead.take():  # a slot may have come free while listeners were told
+            await bulkhead.wait()
+    try:
+        return await inner(request, ctx)
+    finally:
+        bulkhead.release()

@@ -1,0 +1,125 @@
+"""A refusal at once, where waiting would only make things worse."""
+
+__all__ = ["LatencyGradient", "load_shed"]
+
+from collections.abc import Callable
+from math import isfinite
+from typing import TypeVar
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, LimitExceeded, Timeout
+from ziggurat.core.layer import layer
+from ziggurat.core.service import Service
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+_RECENT, _USUAL = 10, 500
+
+
+class LatencyGradient:
+    """Compares how long calls take of late with how long they usually take.
+
+    Make one for each thing that may be overloaded, and share it among all that call it.
+
+    Args:
+        tolerance: How many times longer than usual calls may take before some are refused.
+        minimum_calls: How many calls it takes to know what is usual.
+
+    Raises:
+        ConfigurationError: `tolerance` is not above 1, or `minimum_calls` is not a whole number of at least 1.
+    """
+
+    def __init__(self, *, tolerance: float = 2.0, minimum_calls: int = 50) -> None:
+        if not isinstance(tolerance, (int, float)) or not isfinite(tolerance) or tolerance <= 1:
+            raise ConfigurationError(f"LatencyGradient(tolerance=...) takes a number above 1, got {tolerance!r}")
+        if not isinstance(minimum_calls, int) or isinstance(minimum_calls, bool) or minimum_calls < 1:
+            raise ConfigurationError(
+                f"LatencyGradient(minimum_calls=...) is a whole number of at least 1, got {minimum_calls!r}"
+            )
+        self.tolerance = tolerance
+        self.minimum_calls = minimum_calls
+        self.calls = 0
+        self.recent = 0.0
+        self.usual = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Take in how long a call took."""
+        self.calls += 1
+        self.recent += (seconds - self.recent) / min(self.calls, _RECENT)
+        self.usual += (seconds - self.usual) / min(self.calls, _USUAL)
+
+    def share(self) -> float:
+        """Return the share of calls that may pass: 1 in good times, less the slower it is, and never 0.
+
+        Some must pass, or nobody would learn that it has become quick again.
+        """
+        bound = self.tolerance * self.usual
+        if self.calls < self.minimum_calls or self.recent <= bound:
+            return 1.0
+        return max(bound / self.recent, 0.01)
+
+    def __repr__(self) -> str:
+        return f"LatencyGradient(tolerance={self.tolerance:g}, minimum_calls={self.minimum_calls})"
+
+
+def _check(*, when: Callable[[], bool] | None, gradient: LatencyGradient | None) -> None:
+    if when is None and gradient is None:
+        raise ConfigurationError("load_shed() never sheds: give when=bulkhead.is_full, or gradient=LatencyGradient()")
+    if when is not None and not callable(when):
+        raise ConfigurationError(f"load_shed(when=...) takes a function without arguments, got {when!r}")
+    if gradient is not None and not isinstance(gradient, LatencyGradient):
+        raise ConfigurationError(f"load_shed(gradient=...) takes a LatencyGradient, got {type(gradient).__name__}")
+
+
+@layer(check=_check)
+async def load_shed(
+    request: Q,
+    ctx: Context,
+    inner: Service[Q, R],
+    *,
+    when: Callable[[], bool] | None = None,
+    gradient: LatencyGradient | None = None,
+) -> R:
+    """Refuse at once what would only wait beneath, or what slows down that which is slow already.
+
+    It belongs outside of a retry: what was shed should go elsewhere, not come again::
+
+        slots = Bulkhead(8)
+        stack(model, load_shed(when=slots.is_full), retry(), concurrency_limit(bulkhead=slots))
+
+    Args:
+        when: Refuse while this is true; the limits have such a function, `is_full`.
+        gradient: Refuse a share of the calls while they take longer than usual.
+
+    Raises:
+        LimitExceeded: the call was refused. It is transient, and nothing was called.
+        ConfigurationError: a setting makes no sense.
+    """
+    if ctx.replayed:
+        return await inner(request, ctx)
+    if when is not None and when():
+        raise LimitExceeded(
+            "load", 1, 1, "what would be called is busy, so the call was refused: try again later", transient=True
+        )
+    if gradient is None:
+        return await inner(request, ctx)
+    share = gradient.share()
+    if share < 1 and ctx.random() >= share:
+        raise LimitExceeded(
+            "load",
+            gradient.tolerance * gradient.usual,
+            gradient.recent,
+            f"calls take {gradient.recent:.3g} s of late and {gradient.usual:.3g} s usually, so the call was refused: "
+            "try again later",
+            transient=True,
+        )
+    clock = ctx.clock
+    began = clock.monotonic() - ctx.emit.blocked
+    try:
+        response = await inner(request, ctx)
+    except Timeout:
+        gradient.observe(clock.monotonic() - ctx.emit.blocked - began)
+        raise
+    gradient.observe(clock.monotonic() - ctx.emit.blocked - began)
+    return response

@@ -1,0 +1,324 @@
+"""A bound on how much is asked within any period of time."""
+
+__all__ = ["RateLimiter", "rate_limit"]
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from math import inf, isfinite
+from typing import Any, TypeVar
+
+from ziggurat.core.clock import Clock, Timer
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, LimitExceeded
+from ziggurat.core.event import Queued
+from ziggurat.core.layer import layer
+from ziggurat.core.service import Service
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+_LEAST = 1e-9  # so much may a sum of fractions be off
+
+
+class Taken:
+    """What one call has taken from a limiter: one request and its weight, at a time."""
+
+    __slots__ = ("at", "counts", "requests", "weight")
+
+    def __init__(self, at: float, requests: int, weight: float) -> None:
+        self.at = at
+        self.requests = requests
+        self.weight = weight
+        self.counts = True  # until its period is over
+
+
+class _Waiter:
+    __slots__ = ("latest", "turn", "weight")
+
+    def __init__(self, weight: float, latest: float) -> None:
+        self.turn: asyncio.Future[Taken] = asyncio.get_running_loop().create_future()
+        self.weight = weight
+        self.latest = latest
+
+
+class RateLimiter:
+    """So many requests, and so much weight, in any period of `seconds`: not in a calendar's, in any.
+
+    Weight is what else a call takes, such as tokens: an estimate is taken before the call, and the real weight is
+    settled after it. What was taken too much is free again at once; what was taken too little counts from then on.
+
+    Make one and pass it to the layers around everything that shares the allowance. It belongs to one event loop at a
+    time::
+
+        limiter = RateLimiter(requests=500, weight=200_000, seconds=60)
+
+    Args:
+        requests: Calls in any period; None for any number.
+        weight: Weight in any period; None for any.
+        seconds: The period.
+        patience: The longest wait for a turn, in seconds; who would wait longer is refused at once.
+        queue: How many may wait; the next one is refused at once.
+
+    Raises:
+        ConfigurationError: a setting makes no sense, or nothing is limited.
+    """
+
+    def __init__(
+        self,
+        *,
+        requests: int | None = None,
+        weight: float | None = None,
+        seconds: float = 60.0,
+        patience: float = 60.0,
+        queue: int = 1_000,
+    ) -> None:
+        if requests is None and weight is None:
+            raise ConfigurationError("RateLimiter() limits nothing: give requests=..., weight=... or both")
+        for name, value, least in (("requests", requests, 1), ("queue", queue, 0)):
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+                raise ConfigurationError(
+                    f"RateLimiter({name}=...) is a whole number of at least {least}, got {value!r}"
+                )
+        for name, number in (("weight", weight), ("seconds", seconds)):
+            if number is not None and (not isinstance(number, (int, float)) or not isfinite(number) or number <= 0):
+                raise ConfigurationError(f"RateLimiter({name}=...) takes a number above 0, got {number!r}")
+        if not isinstance(patience, (int, float)) or not patience >= 0:
+            raise ConfigurationError(f"RateLimiter(patience=...) takes seconds, 0 or more; got {patience!r}")
+        self.requests = requests
+        self.weight = weight
+        self.seconds = seconds
+        self.patience = patience
+        self.queue = queue
+        self._log: deque[Taken] = deque()  # what counts at present, in order of time
+        self._requests = 0
+        self._weight = 0.0
+        self._closed_until = -inf
+        self._waiting: deque[_Waiter] = deque()
+        self._timer: Timer | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for their turn."""
+        return len(self._waiting)
+
+    def is_full(self) -> bool:
+        """Tell whether calls wait for their turn, so that one that comes now would have to wait too."""
+        return bool(self._waiting)
+
+    def due(self, weight: float, now: float) -> float:
+        """Return when the turn of one more would come as things stand."""
+        *_, (_, due) = self._dues(now, (*self._waiting, _Waiter(weight, inf)))
+        return due
+
+    def take(self, weight: float, now: float) -> Taken | None:
+        """Take one request and its weight if there is room and nobody waits for it."""
+        self._forget(now)
+        if self._waiting or now < self._closed_until or not self._fits(self._requests, self._weight, weight):
+            return None
+        return self._add(now, 1, weight)
+
+    async def wait(self, weight: float, clock: Clock, deadline: float | None = None) -> Taken:
+        """Wait for a turn, first come, first served, and take; who is cancelled meanwhile has taken nothing.
+
+        Raises:
+            LimitExceeded: the turn would come too late, the queue is full, or the weight is more than a period has.
+        """
+        if self.weight is not None and weight > self.weight:
+            raise LimitExceeded("rate", self.weight, weight, f"a call of weight {weight:g} never fits into {self!r}")
+        now = clock.monotonic()
+        latest = now + self.patience
+        waiter = _Waiter(weight, latest if deadline is None else min(latest, deadline))
+        due = self.due(weight, now)
+        if due > waiter.latest or len(self._waiting) >= self.queue:
+            raise self._late(due - now)
+        self._waiting.append(waiter)
+        if self._timer is None:
+            self._timer = clock.call_at(due, lambda: self._pump(clock))
+        try:
+            return await waiter.turn
+        except BaseException:
+            if not waiter.turn.cancelled() and waiter.turn.exception() is None:
+                self.give_back(waiter.turn.result(), clock)  # the turn came together with the cancellation
+            elif waiter in self._waiting:
+                self._waiting.remove(waiter)
+                self._pump(clock)
+            raise
+
+    def settle(self, taken: Taken, weight: float, clock: Clock) -> None:
+        """Put the real weight in the place of the one that was taken."""
+        more = weight - taken.weight
+        if more > 0:
+            self._add(clock.monotonic(), 0, more)
+        elif more < 0 and taken.counts:
+            taken.weight += more
+            self._weight += more
+        if more and self._waiting:
+            self._pump(clock)
+
+    def give_back(self, taken: Taken, clock: Clock) -> None:
+        """Give everything back: the call was not made."""
+        if taken.counts:
+            self._requests -= taken.requests
+            self._weight -= taken.weight
+            taken.requests, taken.weight = 0, 0.0
+        self._pump(clock)
+
+    def pause(self, seconds: float, clock: Clock) -> None:
+        """Let nobody pass for `seconds`, at most `patience`; never ends sooner what was asked before."""
+        self._closed_until = max(self._closed_until, clock.monotonic() + min(seconds, self.patience))
+        self._pump(clock)
+
+    def _fits(self, requests: int, total: float, weight: float) -> bool:
+        return (self.requests is None or requests < self.requests) and (
+            self.weight is None or total + weight <= self.weight + _LEAST
+        )
+
+    def _add(self, now: float, requests: int, weight: float) -> Taken:
+        taken = Taken(now, requests, weight)
+        self._log.append(taken)
+        self._requests += requests
+        self._weight += weight
+        return taken
+
+    def _forget(self, now: float) -> None:
+        log = self._log
+        while log and log[0].at + self.seconds <= now:
+            taken = log.popleft()
+            taken.counts = False
+            self._requests -= taken.requests
+            self._weight -= taken.weight
+        if not log:
+            self._weight = 0.0  # what rounding has left
+
+    def _pump(self, clock: Clock) -> None:
+        """Let pass whose turn it is, refuse whose turn would come too late, and wake up again for the next."""
+        now = clock.monotonic()
+        self._forget(now)
+        waiting = self._waiting
+        while waiting and now >= self._closed_until:
+            waiter = waiting[0]
+            if not waiter.turn.done():  # else it was cancelled just now
+                if not self._fits(self._requests, self._weight, waiter.weight):
+                    break
+                waiter.turn.set_result(self._add(now, 1, waiter.weight))
+            waiting.popleft()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if waiting:
+            self._refuse_late(now)
+        if waiting:
+            self._timer = clock.call_at(next(self._dues(now, waiting))[1], lambda: self._pump(clock))
+
+    def _refuse_late(self, now: float) -> None:
+        late = [(waiter, due) for waiter, due in self._dues(now, tuple(self._waiting)) if due > waiter.latest]
+        for waiter, due in late:
+            self._waiting.remove(waiter)
+            if not waiter.turn.done():
+                waiter.turn.set_exception(self._late(due - now))
+
+    def _dues(self, now: float, waiters: Iterable[_Waiter]) -> Iterator[tuple[_Waiter, float]]:
+        """Tell when each turn will come as things stand; who would be too late stands in nobody's way."""
+        planned = [(taken.at, taken.requests, taken.weight) for taken in self._log]
+        requests, total, oldest, due = self._requests, self._weight, 0, max(now, self._closed_until)
+        for waiter in waiters:
+            at = due
+            first, count, weight = oldest, requests, total
+            while first < len(planned) and not self._fits(count, weight, waiter.weight):
+                since, requests_then, weight_then = planned[first]
+                at = max(at, since + self.seconds)
+                first, count, weight = first + 1, count - requests_then, weight - weight_then
+            yield waiter, at
+            if at <= waiter.latest:
+                planned.append((at, 1, waiter.weight))
+                oldest, requests, total, due = first, count + 1, weight + waiter.weight, at
+
+    def _late(self, seconds: float) -> LimitExceeded:
+        used = self._weight if self.requests is None else self._requests
+        text = f"{self!r} has no room for {seconds:.3g} s, and {len(self._waiting)} calls wait: try again then"
+        return LimitExceeded(
+            "rate", self.requests or self.weight or 0, used, text, transient=True, retry_after=max(seconds, 0.0)
+        )
+
+    def __repr__(self) -> str:
+        limits = [f"{name}={value:g}" for name in ("requests", "weight") if (value := getattr(self, name)) is not None]
+        return f"RateLimiter({', '.join(limits)}, seconds={self.seconds:g})"
+
+
+def _check(
+    *,
+    limiter: RateLimiter,
+    estimate: Callable[[Any], float] | None,
+    measure: Callable[[Any], float | None] | None,
+) -> None:
+    if not isinstance(limiter, RateLimiter):
+        raise ConfigurationError(
+            f"rate_limit(limiter=...) takes a RateLimiter, got {type(limiter).__name__}; "
+            "make one and pass it to all that should share it"
+        )
+    for name, value in (("estimate", estimate), ("measure", measure)):
+        if value is not None and not callable(value):
+            raise ConfigurationError(f"rate_limit({name}=...) takes a function, got {value!r}")
+    if limiter.weight is not None and estimate is None:
+        raise ConfigurationError(f"{limiter!r} limits weight: give rate_limit(estimate=...), a function of the request")
+
+
+@layer(check=_check)
+async def rate_limit(
+    request: Q,
+    ctx: Context,
+    inner: Service[Q, R],
+    *,
+    limiter: RateLimiter,
+    estimate: Callable[[Any], float] | None = None,
+    measure: Callable[[Any], float | None] | None = None,
+) -> R:
+    """Let only so much pass in any period; others wait their turn, and who would wait too long is refused at once.
+
+    It belongs next to what it guards, inside of everything else, so that only what is really asked counts::
+
+        limiter = RateLimiter(requests=500, weight=200_000, seconds=60)
+        stack(model, retry(), rate_limit(limiter=limiter, estimate=expected_tokens, measure=used_tokens))
+
+    When the service itself asks to be left alone for a while (`retry_after` on its error), nobody passes meanwhile.
+
+    Args:
+        limiter: Counts; share one among all that use the same allowance.
+        estimate: Guesses the weight of a request; needed where weight is limited.
+        measure: Tells the real weight by the response, or by the error that came instead; None leaves the estimate.
+
+    Raises:
+        LimitExceeded: there is no turn in time; it is transient and says in `retry_after` when there will be one.
+            Or the request is heavier than a whole period allows: then it is not. Nothing was called.
+        ConfigurationError: a setting makes no sense.
+    """
+    if ctx.replayed:
+        return await inner(request, ctx)
+    clock = ctx.clock
+    weight = 0.0 if estimate is None else estimate(request)
+    now = clock.monotonic()
+    taken = limiter.take(weight, now)
+    if taken is None:
+        if ctx.listens(Queued):
+            due = limiter.due(weight, now) - now
+            await ctx.emit(Queued(ctx.path, "rate", limiter.waiting, due))
+        taken = await limiter.wait(weight, clock, ctx.deadline)
+    try:
+        response = await inner(request, ctx)
+    except Exception as error:
+        _settle(limiter, taken, measure, error, clock)
+        asked = getattr(error, "retry_after", None)
+        if isinstance(asked, (int, float)) and asked > 0 and not isinstance(error, LimitExceeded):
+            limiter.pause(asked, clock)
+        raise
+    _settle(limiter, taken, measure, response, clock)
+    return response
+
+
+def _settle(
+    limiter: RateLimiter, taken: Taken, measure: Callable[[Any], float | None] | None, outcome: object, clock: Clock
+) -> None:
+    weight = None if measure is None else measure(outcome)
+    if weight is not None:
+        limiter.settle(taken, weight, clock)

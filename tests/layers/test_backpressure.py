@@ -1,0 +1,133 @@
+import asyncio
+
+import pytest
+
+from ziggurat.core.context import JOURNAL, Context, root
+from ziggurat.core.errors import ConfigurationError, LimitExceeded, Suspend
+from ziggurat.core.event import Event, UnderPressure
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.layer import stack
+from ziggurat.layers.backpressure import Gate, backpressure
+from ziggurat.testing.clock import settle
+from ziggurat.testing.expect import expect
+
+
+async def hang(request: str, ctx: Context) -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+async def answer(request: str, ctx: Context) -> str:
+    return request
+
+
+def test_at_the_hard_limit_calls_are_refused_at_once():
+    gate = Gate(2)
+
+    async def main():
+        inside = [asyncio.create_task(stack(hang, backpressure(gate=gate))("q", root())) for _ in range(2)]
+        await settle()
+        with pytest.raises(LimitExceeded, match="2 calls are under way") as raised:
+            await stack(answer, backpressure(gate=gate))("q", root())
+        assert (raised.value.kind, raised.value.limit, raised.value.used) == ("backpressure", 2, 2)
+        assert raised.value.transient
+        for task in inside:
+            task.cancel()
+        await asyncio.wait(inside)
+        assert await stack(answer, backpressure(gate=gate))("q", root()) == "q"
+
+    asyncio.run(main())
+    assert gate.depth == 0
+
+
+def test_from_the_soft_limit_on_it_warns():
+    gate, heard = Gate(4, soft=2), list[Event]()
+
+    async def main():
+        ctx = root().heard_by(heard.append)
+        inside = [asyncio.create_task(stack(hang, backpressure(gate=gate))("q", ctx)) for _ in range(6)]
+        await settle()
+        for task in inside:
+            task.cancel()
+        await asyncio.gather(*inside, return_exceptions=True)
+
+    asyncio.run(main())
+    assert heard == [UnderPressure("run", 3, 2, 4), UnderPressure("run", 4, 2, 4)]
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), Suspend(()), asyncio.CancelledError()])
+def test_whatever_ends_a_call_gives_its_slot_back(error):
+    """Behaviour 20, `response_error_releases_capacity`."""
+    gate = Gate(1)
+
+    async def main():
+        service, handle = expect()
+        for _ in range(10):
+            task = asyncio.create_task(stack(service, backpressure(gate=gate))("q", root()))
+            _, reply = await handle.next()
+            reply.fail(error)
+            with pytest.raises(type(error)):
+                await task
+
+    asyncio.run(main())
+    assert gate.depth == 0
+
+
+def test_no_slot_is_lost_over_many_cancelled_calls():
+    """Behaviours 19 and 26: 100,000 calls cancelled before, at and after they come in; refused ones among them."""
+    gate = Gate(64, soft=32)
+    service = stack(hang, backpressure(gate=gate))
+
+    async def main():
+        ctx, refused = root(), 0
+        for number in range(1_000):
+            tasks = [asyncio.create_task(service("q", ctx)) for _ in range(100)]  # type: ignore[arg-type]
+            for _ in range(number % 3):
+                await asyncio.sleep(0)
+            assert gate.depth == (64 if number % 3 else 0)
+            for task in tasks:
+                task.cancel()
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+            refused += sum(isinstance(end, LimitExceeded) for end in ends)
+            assert gate.depth == 0
+        return refused
+
+    assert asyncio.run(main()) == 666 * 36
+
+
+def test_a_listener_that_hangs_keeps_no_slot():
+    gate = Gate(2, soft=1)
+
+    async def stuck(event: Event) -> None:
+        await asyncio.Event().wait()
+
+    async def main():
+        tasks = [
+            asyncio.create_task(stack(hang, backpressure(gate=gate))("q", root().heard_by(stuck))) for _ in range(2)
+        ]
+        await settle()
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    asyncio.run(main())
+    assert gate.depth == 0
+
+
+def test_in_a_replay_nothing_is_refused():
+    gate = Gate(1)
+    gate.depth = 1
+    service = stack(answer, backpressure(gate=gate))
+    assert asyncio.run(service("q", root().within(JOURNAL, MemoryJournal("replay")))) == "q"
+
+
+@pytest.mark.parametrize("settings", [{"hard": 0}, {"hard": 5, "soft": 0}, {"hard": 5, "soft": 5}, {"hard": 2.0}])
+def test_settings_that_make_no_sense_are_refused(settings):
+    with pytest.raises(ConfigurationError, match=list(settings)[-1]):
+        Gate(**settings)
+
+
+def test_the_layer_takes_a_gate_and_shows_it():
+    with pytest.raises(ConfigurationError, match="make one and pass it"):
+        backpressure(gate=100)
+    assert repr(backpressure(gate=Gate(10, soft=8))) == "backpressure(gate=Gate(10, soft=8))"
+    assert repr(Gate(10)) == "Gate(10)"

@@ -1,0 +1,552 @@
+import asyncio
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ziggurat.core.clock import CLOCK
+from ziggurat.core.context import JOURNAL, Context, root
+from ziggurat.core.errors import (
+    CircuitOpen,
+    ConfigurationError,
+    Denied,
+    InvalidArguments,
+    LimitExceeded,
+    ModelError,
+    Suspend,
+    Timeout,
+    ToolError,
+)
+from ziggurat.core.event import CircuitChanged
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.layer import stack
+from ziggurat.layers.circuit import Circuit, MemoryBackend
+from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
+from ziggurat.layers.retry import retry
+from ziggurat.layers.timeout import timeout
+from ziggurat.testing.clock import HandClock, settle
+from ziggurat.testing.expect import expect
+from ziggurat.testing.leaks import assert_no_leaks
+
+
+class Thing:
+    """Does what it is told: raises errors, takes seconds, answers."""
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.calls = 0
+
+    async def __call__(self, request, ctx):
+        self.calls += 1
+        if isinstance(request, BaseException):
+            raise request
+        if isinstance(request, (int, float)):
+            await self.clock.sleep(request)
+        return request
+
+
+class Guarded:
+    """A breaker around a thing, and the clock they share."""
+
+    def __init__(self, **settings):
+        self.clock = HandClock(auto=True)
+        self.thing = Thing(self.clock)
+        self.breaker = CircuitBreaker(**settings)
+        self.service = stack(self.thing, circuit_breaker(breaker=self.breaker))
+        self.heard: list[tuple[str, str]] = []
+        self.ctx = root("trip").within(CLOCK, self.clock).heard_by(self.hear)
+
+    def hear(self, event):
+        assert isinstance(event, CircuitChanged)
+        assert (event.path, event.circuit) == ("trip", self.breaker.name)
+        self.heard.append((event.before, event.after))
+
+    async def ask(self, *requests):
+        """Ask one after the other and return the answers and the names of the errors."""
+        answers: list[object] = []
+        for request in requests:
+            try:
+                answers.append(await self.service(request, self.ctx))
+            except Exception as error:
+                answers.append(type(error).__name__ if error is request else self._refused(error))
+        return answers
+
+    @staticmethod
+    def _refused(error):
+        assert isinstance(error, CircuitOpen)
+        return "CircuitOpen"
+
+    async def opened(self):
+        await self.ask(*[GONE] * 5)
+        assert self.breaker.look() == "open"
+
+
+GONE = ConnectionError("gone")
+
+
+def test_it_opens_after_failures_in_a_row_and_calls_no_more():
+    """Behaviour 29, `open_raise`: an open breaker refuses, and nothing is called."""
+    it = Guarded(consecutive=3)
+    answers = asyncio.run(it.ask(GONE, GONE, "fine", GONE, GONE, GONE, "x", "x"))
+    names = ["ConnectionError"] * 3
+    assert answers == [*names[:2], "fine", *names, "CircuitOpen", "CircuitOpen"]
+    assert it.thing.calls == 6
+    assert it.heard == [("closed", "open")]
+
+
+def test_a_refusal_says_when_to_come_again():
+    it = Guarded(open_seconds=30, name="weather")
+
+    async def main():
+        await it.opened()
+        await it.clock.advance(10)
+        with pytest.raises(CircuitOpen, match=r"weather is open.*try again in 20 s") as raised:
+            await it.service("x", it.ctx)
+        assert isinstance(raised.value, LimitExceeded)
+        assert raised.value.transient
+        assert raised.value.retry_after == 20
+        assert raised.value.kind == "circuit"
+
+    asyncio.run(main())
+
+
+def test_it_closes_after_a_trial_that_ends_well_and_opens_again_after_one_that_fails():
+    """Behaviour 30, `open_closed_after_ttl_passed` and `open_reopened_after_ttl_passed`."""
+    it = Guarded(open_seconds=30)
+
+    async def main():
+        await it.opened()
+        await it.clock.advance(30)
+        assert await it.ask(GONE, "x") == ["ConnectionError", "CircuitOpen"]
+        await it.clock.advance(29.5)
+        assert await it.ask("x") == ["CircuitOpen"]
+        await it.clock.advance(0.5)
+        assert await it.ask("x", "y") == ["x", "y"]
+
+    asyncio.run(main())
+    changes = ["closed", "open", "half_open", "open", "half_open", "closed"]
+    assert it.heard == list(pairwise(changes))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ModelError("no such model", kind="invalid_request", status=400),
+        ModelError("who are you", kind="authentication", status=401),
+        ToolError("cannot"),
+        Denied("no"),
+        InvalidArguments("bad"),
+        LimitExceeded("concurrency", 1, 1, transient=True),
+        ValueError("a bug"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_mistakes_and_refusals_do_not_count(error):
+    """Behaviour 31, `can_exclude_exception`: errors of the caller's making trip nothing."""
+    it = Guarded(consecutive=1)
+    asyncio.run(it.ask(*[error] * 20))
+    assert it.thing.calls == 20
+    assert it.breaker.look() == "closed"
+
+
+@pytest.mark.parametrize(
+    "error", [GONE, Timeout(seconds=1), ModelError(kind="overloaded"), ToolError("x", kind="transient")]
+)
+def test_errors_of_the_service_count(error):
+    it = Guarded(consecutive=2)
+    asyncio.run(it.ask(error, error, "x"))
+    assert it.thing.calls == 2
+
+
+def test_which_errors_count_can_be_said():
+    """Behaviour 31, `can_exclude_function`."""
+    it = Guarded(consecutive=1, counts=lambda error: isinstance(error, KeyError))
+    assert asyncio.run(it.ask(GONE, KeyError("x"), "x")) == ["ConnectionError", "KeyError", "CircuitOpen"]
+
+
+def test_an_error_that_does_not_count_neither_breaks_nor_makes_a_row():
+    it = Guarded(consecutive=2)
+    asyncio.run(it.ask(GONE, ValueError(), GONE))
+    assert it.breaker.look() == "open"
+
+
+def test_a_success_begins_the_count_anew():
+    """Behaviour 32, `reset_after_failure`."""
+    it = Guarded(consecutive=2)
+    asyncio.run(it.ask(*[GONE, "fine"] * 10))
+    assert it.breaker.look() == "closed"
+
+
+@pytest.mark.parametrize("permits", [1, 3, 10])
+def test_exactly_so_many_pass_on_trial(permits):
+    it = Guarded(permits=permits)
+
+    async def main():
+        async with assert_no_leaks():
+            await it.opened()
+            await it.clock.advance(30)
+            before = it.thing.calls
+            answers = await asyncio.gather(*[it.ask(1.0) for _ in range(100)])
+            assert answers.count([1.0]) == permits
+            assert answers.count(["CircuitOpen"]) == 100 - permits
+            assert it.thing.calls == before + permits
+            assert it.breaker.look() == "closed"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "timed out outside", Suspend(()), ValueError("says nothing")])
+def test_a_trial_that_says_nothing_gives_its_permit_back(ending):
+    it = Guarded(permits=2)
+    hanging, handle = expect(object, object)
+    service = stack(hanging, circuit_breaker(breaker=it.breaker))
+
+    async def main():
+        async with assert_no_leaks():
+            await it.opened()
+            await it.clock.advance(30)
+            for _ in range(1_000 if ending == "cancelled" else 5):
+                if ending == "timed out outside":
+                    task = asyncio.create_task(stack(service, timeout(seconds=5))("q", it.ctx))
+                else:
+                    task = asyncio.create_task(service("q", it.ctx))
+                _, reply = await handle.next()
+                if ending == "cancelled":
+                    task.cancel()
+                elif isinstance(ending, BaseException):
+                    reply.fail(ending)
+                with pytest.raises((asyncio.CancelledError, Timeout, Suspend, ValueError)):
+                    await task
+            assert it.breaker.look() == "half_open"
+            answers = await asyncio.gather(*[it.ask(1.0) for _ in range(10)])
+            assert answers.count([1.0]) == 2
+
+    asyncio.run(main())
+
+
+def test_what_began_before_a_change_counts_for_nothing_after_it():
+    it = Guarded(consecutive=1, permits=1)
+
+    async def main():
+        early = asyncio.create_task(it.ask(100.0))
+        late = asyncio.create_task(it.ask(100.0))
+        await settle(3)
+        await it.ask(GONE)
+        await it.clock.advance(30)
+        trial, handle = expect(object, object)
+        probing = asyncio.create_task(stack(trial, circuit_breaker(breaker=it.breaker))("q", it.ctx))
+        _, reply = await handle.next()
+        await it.clock.advance(70)  # the early calls end well while one is on trial
+        assert await early == await late == [100.0]
+        assert it.breaker.look() == "half_open"
+        reply.fail(GONE)
+        with pytest.raises(ConnectionError):
+            await probing
+        assert it.breaker.look() == "open"
+
+    it.clock = it.thing.clock = HandClock()
+    it.ctx = it.ctx.within(CLOCK, it.clock)
+    asyncio.run(main())
+
+
+def test_a_count_window_opens_at_its_failure_rate():
+    it = Guarded(failure_rate=0.5, window_calls=10, minimum_calls=4)
+    assert asyncio.run(it.ask(GONE, GONE, GONE))[-1] == "ConnectionError"
+    assert it.breaker.look() == "closed"  # too few to tell
+    asyncio.run(it.ask("a"))
+    assert it.breaker.look() == "open"
+
+
+def test_a_count_window_forgets():
+    it = Guarded(failure_rate=0.5, window_calls=4, minimum_calls=4)
+    asyncio.run(it.ask(*["a", "a", "a", GONE] * 5))
+    assert it.breaker.look() == "closed"
+    asyncio.run(it.ask(GONE))
+    assert it.breaker.look() == "open"
+
+
+def test_a_time_window_forgets():
+    it = Guarded(failure_rate=0.5, window_seconds=10, minimum_calls=4)
+
+    async def main():
+        await it.ask(GONE, GONE, GONE)
+        await it.clock.advance(10)
+        await it.ask("a", GONE, "a")
+        assert it.breaker.look() == "closed"
+        await it.ask(GONE)
+        assert it.breaker.look() == "open"
+
+    asyncio.run(main())
+
+
+def test_slow_calls_open_it_and_a_slow_trial_opens_it_again():
+    it = Guarded(slow_rate=0.5, slow_seconds=2, window_calls=10, minimum_calls=4, open_seconds=30)
+
+    async def main():
+        await it.ask(1.0, 2.0, 1.9, 2.5)
+        assert it.breaker.look() == "open"
+        await it.clock.advance(30)
+        await it.ask(3.0)
+        assert it.breaker.look() == "open"
+        await it.clock.advance(30)
+        await it.ask(1.0)
+        assert it.breaker.look() == "closed"
+
+    asyncio.run(main())
+
+
+def test_forced_states_stand_until_another_order():
+    it = Guarded(consecutive=1, open_seconds=1)
+
+    async def main():
+        it.breaker.force_open()
+        await it.clock.advance(1_000)
+        assert await it.ask("x") == ["CircuitOpen"]
+        it.breaker.force_closed()
+        await it.ask(*[GONE] * 50)
+        assert await it.ask("x") == ["x"]
+        it.breaker.reset()
+        assert await it.ask(GONE, "x") == ["ConnectionError", "CircuitOpen"]
+        it.breaker.reset()
+        assert await it.ask("x") == ["x"]
+
+    asyncio.run(main())
+    assert it.thing.calls == 53
+
+
+def test_under_a_full_outage_hardly_anything_gets_through():
+    """Retries, too, stop at an open breaker, and come back when it says so."""
+    it = Guarded(consecutive=5, open_seconds=30)
+    service = stack(it.thing, retry(attempts=4), circuit_breaker(breaker=it.breaker))
+    ctx = root().within(CLOCK, it.clock)
+
+    async def main():
+        ends = await asyncio.gather(*[service(GONE, ctx) for _ in range(100)], return_exceptions=True)
+        assert {type(end) for end in ends} <= {ConnectionError, CircuitOpen}
+        assert it.thing.calls <= 10  # of 400 tries: 5 until it opened, then one on trial each 30 seconds
+        assert await service("back", ctx) == "back"
+
+    asyncio.run(main())
+
+
+def test_breakers_share_a_circuit_by_its_name():
+    backend = MemoryBackend()
+    one, same, other = (CircuitBreaker(consecutive=1, name=name, backend=backend) for name in ("a", "a", "b"))
+
+    async def fails(request, ctx):
+        raise GONE
+
+    async def main():
+        with pytest.raises(ConnectionError):
+            await stack(fails, circuit_breaker(breaker=one))("q", root())
+        assert (same.look(), other.look()) == ("open", "closed")
+
+    asyncio.run(main())
+
+
+class FarBackend:
+    """Keeps circuits as bytes, and takes a while to answer."""
+
+    def __init__(self, clock):
+        self.kept: dict[str, bytes] = {}
+        self.clock = clock
+        self.lock = asyncio.Lock()
+
+    def time(self, clock):
+        return clock.now()
+
+    async def update(self, name, change, /, *args: Any):
+        async with self.lock:
+            circuit = msgspec.json.decode(self.kept[name], type=Circuit) if name in self.kept else Circuit()
+            await self.clock.sleep(0.01)
+            answer = change(circuit, *args)
+            self.kept[name] = msgspec.json.encode(circuit)
+            return answer
+
+
+@pytest.mark.parametrize("window", [{}, {"failure_rate": 0.5, "window_seconds": 10, "minimum_calls": 5}])
+def test_state_may_be_kept_far_away(window):
+    async def main():
+        async with assert_no_leaks():
+            clock = HandClock(auto=True)
+            far = FarBackend(clock)
+            it = Guarded(permits=3, backend=far, **window)
+            it.clock = it.thing.clock = clock
+            it.ctx = it.ctx.within(CLOCK, clock)
+            await it.ask(*[GONE] * 5)
+            assert await it.breaker.look() == "open"
+            await clock.advance(30)
+            answers = await asyncio.gather(*[it.ask(5.0) for _ in range(100)])
+            assert answers.count([5.0]) == 3
+            assert await it.breaker.look() == "closed"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("turns", range(12))
+def test_a_permit_far_away_survives_a_cancellation_at_every_turn(turns):
+    async def main():
+        async with assert_no_leaks():
+            clock = HandClock()
+            it = Guarded(permits=1, backend=FarBackend(clock))
+            it.ctx = it.ctx.within(CLOCK, clock)
+            it.thing.clock = clock
+            opening = asyncio.create_task(it.ask(*[GONE] * 5))
+            await clock.advance(1)
+            await opening
+            await clock.advance(30)
+            trial = asyncio.create_task(it.ask(0.02))
+            for _ in range(turns):
+                await clock.advance(0.004)
+            trial.cancel()
+            await clock.advance(1)
+            assert trial.done()
+            after = asyncio.create_task(it.ask("x"))
+            await clock.advance(1)
+            assert await after == ["x"]
+
+    asyncio.run(main())
+
+
+def test_in_a_replay_it_lets_everything_pass():
+    it = Guarded()
+    it.breaker.force_open()
+    ctx = it.ctx.within(JOURNAL, MemoryJournal("replay"))
+    assert asyncio.run(it.service("x", ctx)) == "x"
+
+
+def test_a_refusal_beneath_a_record_stands_on_replay():
+    journal = MemoryJournal()
+    it = Guarded()
+
+    async def ask(journal):
+        return await root("trip/model").within(JOURNAL, journal).once("m", "q", it.service, returns=str)
+
+    async def main():
+        it.breaker.force_open()
+        with pytest.raises(CircuitOpen):
+            await ask(journal)
+        it.breaker.reset()
+        with pytest.raises(CircuitOpen) as raised:
+            await ask(MemoryJournal.load(journal.dump(), "replay"))
+        assert raised.value.transient
+
+    asyncio.run(main())
+    assert it.thing.calls == 0
+
+
+def test_listeners_that_are_told_of_a_trial_cannot_keep_its_permit():
+    it = Guarded(permits=1)
+
+    async def main():
+        await it.opened()
+        await it.clock.advance(30)
+
+        async def stuck(event):
+            await asyncio.Event().wait()
+
+        task = asyncio.create_task(it.service("x", root().within(CLOCK, it.clock).heard_by(stuck)))
+        await settle(5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await it.ask("x") == ["x"]
+
+    asyncio.run(main())
+
+
+def test_its_settings_show():
+    breaker = CircuitBreaker(failure_rate=0.5, window_seconds=30, permits=3, name="weather")
+    assert repr(stack(Thing(None), circuit_breaker(breaker=breaker))).startswith(
+        "circuit_breaker(breaker=CircuitBreaker('weather', failure_rate=0.5, slow_seconds=30, window_seconds=30, "
+        "minimum_calls=10, open_seconds=30, permits=3)) > "
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"consecutive": 0}, "consecutive"),
+        ({"consecutive": 1.5}, "consecutive"),
+        ({"failure_rate": 0}, "failure_rate"),
+        ({"slow_rate": 1.1}, "slow_rate"),
+        ({"open_seconds": 0}, "open_seconds"),
+        ({"slow_seconds": float("nan")}, "slow_seconds"),
+        ({"permits": 0}, "permits"),
+        ({"window_calls": 10}, "failure_rate or slow_rate"),
+        ({"failure_rate": 0.5, "window_calls": 10, "window_seconds": 10}, "not both"),
+        ({"failure_rate": 0.5, "window_calls": 5, "minimum_calls": 10}, "never opens"),
+        ({"counts": "all"}, "counts"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, says):
+    with pytest.raises(ConfigurationError, match=says):
+        CircuitBreaker(**settings)
+
+
+def test_the_layer_takes_a_breaker():
+    with pytest.raises(ConfigurationError, match="make one and pass it"):
+        circuit_breaker(breaker=5)
+
+
+OUTCOMES = st.lists(st.tuples(st.sampled_from("sfx"), st.integers(0, 8)), max_size=120)
+
+
+@given(OUTCOMES, st.integers(1, 5), st.integers(1, 3))
+def test_it_goes_as_a_breaker_should(steps, consecutive, permits):
+    """Against a model of few lines, with calls one after the other: s ends well, f fails, x says nothing."""
+    it = Guarded(consecutive=consecutive, permits=permits, open_seconds=10)
+    state, row, well, until, now = "closed", 0, 0, 0, 0
+
+    async def main():
+        nonlocal state, row, well, until, now
+        for kind, wait in steps:
+            await it.clock.advance(wait)
+            now += wait
+            (answer,) = await it.ask({"s": "s", "f": GONE, "x": ValueError()}[kind])
+            if state == "open" and now >= until:
+                state, well = "half_open", 0
+            if state == "open":
+                assert answer == "CircuitOpen"
+                continue
+            assert answer != "CircuitOpen"
+            if kind == "f":
+                row += 1
+            elif kind == "s":
+                row, well = 0, well + 1
+            if kind == "f" and (state == "half_open" or row >= consecutive):
+                state, until, row = "open", now + 10, 0
+            elif state == "half_open" and kind == "s" and well >= permits:
+                state, row = "closed", 0
+            assert it.breaker.look() == state
+
+    asyncio.run(main())
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=100), st.booleans())
+def test_windows_hold_what_they_should(steps, in_time):
+    """The rate is that of the last 8 calls, or of those in the last 10 slices of a second."""
+    window = {"window_seconds": 10} if in_time else {"window_calls": 8}
+    rules = CircuitBreaker(failure_rate=1.0, minimum_calls=8, **window).rules
+    circuit, now = Circuit(), 0
+    seen: list[tuple[int, bool]] = []
+    for failed, wait in steps:
+        now += wait
+        circuit.settle(rules, circuit.epoch, int(failed), now)
+        seen.append((now, failed))
+        held = [each for at, each in seen if at > now - 10] if in_time else [each for _, each in seen[-8:]]
+        if len(held) >= 8 and all(held):
+            assert circuit.state == "open"
+            return
+        assert (circuit.state, circuit.calls, circuit.failed) == ("closed", len(held), sum(held))
+
+
+def test_contexts_are_passed_on():
+    async def service(request: str, ctx: Context) -> str:
+        return ctx.path
+
+    guarded = stack(service, circuit_breaker(breaker=CircuitBreaker()))
+    assert asyncio.run(guarded("q", root("here"))) == "here"

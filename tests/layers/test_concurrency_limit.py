@@ -1,0 +1,251 @@
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ziggurat.core.context import JOURNAL, Context, root
+from ziggurat.core.errors import ConfigurationError, LimitExceeded, Suspend
+from ziggurat.core.event import Event, Queued
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.layer import stack
+from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
+from ziggurat.testing.clock import settle
+from ziggurat.testing.expect import expect
+from ziggurat.testing.leaks import assert_no_leaks
+
+
+class Crowd:
+    """Asks many at once, and remembers who came in, in order, and how many were inside at most."""
+
+    def __init__(self, bulkhead):
+        self.bulkhead = bulkhead
+        self.service = stack(self, concurrency_limit(bulkhead=bulkhead))
+        self.inside: dict[object, asyncio.Future[object]] = {}
+        self.order: list[object] = []
+        self.most = 0
+        self.tasks: dict[object, asyncio.Task[object]] = {}
+
+    async def __call__(self, request: object, ctx: Context) -> object:
+        self.order.append(request)
+        self.inside[request] = asyncio.get_running_loop().create_future()
+        self.most = max(self.most, len(self.inside))
+        try:
+            return await self.inside[request]
+        finally:
+            del self.inside[request]
+
+    def come(self, *requests, ctx=None):
+        for request in requests:
+            self.tasks[request] = asyncio.create_task(self.service(request, ctx or root()))
+
+    def end(self, request):
+        self.inside[request].set_result(request)
+
+    async def finish(self):
+        while self.inside:
+            for waiting in list(self.inside.values()):
+                waiting.set_result(None)
+            await settle()
+
+
+def test_only_so_many_are_inside_and_others_come_in_their_order():
+    """Behaviour 22, `multi_waiters`: everybody who waits comes in, first come, first served."""
+    crowd = Crowd(Bulkhead(3))
+
+    async def main():
+        async with assert_no_leaks():
+            crowd.come(*range(20))
+            await settle()
+            assert list(crowd.inside) == [0, 1, 2]
+            assert crowd.bulkhead.waiting == 17
+            crowd.end(1)
+            await settle()
+            assert list(crowd.inside) == [0, 2, 3]
+            await crowd.finish()
+            assert crowd.order == list(range(20))
+            assert crowd.most == 3
+            assert (crowd.bulkhead.running, crowd.bulkhead.waiting) == (0, 0)
+
+    asyncio.run(main())
+
+
+def test_nobody_slips_in_before_those_who_wait():
+    crowd = Crowd(Bulkhead(1))
+
+    async def main():
+        crowd.come("first", "second")
+        await settle()
+        crowd.end("first")
+        crowd.come("late")  # asks in the same turn as the slot becomes free
+        await settle()
+        assert list(crowd.inside) == ["second"]
+        await crowd.finish()
+        assert crowd.order == ["first", "second", "late"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("queue", [0, 2])
+def test_a_full_queue_refuses_at_once(queue):
+    crowd = Crowd(Bulkhead(1, queue=queue))
+
+    async def main():
+        crowd.come(*range(1 + queue))
+        await settle()
+        with pytest.raises(LimitExceeded, match=f"all 1 slots are taken and {queue} calls wait") as raised:
+            await crowd.service("one too many", root())
+        assert raised.value.transient
+        assert (raised.value.kind, raised.value.limit, raised.value.used) == ("concurrency", 1, 1)
+        await crowd.finish()
+        assert crowd.order == list(range(1 + queue))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), Suspend(()), asyncio.CancelledError()])
+def test_whatever_ends_a_call_frees_its_slot(error):
+    """Behaviours 20, `response_error_releases_capacity`, and 26, `doesnt_leak_permits`."""
+    bulkhead = Bulkhead(1)
+
+    async def main():
+        service, handle = expect()
+        limited = stack(service, concurrency_limit(bulkhead=bulkhead))
+        for _ in range(10):
+            task = asyncio.create_task(limited("q", root()))
+            _, reply = await handle.next()
+            reply.fail(error)
+            with pytest.raises(type(error)):
+                await task
+        assert bulkhead.running == 0
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_call_frees_its_slot_and_a_cancelled_wait_never_runs():
+    """Behaviours 19, `response_future_drop_releases_capacity`, and 24, `clears_canceled_requests`."""
+    crowd = Crowd(Bulkhead(1))
+
+    async def main():
+        crowd.come("a", "b", "c")
+        await settle()
+        crowd.tasks["b"].cancel()
+        await settle()
+        assert crowd.bulkhead.waiting == 1
+        crowd.tasks["a"].cancel()
+        await settle()
+        assert list(crowd.inside) == ["c"]
+        await crowd.finish()
+        assert crowd.order == ["a", "c"]
+        assert crowd.bulkhead.running == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("first", ["slot", "cancel"])
+def test_a_slot_that_comes_together_with_a_cancellation_is_passed_on(first):
+    """Behaviour 21, `reserve_capacity_without_sending_request`: what is given and not used goes back."""
+    crowd = Crowd(Bulkhead(1))
+
+    async def main():
+        crowd.come("a", "b", "c")
+        await settle()
+        if first == "slot":
+            crowd.bulkhead.release()  # hands the slot to b, which does not know it yet
+            crowd.bulkhead.running += 1  # a is still inside, and has not given its own back
+            crowd.tasks["b"].cancel()
+        else:
+            crowd.tasks["b"].cancel()
+            crowd.end("a")
+        await settle()
+        assert "c" in crowd.inside
+        assert "b" not in crowd.order
+        await crowd.finish()
+        assert (crowd.bulkhead.running, crowd.bulkhead.waiting) == (0, 0)
+
+    asyncio.run(main())
+
+
+def test_one_bulkhead_bounds_many_services_together():
+    """Behaviour 25, `wakes_pending_waiters_on_failure`: the failure of one lets the other in."""
+    bulkhead = Bulkhead(1)
+    one, other = Crowd(bulkhead), Crowd(bulkhead)
+
+    async def main():
+        one.come("a")
+        await settle()
+        other.come("b")
+        await settle()
+        assert not other.inside
+        one.inside["a"].set_exception(ConnectionError("gone"))
+        await settle()
+        assert list(other.inside) == ["b"]
+        await other.finish()
+        with pytest.raises(ConnectionError):
+            await one.tasks["a"]
+
+    asyncio.run(main())
+
+
+def test_waiting_is_an_event():
+    crowd, heard = Crowd(Bulkhead(1)), list[Event]()
+
+    async def main():
+        crowd.come("a", "b", "c", ctx=root().heard_by(heard.append))
+        await settle()
+        await crowd.finish()
+
+    asyncio.run(main())
+    assert heard == [Queued("run", "concurrency", 0), Queued("run", "concurrency", 1)]
+
+
+def test_in_a_replay_nobody_waits():
+    bulkhead = Bulkhead(1, queue=0)
+    bulkhead.take()
+
+    async def service(request: str, ctx: Context) -> str:
+        return request
+
+    limited = stack(service, concurrency_limit(bulkhead=bulkhead))
+    assert asyncio.run(limited("q", root().within(JOURNAL, MemoryJournal("replay")))) == "q"
+
+
+@given(st.integers(1, 3), st.integers(0, 4), st.lists(st.tuples(st.sampled_from("aec"), st.integers(0, 30))))
+def test_slots_are_kept_whatever_happens(limit, queue, steps):
+    """Arrivals, ends and cancellations in any order, several of them in one turn of the event loop."""
+    crowd = Crowd(Bulkhead(limit, queue=queue))
+
+    async def main():
+        for number, (kind, which) in enumerate(steps):
+            if kind == "a":
+                crowd.come(number)
+            elif kind == "e" and crowd.inside:
+                waiting = list(crowd.inside.values())[which % len(crowd.inside)]
+                if not waiting.done():
+                    waiting.set_result(None)
+            elif kind == "c" and crowd.tasks:
+                list(crowd.tasks.values())[which % len(crowd.tasks)].cancel()
+            if which % 3:
+                await asyncio.sleep(0)
+            assert crowd.most <= limit
+            assert crowd.bulkhead.waiting <= queue
+        await settle()
+        assert len(crowd.inside) == crowd.bulkhead.running
+        await crowd.finish()
+        await asyncio.gather(*crowd.tasks.values(), return_exceptions=True)
+        assert (crowd.bulkhead.running, crowd.bulkhead.waiting) == (0, 0)
+        assert crowd.order == sorted(crowd.order)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("settings", [{"limit": 0}, {"limit": 1.5}, {"limit": True}, {"limit": 1, "queue": -1}])
+def test_settings_that_make_no_sense_are_refused(settings):
+    with pytest.raises(ConfigurationError, match=list(settings)[-1]):
+        Bulkhead(**settings)
+
+
+def test_the_layer_takes_a_bulkhead_and_shows_it():
+    with pytest.raises(ConfigurationError, match="make one and pass it"):
+        concurrency_limit(bulkhead=3)
+    assert repr(concurrency_limit(bulkhead=Bulkhead(3))) == "concurrency_limit(bulkhead=Bulkhead(3, queue=1000))"
