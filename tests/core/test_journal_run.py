@@ -104,7 +104,7 @@ class Budget:
         self.log = log
         self.refuse = refuse
 
-    def admit(self, request: object, ctx: Context, /) -> Permit:
+    def admit(self, request: object, ctx: Context, name: str, /) -> Permit:
         if self.refuse:
             raise LimitExceeded("tokens", 10, 12)
         self.log.append("admitted")

@@ -103,8 +103,9 @@ def test_what_was_spent_is_rebuilt_from_the_leaves():
     run = asyncio.run(front(costly)(request_of("?"), opened(journal)))
     later = MemoryJournal.load(b"\n".join(journal.dump().splitlines()[:-1]))  # lost before the very end
     tally = Tally()
-    for usage in later.spent(""):
-        tally.add(usage)
+    for _, costs in later.spent(""):
+        for usage in costs:
+            tally.add(usage)
     assert tally.usage == Usage(input=15, output=1, requests=2)
     assert asyncio.run(front("would do now")(request_of("?"), opened(later))).usage == run.usage
 

@@ -1,4 +1,7 @@
+from typing import Any
+
 import pytest
+from msgspec.structs import replace
 
 from ziggurat.core.codec import encode
 from ziggurat.core.context import JOURNAL, Context, root
@@ -9,7 +12,7 @@ from ziggurat.core.recorder import ADMISSION
 from ziggurat.messages.budget import ASSUMED_OUTPUT, Budget, Spending, budgeted
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import assistant, user
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
+from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
 
@@ -22,6 +25,44 @@ def request(text: str = "x" * 40, **settings: int) -> ModelRequest:
 def test_a_budget_is_counted_in_whole_numbers(name: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=rf"Budget\({name}=...\) must be a whole number of at least 1"):
         Budget(**{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"steps": 0}, "whole number"),
+        ({"tool_calls": "3"}, "whole number"),
+        ({"cost": 0}, "positive amount"),
+        ({"cost": True}, "positive amount"),
+        ({"cost": float("nan")}, "positive amount"),
+        ({"tools": {"search": 0}}, r"\{'search': 3\}"),
+        ({"tools": ["search"]}, r"\{'search': 3\}"),
+        ({"price": 3}, "a function of a model's name"),
+        ({"tools": {}}, "limits nothing.*timeout"),
+    ],
+)
+def test_bad_limits_are_refused_with_the_fix(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        Budget(**settings)
+
+
+def test_who_limits_cost_says_what_calls_cost() -> None:
+    with pytest.raises(ConfigurationError, match="price="):
+        budgeted(root().within(JOURNAL, MemoryJournal()), Budget(cost=1))
+
+
+def test_a_longer_reply_than_was_assumed_is_assumed_from_then_on() -> None:
+    spending = Spending(Budget(tokens=100_000))
+    spending.admit(request(), root()).settle([Usage(10, 5000, requests=1)])
+    spending.admit(request(), root())
+    assert 5000 <= spending.reserved < 5100
+
+
+def test_the_tools_a_model_is_told_of_are_a_part_of_the_question() -> None:
+    bare, told = Spending(Budget(requests=1)), Spending(Budget(requests=1))
+    bare.admit(request(max_tokens=1), root())
+    told.admit(replace(request(max_tokens=1), tools=(ToolSpec("search", "x" * 400, {}),)), root())
+    assert 100 < told.reserved - bare.reserved < 130
 
 
 def test_a_budget_limits_something() -> None:

@@ -8,9 +8,10 @@ from typing import Any
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.enter import AGENT, AgentParts, Setup
 from ziggurat.agents.loop import AgentLoop, Instructions, LoopSettings
+from ziggurat.agents.money import priced
 from ziggurat.agents.output import FINAL_ANSWER, Output
 from ziggurat.agents.runnable import Runnable
-from ziggurat.agents.stop import Policy, any_of
+from ziggurat.agents.stop import Policy, any_of, max_tool_calls
 from ziggurat.agents.stop import max_steps as _max_steps
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
@@ -95,13 +96,13 @@ class Agent(Runnable):
             instructions,
             settings or ModelSettings(),
             answer,
-            None if stop is None else any_of(stop),
+            _policy(stop, budget),
             max_steps,
             timeout,
         )
         chain = Chain(middleware)
         self._chain = chain if chain.has(*HOOKS) else None
-        self._budget = budget
+        self._budget = None if budget is None else priced(budget)
         self._approvals = approvals
         needs = frozenset(permission for spec in box.specs for permission in spec.permissions)
         self._grants = needs if grants is None else frozenset(grants)
@@ -142,6 +143,12 @@ class Agent(Runnable):
     def __repr__(self) -> str:
         tools = f", tools=[{', '.join(self.settings.tools)}]" if len(self.settings.tools) else ""
         return f"Agent({self.settings.model!r}{tools})"
+
+
+def _policy(stop: Policy | None, budget: Budget | None) -> Policy | None:
+    limit = None if budget is None else budget.tool_calls
+    given = [*([] if stop is None else [stop]), *([] if limit is None else [max_tool_calls(limit)])]
+    return any_of(*given) if given else None
 
 
 def _toolbox(tools: "Iterable[Tool | Runnable] | Toolbox") -> Toolbox:

@@ -176,8 +176,8 @@ class _MaxToolCalls(BasePolicy):
         self.limit = limit
 
     def on_step(self, progress: Progress) -> Verdict:
-        used = progress.tool_calls
-        return stops.BudgetExceeded("tool_calls", self.limit, used) if used >= self.limit else None
+        limit, used = float(self.limit), float(progress.tool_calls)
+        return stops.BudgetExceeded("tool_calls", limit, used) if used >= limit else None
 
     def __repr__(self) -> str:
         return f"max_tool_calls({self.limit})"

@@ -231,8 +231,8 @@ class Journal(Protocol):
         """Whether nothing may be called, so that composites are run again upon the record of their parts."""
         ...
 
-    def spent(self, path: str, /) -> Iterable[object]:
-        """Return the usage of every try of every call on record beneath `path`."""
+    def spent(self, path: str, /) -> Iterable[tuple[Outcome, Iterable[object]]]:
+        """Return every try of every call on record beneath `path`, each with its usage."""
         ...
 
     @property

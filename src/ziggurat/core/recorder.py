@@ -16,7 +16,7 @@ from msgspec.structs import force_setattr
 from ziggurat.core.clock import Clock
 from ziggurat.core.codec import Raw, as_type, decode
 from ziggurat.core.context import METER, Context
-from ziggurat.core.entries import Entered, Entry, Failure, Record, Result, Screen
+from ziggurat.core.entries import Entered, Entry, Failure, Outcome, Record, Result, Screen
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalMismatch
 from ziggurat.core.event import Diverged
 from ziggurat.core.lines import as_error, fingerprint
@@ -40,8 +40,8 @@ class Permit(Protocol):
 class Admission(Protocol):
     """Decides whether a live call may be made at all: budgets and the like."""
 
-    def admit(self, request: object, ctx: Context, /) -> Permit:
-        """Reserve for the call.
+    def admit(self, request: object, ctx: Context, name: str, /) -> Permit:
+        """Reserve for the call of the service `name`.
 
         Raises:
             LimitExceeded: the call is refused; the refusal is recorded and never decided again.
@@ -189,7 +189,7 @@ class Recorder:
             if admission is not None:
                 permits = []
                 for each in admission:
-                    permits.append(each.admit(request, ctx))
+                    permits.append(each.admit(request, ctx, name))
             value = await call(request, ctx)
             if value.__class__ is not returns and not isinstance(value, returns):
                 raise ConfigurationError(
@@ -341,14 +341,12 @@ class Recorder:
 
     # -- what calls have cost ------------------------------------------------------------------------------------
 
-    def spent(self, path: str, /) -> list[object]:
-        """Return the usage of every try of every call on record beneath `path`; composites only sum up others."""
+    def spent(self, path: str, /) -> list[tuple[Outcome, list[object]]]:
+        """Return every try of every call on record beneath `path` with its usage; composites only sum up others."""
         composites = self._composites()
-        spent: list[object] = []
+        spent: list[tuple[Outcome, list[object]]] = []
         for known in tuple(self._index):
-            record = self.find(known)
-            if record is None or known in composites or not is_beneath(known, path):
-                continue
-            for outcome in record.outcomes:
-                spent.extend(_cost_of(outcome))
+            record = self.find(known) if is_beneath(known, path) else None
+            for outcome in () if record is None else record.outcomes:
+                spent.append((outcome, [] if known in composites else _cost_of(outcome)))
         return spent
