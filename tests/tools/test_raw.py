@@ -5,6 +5,7 @@ import json
 import sys
 from typing import Any, Literal
 
+import pydantic
 import pytest
 from msgspec import Struct
 
@@ -28,6 +29,15 @@ TRIP: dict[str, Any] = {
     "required": ["kind"],
     "additionalProperties": False,
 }
+
+
+class Leg(Struct):
+    to: str
+    seats: int = 1
+
+
+class Person(pydantic.BaseModel):
+    name: str
 
 
 def _tool(schema: dict[str, Any]) -> FunctionTool:
@@ -66,12 +76,10 @@ def test_nothing_is_mended() -> None:
 
 
 def test_typed_and_raw_tools_say_the_same() -> None:
-    class Leg(Struct):
-        to: str
-        seats: int = 1
-
     @tool
-    async def typed(kind: Literal["train", "boat"], days: int = 1, legs: list[Leg] | None = None) -> str:
+    async def typed(
+        kind: Literal["train", "boat"], days: int = 1, legs: list[Leg] | None = None, by: Person | None = None
+    ) -> str:
         """Plan."""
         return kind
 
@@ -83,6 +91,7 @@ def test_typed_and_raw_tools_say_the_same() -> None:
         '{"kind": "boat", "dais": 3}',
         '{"kind": "boat", "legs": [{}]}',
         '{"kind": "boat", "legs": [{"to": 7}]}',
+        '{"kind": "boat", "by": {}}',
         '{"kind": "boat", "kind": "boat"}',
         '{"kind": "boat"',
         "[]",
