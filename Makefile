@@ -49,6 +49,7 @@ conformance: $(TEST_STAMP)  # against recorded material, where it lies beside th
 	$(BIN)/python -m tests.conformance.histories
 	$(BIN)/python -m tests.conformance.partial_json
 	$(BIN)/python -m tests.conformance.cuts
+	$(BIN)/python -m tests.conformance.schemas
 
 bench: $(TEST_STAMP)
 	@benchmarks/run.sh

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 MAX_LINE = 300
 """Characters of one problem's text."""
 
+_MISSING = ": missing (required)"
 _MAX_STEP = 60
 _MAX_ARMS = 5
 
@@ -28,9 +29,10 @@ _SIZES = {
 
 
 def complaints(errors: "Iterable[jsonschema_rs.ValidationError]", schema: Any, most: int) -> list[str]:
-    """Return a line for each place that is wrong, `most` at most, and one that counts the rest."""
-    lines = dict.fromkeys(line for error in errors for line in _lines(error, schema))
-    kept = [_short(line, MAX_LINE) for line in list(lines)[:most]]
+    """Return a line for each place that is wrong, what is missing last; beyond `most`, one that counts the rest."""
+    found = dict.fromkeys(line for error in errors for line in _lines(error, schema))
+    lines = sorted(found, key=lambda line: line.endswith(_MISSING))
+    kept = [_short(line, MAX_LINE) for line in lines[:most]]
     if len(lines) > most:
         kept.append(f"and {len(lines) - most} more")
     return kept
@@ -42,7 +44,7 @@ def _lines(error: "jsonschema_rs.ValidationError", schema: Any) -> list[str]:
     name = kind.name
     match name:
         case "required":
-            return [f"{_path([*path, kind.property])}: missing (required)"]
+            return [f"{_path([*path, kind.property])}{_MISSING}"]
         case "additionalProperties" | "unevaluatedProperties":
             known = _known(schema, error.schema_path)
             return [f"{_path([*path, each])}: {_unknown(each, known, nested=bool(path))}" for each in kind.unexpected]
