@@ -1,6 +1,6 @@
 """The log of a conversation: appended to, never copied; a request holds a view of it."""
 
-__all__ = ["Conversation", "Mark", "Transcript"]
+__all__ = ["Conversation", "Mark", "Transcript", "characters"]
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -11,6 +11,26 @@ from msgspec import Struct
 
 from ziggurat.core.codec import encode
 from ziggurat.messages.message import Message
+from ziggurat.messages.parts import Image, Part, ToolResult
+
+PICTURE = 340
+"""As how many characters a picture counts, whatever its bytes: about as many tokens as providers charge at least."""
+
+
+def characters(message: Message) -> int:
+    """Return about how many characters a model reads of a message; a quarter of it is about its tokens."""
+    parts = message.parts
+    if any(isinstance(part, (Image, ToolResult)) for part in parts):
+        return sum(_characters(part) for part in parts)
+    return len(encode(parts))
+
+
+def _characters(part: Part) -> int:
+    if isinstance(part, Image):
+        return PICTURE
+    if isinstance(part, ToolResult) and not isinstance(part.content, str):
+        return len(encode(part.name)) + sum(_characters(each) for each in part.content)
+    return len(encode(part))
 
 
 class Conversation:
@@ -68,7 +88,7 @@ class Conversation:
             self._sizes = [0]
         sizes = self._sizes
         while len(sizes) <= length:
-            sizes.append(sizes[-1] + len(encode(self.log[len(sizes) - 1].parts)))
+            sizes.append(sizes[-1] + characters(self.log[len(sizes) - 1]))
         return sizes[length]
 
 

@@ -8,8 +8,8 @@ errors with their kind, calls without a result and results without a call. Four 
 - A result has no name of its own; it takes that of the latest call with its id, and ``""`` without one.
 - A message with several results becomes a message for each.
 
-Items have no place for thoughts, pictures, sound and files, for a message's `name` and `origin`, and for a result's
-`origin`; these are left out, or refused with ``strict=True``. Hand-offs are no messages and are passed over.
+Items have no place for thoughts, pictures, sound and files, for a message's `name`, `origin` and `taint`, and for a
+result's `origin`; these are left out, or refused with ``strict=True``. Hand-offs are no messages and are passed over.
 """
 
 __all__ = ["items_to_messages", "messages_to_items"]
@@ -138,7 +138,7 @@ def _value_or_text(text: str) -> object:
 
 
 def _refuse_loss(number: int, message: Message) -> None:
-    lost = [name for name in ("name", "origin") if getattr(message, name) is not None]
+    lost = [name for name in ("name", "origin", "taint") if getattr(message, name) not in (None, ())]
     for part in message.parts:
         if isinstance(part, ToolResult):
             if part.origin is not None:

@@ -1,7 +1,8 @@
 """One turn of a conversation."""
 
-__all__ = ["Message", "Role", "assistant", "system", "tool_message", "user"]
+__all__ = ["Message", "Role", "assistant", "system", "taint_of", "tool_message", "user"]
 
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -20,12 +21,14 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
         parts: What it is made of, in order.
         name: Which of several users or agents said it.
         origin: ``"runtime"`` for what Ziggurat added itself (a warning, a summary, a request to repair).
+        taint: The tools whose results its text was made of, so that it is data as they are.
     """
 
     role: Role
     parts: tuple[Part, ...] = ()
     name: str | None = None
     origin: str | None = None
+    taint: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -88,3 +91,11 @@ def assistant(*content: str | Part) -> Message:
 def tool_message(result: ToolResult) -> Message:
     """Make the message that carries one tool result."""
     return Message("tool", (result,))
+
+
+def taint_of(messages: Iterable[Message]) -> tuple[str, ...]:
+    """Return the tools whose results stand in messages or went into their texts, each once, sorted."""
+    found: set[str] = set()
+    for message in messages:
+        found.update(message.taint, (result.origin or result.name for result in message.tool_results))
+    return tuple(sorted(found))

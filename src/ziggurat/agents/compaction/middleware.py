@@ -1,0 +1,183 @@
+"""The middleware that makes conversations shorter: before the model is asked, and when it could not read it all."""
+
+__all__ = ["Compaction"]
+
+from collections.abc import Sequence
+from typing import get_args
+
+from msgspec.structs import replace
+
+from ziggurat.agents.compaction.orphans import Orphans, mended
+from ziggurat.agents.compaction.reducer import Drop, Excerpt, Mask, Reducer
+from ziggurat.agents.compaction.selector import Recent, Selector, Span
+from ziggurat.agents.compaction.trigger import Trigger, at_fraction
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, ContextOverflow, ServiceError, described
+from ziggurat.messages.conversation import characters
+from ziggurat.messages.events import Warned
+from ziggurat.messages.message import Message
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.rewriting import Outlook, Rewriting
+
+REDUCERS: tuple[Reducer, ...] = (Mask(), Drop())
+"""What makes a conversation shorter where nothing else is said: it asks no model."""
+
+AIM = 0.6
+"""The share of what would be too long that is left, so that the next step is not too long again."""
+
+WORTH = 0.1
+"""The share of a conversation that must be there to be made shorter, for it to be worth the while."""
+
+
+class Compaction(Middleware):
+    """Makes the conversation of an agent, and of all agents beneath it, shorter when it grows too long.
+
+    ::
+
+        Agent(model, middleware=[Compaction(at_fraction(0.8), reduce=[Mask(), Summary()])])
+
+    What is left stands in this order: system messages, what earlier messages were made into, recent messages.
+    `run.messages` is the conversation as it is then, `run.history` all that was said.
+
+    Args:
+        when: When it is done before the model is asked. It is done too when a model says that it was given too much.
+        keep: What stays as it is.
+        reduce: What becomes of the rest: one reducer, or several that are tried in turn until it is short enough.
+        window: How many tokens the model can read and write, where it does not say so itself.
+        tries: How often it is done for one question of which the model says that it is too long.
+        orphans: What becomes of calls without a result: ``"answer"`` each with a note, ``"drop"`` them, ``"keep"``
+            them, or ``"refuse"`` to go on.
+
+    Raises:
+        ConfigurationError: something given cannot work.
+    """
+
+    def __init__(
+        self,
+        when: Trigger | None = None,
+        *,
+        keep: Selector | None = None,
+        reduce: Reducer | Sequence[Reducer] = REDUCERS,
+        window: int | None = None,
+        tries: int = 3,
+        orphans: Orphans = "answer",
+    ) -> None:
+        self.when = when or at_fraction(0.8)
+        self.keep = keep or Recent(messages=10)
+        self.reducers: tuple[Reducer, ...] = tuple(reduce) if isinstance(reduce, Sequence) else (reduce,)
+        self.window = window
+        self.tries = tries
+        self.orphans = orphans
+        if not isinstance(self.when, Trigger):
+            raise ConfigurationError(f"Compaction() begins with a trigger, such as at_fraction(0.8); got {when!r}")
+        if not self.reducers or not all(callable(each) for each in (*self.reducers, self.keep)):
+            raise ConfigurationError("Compaction(keep=..., reduce=...) take a selector and at least one reducer")
+        if tries < 1 or (window is not None and window < 1):
+            raise ConfigurationError(f"tries={tries!r}, window={window!r}: give whole numbers of at least 1")
+        if orphans not in get_args(Orphans):
+            raise ConfigurationError(f"orphans must be one of {get_args(Orphans)}, got {orphans!r}")
+
+    async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
+        """Make the conversation shorter if it is time to.
+
+        Raises:
+            ContextOverflow: the model could not read it all, and it cannot be made any shorter.
+        """
+        if self.window is not None:
+            outlook = replace(outlook, window=self.window)
+        if outlook.overflow is None:
+            return await self._before(outlook, ctx) if self.when.due(outlook) else None
+        if outlook.tries > self.tries:
+            raise ContextOverflow(f"still too long after {self.tries} compactions: {outlook.overflow}")
+        made = await self._made(outlook, ctx, self._limit(outlook), outlook.tries - 1, least=0)
+        if made is None or not made.changes:
+            why = f": {made.fault}" if made is not None else ""
+            raise ContextOverflow(f"the conversation is too long ({outlook.overflow}) and cannot be made shorter{why}")
+        return made
+
+    async def _before(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
+        made = await self._made(outlook, ctx, self.when.limit(outlook), 0, least=1)
+        if made is not None and made.fault and ctx.listens(Warned):
+            await ctx.emit(Warned(ctx.path, f"compaction: {made.fault}"))
+        return made
+
+    def _limit(self, outlook: Outlook) -> int:
+        """Return what a question may have at most, of which the model says that it is too long."""
+        limits = (outlook.tokens, outlook.window or outlook.tokens, self.when.limit(outlook) or outlook.tokens)
+        return min(limits) >> (outlook.tries - 1)
+
+    async def _made(
+        self, outlook: Outlook, ctx: Context, limit: int | None, level: int, least: int
+    ) -> Rewriting | None:
+        """Return how the conversation is made shorter, None if nothing comes of it and nobody was asked."""
+        before = list(outlook.messages)
+        messages = mended(before, self.orphans)
+        room = None if limit is None else int(limit * AIM) - outlook.fixed
+        spans = self._spans(messages, room, level, least)
+        there = sum(characters(message) for start, end in spans for message in messages[start:end])
+        if not there or (least and there < WORTH * sum(map(characters, messages))):
+            return None if messages is before else _difference(before, messages)
+        parts = [tuple(messages[start:end]) for start, end in spans]
+        others = sum(map(characters, messages)) - there
+        parts, by, faults = await self._reduced(outlook, ctx, parts, None if room is None else room - others // 4)
+        shorter = _joined(messages, spans, parts)
+        fault = "; ".join(faults)
+        if sum(map(characters, shorter)) >= sum(map(characters, before)):
+            return Rewriting(fault=fault or f"{' > '.join(by)} made it no shorter")
+        return replace(_difference(before, shorter), by=" > ".join(by), fault=fault)
+
+    def _spans(self, messages: list[Message], room: int | None, level: int, least: int) -> list[Span]:
+        """Choose what is made shorter: as much as asked for, and more where what is kept would not fit."""
+        spans = self.keep(messages, level=level, least=least)
+        most = len(messages).bit_length()
+        while room is not None and level < most:
+            covered = {index for start, end in spans for index in range(start, end)}
+            kept = sum(characters(message) for index, message in enumerate(messages) if index not in covered)
+            if kept // 4 <= room:
+                break
+            level += 1
+            spans = self.keep(messages, level=level, least=least)
+        return [(start, end) for start, end in spans if any(message.origin is None for message in messages[start:end])]
+
+    async def _reduced(
+        self, outlook: Outlook, ctx: Context, parts: list[tuple[Message, ...]], room: int | None
+    ) -> tuple[list[tuple[Message, ...]], list[str], list[str]]:
+        """Have the parts made shorter by one reducer after the other until they fit; one that fails is passed over."""
+        by: list[str] = []
+        faults: list[str] = []
+        for reducer in self.reducers:
+            name = getattr(reducer, "__name__", type(reducer).__name__)
+            try:
+                parts = [
+                    tuple(await reducer(Excerpt(part, outlook.model, room), ctx.under(name))) if part else part
+                    for part in parts
+                ]
+            except (ServiceError, OSError) as error:
+                faults.append(f"{name} failed: {described(error)}")
+                continue
+            by.append(name)
+            if room is None or sum(characters(message) for part in parts for message in part) // 4 <= room:
+                break
+        return parts, by, faults
+
+
+def _joined(messages: list[Message], spans: list[Span], parts: list[tuple[Message, ...]]) -> list[Message]:
+    """Put what the parts were made into where they stood."""
+    made: list[Message] = []
+    at = 0
+    for (start, end), part in zip(spans, parts, strict=True):
+        made += [*messages[at:start], *part]
+        at = end
+    return made + messages[at:]
+
+
+def _difference(before: list[Message], after: list[Message]) -> Rewriting:
+    """Return the smallest range whose replacement makes the one conversation the other."""
+    start = 0
+    most = min(len(before), len(after))
+    while start < most and before[start] == after[start]:
+        start += 1
+    tail = 0
+    while tail < most - start and before[-1 - tail] == after[-1 - tail]:
+        tail += 1
+    return Rewriting(start, len(before) - tail, tuple(after[start : len(after) - tail]))

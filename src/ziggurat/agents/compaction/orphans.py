@@ -1,0 +1,54 @@
+"""What becomes of calls without a result, which conversations from elsewhere may hold."""
+
+__all__ = ["Orphans", "mended"]
+
+from typing import Literal
+
+from ziggurat.agents.compaction.selector import units
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.message import Message, tool_message
+from ziggurat.messages.parts import ToolResult
+
+Orphans = Literal["answer", "drop", "keep", "refuse"]
+"""Answer each with a note, drop the message with its other results, keep all as it is, or refuse to compact."""
+
+
+def mended(messages: list[Message], orphans: Orphans) -> list[Message]:
+    """Return a conversation with its unanswered calls dealt with; itself where there are none.
+
+    Raises:
+        ConfigurationError: there are some, and they are refused.
+    """
+    blocks = [(messages[start:end], _unanswered(messages[start:end])) for start, end in units(messages)]
+    lost = sum(bool(ids) for _, ids in blocks)
+    if not lost or orphans == "keep":
+        return messages
+    if orphans == "refuse":
+        raise ConfigurationError(
+            f"cannot compact: {lost} message(s) of the conversation hold calls without a result; "
+            "answer them, or give orphans='answer' or 'drop'"
+        )
+    made: list[Message] = []
+    for block, ids in blocks:
+        if not ids:
+            made += block
+        elif orphans == "answer":
+            made += _answered(block)
+    return made
+
+
+def _unanswered(block: list[Message]) -> set[str]:
+    known = {result.id for message in block[1:] for result in message.tool_results}
+    return {call.id for call in block[0].tool_calls} - known
+
+
+def _answered(block: list[Message]) -> list[Message]:
+    """Return a unit with each call answered once, in order, and what stood between after that."""
+    results = {result.id: result for message in reversed(block[1:]) for result in message.tool_results}
+    told = "no result of this call is known"
+    answers = [
+        results.get(call.id) or ToolResult(call.id, call.name, told, "interrupted", call.name)
+        for call in block[0].tool_calls
+    ]
+    between = [message for message in block[1:] if message.role != "tool"]
+    return [block[0], *map(tool_message, answers), *between]

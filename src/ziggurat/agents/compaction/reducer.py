@@ -1,0 +1,148 @@
+"""How a part of a conversation is made shorter: a service from an excerpt to the messages that stand in its place."""
+
+__all__ = ["Concatenate", "Drop", "Excerpt", "Mask", "Reducer", "Windows", "written"]
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.agents.compaction.selector import units
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.service import Service
+from ziggurat.messages.conversation import characters
+from ziggurat.messages.message import Message, taint_of
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
+
+
+class Excerpt(Struct, frozen=True, eq=False):
+    """A part of a conversation that is to be made shorter; every call in it has its results in it.
+
+    Attributes:
+        messages: The part, in order.
+        model: The model of the agent whose conversation it is.
+        room: About how many tokens all excerpts should have together afterwards, None where that does not matter.
+    """
+
+    messages: tuple[Message, ...]
+    model: Service[ModelRequest, ModelResponse]
+    room: int | None = None
+
+
+Reducer = Service[Excerpt, tuple[Message, ...]]
+"""Returns what stands in place of an excerpt: messages of it, or others, each call with its results."""
+
+
+def told(text: str, about: Iterable[Message] = ()) -> Message:
+    """Return a message of the runtime's, tainted by the tools whose results went into its text."""
+    return Message("user", (Text(text),), None, "runtime", taint_of(about))
+
+
+class Drop(Struct, frozen=True):
+    """Leaves an excerpt out, and says so in a note.
+
+    Attributes:
+        note: What stands in its place, with ``{count}`` for the number of messages; empty for nothing at all.
+    """
+
+    note: str = "[{count} earlier messages were left out]"
+
+    async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
+        """Return the note."""
+        return (told(self.note.replace("{count}", str(len(excerpt.messages)))),) if self.note else ()
+
+
+class Mask(Struct, frozen=True, kw_only=True):
+    """Replaces what tools returned by a short note; calls, errors and all else stay.
+
+    Attributes:
+        least: Results of fewer tokens than this stay.
+        note: What stands in place of a result, with ``{tool}`` and ``{tokens}``.
+    """
+
+    least: int = 100
+    note: str = "[what {tool} returned, about {tokens} tokens, was left out; call it again if it is needed]"
+
+    async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
+        """Return the excerpt with notes in place of results."""
+        return tuple(self._masked(message) for message in excerpt.messages)
+
+    def _masked(self, message: Message) -> Message:
+        if message.role != "tool":
+            return message
+        parts = tuple(self._short(part) if isinstance(part, ToolResult) else part for part in message.parts)
+        return message if parts == message.parts else replace(message, parts=parts)
+
+    def _short(self, result: ToolResult) -> ToolResult:
+        tokens = characters(Message("tool", (result,))) // 4
+        if result.error is not None or tokens < self.least:
+            return result
+        note = self.note.replace("{tool}", result.name).replace("{tokens}", str(tokens))
+        return replace(result, content=note)
+
+
+class Concatenate(Struct, frozen=True, kw_only=True):
+    """Writes an excerpt as one text, a line for each message, cut to a length.
+
+    Attributes:
+        characters: The longest line.
+    """
+
+    characters: int = 200
+
+    async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
+        """Return the text as one message."""
+        return (told("[Earlier, in short]\n" + written(excerpt.messages, self.characters), excerpt.messages),)
+
+
+class Windows(Struct, frozen=True):
+    """Splits an excerpt into windows and has each made shorter by itself, so that none grows old unseen.
+
+    Attributes:
+        inner: Makes one window shorter.
+        size: How many units a window has: a message with calls and their results, or any other message.
+    """
+
+    inner: Reducer
+    size: int = 10
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ConfigurationError(f"Windows(size=...) must be at least 1, got {self.size!r}")
+
+    async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
+        """Return what the windows were made into, in order."""
+        blocks = units(excerpt.messages)
+        made: list[Message] = []
+        for first in range(0, len(blocks), self.size):
+            window = blocks[first : first + self.size]
+            part = excerpt.messages[window[0][0] : window[-1][1]]
+            made += await self.inner(replace(excerpt, messages=part), ctx.under("window"))
+        return tuple(made)
+
+
+def written(messages: Sequence[Message], limit: int | None = None) -> str:
+    """Write messages as text, a line for each part, to be read as data.
+
+    Args:
+        messages: What is written; thoughts are left out.
+        limit: The longest line, in characters.
+    """
+    lines: list[str] = []
+    for message in messages:
+        who = "note" if message.origin == "runtime" else message.role
+        for part in message.parts:
+            if isinstance(part, Text):
+                line = f"{who}: {part.text}"
+            elif isinstance(part, ToolCall):
+                line = f"{who} calls {part.name}: {part.arguments}"
+            elif isinstance(part, ToolResult):
+                line = f"{part.name} returned{' an error' if part.error else ''}: {part.text}"
+            elif isinstance(part, Thinking):
+                continue
+            else:
+                line = f"{who}: [{type(part).__name__.lower()}]"
+            lines.append(line if limit is None or len(line) <= limit else line[: limit - 1] + "…")
+    return "\n".join(lines)

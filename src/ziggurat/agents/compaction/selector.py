@@ -1,0 +1,109 @@
+"""Which part of a conversation is made shorter; a call and its result are never parted."""
+
+__all__ = ["Recent", "Selector", "Span", "units"]
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.conversation import characters
+from ziggurat.messages.message import Message
+
+Span = tuple[int, int]
+"""A range of messages: the first, and the one after the last."""
+
+
+class Selector(Protocol):
+    """Chooses what may be made shorter."""
+
+    def __call__(self, messages: Sequence[Message], /, *, level: int = 0, least: int = 1) -> list[Span]:
+        """Return the ranges to make shorter, in order; they begin and end between units.
+
+        Args:
+            messages: The conversation.
+            level: How much further than asked for to go: at each level, less is kept.
+            least: How many units at the end are kept at any level.
+        """
+        ...
+
+
+def units(messages: Sequence[Message]) -> list[Span]:
+    """Return the ranges that stand or fall together: a message with calls and their results, or any other message."""
+    found: list[Span] = []
+    at = 0
+    while at < len(messages):
+        end = at + 1
+        if messages[at].tool_calls:
+            index = end
+            while index < len(messages) and messages[index].role != "assistant":
+                index += 1
+                if messages[index - 1].role == "tool":
+                    end = index
+        found.append((at, end))
+        at = end
+    return found
+
+
+class Recent(Struct, frozen=True, kw_only=True):
+    """Keeps what came last, system messages, and the user's latest message, which is what is worked on.
+
+    Of several limits the tightest counts. The last unit, whose results the model has not seen yet, is always kept
+    unless it is too long for the model by itself.
+
+    Attributes:
+        messages: How many messages to keep at the end.
+        turns: How many of the user's turns to keep at the end: a message of the user's and all that follows it.
+        tokens: How many tokens to keep at the end.
+        first: Keep the user's first message too.
+    """
+
+    messages: int | None = None
+    turns: int | None = None
+    tokens: int | None = None
+    first: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("messages", "turns", "tokens"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise ConfigurationError(f"Recent({name}=...) must be a whole number of at least 1, got {value!r}")
+        if self.messages is self.turns is self.tokens is None:
+            raise ConfigurationError("Recent() keeps nothing: give messages=..., turns=... or tokens=...")
+
+    def __call__(self, messages: Sequence[Message], /, *, level: int = 0, least: int = 1) -> list[Span]:
+        """Return the ranges between the messages that are kept."""
+        blocks = units(messages)
+        kept = max(self._kept(messages, blocks) >> level, least)
+        cut = len(blocks) - kept
+        pinned = self._pinned(messages)
+        spans: list[Span] = []
+        for start, end in blocks[: max(cut, 0)]:
+            if start in pinned:
+                continue
+            if spans and spans[-1][1] == start:
+                spans[-1] = (spans[-1][0], end)
+            else:
+                spans.append((start, end))
+        return spans
+
+    def _kept(self, messages: Sequence[Message], blocks: list[Span]) -> int:
+        """Return how many units at the end lie within the limits."""
+        turns = tokens = 0
+        for number, (start, end) in enumerate(reversed(blocks)):
+            tokens += sum(characters(message) for message in messages[start:end]) // 4
+            if self.messages is not None and len(messages) - start > self.messages:
+                return number
+            if self.tokens is not None and tokens > self.tokens:
+                return number
+            if messages[start].role == "user" and messages[start].origin is None:
+                turns += 1
+                if turns == self.turns:
+                    return number + 1
+        return len(blocks)
+
+    def _pinned(self, messages: Sequence[Message]) -> set[int]:
+        asked = [index for index, message in enumerate(messages) if message.role == "user" and message.origin is None]
+        pinned = {index for index, message in enumerate(messages) if message.role == "system" and not message.origin}
+        return pinned | set(asked[-1:]) | (set(asked[:1]) if self.first else set())

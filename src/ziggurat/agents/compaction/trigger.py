@@ -1,0 +1,87 @@
+"""When a conversation is made shorter before the model is asked."""
+
+__all__ = ["Trigger", "at_fraction", "over_messages", "over_tokens", "over_turns"]
+
+from collections.abc import Callable
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.rewriting import Outlook
+
+
+class Trigger:
+    """A condition upon what the model is about to be asked; ``one | other`` holds if either does, ``&`` if both do.
+
+    Args:
+        due: Tells whether it is time.
+        limit: Returns how many tokens the question may have at most for it not to be time, None where that is not
+            a matter of tokens.
+        shown: How it is written.
+    """
+
+    def __init__(
+        self,
+        due: Callable[[Outlook], bool],
+        limit: Callable[[Outlook], int | None] = lambda outlook: None,
+        shown: str = "Trigger()",
+    ) -> None:
+        self.due = due
+        self.limit = limit
+        self._shown = shown
+
+    def __or__(self, other: "Trigger") -> "Trigger":
+        return Trigger(
+            lambda outlook: self.due(outlook) or other.due(outlook),
+            lambda outlook: min(self._limits(other, outlook), default=None),
+            f"{self} | {other}",
+        )
+
+    def __and__(self, other: "Trigger") -> "Trigger":
+        return Trigger(
+            lambda outlook: self.due(outlook) and other.due(outlook),
+            lambda outlook: max(self._limits(other, outlook), default=None),
+            f"({self} & {other})",
+        )
+
+    def _limits(self, other: "Trigger", outlook: Outlook) -> list[int]:
+        return [limit for each in (self, other) if (limit := each.limit(outlook)) is not None]
+
+    def __repr__(self) -> str:
+        return self._shown
+
+
+def at_fraction(fraction: float) -> Trigger:
+    """At this fraction of the model's window or more; never where the window is not known."""
+    if not 0 < fraction <= 1:
+        raise ConfigurationError(f"at_fraction() takes a fraction of the window, such as 0.8; got {fraction!r}")
+
+    def due(outlook: Outlook) -> bool:
+        return outlook.window is not None and outlook.tokens >= fraction * outlook.window
+
+    return Trigger(
+        due,
+        lambda outlook: None if outlook.window is None else int(fraction * outlook.window),
+        f"at_fraction({fraction:g})",
+    )
+
+
+def over_tokens(tokens: int) -> Trigger:
+    """Above so many tokens, instructions and tools included."""
+    _check("over_tokens", tokens)
+    return Trigger(lambda outlook: outlook.tokens > tokens, lambda outlook: tokens, f"over_tokens({tokens})")
+
+
+def over_turns(turns: int) -> Trigger:
+    """Above so many messages of the user."""
+    _check("over_turns", turns)
+    return Trigger(lambda outlook: outlook.turns > turns, shown=f"over_turns({turns})")
+
+
+def over_messages(messages: int) -> Trigger:
+    """Above so many messages of any kind."""
+    _check("over_messages", messages)
+    return Trigger(lambda outlook: len(outlook.messages) > messages, shown=f"over_messages({messages})")
+
+
+def _check(name: str, number: int) -> None:
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise ConfigurationError(f"{name}() takes a whole number of at least 1, got {number!r}")

@@ -1,0 +1,133 @@
+"""Whatever is chosen and however it is made shorter: what comes out can be sent, and nothing that was said is lost."""
+
+import asyncio
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests.agents.support import assert_sendable
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.compaction import (
+    Compaction,
+    Concatenate,
+    Drop,
+    Mask,
+    Recent,
+    Reducer,
+    Selector,
+    Summary,
+    Windows,
+    over_messages,
+    over_tokens,
+)
+from ziggurat.core.errors import ContextOverflow
+from ziggurat.messages.message import Message, assistant, user
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.validation import ValidationPolicy, validate, validate_rewrite
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.testing.conversations import apply_violation, valid_conversation
+
+SENDABLE = ValidationPolicy.sendable()
+
+selectors: st.SearchStrategy[Selector] = st.one_of(
+    st.builds(Recent, messages=st.integers(1, 8), first=st.booleans()),
+    st.builds(Recent, turns=st.integers(1, 3)),
+    st.builds(Recent, tokens=st.integers(1, 400), first=st.booleans()),
+    st.builds(Recent, messages=st.integers(1, 8), turns=st.integers(1, 3), tokens=st.integers(1, 400)),
+)
+single: list[Reducer] = [
+    Drop(),
+    Drop(""),
+    Mask(least=1),
+    Concatenate(characters=20),
+    Summary(model=ScriptedModel(always="in short")),
+    Summary(model=ScriptedModel(always=ConnectionError("gone"))),
+    Windows(Concatenate(characters=20), 2),
+    Windows(Summary(model=ScriptedModel(always="a window")), 3),
+]
+reducers = st.lists(st.sampled_from(single), min_size=1, max_size=3)
+
+
+def long(message: Message) -> Message:
+    """Make results long enough to be worth being left out."""
+    if message.role != "tool":
+        return message
+    return replace(message, parts=tuple(replace(part, content="found " * 60) for part in message.tool_results))
+
+
+conversations = st.builds(
+    lambda seed, maximum, thinking: [
+        long(message) for message in valid_conversation(seed, minimum=2, maximum=maximum, thinking=thinking)
+    ],
+    st.integers(0, 10_000),
+    st.integers(4, 40),
+    st.booleans(),
+)
+
+
+def search(text: str) -> str:
+    """Search."""
+    return f"found {text} " * 40
+
+
+@settings(max_examples=150, deadline=None)
+@given(conversations, selectors, reducers, st.integers(0, 3), st.integers(0, 2))
+def test_every_selector_and_reducer_leaves_a_valid_conversation(
+    history: list[Message], keep: Selector, reduce: list[Reducer], calls: int, overflows: int
+) -> None:
+    async def main() -> None:
+        script: list[Any] = [
+            [ToolCall(f"c{number}-{each}", "search", '{"text": "x"}') for each in range(1 + number % 2)]
+            for number in range(calls)
+        ]
+        script += [ContextOverflow("too long")] * overflows
+        model = ScriptedModel(*script, "done", window=400)
+        compaction = Compaction(over_messages(4) | over_tokens(200), keep=keep, reduce=reduce)
+        run = await Agent(model, tools=[search], middleware=[compaction]).run("go on", history=history)
+        assert_sendable(run.messages)
+        assert_sendable(run.history)
+        assert validate_rewrite(list(run.history), list(run.messages)) == []
+        assert list(run.history)[: run.start] == [*history, user("go on")]
+        for request in model.calls:
+            assert validate(request.messages, SENDABLE) is None
+            assert any(message.text == "go on" for message in request.messages)
+            assert [m for m in request.messages if m.role == "system"] == [m for m in history if m.role == "system"]
+        if run.has_final_answer:
+            said = [message for message in run.history[run.start :] if message.role == "assistant"]
+            assert len(said) == calls + 1
+
+    asyncio.run(main())
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(["answer", "drop"]), selectors, reducers)
+def test_orphans_are_gone_afterwards(seed: int, orphans: Any, keep: Selector, reduce: list[Reducer]) -> None:
+    whole = valid_conversation(seed, minimum=6, maximum=30, must_have_tool_calls=True)
+    broken = apply_violation(whole, "MissingOneToolResponse", seed)
+    assert broken is not None
+    model = ScriptedModel("done")
+    compaction = Compaction(over_messages(1), keep=keep, reduce=reduce, orphans=orphans)
+    Agent(model, middleware=[compaction]).run_sync("go on", history=broken)
+    assert validate(model.last.messages, SENDABLE) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(conversations, selectors, reducers)
+def test_what_tools_said_stays_data(history: list[Message], keep: Selector, reduce: list[Reducer]) -> None:
+    run = Agent(ScriptedModel("done"), middleware=[Compaction(over_messages(3), keep=keep, reduce=reduce)]).run_sync(
+        "go on", history=history
+    )
+    for message in run.messages:
+        if "found" in message.text:
+            assert message.taint
+        if message.origin == "runtime":
+            assert message.role == "user"
+        for result in message.tool_results:
+            assert isinstance(result, ToolResult)
+            assert result.name
+
+
+def test_the_property_can_fail() -> None:
+    assert validate([user("q"), assistant(ToolCall("a", "search"))], SENDABLE) is not None
