@@ -59,7 +59,7 @@ class Compaction(Middleware):
         keep: Selector | None = None,
         reduce: Reducer | Sequence[Reducer] = REDUCERS,
         window: int | None = None,
-        tries: int = 3,
+        tries: int = 4,
         orphans: Orphans = "answer",
     ) -> None:
         self.when = when or at_fraction(0.8)
@@ -89,14 +89,14 @@ class Compaction(Middleware):
             return await self._before(outlook, ctx) if self.when.due(outlook) else None
         if outlook.tries > self.tries:
             raise ContextOverflow(f"still too long after {self.tries} compactions: {outlook.overflow}")
-        made = await self._made(outlook, ctx, self._limit(outlook), outlook.tries - 1, least=0)
+        made = await self._made(outlook, ctx, self._limit(outlook), least=0)
         if made is None or not made.changes:
             why = f": {made.fault}" if made is not None else ""
             raise ContextOverflow(f"the conversation is too long ({outlook.overflow}) and cannot be made shorter{why}")
         return made
 
     async def _before(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
-        made = await self._made(outlook, ctx, self.when.limit(outlook), 0, least=1)
+        made = await self._made(outlook, ctx, self.when.limit(outlook), least=1)
         if made is not None and made.fault and ctx.listens(Warned):
             await ctx.emit(Warned(ctx.path, f"compaction: {made.fault}"))
         return made
@@ -104,16 +104,14 @@ class Compaction(Middleware):
     def _limit(self, outlook: Outlook) -> int:
         """Return what a question may have at most, of which the model says that it is too long."""
         limits = (outlook.tokens, outlook.window or outlook.tokens, self.when.limit(outlook) or outlook.tokens)
-        return min(limits) >> (outlook.tries - 1)
+        return min(limits)
 
-    async def _made(
-        self, outlook: Outlook, ctx: Context, limit: int | None, level: int, least: int
-    ) -> Rewriting | None:
+    async def _made(self, outlook: Outlook, ctx: Context, limit: int | None, least: int) -> Rewriting | None:
         """Return how the conversation is made shorter, None if nothing comes of it and nobody was asked."""
         before = list(outlook.messages)
         messages = mended(before, self.orphans)
         room = None if limit is None else int(limit * AIM) - outlook.fixed
-        spans = self._spans(messages, room, level, least)
+        spans = self._spans(messages, room, least)
         there = sum(characters(message) for start, end in spans for message in messages[start:end])
         if not there or (least and there < WORTH * sum(map(characters, messages))):
             return None if messages is before else _difference(before, messages)
@@ -123,11 +121,13 @@ class Compaction(Middleware):
         shorter = _joined(messages, spans, parts)
         fault = "; ".join(faults)
         if sum(map(characters, shorter)) >= sum(map(characters, before)):
-            return Rewriting(fault=fault or f"{' > '.join(by)} made it no shorter")
+            fault = fault or f"{' > '.join(by)} made it no shorter"
+            return replace(_difference(before, messages), by="Compaction", fault=fault)
         return replace(_difference(before, shorter), by=" > ".join(by), fault=fault)
 
-    def _spans(self, messages: list[Message], room: int | None, level: int, least: int) -> list[Span]:
+    def _spans(self, messages: list[Message], room: int | None, least: int) -> list[Span]:
         """Choose what is made shorter: as much as asked for, and more where what is kept would not fit."""
+        level = 0
         spans = self.keep(messages, level=level, least=least)
         most = len(messages).bit_length()
         while room is not None and level < most:

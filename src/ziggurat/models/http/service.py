@@ -21,6 +21,7 @@ from ziggurat.models.http.route import is_loopback
 from ziggurat.models.http.sse import EventParser, ServerEvent
 from ziggurat.models.real import require_real_calls_allowed
 from ziggurat.models.reply import model_facts
+from ziggurat.models.windows import window_of
 
 Key = str | Callable[[], str | Awaitable[str]]
 """A key, or what is asked for one before each call, for keys that change."""
@@ -77,7 +78,7 @@ class HttpModel:
         transport: What carries the questions.
         key: The key; empty where none is needed.
         headers: Further headers of every call, in place of ours of the same name; an empty one leaves ours out.
-        window: How many tokens the model can take, where that is known.
+        window: How many tokens the model can take; None for what is known of one of this name.
         native_output: Whether the model can hold its text to a schema by itself.
 
     Raises:
@@ -101,7 +102,7 @@ class HttpModel:
         self.model = model
         self.dialect = dialect
         self.facts: Mapping[Fact[Any], object] = {
-            **model_facts(model, window, modes),
+            **model_facts(model, window_of(model) if window is None else window, modes),
             NAME: f"{dialect.name}:{model}",
         }
         self._wire = wire

@@ -1,0 +1,32 @@
+"""What the tests of compaction share."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from ziggurat.agents.compaction import Compaction
+from ziggurat.agents.rewrite import rewritten
+from ziggurat.core.context import JOURNAL, root
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.scope import Scope
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.message import Message
+from ziggurat.messages.rewriting import Outlook, Rewriting
+from ziggurat.models.scripted import ScriptedModel
+
+
+def outlook(messages: Sequence[Message], **given: Any) -> Outlook:
+    """Return an outlook on these messages."""
+    transcript = Transcript.of(*messages)
+    turns = sum(message.role == "user" and message.origin is None for message in messages)
+    figures: dict[str, Any] = {"tokens": transcript.size() // 4, "turns": turns, **given}
+    return Outlook(transcript, ScriptedModel(always="of the agent's own"), **figures)
+
+
+def compacted(
+    messages: Sequence[Message], compaction: Compaction, **given: Any
+) -> tuple[Rewriting | None, list[Message]]:
+    """Return what a compaction makes of messages, and the messages afterwards."""
+    ctx = root("run", Scope().with_value(JOURNAL, MemoryJournal()))
+    made = asyncio.run(compaction.rewrite(outlook(messages, **given), ctx))
+    return made, list(messages) if made is None else rewritten(list(messages), made)

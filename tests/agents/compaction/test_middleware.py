@@ -1,0 +1,257 @@
+"""Compaction in a run: when it happens, what is left, what it costs, what is on record, and where it ends."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.agents.compaction.support import compacted
+from tests.agents.support import assert_sendable, elsewhere, texts, timeless
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.compaction import (
+    Compaction,
+    Drop,
+    Excerpt,
+    Mask,
+    Recent,
+    Summary,
+    at_fraction,
+    over_messages,
+    over_tokens,
+    over_turns,
+)
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, ContextOverflow
+from ziggurat.core.event import Event
+from ziggurat.core.layer import stack
+from ziggurat.layers.retry import retry
+from ziggurat.messages import stops
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.events import Compacted, Warned
+from ziggurat.messages.message import Message, assistant, system, user
+from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.memory import MemoryStore
+
+
+def search(text: str) -> str:
+    """Search."""
+    return f"found {text} " * 200
+
+
+def searching(calls: int, *end: Any, **options: Any) -> ScriptedModel:
+    return ScriptedModel(*(tool_call("search", text=f"t{number}") for number in range(calls)), *end, **options)
+
+
+def compacting(**options: Any) -> Compaction:
+    return Compaction(over_messages(6), keep=Recent(messages=2), **options)
+
+
+def test_the_order_is_system_then_summary_then_recent() -> None:
+    model = ScriptedModel("done")
+    chat = [system("s"), user("1"), assistant("a"), user("2"), assistant("b"), user("3"), assistant("c")]
+    summary = Summary(model=ScriptedModel("in short"))
+    Agent(model, middleware=[Compaction(over_turns(3), keep=Recent(turns=2), reduce=summary)]).run_sync(
+        "4", history=chat
+    )
+    assert texts(model.last.messages) == ["s", "[Summary of 4 earlier messages]\nin short", "3", "c", "4"]
+
+
+def test_results_are_masked_before_anything_is_dropped() -> None:
+    run = Agent(
+        searching(5, "done"), tools=[search], middleware=[Compaction(over_tokens(1600), keep=Recent(messages=2))]
+    ).run_sync("go")
+    assert run.past is not None
+    assert run.past.rewritings[0].by == "Mask"
+    assert [message.role for message in run.messages] == [message.role for message in run.history]
+    assert run.observations == tuple(f"found t{number} " * 200 for number in range(5))
+    assert len(run.messages[2].tool_results[0].text) < 100
+
+
+def test_a_long_run_stays_below_the_window() -> None:
+    model = searching(60, "done", window=2000)
+    run = Agent(model, tools=[search], middleware=[Compaction()], max_steps=99).run_sync("go")
+    assert run.stop == stops.Completed()
+    assert max(request.messages.size() for request in model.calls) // 4 < 2000
+    assert (run.tool_calls, len(run.history)) == (60, 122)
+    assert all(texts(request.messages)[0] == "go" for request in model.calls)
+    assert run.past is not None
+    assert len(run.past.rewritings) < 30  # each makes room for some steps
+
+
+def test_a_window_can_be_given() -> None:
+    model = searching(20, "done")
+    Agent(model, tools=[search], middleware=[Compaction(window=2000)]).run_sync("go")
+    assert max(request.messages.size() for request in model.calls) // 4 < 2000
+
+
+def test_what_the_model_has_not_seen_is_left_alone() -> None:
+    model = searching(3, "done")
+    Agent(model, tools=[search], middleware=[Compaction(over_tokens(20), keep=Recent(messages=1))]).run_sync("go")
+    for request in model.calls[1:]:
+        assert request.messages[-1].tool_results[0].text.startswith("found")
+
+
+def test_an_overflow_is_answered_with_less_each_time() -> None:
+    model = searching(6, *[ContextOverflow("too long")] * 3, "done")
+    compaction = Compaction(keep=Recent(messages=8), reduce=Drop())
+    run = Agent(stack(model, retry(attempts=2)), tools=[search], middleware=[compaction]).run_sync("go")
+    assert run.text == "done"
+    sizes = [request.messages.size() for request in model.calls[6:]]
+    assert sizes == sorted(set(sizes), reverse=True)
+    assert len(run.history) == 14
+    assert_sendable(run.messages)
+
+
+def test_an_overflow_that_does_not_end_ends_the_run() -> None:
+    model = searching(3, *[ContextOverflow("too long")] * 30)
+    run = Agent(model, tools=[search], middleware=[Compaction(tries=2, reduce=Drop())]).run_sync("go")
+    assert isinstance(run.stop, stops.Failed)
+    assert run.stop.kind == "ContextOverflow"
+    assert len(model.calls) <= 6
+    assert_sendable(run.messages)
+
+
+def test_a_question_too_long_by_itself_is_a_clear_error() -> None:
+    run = Agent(ScriptedModel(always=ContextOverflow("8192 at most")), middleware=[Compaction()]).run_sync("x" * 9000)
+    assert run.stop == stops.Failed(
+        "the conversation is too long (8192 at most) and cannot be made shorter", "ContextOverflow"
+    )
+
+
+def test_a_result_too_long_by_itself_is_masked() -> None:
+    model = searching(1, ContextOverflow("too long"), "done")
+    run = Agent(model, tools=[search], middleware=[Compaction()]).run_sync("go")
+    assert run.text == "done"
+    assert model.last.messages[-1].tool_results[0].text.startswith("[what search returned")
+
+
+def test_a_summariser_that_fails_is_passed_over() -> None:
+    heard: list[Event] = []
+    summary = Summary(model=ScriptedModel(always=ConnectionError("gone")))
+    agent = Agent(searching(4, "done"), tools=[search], middleware=[compacting(reduce=[summary, Drop()])])
+    run = asyncio.run(agent.run("go", listeners=[heard.append]))
+    assert run.past is not None
+    assert run.past.rewritings[0].by == "Drop"
+    assert "Summary failed: ConnectionError: gone" in run.past.rewritings[0].fault
+    assert [event.text for event in heard if isinstance(event, Warned)]
+
+
+def test_when_nothing_helps_the_model_is_asked_as_it_was() -> None:
+    summary = Summary(model=ScriptedModel(always=ConnectionError("gone")))
+    run = Agent(searching(4, "done"), tools=[search], middleware=[compacting(reduce=summary)]).run_sync("go")
+    assert (run.text, run.past) == ("done", None)
+    model = searching(1, ContextOverflow("too long"))
+    run = Agent(model, tools=[search], middleware=[compacting(reduce=summary)]).run_sync("go")
+    assert isinstance(run.stop, stops.Failed)
+    assert "too long" in run.stop.error
+    assert "gone" in run.stop.error
+
+
+def test_it_counts_in_budgets_and_has_a_path_of_its_own() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        usage = Usage(input=100, output=10, requests=1)
+        summariser = ScriptedModel(always="in short", usage=usage)
+        agent = Agent(
+            searching(4, "done", usage=usage),
+            tools=[search],
+            middleware=[compacting(reduce=Summary(model=summariser))],
+            budget=Budget(requests=50),
+            store=store,
+        )
+        run = await agent.run("go", run_id="r")
+        assert len(summariser.calls) == 1
+        assert (run.model_calls, run.usage.requests) == (6, 6)
+        paths = [entry.path for entry in store.open("r").entries]
+        assert "agent/step-4/rewrite-1/Summary/model" in paths
+
+        class Refusing(ScriptedModel):
+            pass
+
+        again = Agent(
+            Refusing(always=ConnectionError("never")),
+            tools=[search],
+            middleware=[compacting(reduce=Summary(model=Refusing(always=ConnectionError("never"))))],
+            budget=Budget(requests=50),
+            store=elsewhere(store, "r"),
+        )
+        assert timeless(await again.resume("r")) == timeless(run)
+
+    asyncio.run(main())
+
+
+def test_a_run_that_was_broken_off_goes_on_with_the_same_conversation() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        summariser = ScriptedModel(always="in short")
+        middleware = [compacting(reduce=Summary(model=summariser))]
+        model = searching(5, ConnectionError("gone"), "done")
+        first = await Agent(model, tools=[search], middleware=middleware, store=store).run("go", run_id="r")
+        asked = len(summariser.calls)
+        run = await Agent(model, tools=[search], middleware=middleware, store=elsewhere(store, "r")).resume("r")
+        assert run.text == "done"
+        assert len(summariser.calls) == asked
+        assert list(run.messages)[: len(first.messages)] == list(first.messages)
+        assert list(run.history)[: len(first.history)] == list(first.history)
+
+    asyncio.run(main())
+
+
+def test_nested_agents_are_compacted_too() -> None:
+    heard: list[Event] = []
+    inner = Agent(searching(6, "found"), tools=[search], name="inner")
+    outer = Agent(ScriptedModel(tool_call("inner", input="x"), "done"), tools=[inner], middleware=[compacting()])
+    asyncio.run(outer.run("go", listeners=[heard.append]))
+    (first, *_) = [event for event in heard if isinstance(event, Compacted)]
+    assert first.path == "agent/step-1/tool-1:inner/inner/step-4/rewrite-1"
+    assert (first.by, first.start) == ("Mask", 2)
+
+
+def test_reducers_may_be_plain_functions() -> None:
+    async def shout(excerpt: Excerpt, ctx: Context) -> tuple[Message, ...]:
+        return (user("!"),)
+
+    run = Agent(searching(4, "done"), tools=[search], middleware=[compacting(reduce=shout)]).run_sync("go")
+    assert run.past is not None
+    assert run.past.rewritings[0].by == "shout"
+
+
+def test_no_trigger_no_work() -> None:
+    run = Agent(searching(4, "done"), tools=[search], middleware=[Compaction(at_fraction(0.5))]).run_sync("go")
+    assert run.past is None
+    assert run.history is run.messages
+
+
+ORPHANED = [user("q"), assistant(ToolCall("a", "search"), ToolCall("b", "search")), user("?"), assistant("x" * 999)]
+
+
+@pytest.mark.parametrize(("orphans", "calls", "results"), [("answer", 2, 2), ("drop", 0, 0), ("keep", 2, 0)])
+def test_orphans(orphans: Any, calls: int, results: int) -> None:
+    compaction = Compaction(over_messages(1), keep=Recent(messages=1), reduce=Mask(least=1), orphans=orphans)
+    _, messages = compacted(ORPHANED, compaction)
+    assert sum(len(message.tool_calls) for message in messages) == calls
+    assert sum(len(message.tool_results) for message in messages) == results
+
+
+def test_orphans_can_be_refused() -> None:
+    with pytest.raises(ConfigurationError, match="calls without a result"):
+        compacted(ORPHANED, Compaction(over_messages(1), orphans="refuse"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"when": 0.8},
+        {"reduce": []},
+        {"reduce": [3]},
+        {"keep": 3},
+        {"tries": 0},
+        {"window": 0},
+        {"orphans": "lose"},
+    ],
+)
+def test_settings_are_checked(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        Compaction(**wrong)

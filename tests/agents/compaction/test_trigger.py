@@ -1,0 +1,57 @@
+"""When it is time."""
+
+import pytest
+
+from tests.agents.compaction.support import outlook
+from ziggurat.agents.compaction import Trigger, at_fraction, over_messages, over_tokens, over_turns
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.message import assistant, user
+
+TALK = [user("a"), assistant("b"), user("c"), assistant("d"), user("e")]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "tokens", "window", "due"),
+    [
+        (at_fraction(0.8), 799, 1000, False),
+        (at_fraction(0.8), 800, 1000, True),  # a fraction: when it is reached
+        (at_fraction(0.8), 10**9, None, False),
+        (over_tokens(800), 800, None, False),
+        (over_tokens(800), 801, None, True),  # a number: when it is passed
+        (over_turns(3), 0, None, False),
+        (over_turns(2), 0, None, True),
+        (over_messages(5), 0, None, False),
+        (over_messages(4), 0, None, True),
+        (over_tokens(800) | over_turns(2), 0, None, True),
+        (over_tokens(800) & over_turns(2), 0, None, False),
+        (over_tokens(800) & over_turns(2), 801, None, True),
+    ],
+)
+def test_it_is_due(trigger: Trigger, tokens: int, window: int | None, due: bool) -> None:
+    assert trigger.due(outlook(TALK, tokens=tokens, window=window)) is due
+
+
+def test_limits_are_the_least_of_one_or_the_other_and_the_most_of_both() -> None:
+    view = outlook(TALK, window=1000)
+    assert at_fraction(0.5).limit(view) == 500
+    assert (at_fraction(0.5) | over_tokens(400) | over_turns(1)).limit(view) == 400
+    assert (at_fraction(0.5) & over_tokens(400)).limit(view) == 500
+    assert over_turns(1).limit(view) is None
+    assert at_fraction(0.5).limit(outlook(TALK)) is None
+
+
+def test_a_trigger_reads_as_it_was_written() -> None:
+    assert (
+        repr(at_fraction(0.8) | over_tokens(9) & over_turns(3)) == "at_fraction(0.8) | (over_tokens(9) & over_turns(3))"
+    )
+    assert repr(over_messages(7)) == "over_messages(7)"
+
+
+@pytest.mark.parametrize("number", [0, -1, True, 1.5])
+def test_numbers_are_checked(number: int) -> None:
+    for make in (over_tokens, over_turns, over_messages):
+        with pytest.raises(ConfigurationError, match="whole number"):
+            make(number)
+    if number is not True:
+        with pytest.raises(ConfigurationError, match="fraction"):
+            at_fraction(number)
