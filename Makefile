@@ -4,6 +4,7 @@
 #   make chat           talk with the embedded model
 #   make questions      measure the embedded model: arithmetic from a printed seed, oblique requests
 #   make fuzz           the long fuzz tests; make conformance: against recorded provider traffic
+#   make approvals      race changes of a call against its approval, 1,000 times for each kind
 #   make bench          measure overhead beside the floors and peers that are set up
 PYTHON ?= python3
 VENV := .venv
@@ -16,7 +17,7 @@ RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
 MODEL_STAMP := $(VENV)/.installed-model
 
-.PHONY: run chat test types lint unit questions fuzz conformance bench lock clean help
+.PHONY: run chat test types lint unit questions fuzz conformance approvals bench lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -50,6 +51,9 @@ conformance: $(TEST_STAMP)  # against recorded material, where it lies beside th
 	$(BIN)/python -m tests.conformance.partial_json
 	$(BIN)/python -m tests.conformance.cuts
 	$(BIN)/python -m tests.conformance.schemas
+
+approvals: $(TEST_STAMP)  # the long form of the races against the gate
+	$(BIN)/python -m tests.tools.approval_races 1000
 
 bench: $(TEST_STAMP)
 	@benchmarks/run.sh

@@ -1,13 +1,33 @@
 """Tools may do what was granted, and agents beneath never more."""
 
+import asyncio
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ziggurat.agents.agent import Agent
+from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied
+from ziggurat.messages.agent import Approve, Decision, Modify, PendingItem
 from ziggurat.messages.model import ToolSpec
-from ziggurat.tools.permissions import GRANTS, PERMISSIONS, check, narrowed
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.testing.clock import HandClock
+from ziggurat.tools.approval import Approvals
+from ziggurat.tools.function import tool
+from ziggurat.tools.permissions import (
+    AUDIT,
+    GRANTS,
+    PERMISSIONS,
+    Audit,
+    AuditEntry,
+    check,
+    granting,
+    narrowed,
+)
 
 NAMES = st.sets(st.sampled_from([*sorted(PERMISSIONS), "custom:mail", "custom:x"])).map(frozenset)
 
@@ -41,3 +61,119 @@ def test_who_stands_beneath_never_has_more(one: frozenset[str], two: frozenset[s
     for grants in (one, two, three):
         ctx = ctx.within(GRANTS, narrowed(ctx, grants))
     assert ctx.scope[GRANTS] == one & two & three
+
+
+# -- a run that was given grants, and its audit ----------------------------------------------------------------------
+
+
+@tool(permissions=["network"])
+def fetch() -> str:
+    """Fetch."""
+    return "fetched"
+
+
+@tool(permissions=[])
+def add() -> str:
+    """Add."""
+    return "added"
+
+
+def look() -> str:
+    """Look."""
+    return "looked"
+
+
+def _agent(*names: str, **options: Any) -> Agent:
+    calls = [tool_call(name, id=f"c{number}") for number, name in enumerate(names)]
+    return Agent(ScriptedModel(calls, "Done.", per_run=True), tools=[fetch, add, look], name="desk", **options)
+
+
+def _ran(agent: Agent, **options: Any) -> tuple[str, ...]:
+    return agent.run_sync("go", **options).observations
+
+
+def test_a_run_gets_no_more_than_it_is_granted() -> None:
+    missing = "tool 'fetch' denied: missing permissions: network"
+    assert _ran(_agent("fetch"), deps=granting("network")) == ("fetched",)
+    assert _ran(_agent("fetch"), deps=granting()) == (missing,)
+    assert _ran(_agent("fetch", grants=[]), deps=granting("network")) == (missing,), "the agent has less"
+
+
+def test_tools_that_do_not_say_what_they_need_are_denied_where_grants_were_given() -> None:
+    seen = _ran(_agent("look", "add"), deps=granting("network"))
+    assert seen[0].startswith("tool 'look' denied: it does not declare what it needs")
+    assert seen[1] == "added", "it declares that it needs nothing"
+    assert _ran(_agent("look")) == ("looked",)
+    assert _ran(_agent("look", grants=["network"])) == ("looked",)
+
+
+def test_what_a_run_was_granted_holds_beneath_and_cannot_be_widened() -> None:
+    inner = _agent("fetch", "look")
+
+    @tool(permissions=[])
+    async def ask() -> str:
+        """Ask the desk, with all that there is."""
+        return " ".join((await inner.run("go", deps=granting(*PERMISSIONS))).observations)
+
+    outer = Agent(ScriptedModel(tool_call("ask"), "Done."), tools=[ask], grants=["network"])
+    (seen,) = outer.run_sync("go", deps=granting("file_read")).observations
+    assert "missing permissions: network" in seen
+    assert "it does not declare" in seen
+
+
+def test_every_check_is_written_down() -> None:
+    audit = Audit()
+    clock = HandClock()
+    deps = {**granting("network", "file_read", audit=audit), CLOCK: clock}
+    _ran(_agent("fetch", "look", "add", "flie"), deps=deps)
+    assert [(entry.tool, entry.allowed) for entry in audit] == [
+        ("fetch", True),
+        ("look", False),
+        ("add", True),
+        ("flie", False),
+    ]
+    entry = next(iter(audit))
+    path = "desk/step-1/tool-1:fetch"
+    assert entry == AuditEntry("desk", path, "fetch", ("network",), ("network",), (), clock.now())
+    assert [entry.missing for entry in audit if not entry.allowed] == [
+        ("[tool declares nothing]",),
+        ("[no such tool]",),
+    ]
+    assert (audit.checks, audit.denials, len(audit)) == (4, 2, 4)
+    assert repr(audit) == "Audit(checks=4, denials=2)"
+
+
+def test_an_audit_alone_denies_nothing() -> None:
+    audit = Audit()
+    assert _ran(_agent("fetch", "look"), deps={AUDIT: audit}) == ("fetched", "looked")
+    assert [(entry.tool, entry.allowed) for entry in audit] == [("fetch", True), ("look", True)]
+
+
+def test_an_audit_is_bounded() -> None:
+    audit = Audit(2)
+    _ran(_agent("fetch", "add", "fetch"), deps=granting(audit=audit))
+    assert [entry.tool for entry in audit] == ["add", "fetch"]
+    assert (audit.checks, audit.denials) == (3, 2)
+    with pytest.raises(ConfigurationError, match="at least one entry"):
+        Audit(0)
+
+
+@pytest.mark.parametrize("decision", [Approve(), Modify("{}")])
+def test_permissions_are_checked_again_where_a_run_goes_on(decision: Decision) -> None:
+    agent = _agent("fetch", approvals=Approvals("fetch"))
+
+    async def go() -> tuple[str, ...]:
+        run = await agent.run("go", deps=granting("network"))
+        decisions = {item.id: decision for item in run.pending}
+        return (await agent.resume(run.id, decisions, deps=granting())).observations
+
+    assert asyncio.run(go()) == ("tool 'fetch' denied: missing permissions: network",)
+
+
+def test_what_no_person_may_see_is_denied_before_one_is_asked() -> None:
+    asked: list[PendingItem] = []
+    gate = Approvals("*", approver=lambda item: asked.append(item) or Approve())
+    assert "denied" in _ran(_agent("fetch", approvals=gate), deps=granting())[0]
+    assert asked == []
+    with pytest.raises(ConfigurationError, match="unknown permission 'netwrk'"):
+        granting("netwrk")

@@ -1,0 +1,162 @@
+"""The gate before a model: somebody agrees to the question, denies it, or asks another one."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.codec import encode
+from ziggurat.core.event import Event
+from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify, PendingItem
+from ziggurat.messages.approval import Approvals, Rule
+from ziggurat.messages.events import ApprovalDecided, ApprovalExecuted, ApprovalRequested
+from ziggurat.messages.message import user
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import tool_call
+from ziggurat.messages.stops import Completed, Denied, Failed, Suspended
+from ziggurat.models.function import FunctionModel
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.memory import MemoryStore
+
+ANY = Rule("*", stage="model")
+
+
+def _echo(messages: Any) -> str:
+    return f"you said {messages[-1].text}"
+
+
+def _agent(*rules: Rule | str, approver: Any = None, **options: Any) -> Agent:
+    model = FunctionModel(_echo, name="echo")
+    return Agent(model, approvals=Approvals(*(rules or (ANY,)), approver=approver), **options)
+
+
+def test_it_is_shown_the_whole_request_and_may_let_it_pass() -> None:
+    shown: list[PendingItem] = []
+
+    async def approve(item: PendingItem) -> Approve:
+        shown.append(item)
+        return Approve()
+
+    run = _agent(approver=approve, instructions="Be brief.").run_sync("hello\u200b")
+    assert run.text == "you said hello\u200b"
+    (item,) = shown
+    assert (item.stage, item.call.name) == ("model", "echo")
+    assert "Be brief." in item.shown
+    assert "hello\\u200b" in item.shown
+
+
+def test_a_denial_stops_the_run_and_says_why() -> None:
+    run = _agent(approver=lambda item: Deny("not today")).run_sync("hello")
+    assert run.stop == Denied("not today")
+    run = _agent(Rule("ec*", "deny", reason="never", stage="model")).run_sync("hello")
+    assert run.stop == Denied("never")
+
+
+def test_a_rule_reads_the_request() -> None:
+    def secret(request: dict[str, Any]) -> bool:
+        return any("secret" in part["text"] for message in request["messages"] for part in message["parts"])
+
+    agent = _agent(Rule("*", "deny", when=secret, reason="a secret", stage="model"))
+    assert agent.run_sync("hello").stop == Completed()
+    assert agent.run_sync("a secret").stop == Denied("a secret")
+
+
+def test_it_may_change_the_request() -> None:
+    def change(item: PendingItem) -> Modify:
+        return Modify(item.call.arguments.replace("hello", "goodbye"))
+
+    assert _agent(approver=change).run_sync("hello").text == "you said goodbye"
+    assert isinstance(_agent(approver=lambda item: Modify('{"messages": 3}')).run_sync("hello").stop, Failed)
+
+
+def test_rules_for_tools_leave_models_alone_and_other_models_too() -> None:
+    def never(item: PendingItem) -> Decision:
+        raise AssertionError
+
+    assert _agent("*", approver=never).run_sync("hello").stop == Completed()
+    assert _agent(Rule("gpt-*", stage="model"), approver=never).run_sync("hello").stop == Completed()
+
+
+@pytest.mark.parametrize("answer", [None, True, "approve"])
+def test_an_approver_that_answers_something_else_lets_nothing_be_asked(answer: Any) -> None:
+    model = ScriptedModel("x")
+    agent = Agent(model, approvals=Approvals(ANY, approver=lambda item: answer))
+    with pytest.raises(Exception, match="approver must return"):
+        agent.run_sync("hello")
+
+
+def test_it_stands_between_the_hooks_before_and_what_is_wrapped_around() -> None:
+    order: list[str] = []
+
+    class Noting(Middleware):
+        async def before_model(self, request: ModelRequest, ctx: Any) -> None:
+            order.append("before")
+
+        async def wrap_model(self, request: ModelRequest, ctx: Any, model: Any) -> ModelResponse:
+            order.append("wrap")
+            reply: ModelResponse = await model(request, ctx)
+            return reply
+
+    def approve(item: PendingItem) -> Approve:
+        order.append("approve")
+        return Approve()
+
+    _agent(approver=approve, middleware=[Noting()]).run_sync("hello")
+    assert order == ["before", "approve", "wrap"]
+
+
+def test_everything_about_it_is_told() -> None:
+    heard: list[Event] = []
+    _agent(approver=lambda item: Approve()).run_sync("hello", listeners=[heard.append])
+    kinds = (ApprovalRequested, ApprovalDecided, ApprovalExecuted)
+    assert [type(event) for event in heard if isinstance(event, kinds)] == list(kinds)
+
+
+def test_agents_beneath_pass_the_same_gate() -> None:
+    asked: list[str] = []
+
+    def approve(item: PendingItem) -> Approve:
+        asked.append(item.path)
+        return Approve()
+
+    inner = Agent(ScriptedModel("in"), name="inner")
+    outer = Agent(
+        ScriptedModel(tool_call("inner", input="x"), "out"), tools=[inner], approvals=Approvals(ANY, approver=approve)
+    )
+    assert outer.run_sync("go").text == "out"
+    assert asked == ["agent/step-1/model", "agent/step-1/tool-1:inner/inner/step-1/model", "agent/step-2/model"]
+
+
+class _Stamp(Middleware):
+    """Makes another request each time, as one that adds the time does."""
+
+    count = 0
+
+    async def before_model(self, request: ModelRequest, ctx: Any) -> ModelRequest:
+        type(self).count += 1
+        return ModelRequest(request.messages, f"call {self.count}", request.tools, request.settings, request.output)
+
+
+@pytest.mark.parametrize(
+    ("decide", "text"),
+    [
+        (lambda item: Approve(), "you said hello"),
+        (lambda item: Modify(encode(ModelRequest([user("other")])).decode()), "you said other"),  # type: ignore[arg-type]
+        (lambda item: Deny("no"), ""),
+    ],
+)
+def test_it_may_wait_and_go_on_elsewhere_and_is_replayed_without_asking(decide: Any, text: str) -> None:
+    async def go() -> tuple[AgentRun, AgentRun]:
+        store, elsewhere = MemoryStore(), MemoryStore()
+        run = await _agent(store=store, middleware=[_Stamp()]).run("hello", run_id="r")
+        assert run.stop == Suspended()
+        elsewhere.load("r", store.dump("r"))
+        agent = _agent(store=elsewhere, middleware=[_Stamp()])
+        done = await agent.resume("r", {item.id: decide(item) for item in run.pending})
+        return done, await agent.replay("r")
+
+    done, replayed = asyncio.run(go())
+    assert done.text == text
+    assert (replayed.stop, replayed.text) == (done.stop, done.text)
