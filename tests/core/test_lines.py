@@ -117,6 +117,9 @@ OURS = [
     errors.JournalError("bad"),
     errors.JournalMismatch("bad"),
     errors.JournalCorrupt("bad"),
+    errors.StoreError("full"),
+    errors.LeaseHeld("held"),
+    errors.LeaseLost("lost"),
     errors.ZigguratError("bad"),
 ]
 

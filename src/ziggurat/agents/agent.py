@@ -18,6 +18,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import fact, name_of
 from ziggurat.core.service import Service
+from ziggurat.core.store import Store
 from ziggurat.messages.budget import Budget, budgeted
 from ziggurat.messages.middleware import HOOKS, Chain, Middleware, chained
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
@@ -54,7 +55,7 @@ class Agent(Runnable):
         approvals: Which calls of tools and models a person must agree to.
         grants: What its tools may do; by default exactly what they declare.
         middleware: What stands around all calls of this agent and of all beneath it.
-        store: Where runs are kept, such as ``"memory:"``.
+        store: Where runs are kept, such as ``"memory:"`` or ``"sqlite:///agents.db"``, so that they survive a crash.
 
     Raises:
         ConfigurationError: something given cannot work; the text says what, and what would.
@@ -77,7 +78,7 @@ class Agent(Runnable):
         approvals: Approvals | None = None,
         grants: Iterable[str] | None = None,
         middleware: Sequence[Middleware] = (),
-        store: str | MemoryStore | None = None,
+        store: str | MemoryStore | Store | None = None,
     ) -> None:
         service = resolve(model)
         box = _toolbox(tools)

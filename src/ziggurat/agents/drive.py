@@ -11,16 +11,17 @@ from msgspec.structs import replace
 from ziggurat.agents.enter import AgentService, enter
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Ended
-from ziggurat.core.errors import ConfigurationError, JournalError, Suspend
+from ziggurat.core.errors import ConfigurationError, JournalError, StoreError, Suspend
 from ziggurat.core.event import SILENCE
 from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.store import UNFINISHED
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import AgentEnded
 from ziggurat.messages.message import Message, user
 from ziggurat.messages.parts import Part, Text
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.running import Running
 
 Prompt = str | Message | Part | Sequence[str | Part | Message]
 """A question: text, a message, or parts and messages in order."""
@@ -98,23 +99,24 @@ def partial_of(error: BaseException) -> AgentRun | None:
 
 logger = logging.getLogger("ziggurat")
 
-_UNFINISHED = frozenset({"Suspended", "Cancelled", "Failed", "Timeout"})
-
 
 async def drive(
-    agent: AgentService, name: str, request: AgentRequest, ctx: Context, journal: MemoryJournal, store: MemoryStore
+    agent: AgentService, name: str, request: AgentRequest, ctx: Context, journal: MemoryJournal, store: Running
 ) -> AgentRun:
     """Run an agent as the root of a run; how it stopped is in the run, and only wrong use is raised."""
     store.begin(ctx.run_id, journal)
+    run: AgentRun | None = None
     try:
         run = await enter(agent, request, ctx)
-        journal.append(Ended("", type(run.stop).__name__, journal.elapsed))
+        waiting = journal.append(Ended("", type(run.stop).__name__, journal.elapsed))
+        if waiting is not None:
+            await waiting
     except (ConfigurationError, JournalError):
-        journal.append(Ended("", "Failed", journal.elapsed))
+        await _ended_anyway(journal, "Failed")
         raise
     except asyncio.CancelledError as error:
-        error.partial = _stopped(error, name, request, ctx)  # type: ignore[attr-defined]
-        journal.append(Ended("", "Cancelled", journal.elapsed))
+        error.partial = _stopped(error, name, request, ctx) if run is None else run  # type: ignore[attr-defined]
+        await _ended_anyway(journal, "Cancelled")
         raise
     except (Exception, Suspend) as error:
         if isinstance(error, Exception):
@@ -122,11 +124,36 @@ async def drive(
         run = _stopped(error, name, request, ctx)
         if ctx.emit is not SILENCE:
             await ctx.emit(AgentEnded(ctx.path, run))
-        journal.append(Ended("", type(run.stop).__name__, journal.elapsed))
+        await _ended(journal, run)
     finally:
         ended = journal.ended
-        store.keep(ctx.run_id, journal, finished=ended is not None and ended.stop not in _UNFINISHED)
+        store.keep(ctx.run_id, journal, finished=ended is not None and ended.stop not in UNFINISHED)
     return run
+
+
+async def _ended(journal: MemoryJournal, run: AgentRun) -> None:
+    """Record how a run ended; who is told to stop meanwhile gets the run with the error."""
+    waiting = journal.append(Ended("", type(run.stop).__name__, journal.elapsed))
+    if waiting is None:
+        return
+    try:
+        await waiting
+    except asyncio.CancelledError as error:
+        error.partial = run  # type: ignore[attr-defined]
+        raise
+
+
+async def _ended_anyway(journal: MemoryJournal, stop: str) -> None:
+    """Record the end of a run whose error is about to be raised, which is not hidden by what goes wrong here."""
+    waiting = journal.append(Ended("", stop, journal.elapsed))
+    if waiting is None:
+        return
+    try:
+        await waiting
+    except asyncio.CancelledError:  # told to stop again: it is on its way to the disk
+        return
+    except StoreError as error:
+        logger.warning("the end of a run (%s) could not be stored: %s", stop, error)
 
 
 def unbegun(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = "") -> AgentRun:

@@ -5,7 +5,7 @@ __all__ = ["Runnable"]
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.blocking import blocking
@@ -13,6 +13,7 @@ from ziggurat.agents.doors import Deps, RunOptions, check_options, decided, give
 from ziggurat.agents.drive import Prompt, drive, request_of, unbegun
 from ziggurat.agents.enter import AGENT, AgentParts, AgentService, Setup, enter
 from ziggurat.agents.handle import RunHandle
+from ziggurat.agents.stored import StoredRuns, is_finished, runs_in
 from ziggurat.core.broadcast import Broadcast, Heard, subscribe
 from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK, new_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
@@ -25,6 +26,7 @@ from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.layer import stack
 from ziggurat.core.path import escaped
 from ziggurat.core.scope import Key, Scope
+from ziggurat.core.store import Store
 from ziggurat.core.stream import EventStream, open_stream
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
@@ -33,7 +35,10 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import screened
 from ziggurat.stores.connect import connect
 from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.running import Running
 from ziggurat.tools.threads import POOL, loop_of_this_thread
+
+J = TypeVar("J", bound=MemoryJournal)
 
 
 class Runnable:
@@ -46,12 +51,13 @@ class Runnable:
     """
 
     def __init__(
-        self, service: AgentService, *, name: str | None = None, store: str | MemoryStore | None = None
+        self, service: AgentService, *, name: str | None = None, store: str | MemoryStore | Store | None = None
     ) -> None:
         if not callable(service):
             raise ConfigurationError(f"Runnable() needs a service (request, ctx), got {type(service).__name__}")
         self.inner = service
         self.store = MemoryStore(finished=False) if store is None else connect(store)
+        self._runs = runs_in(self.store)
         parts = fact(service, AGENT)
         if parts is None:
             given = name or str(getattr(service, "__name__", "agent"))
@@ -98,8 +104,8 @@ class Runnable:
         if ambient is not None and not detached:
             return self._joined(ambient, request, deps, listeners, run_id)
         run: Coroutine[Any, Any, AgentRun]
-        if run_id is None and not listeners:
-            run = self._drive(request, *self._open(request, deps, None), named=False)
+        if run_id is None and not listeners and isinstance(self._runs, MemoryStore):
+            run = self._drive(request, *self._open(self._runs, request, deps, None), named=False)
         else:  # with an id it is opened when it begins: another may have begun under it by then
             run = self._begun(request, deps, listeners, run_id)
         return run if ambient is None else self._detached(ambient, run)
@@ -141,11 +147,11 @@ class Runnable:
     async def _streamed(
         self, request: AgentRequest, deps: Deps | None, listeners: Sequence[Listener], run_id: str | None, buffer: int
     ) -> AsyncGenerator[EventStream[AgentRun], None]:
-        ctx, journal = self._open(request, deps, run_id)
+        ctx, journal, *runs = await self._opened(request, deps, run_id)
 
         async def service(request: AgentRequest, ctx: Context) -> AgentRun:
             heard = ctx.heard_by(*listeners) if listeners else ctx
-            return await self._drive(request, heard, journal, named=run_id is not None)
+            return await self._drive(request, heard, journal, *runs, named=run_id is not None)
 
         async with open_stream(service, request, ctx, buffer=buffer) as events:
             yield events
@@ -177,16 +183,22 @@ class Runnable:
             ConfigurationError: a decision names nothing that is pending; the text lists what is.
         """
         check_options(deps, listeners)
-        journal = self.store.open(run_id)
-        self.store.check_idle(run_id)
-        request = self._recorded_request(journal, run_id)
-        self._screen(journal)
-        for entry in decided(journal, {} if decisions is None else decisions):
-            journal.append(entry)
-        clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
-        journal.reopen(run_id, clock.now(), clock)
-        ctx = self._root(journal, run_id, deps)
-        return await self._drive(request, ctx.heard_by(*listeners) if listeners else ctx, journal, named=True)
+        runs = self._runs
+        if isinstance(runs, MemoryStore):
+            known = runs.open(run_id)
+            runs.check_idle(run_id)
+            ctx, journal, request = await self._again(known, run_id, deps, decisions or {})
+            return await self._drive(request, _heard(ctx, listeners), journal, named=True)
+        info = await runs.find(run_id)
+        if info is not None and is_finished(info):
+            return await self._answered(run_id, deps, listeners, decisions)
+        stored = await runs.take(run_id, deps or {})
+        try:
+            ctx, journal, request = await self._again(stored, run_id, deps, decisions or {})
+        except BaseException:
+            await runs.let_go(run_id, stored)
+            raise
+        return await self._drive(request, _heard(ctx, listeners), journal, named=True)
 
     def subscribe(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Heard, None]:
         """Follow a run by its id, from its beginning or after an entry's number, also while it goes on::
@@ -200,8 +212,9 @@ class Runnable:
         Raises:
             RunNotFound: no such run goes on or is kept here.
         """
-        journal = self.store.open(run_id)
-        return subscribe(journal, self.store.broadcast(run_id), after=after)
+        if isinstance(self._runs, StoredRuns):
+            return self._runs.subscribe(run_id, after)
+        return subscribe(self._runs.open(run_id), self._runs.broadcast(run_id), after=after)
 
     async def replay(self, run_id: str) -> AgentRun:
         """Go through a recorded run again without calling anything.
@@ -209,7 +222,10 @@ class Runnable:
         Raises:
             JournalMismatch: this agent would have gone another way; the text shows where.
         """
-        journal = MemoryJournal.load(self.store.dump(run_id), "replay")
+        if isinstance(self._runs, StoredRuns):
+            journal = await self._runs.read(run_id, "replay")
+        else:
+            journal = MemoryJournal.load(self._runs.dump(run_id), "replay")
         request = self._recorded_request(journal, run_id)
         journal.reopen(run_id, 0.0)
         return await drive(self, self.name, request, self._root(journal, run_id, None), journal, MemoryStore())
@@ -244,14 +260,73 @@ class Runnable:
     async def _begun(
         self, request: AgentRequest, deps: Deps | None, listeners: Sequence[Listener], run_id: str | None
     ) -> AgentRun:
-        ctx, journal = self._open(request, deps, run_id)
-        heard = ctx.heard_by(*listeners) if listeners else ctx
-        return await self._drive(request, heard, journal, named=run_id is not None)
+        opened = await self._opened(request, deps, run_id)
+        ctx, journal, *runs = opened
+        return await self._drive(request, _heard(ctx, listeners), journal, *runs, named=run_id is not None)
 
-    def _open(self, request: AgentRequest, deps: Deps | None, run_id: str | None) -> tuple[Context, MemoryJournal]:
+    async def _opened(
+        self, request: AgentRequest, deps: Deps | None, run_id: str | None
+    ) -> "tuple[Context, MemoryJournal, Running]":
+        """Open the record of a new run, or that of the run with this id, and say where it is driven."""
+        runs, given_deps = self._runs, {} if deps is None else deps
+        if isinstance(runs, MemoryStore):
+            return *self._open(runs, request, deps, run_id), runs
+        info = None if run_id is None else await runs.find(run_id)
+        if info is None or run_id is None:
+            run_id = run_id or given_deps.get(IDS, new_id)()
+            journal = await runs.create(run_id, self.name, request, given_deps, self._screen)
+            return self._root(journal, run_id, deps), journal, runs
+        if info.request != digest(request):
+            raise RunExists(f"the run {run_id!r} exists with another request; choose another id")
+        if is_finished(info):
+            return await self._copied(run_id, deps)
+        stored = await runs.take(run_id, given_deps)
+        try:
+            ctx, known, _ = await self._again(stored, run_id, deps, {})
+        except BaseException:
+            await runs.let_go(run_id, stored)
+            raise
+        return ctx, known, runs
+
+    async def _again(
+        self, journal: J, run_id: str, deps: Deps | None, decisions: Mapping[str, Decision]
+    ) -> tuple[Context, J, AgentRequest]:
+        """Go on with a record: decisions are on it before they are acted upon."""
+        request = self._recorded_request(journal, run_id)
+        self._screen(journal)
+        for entry in decided(journal, decisions):
+            waiting = journal.append(entry)
+            if waiting is not None:
+                await waiting
+        clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
+        reopened = journal.reopen(run_id, clock.now(), clock)
+        if reopened is not None:
+            await reopened
+        return self._root(journal, run_id, deps), journal, request
+
+    async def _copied(self, run_id: str, deps: Deps | None) -> "tuple[Context, MemoryJournal, Running]":
+        """Open a copy of the record of a run that has ended: it answers, and nothing is written."""
+        assert isinstance(self._runs, StoredRuns)
+        clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
+        journal = await self._runs.read(run_id, clock=clock)
+        self._recorded_request(journal, run_id)
+        journal.reopen(run_id, clock.now(), clock)
+        return self._root(journal, run_id, deps), journal, MemoryStore()
+
+    async def _answered(
+        self, run_id: str, deps: Deps | None, listeners: Sequence[Listener], decisions: Mapping[str, Decision] | None
+    ) -> AgentRun:
+        ctx, journal, runs = await self._copied(run_id, deps)
+        decided(journal, decisions or {})  # nothing waits: each is refused
+        request = self._recorded_request(journal, run_id)
+        return await self._drive(request, _heard(ctx, listeners), journal, runs, named=True)
+
+    def _open(
+        self, runs: MemoryStore, request: AgentRequest, deps: Deps | None, run_id: str | None
+    ) -> tuple[Context, MemoryJournal]:
         if run_id is not None:
-            self.store.check_idle(run_id)
-            known = self.store.find(run_id)
+            runs.check_idle(run_id)
+            known = runs.find(run_id)
             if known is not None:
                 self._screen(known)
                 kept = known.screened(Opened("", run_id, SHAPE_VERSION, 0.0, request))
@@ -262,7 +337,7 @@ class Runnable:
                 known.reopen(run_id, clock.now(), clock)
                 return self._root(known, run_id, deps), known
         clock = SYSTEM_CLOCK if deps is None else deps.get(CLOCK, SYSTEM_CLOCK)
-        journal = self.store.create(run_id or "", clock)
+        journal = runs.create(run_id or "", clock)
         self._screen(journal)
         ctx = self._root(journal, run_id, deps)
         journal.append(Opened("", ctx.run_id, SHAPE_VERSION, clock.now(), request))
@@ -277,13 +352,20 @@ class Runnable:
         return ctx if deps is None else guarded(ctx)
 
     def _drive(
-        self, request: AgentRequest, ctx: Context, journal: MemoryJournal, *, named: bool
+        self,
+        request: AgentRequest,
+        ctx: Context,
+        journal: MemoryJournal,
+        runs: Running | None = None,
+        *,
+        named: bool,
     ) -> Coroutine[Any, Any, AgentRun]:
-        if named or self.store.finished:  # somebody may know its id, and subscribe
+        home = runs or self._runs
+        if named or self._runs.finished:  # somebody may know its id, and subscribe
             broadcast = Broadcast(journal, ctx.emit)
-            self.store.announce(ctx.run_id, broadcast)
+            home.announce(ctx.run_id, broadcast)
             ctx = ctx.emitting(broadcast)
-        return drive(self, self.name, request, ctx, journal, self.store)
+        return drive(self, self.name, request, ctx, journal, home)
 
     async def _detached(self, ambient: Context, run: Coroutine[Any, Any, AgentRun]) -> AgentRun:
         if ambient.listens(Warned):
@@ -306,6 +388,10 @@ class Runnable:
 
     def __repr__(self) -> str:
         return repr(self.inner)
+
+
+def _heard(ctx: Context, listeners: Sequence[Listener]) -> Context:
+    return ctx.heard_by(*listeners) if listeners else ctx
 
 
 def _check_joins(run_id: str | None) -> None:

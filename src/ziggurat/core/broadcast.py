@@ -62,7 +62,7 @@ class Broadcast:
     async def __call__(self, event: Event, /) -> None:
         """Hand an event to all readers, then further out."""
         if self.readers:
-            number = len(self.journal.entries)
+            number = self.journal.stable
             self._index = self._index + 1 if number == self._number else 1
             self._number = number
             heard = Heard(number, self._index, event)
@@ -89,10 +89,10 @@ async def subscribe(
         while True:
             while reader.passing and reader.passing[0].number <= number:
                 yield reader.passing.popleft()
-            if number < len(journal.entries):
+            if number < journal.stable:
                 number += 1
                 yield Heard(number, 0, journal.entries[number - 1])
-            elif journal.ended is not None:
+            elif journal.refusing or (journal.ended is not None and number >= len(journal.entries)):
                 return
             else:
                 await journal.changed()

@@ -231,6 +231,11 @@ class Journal(Protocol):
         """Whether nothing may be called, so that composites are run again upon the record of their parts."""
         ...
 
+    @property
+    def refusing(self) -> bool:
+        """Whether no call may be made live: in a replay, and when nothing can be recorded any more."""
+        ...
+
     def spent(self, path: str, /) -> Iterable[tuple[Outcome, Iterable[object]]]:
         """Return every try of every call on record beneath `path`, each with its usage."""
         ...

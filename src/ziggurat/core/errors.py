@@ -20,7 +20,10 @@
     │   └── ForeignError            … an error of a type unknown here, read back from a journal
     └── JournalError                the operator: the record of a run
         ├── JournalMismatch         … replay would differ from the record
-        └── JournalCorrupt          … an entry cannot be read
+        ├── JournalCorrupt          … an entry cannot be read
+        └── StoreError              … the store cannot write or read: the disk is full, the server is gone
+            ├── LeaseHeld           … another process drives the run, or writes the session
+            └── LeaseLost           … the right to write has passed to another
 
     Suspend (BaseException)         a signal in flight: the run waits for a person
 """
@@ -35,12 +38,15 @@ __all__ = [
     "JournalCorrupt",
     "JournalError",
     "JournalMismatch",
+    "LeaseHeld",
+    "LeaseLost",
     "LimitExceeded",
     "MissingExtra",
     "ModelError",
     "RunExists",
     "RunNotFound",
     "ServiceError",
+    "StoreError",
     "StreamInterrupted",
     "Suspend",
     "Timeout",
@@ -261,6 +267,20 @@ class JournalMismatch(JournalError):
 
 class JournalCorrupt(JournalError):
     """An entry of a record cannot be read; the text names it."""
+
+
+class StoreError(JournalError):
+    """A store cannot write or read; what was not written was not acted upon, and the run can be resumed."""
+
+
+class LeaseHeld(StoreError):
+    """Another process drives the run, or writes the session; try again when it has ended."""
+
+    transient = True
+
+
+class LeaseLost(StoreError):
+    """The right to write has passed to another, so nothing more may be recorded or done here."""
 
 
 class Suspend(BaseException):

@@ -3,7 +3,7 @@
 __all__ = ["MemoryJournal"]
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION
@@ -51,6 +51,11 @@ class MemoryJournal(Recorder):
         return [record.pending for record in waiting if record is not None and record.waits and record.pending]
 
     @property
+    def stable(self) -> int:
+        """How many entries readers may be told of; those of a store, once they are durable."""
+        return len(self.entries)
+
+    @property
     def ended(self) -> Ended | None:
         """How the run last ended, if nothing has happened since."""
         last = self.entries[-1] if self.entries else None
@@ -63,7 +68,7 @@ class MemoryJournal(Recorder):
         """
         number = after
         while True:
-            while number < len(self.entries):
+            while number < self.stable:
                 number += 1
                 yield number, self.entries[number - 1]
             if self.ended is not None:
@@ -136,20 +141,28 @@ class MemoryJournal(Recorder):
             JournalCorrupt: a line cannot be read; the text names it.
         """
         journal = cls(mode, strict=strict, clock=clock)
-        journal._reading = True
-        for number, line in enumerate(data.splitlines(), 1):
+        journal.read_in(data.splitlines())
+        return journal
+
+    def read_in(self, lines: Iterable[bytes]) -> None:
+        """Take in entries that were written before.
+
+        Raises:
+            JournalCorrupt: a line cannot be read; the text names it.
+        """
+        self._reading = True
+        for number, line in enumerate(lines, 1):
             try:
                 entry = read_entry(line)
             except JournalCorrupt as error:
                 raise JournalCorrupt(f"entry {number} cannot be read: {error}") from error
-            if isinstance(entry, Opened) and entry.version > SHAPE_VERSION:
-                raise JournalCorrupt(f"entry {number} was written by a newer version ({entry.version})")
             if isinstance(entry, Opened):
-                journal._ask_again()  # as it was done when the run went on
-            journal.append(entry)
-            journal._elapsed = max(journal._elapsed, getattr(entry, "elapsed", 0.0))
-        journal._reading = False
-        return journal
+                if entry.version > SHAPE_VERSION:
+                    raise JournalCorrupt(f"entry {number} was written by a newer version ({entry.version})")
+                self._ask_again()  # as it was done when the run went on
+            MemoryJournal.append(self, entry)
+            self._elapsed = max(self._elapsed, getattr(entry, "elapsed", 0.0))
+        self._reading = False
 
     def _ask_again(self) -> None:
         """If the run has ended with a failure, forget those that ended it: their calls are made again.
@@ -168,7 +181,7 @@ class MemoryJournal(Recorder):
             while record is not None and record.outcomes and isinstance(record.outcomes[-1], Failure):
                 record.outcomes.pop()
 
-    def reopen(self, run_id: str, at: float, clock: Clock | None = None) -> None:
+    def reopen(self, run_id: str, at: float, clock: Clock | None = None) -> Awaitable[None] | None:
         """Go on with a run: the time since it stopped is free, and calls whose failure ended it are asked again."""
         ended = next((entry for entry in reversed(self.entries) if isinstance(entry, (Ended, Opened))), None)
         if self.mode != "replay":
@@ -182,7 +195,7 @@ class MemoryJournal(Recorder):
         if clock is not None:
             self._monotonic = clock.monotonic
         self._since = self._monotonic()
-        self.append(Opened("", run_id, SHAPE_VERSION, at))
+        return self.append(Opened("", run_id, SHAPE_VERSION, at))
 
 
 def _is_alternative(path: str) -> bool:

@@ -7,7 +7,7 @@ record has no answer.
 
 __all__ = ["ADMISSION", "Admission", "Mode", "Permit", "Recorder"]
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Literal, Protocol, TypeVar
 
 from msgspec import Struct
@@ -91,13 +91,14 @@ class Recorder:
         "_since",
         "entries",
         "mode",
+        "refusing",
         "replaying",
         "strict",
     )
 
     def __init__(self, mode: Mode, strict: bool, clock: Clock) -> None:
         self.mode = mode
-        self.replaying = mode == "replay"
+        self.replaying = self.refusing = mode == "replay"
         self.strict = strict or mode == "replay"
         self.entries: list[Entry] = []
         self._index: dict[str, Entry | Record] = {}
@@ -147,7 +148,7 @@ class Recorder:
         return self._elapsed + self._monotonic() - self._since
 
     def missing(self, path: str, what: str, /) -> None:
-        """Raise in `replay`: the record holds no answer for this call."""
+        """Raise where nothing may be called: in `replay`, when the record holds no answer for this call."""
         if self.mode == "replay":
             raise JournalMismatch(f"replay came to {path} ({what}), which the record does not hold")
 
@@ -180,7 +181,7 @@ class Recorder:
                 return await self._answered(ctx, name, request, outcome, returns, composite)
         if composite:
             return await self._through(ctx, name, request, call)
-        if self.replaying:
+        if self.refusing:
             self.missing(ctx.path, name)
         permits: list[Permit] | None = None
         force_setattr(ctx, "_beneath", True)
@@ -195,29 +196,39 @@ class Recorder:
                 raise ConfigurationError(
                     f"{name} at {ctx.path} must answer with a {returns.__name__}, it did with {type(value).__name__}"
                 )
-        except Exception as error:
-            spent = self._charged(ctx.path, getattr(error, "usage", None))
-            self._settle(ctx, permits, spent)
-            self._record_failure(Failure(ctx.path, name, request, error, tuple(spent), self.elapsed), error)
-            raise
-        except BaseException:
-            self._settle(ctx, permits, self._charged(ctx.path))
+        except BaseException as error:
+            await self._caught(ctx, name, request, error, permits)
             raise
         finally:
             force_setattr(ctx, "_beneath", False)  # the next call in this context is another one
         elapsed = self._elapsed + self._monotonic() - self._since
         kept = getattr(request, "kept", request)
         usage = getattr(value, "usage", None)
-        if permits is None and self._charges is None:
-            self.append(Result(ctx.path, name, kept, value, (), elapsed))
-            meter = ctx.scope.get(METER)
-            if meter is not None:
-                meter.add(usage)
+        alone = permits is None and self._charges is None
+        spent = () if alone else tuple(self._charged(ctx.path))
+        waiting = self.append(Result(ctx.path, name, kept, value, spent, elapsed))
+        if waiting is not None:
+            await waiting
+        if not alone:
+            self._settle(ctx, permits, spent if usage is None else (*spent, usage))
             return value
-        spent = self._charged(ctx.path)
-        self.append(Result(ctx.path, name, kept, value, tuple(spent), elapsed))
-        self._settle(ctx, permits, spent if usage is None else [*spent, usage])
+        meter = ctx.scope.get(METER)
+        if meter is not None:
+            meter.add(usage)
         return value
+
+    async def _caught(
+        self, ctx: Context, name: str, request: object, error: BaseException, permits: list[Permit] | None
+    ) -> None:
+        """Settle a call that failed, and record its failure; one that was cancelled has none."""
+        if not isinstance(error, Exception):
+            self._settle(ctx, permits, self._charged(ctx.path))
+            return
+        spent = self._charged(ctx.path, getattr(error, "usage", None))
+        self._settle(ctx, permits, spent)
+        waiting = self._record_failure(Failure(ctx.path, name, request, error, tuple(spent), self.elapsed), error)
+        if waiting is not None:
+            await waiting
 
     def charge(self, path: str, usage: object, /) -> None:
         """Keep what a failed or lost try at `path` has cost for the call that it is a part of."""
@@ -239,11 +250,15 @@ class Recorder:
         except Exception as error:
             record = self.find(ctx.path)
             if record is None or not record.outcomes or getattr(record.outcomes[-1], "error", None) is not error:
-                self._record_failure(Failure(ctx.path, name, request, error, (), self.elapsed), error)
+                waiting = self._record_failure(Failure(ctx.path, name, request, error, (), self.elapsed), error)
+                if waiting is not None:
+                    await waiting
             raise
         record = self.find(ctx.path)
         if record is None or record.result is None:
-            self.append(Result(ctx.path, name, request, value, (), self.elapsed))
+            waiting = self.append(Result(ctx.path, name, request, value, (), self.elapsed))
+            if waiting is not None:
+                await waiting
         return value
 
     def pass_over(self, outcome: Result | Failure, /) -> list[object]:
@@ -297,12 +312,13 @@ class Recorder:
         if vars(error).get("_recorded") is not self._mark:
             self._record_failure(Failure(path, name, request, error, spent, self.elapsed), error)
 
-    def _record_failure(self, failure: Failure, error: Exception) -> None:
-        self.append(failure)
+    def _record_failure(self, failure: Failure, error: Exception) -> Awaitable[None] | None:
+        waiting = self.append(failure)
         vars(error)["_recorded"] = self._mark  # around `__setattr__`, which a frozen dataclass forbids
+        return waiting
 
     @staticmethod
-    def _settle(ctx: Context, permits: list[Permit] | None, spent: list[object]) -> None:
+    def _settle(ctx: Context, permits: list[Permit] | None, spent: Sequence[object]) -> None:
         for permit in permits or ():
             permit.settle(spent)
         meter = ctx.scope.get(METER)

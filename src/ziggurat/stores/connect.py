@@ -1,19 +1,101 @@
 """Stores by their address."""
 
-__all__ = ["connect"]
+__all__ = ["connect", "rows_of"]
+
+import threading
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote
+from weakref import WeakValueDictionary
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.store import Store
 from ziggurat.stores.memory import MemoryStore
 
+_KNOWN = "'memory:', 'sqlite:///file.db' (an absolute path has four slashes) and 'file:///folder'"
+_open: "WeakValueDictionary[str, Store]" = WeakValueDictionary()
+_lock = threading.Lock()
 
-def connect(url: str | MemoryStore) -> MemoryStore:
-    """Open the store at an address; ``memory:`` keeps runs in this process.
+
+def connect(url: str | MemoryStore | Store) -> MemoryStore | Store:
+    """Open the store at an address; opened again in this process it is the same object.
+
+    ::
+
+        connect("sqlite:///agents.db")                     # in the current folder; sqlite:////var/agents.db elsewhere
+        connect("sqlite:///agents.db?synchronous=NORMAL")  # faster; a loss of power may cost the last moments
+        connect("file:///var/agents")                      # a folder of JSON lines
+
+    Args:
+        url: The address, or a store that is passed through.
 
     Raises:
-        ConfigurationError: the address is of no known kind.
+        ConfigurationError: the address is of no known kind, or has a part that means nothing.
     """
-    if isinstance(url, MemoryStore):
+    if not isinstance(url, str):
+        if not isinstance(url, (MemoryStore, Store)):
+            raise ConfigurationError(f"a store is an address or an object with the verbs of a Store; got {url!r}")
         return url
     if url == "memory:":
         return MemoryStore()
-    raise ConfigurationError(f"no store is known at {url!r}; known is 'memory:'")
+    scheme, colon, rest = url.partition(":")
+    if not colon or scheme not in ("sqlite", "file"):
+        raise ConfigurationError(f"no store is known at {url!r}; known are {_KNOWN}")
+    path, options = _path(url, scheme, rest)
+    known = f"{scheme}:{path.absolute()}?{sorted(options.items())}"
+    with _lock:
+        store = _open.get(known)
+        if store is None or getattr(store, "closed", False):
+            store = _open[known] = _made(url, scheme, path.absolute(), options)
+        return store
+
+
+def _path(url: str, scheme: str, rest: str) -> tuple[Path, dict[str, str]]:
+    place, _, query = rest.partition("?")
+    if not place.startswith("///"):
+        raise ConfigurationError(f"{url!r} has no path: write three slashes, as in {_KNOWN}")
+    path = unquote(place[3:] if scheme == "sqlite" else place[2:])
+    if not path.strip("/") or "\0" in path:
+        raise ConfigurationError(f"{url!r} names no {'file' if scheme == 'sqlite' else 'folder'}; known are {_KNOWN}")
+    if path == ":memory:":
+        raise ConfigurationError("a database in memory does not outlive the process: use store='memory:' instead")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    if query and not options:
+        raise ConfigurationError(f"{url!r}: after the question mark stand options such as synchronous=NORMAL")
+    return Path(path), options
+
+
+def _made(url: str, scheme: str, path: Path, options: dict[str, str]) -> Store:
+    timeout = _seconds(url, options, "timeout", 5.0)
+    lease = _seconds(url, options, "lease", 30.0)
+    synchronous = options.pop("synchronous", "FULL").upper() if scheme == "sqlite" else "FULL"
+    if options:
+        raise ConfigurationError(
+            f"{url!r}: unknown options {', '.join(options)}; known are synchronous, timeout, lease"
+        )
+    if synchronous not in ("FULL", "NORMAL"):
+        raise ConfigurationError(f"{url!r}: synchronous is FULL or NORMAL, got {synchronous!r}")
+    if scheme == "file":
+        from ziggurat.stores.file import FileStore
+
+        return FileStore(path, timeout=timeout, lease=lease)
+    from ziggurat.stores.sqlite import SqliteStore
+
+    return SqliteStore(path, synchronous="NORMAL" if synchronous == "NORMAL" else "FULL", timeout=timeout, lease=lease)
+
+
+def _seconds(url: str, options: dict[str, str], name: str, default: float) -> float:
+    given = options.pop(name, None)
+    if given is None:
+        return default
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < float("inf"):
+        raise ConfigurationError(f"{url!r}: {name} is a positive number of seconds, got {given!r}")
+    return seconds
+
+
+def rows_of(store: MemoryStore | Store) -> Store:
+    """Return where logs other than runs are kept: the store itself, or the rows beside runs kept by reference."""
+    return store.rows if isinstance(store, MemoryStore) else store

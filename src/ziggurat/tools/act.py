@@ -49,9 +49,9 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     chain = ctx.scope.get(MIDDLEWARE)
     if ctx.emit is not SILENCE:
         await ctx.emit(ToolStarted(ctx.path, call))
-    if journal.replaying:
+    if journal.refusing:
         journal.missing(ctx.path, call.name)
-    free = chain is None or not chain.acts
+    free = (chain is None or not chain.acts) and not journal.durable
     if entry is not None and entry.plain and free and record is None and ctx.scope.get(APPROVALS) is None:
         try:
             result = await entry.service(call, ctx if entry.held is None else _held(entry.held, call, ctx))

@@ -1,0 +1,174 @@
+"""Runs in a store: begun, taken up again by one process at a time, and read by any."""
+
+__all__ = ["StoredRuns", "is_finished", "runs_in"]
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any
+from weakref import WeakValueDictionary
+
+from ziggurat.core.broadcast import Heard, subscribe
+from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK, Clock
+from ziggurat.core.codec import SHAPE_VERSION, digest
+from ziggurat.core.entries import Opened
+from ziggurat.core.errors import JournalCorrupt, RunNotFound
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.lines import read_entry
+from ziggurat.core.recorder import Mode
+from ziggurat.core.scope import Key
+from ziggurat.core.store import UNFINISHED, LogInfo, Store, run_log
+from ziggurat.core.stored import PROBE, StoredJournal, lines_of, read_rows
+from ziggurat.messages.agent import AgentRequest
+from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.running import Running
+
+Deps = Mapping[Key[Any], Any]
+
+POLL = 0.1
+"""Seconds between looks at a run that goes on in another process."""
+
+
+class StoredRuns(Running):
+    """The runs of one store, as the agents of this process see them.
+
+    Args:
+        store: Where they are.
+    """
+
+    finished = True
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self.store = store
+
+    async def find(self, run_id: str) -> LogInfo | None:
+        """Return what is known of a run, None when there is none."""
+        return await self.store.find(run_log(run_id))
+
+    async def create(
+        self, run_id: str, agent: str, request: AgentRequest, deps: Deps, screen: Callable[[MemoryJournal], None]
+    ) -> StoredJournal:
+        """Begin a run: its first entry is durable and its lease is ours when this returns.
+
+        Args:
+            run_id: Its id.
+            agent: Who answers.
+            request: What is asked.
+            deps: What goes with it.
+            screen: Sets what goes over entries before they are kept.
+
+        Raises:
+            RunExists: another process has begun one of this id.
+            StoreError: it cannot be written.
+        """
+        self.check_idle(run_id)
+        self._running[run_id] = None
+        try:
+            clock = deps.get(CLOCK, SYSTEM_CLOCK)
+            log = run_log(run_id)
+            journal = StoredJournal(self.store, log, 1, clock=clock, probe=deps.get(PROBE))
+            screen(journal)
+            opened = journal.screened(Opened("", run_id, SHAPE_VERSION, clock.now(), request))
+            rows, blobs = journal.rows_of([journal.written(opened)])
+            info = LogInfo(log, agent, digest(request), clock.now())
+            await self.store.create(info, rows, blobs)
+            journal.begun(opened)
+        except BaseException:
+            del self._running[run_id]
+            raise
+        return journal
+
+    async def take(self, run_id: str, deps: Deps) -> StoredJournal:
+        """Take a run up where it stopped, as the only process that drives it.
+
+        Raises:
+            RunNotFound: there is none of this id.
+            LeaseHeld: another process drives it.
+            JournalCorrupt: an entry was damaged; the text names it.
+        """
+        self.check_idle(run_id)
+        self._running[run_id] = None
+        log = run_log(run_id)
+        epoch = 0
+        try:
+            self._check_sound(await self._known(run_id))
+            epoch = await self.store.lease(log)
+            clock = deps.get(CLOCK, SYSTEM_CLOCK)
+            journal = StoredJournal(self.store, log, epoch, "resume", clock=clock, probe=deps.get(PROBE))
+            rows = await read_rows(self.store, log)
+            journal.take_in(rows, await lines_of(self.store, log, rows))
+        except BaseException:
+            del self._running[run_id]
+            if epoch:
+                await self.store.release(log, epoch)
+            raise
+        return journal
+
+    async def let_go(self, run_id: str, journal: StoredJournal) -> None:
+        """Give a run back that was taken and not driven."""
+        self._running.pop(run_id, None)
+        await journal.release()
+
+    async def read(self, run_id: str, mode: Mode = "resume", clock: Clock = SYSTEM_CLOCK) -> MemoryJournal:
+        """Return a copy of a run's record, which may go on elsewhere.
+
+        Raises:
+            RunNotFound: there is none of this id.
+            JournalCorrupt: an entry was damaged; the text names it.
+        """
+        log = run_log(run_id)
+        self._check_sound(await self._known(run_id))
+        journal = MemoryJournal(mode, clock=clock)
+        journal.read_in(await lines_of(self.store, log, await read_rows(self.store, log)))
+        return journal
+
+    async def _known(self, run_id: str) -> LogInfo:
+        info = await self.find(run_id)
+        if info is None:
+            kept = ", ".join(each.id for each in await self.store.logs("run:", limit=5)) or "none"
+            raise RunNotFound(f"no run {run_id!r} is kept here (the latest: {kept})")
+        return info
+
+    @staticmethod
+    def _check_sound(info: LogInfo) -> None:
+        if info.status == "Quarantined":
+            raise JournalCorrupt(f"the run {info.id!r} is set apart: {info.problem}")
+
+    async def subscribe(self, run_id: str, after: int) -> AsyncGenerator[Heard, None]:
+        """Yield what happens to a run, wherever it goes on."""
+        journal = self._running.get(run_id)
+        if journal is not None:
+            async for heard in subscribe(journal, self.broadcast(run_id), after=after):
+                yield heard
+            return
+        log, number, before = run_log(run_id), 0, ""
+        await self._known(run_id)
+        while True:
+            info = await self._known(run_id)
+            self._check_sound(info)
+            rows = await read_rows(self.store, log, number, before)
+            for row, line in zip(rows, await lines_of(self.store, log, rows), strict=True):
+                number, before = row.number, row.digest
+                if number > after:
+                    yield Heard(number, 0, read_entry(line))
+            if number >= info.count and info.status != "running":
+                return
+            if not rows:
+                await SYSTEM_CLOCK.sleep(POLL)
+
+
+_runs: "WeakValueDictionary[int, StoredRuns]" = WeakValueDictionary()
+
+
+def runs_in(store: MemoryStore | Store) -> MemoryStore | StoredRuns:
+    """Return the runs of a store, the same for every agent that has it."""
+    if isinstance(store, MemoryStore):
+        return store
+    runs = _runs.get(id(store))  # which keeps the store, so that its id is not used again
+    if runs is None:
+        runs = _runs[id(store)] = StoredRuns(store)
+    return runs
+
+
+def is_finished(info: LogInfo) -> bool:
+    """Tell whether a run came to its end, so that it is answered from its record."""
+    return info.status not in UNFINISHED

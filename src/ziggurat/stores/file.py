@@ -1,0 +1,337 @@
+"""Logs as folders of JSON lines that any tool can read."""
+
+__all__ = ["FileStore"]
+
+import asyncio
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
+from ziggurat.core.errors import JournalError, LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.store import UNFINISHED, LogInfo, Row
+from ziggurat.stores.file_log import Lease, appended, file_name, last_line, locked, replaced, rows_in, sync_folder
+from ziggurat.stores.owner import is_gone, new_owner
+from ziggurat.stores.writer import Job, Writer
+
+T = TypeVar("T")
+
+_FORMAT = 1
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+class FileStore:
+    """Keeps each log in a folder of its own: ``log.jsonl``, and beside it what was asked, the lease, large values.
+
+    Every batch is flushed to the disk; files that are replaced are written beside, flushed, and renamed.
+
+    Args:
+        folder: Made when it is not there.
+        timeout: Seconds to wait while another process writes the same log.
+        lease: Seconds after which the lease of a process that has stopped passes on, where it cannot be seen that
+            the process is gone.
+        clock: Tells the time.
+    """
+
+    def __init__(
+        self, folder: str | Path, *, timeout: float = 5.0, lease: float = 30.0, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self.folder = Path(folder)
+        self.seconds = lease
+        self.clock = clock
+        self.owner = new_owner()
+        self._timeout = timeout
+        self._held: dict[str, int] = {}
+        self._counts: dict[str, tuple[int, int]] = {}
+        self._renewed = 0.0
+        self._ready = False
+        self._writer = Writer(f"ziggurat {self.folder.name}", _each, self._renew, min(1.0, lease / 4), lambda: None)
+
+    def __repr__(self) -> str:
+        return f"FileStore({str(self.folder)!r})"
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has been closed."""
+        return self._writer.closed
+
+    # -- in the thread -------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        """Make the folder, or check that it is one of ours."""
+        if self._ready:
+            return
+        marker = self.folder / "format.json"
+        if not marker.exists():
+            (self.folder / "logs").mkdir(parents=True, exist_ok=True)
+            replaced(marker, msgspec.json.encode(_Format(_FORMAT)))
+        try:
+            known = msgspec.json.decode(marker.read_bytes(), type=_Format).format
+        except msgspec.DecodeError as error:
+            raise StoreError(f"{marker} cannot be read: {error}") from error
+        if known > _FORMAT:
+            raise StoreError(f"{self.folder} was written by a newer version (format {known}); upgrade to open it")
+        self._ready = True
+
+    def _at(self, log: str) -> Path:
+        return self.folder / "logs" / file_name(log)
+
+    @contextmanager
+    def _alone(self, log: str) -> Iterator[Path]:
+        self._prepare()
+        at = self._at(log)
+        if not at.is_dir():
+            raise RunNotFound(f"there is no {log} in {self.folder}")
+        with locked(at / "lock", self._timeout):
+            yield at
+
+    def _renew(self) -> None:
+        if not self._held or time.monotonic() - self._renewed < self.seconds / 4:
+            return
+        self._renewed = time.monotonic()
+        for log, epoch in list(self._held.items()):
+            with self._alone(log) as at:
+                lease = _lease_of(at)
+                if lease.epoch == epoch and lease.owner == self.owner:
+                    self._lease_to(at, epoch, sync=False)
+
+    def _lease_to(self, at: Path, epoch: int, *, owner: str | None = None, sync: bool = True) -> None:
+        lease = Lease(epoch, self.owner if owner is None else owner, self.clock.now() + self.seconds)
+        replaced(at / "lease.json", msgspec.json.encode(lease), sync=sync)
+
+    def _create(self, info: LogInfo, rows: Sequence[Row], blobs: Mapping[str, bytes] | None) -> int:
+        self._prepare()
+        final = self._at(info.log)
+        if final.exists():
+            raise RunExists(f"{info.log} exists already; choose another id")
+        made = self.folder / "logs" / f".new-{new_id()}"
+        made.mkdir()
+        info = replace(info, created=info.created or self.clock.now(), count=0, owner="")
+        replaced(made / "info.json", msgspec.json.encode(info), sync=False)
+        self._lease_to(made, 1, sync=False)
+        self._put(made, blobs)
+        appended(made / "log.jsonl", rows)
+        sync_folder(made)
+        try:
+            made.rename(final)
+        except OSError:
+            shutil.rmtree(made, ignore_errors=True)
+            if final.exists():
+                raise RunExists(f"{info.log} exists already; choose another id") from None
+            raise
+        sync_folder(final.parent)
+        self._held[info.log] = 1
+        self._counts[info.log] = (len(rows), (final / "log.jsonl").stat().st_size)
+        return 1
+
+    def _lease(self, log: str) -> int:
+        with self._alone(log) as at:
+            known = _lease_of(at)
+            mine = known.owner in ("", self.owner)
+            if not mine and known.until > self.clock.now() and not is_gone(known.owner):
+                raise LeaseHeld(f"{log} is being written by another process ({known.owner}); try again when it ended")
+            rows = rows_in(at / "log.jsonl", log, repair=True)
+            self._lease_to(at, known.epoch + 1)
+            self._counts[log] = (len(rows), (at / "log.jsonl").stat().st_size)
+        self._held[log] = known.epoch + 1
+        return known.epoch + 1
+
+    def _append(
+        self, log: str, epoch: int, rows: Sequence[Row], blobs: Mapping[str, bytes] | None, release: bool
+    ) -> None:
+        with self._alone(log) as at:
+            lease = _lease_of(at)
+            count, size = self._counts.get(log, (-1, -1))
+            path = at / "log.jsonl"
+            if lease.epoch != epoch or lease.owner != self.owner or rows[0].number != count + 1:
+                raise LeaseLost(f"{log}: the right to write has passed to another; resume the run to go on with it")
+            if path.stat().st_size != size:
+                raise LeaseLost(f"{log}: its file was changed by another hand; resume the run to go on with it")
+            self._put(at, blobs)
+            appended(path, rows)
+            self._counts[log] = (count + len(rows), path.stat().st_size)
+            if release:
+                self._lease_to(at, epoch, owner="", sync=False)
+                self._held.pop(log, None)
+
+    def _put(self, at: Path, blobs: Mapping[str, bytes] | None) -> None:
+        for digest, data in (blobs or {}).items():
+            (at / "blobs").mkdir(exist_ok=True)
+            replaced(at / "blobs" / digest, data)
+
+    def _release(self, log: str, epoch: int) -> None:
+        self._held.pop(log, None)
+        if not self._at(log).is_dir():
+            return
+        with self._alone(log) as at:
+            if _lease_of(at).epoch == epoch:
+                self._lease_to(at, epoch, owner="", sync=False)
+
+    def _info(self, at: Path) -> LogInfo | None:
+        try:
+            info = msgspec.json.decode((at / "info.json").read_bytes(), type=LogInfo)
+            last, problem = last_line(at / "log.jsonl"), at / "problem"
+            status, number = ("running", 0) if last is None else (last.status, last.number)
+            text = problem.read_text(encoding="utf-8") if problem.exists() else ""
+            return replace(
+                info,
+                status="Quarantined" if text else status,
+                count=number,
+                updated=(at / "log.jsonl").stat().st_mtime,
+                owner=_lease_of(at).owner,
+                problem=text,
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except msgspec.DecodeError as error:
+            raise StoreError(f"{at}: its description cannot be read: {error}") from error
+
+    def _rows(self, log: str, after: int, limit: int | None) -> list[Row]:
+        self._prepare()
+        path = self._at(log) / "log.jsonl"
+        if not path.exists():
+            return []
+        return rows_in(path, log)[after : None if limit is None else after + limit]
+
+    def _infos(self, prefix: str) -> list[LogInfo]:
+        self._prepare()
+        start = file_name(prefix)
+        folders = [each for each in (self.folder / "logs").iterdir() if each.name.startswith(start)]
+        found = [self._info(each) for each in folders if not each.name.startswith(".")]
+        return sorted((info for info in found if info is not None), key=lambda info: (-info.updated, info.log))
+
+    def _remove(self, log: str) -> bool:
+        self._prepare()
+        at, gone = self._at(log), self.folder / "logs" / f".gone-{new_id()}"
+        if not at.is_dir():
+            return False
+        at.rename(gone)
+        sync_folder(gone.parent)
+        shutil.rmtree(gone, ignore_errors=True)
+        return True
+
+    def _quarantine(self, log: str, problem: str) -> None:
+        with self._alone(log) as at:
+            replaced(at / "problem", problem.encode())
+            self._lease_to(at, _lease_of(at).epoch + 1, owner="")
+
+    def _vacuum(self, before: float, prefix: str, unfinished: bool) -> int:
+        removed, now = 0, self.clock.now()
+        for info in self._infos(prefix):
+            lease = _lease_of(self._at(info.log))
+            free = not lease.owner or lease.until < now
+            if info.updated < before and free and (unfinished or info.status not in UNFINISHED):
+                removed += self._remove(info.log)
+        for left in (self.folder / "logs").glob(".gone-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        return removed
+
+    # -- the verbs -----------------------------------------------------------------------------------------------
+
+    def _do(self, log: str, work: Callable[[], T]) -> "asyncio.Future[T]":
+        def tried() -> T:
+            try:
+                return work()
+            except (JournalError, RunExists, RunNotFound):
+                raise
+            except OSError as error:
+                self._held.pop(log, None)
+                raise StoreError(f"{self.folder}: {error}") from error
+
+        return self._writer.submit(tried, log)
+
+    async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
+        """Begin a log; see `Store`."""
+        return await self._do(info.log, lambda: self._create(info, rows, blobs))
+
+    async def lease(self, log: str) -> int:
+        """Become the only writer of a log; see `Store`."""
+        return await self._do(log, lambda: self._lease(log))
+
+    def append(
+        self,
+        log: str,
+        epoch: int,
+        rows: Sequence[Row],
+        blobs: Mapping[str, bytes] | None = None,
+        *,
+        release: bool = False,
+    ) -> "asyncio.Future[None]":
+        """Write rows; see `Store`."""
+        return self._do(log, lambda: self._append(log, epoch, rows, blobs, release))
+
+    def release(self, log: str, epoch: int) -> "asyncio.Future[None]":
+        """Give a lease back; see `Store`."""
+        return self._do(log, lambda: self._release(log, epoch))
+
+    async def find(self, log: str) -> LogInfo | None:
+        """Return what is known of a log; see `Store`."""
+        return await self._do(log, lambda: self._info(self._at(log)))
+
+    async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
+        """Return rows; see `Store`."""
+        return await self._do(log, lambda: self._rows(log, after, limit))
+
+    async def blob(self, log: str, digest: str) -> bytes | None:
+        """Return a large value; see `Store`."""
+        path = self._at(log) / "blobs" / file_name(digest)
+        return await self._do(log, lambda: path.read_bytes() if path.exists() else None)
+
+    async def logs(
+        self,
+        prefix: str = "",
+        *,
+        agent: str | None = None,
+        status: str | None = None,
+        before: float | None = None,
+        limit: int = 100,
+    ) -> list[LogInfo]:
+        """Return what is known of logs; see `Store`."""
+        found = await self._do(prefix, lambda: self._infos(prefix))
+        return [
+            info
+            for info in found
+            if agent in (None, info.agent)
+            and status in (None, info.status)
+            and (before is None or info.updated < before)
+        ][:limit]
+
+    async def quarantine(self, log: str, problem: str) -> None:
+        """Set a damaged log apart; see `Store`."""
+        await self._do(log, lambda: self._quarantine(log, problem))
+
+    async def delete(self, log: str) -> bool:
+        """Remove a log; see `Store`."""
+        return await self._do(log, lambda: self._remove(log))
+
+    async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
+        """Remove old logs; see `Store`."""
+        return await self._do(prefix, lambda: self._vacuum(before, prefix, unfinished))
+
+    async def close(self) -> None:
+        """Give leases back and end the thread; see `Store`."""
+        for log, epoch in list(self._held.items()):
+            await self.release(log, epoch)
+        self._writer.close()
+
+
+def _each(jobs: Sequence[Job[Any]]) -> None:
+    """Do jobs one by one: each log has a file of its own."""
+    for job in jobs:
+        job.do()
+
+
+def _lease_of(at: Path) -> Lease:
+    try:
+        return msgspec.json.decode((at / "lease.json").read_bytes(), type=Lease)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return Lease(0, "", 0.0)

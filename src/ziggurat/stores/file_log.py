@@ -1,0 +1,181 @@
+"""The files of one log: how they are written so that a crash at any point leaves the old or the new."""
+
+__all__ = [
+    "LINE",
+    "Lease",
+    "Line",
+    "appended",
+    "file_name",
+    "last_line",
+    "locked",
+    "replaced",
+    "rows_in",
+    "sync_folder",
+]
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from string import ascii_lowercase, digits
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, StoreError
+from ziggurat.core.store import Row
+
+_PLAIN = frozenset(ascii_lowercase + digits + "-_")
+_LONGEST = 180
+_BLOCK = 1 << 16
+
+
+class Line(Struct, frozen=True):
+    """A row as it stands in a file."""
+
+    number: int
+    digest: str
+    status: str
+    data: Raw
+
+
+class Lease(Struct, frozen=True):
+    """Who may write, until when (POSIX seconds), and how often that has changed."""
+
+    epoch: int
+    owner: str
+    until: float
+
+
+LINE = msgspec.json.Decoder(Line)
+
+
+def file_name(log: str) -> str:
+    """Return a name for a log's folder, unlike that of every other, also where upper and lower case are one."""
+    name = "".join(each if each in _PLAIN else "".join(f"%{byte:02x}" for byte in each.encode()) for each in log)
+    if len(name) <= _LONGEST:
+        return name
+    return f"{name[:_LONGEST]}~{blake2b(log.encode(), digest_size=16).hexdigest()}"
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    at = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(at)
+    finally:
+        os.close(at)
+
+
+def replaced(path: Path, data: bytes, *, sync: bool = True) -> None:
+    """Write a whole file so that after a crash it is the old or the new one."""
+    new = path.with_name(path.name + ".new")
+    at = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        _write(at, data)
+        if sync:
+            os.fsync(at)
+    finally:
+        os.close(at)
+    new.replace(path)
+    if sync:
+        sync_folder(path.parent)
+
+
+def _write(at: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(at, rest) :]
+
+
+def appended(path: Path, rows: Sequence[Row]) -> None:
+    """Write rows at the end of a file; when that fails nothing of them stays."""
+    lines = [msgspec.json.encode(Line(row.number, row.digest, row.status, Raw(row.data))) + b"\n" for row in rows]
+    at = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        size = os.fstat(at).st_size
+        try:
+            _write(at, b"".join(lines))
+            os.fsync(at)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(at, size)  # what the system could not flush must not be read as if it were there
+            raise
+    finally:
+        os.close(at)
+
+
+def rows_in(path: Path, log: str, *, repair: bool = False) -> list[Row]:
+    """Return the rows of a file; a last line that was cut by a crash is none.
+
+    Args:
+        path: The file.
+        log: What it is called in errors.
+        repair: Remove a last line that was cut.
+
+    Raises:
+        JournalCorrupt: a line before the last cannot be read; the text names it.
+    """
+    data = path.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    if repair and whole < len(data):
+        with path.open("r+b") as file:
+            file.truncate(whole)
+            os.fsync(file.fileno())
+    rows: list[Row] = []
+    for text in data[:whole].splitlines():
+        try:
+            line = LINE.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise JournalCorrupt(f"entry {len(rows) + 1} of {log} cannot be read: {error}") from error
+        rows.append(Row(line.number, line.digest, bytes(memoryview(line.data)), line.status))
+    return rows
+
+
+def last_line(path: Path) -> Line | None:
+    """Return the last whole line of a file without reading all of it; None when there is none that can be read."""
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        data = b""
+        while end > 0:
+            start = max(0, end - _BLOCK)
+            file.seek(start)
+            data = file.read(end - start) + data
+            end = start
+            lines = data[: data.rfind(b"\n") + 1].split(b"\n")
+            if len(lines) >= 3 or (end == 0 and len(lines) >= 2):
+                try:
+                    return LINE.decode(lines[-2])
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                    return None
+    return None
+
+
+@contextmanager
+def locked(path: Path, timeout: float) -> Iterator[None]:
+    """Keep other processes from a log meanwhile.
+
+    Raises:
+        StoreError: another has kept it for too long.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        raise ConfigurationError("a store of files needs the file locks of POSIX; use sqlite:/// here") from None
+    at = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        until = time.monotonic() + timeout
+        while True:
+            try:
+                fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise StoreError(f"{path.parent}: another process has kept it for {timeout:g} s") from None
+                time.sleep(0.002)
+        yield
+    finally:
+        os.close(at)

@@ -1,0 +1,179 @@
+"""Logs as rows in this process: the smallest store, for tests and for what need not last."""
+
+__all__ = ["MemoryRows"]
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.store import UNFINISHED, LogInfo, Row
+from ziggurat.stores.owner import new_owner
+
+
+class _Log(Struct):
+    info: LogInfo
+    epoch: int
+    until: float
+    rows: list[Row] = []
+    blobs: dict[str, bytes] = {}
+
+
+class MemoryRows:
+    """Keeps logs in memory, with every promise of a store but that of outliving the process.
+
+    Args:
+        clock: Tells the time.
+        lease: Seconds after which a lease runs out.
+        shared: Another to share the logs with, as two processes share a disk.
+    """
+
+    def __init__(self, *, clock: Clock = SYSTEM_CLOCK, lease: float = 30.0, shared: "MemoryRows | None" = None) -> None:
+        self.clock = clock
+        self.seconds = lease
+        self.owner = new_owner()
+        self._logs: dict[str, _Log] = {} if shared is None else shared._logs
+        self._held: dict[str, int] = {}
+        self._closed = False
+
+    def _known(self, log: str) -> _Log:
+        if self._closed:
+            raise StoreError("the store is closed; connect to it again")
+        known = self._logs.get(log)
+        if known is None:
+            raise RunNotFound(f"there is no {log} in memory")
+        return known
+
+    async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
+        """Begin a log; see `Store`."""
+        now = self.clock.now()
+        if info.log in self._logs:
+            raise RunExists(f"{info.log} exists already; choose another id")
+        begun = replace(info, created=info.created or now, updated=now, owner=self.owner, count=0)
+        self._logs[info.log] = _Log(begun, 1, now + self.seconds)
+        self._held[info.log] = 1
+        if rows:
+            await self.append(info.log, 1, rows, blobs)
+        return 1
+
+    async def lease(self, log: str) -> int:
+        """Become the only writer of a log; see `Store`."""
+        known, now = self._known(log), self.clock.now()
+        owner = known.info.owner
+        if owner and owner != self.owner and known.until > now:
+            raise LeaseHeld(f"{log} is being written by another ({owner}); try again when it has ended")
+        known.epoch += 1
+        known.until = now + self.seconds
+        known.info = replace(known.info, owner=self.owner)
+        self._held[log] = known.epoch
+        return known.epoch
+
+    def append(
+        self,
+        log: str,
+        epoch: int,
+        rows: Sequence[Row],
+        blobs: Mapping[str, bytes] | None = None,
+        *,
+        release: bool = False,
+    ) -> Awaitable[None]:
+        """Write rows; see `Store`."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        try:
+            self._append(log, epoch, rows, blobs or {}, release)
+        except (StoreError, RunNotFound) as error:
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+        return done
+
+    def _append(self, log: str, epoch: int, rows: Sequence[Row], blobs: Mapping[str, bytes], release: bool) -> None:
+        known, now = self._known(log), self.clock.now()
+        info = known.info
+        if known.epoch != epoch or not info.owner or rows[0].number != info.count + 1:
+            raise LeaseLost(f"{log}: the right to write has passed to another; resume the run to go on with it")
+        known.rows.extend(rows)
+        known.blobs.update(blobs)
+        known.until = now + self.seconds
+        known.info = replace(
+            info,
+            count=info.count + len(rows),
+            status=rows[-1].status,
+            updated=now,
+            owner="" if release else info.owner,
+        )
+
+    async def release(self, log: str, epoch: int) -> None:
+        """Give a lease back; see `Store`."""
+        known = self._logs.get(log)
+        if known is not None and known.epoch == epoch:
+            known.info = replace(known.info, owner="")
+
+    async def find(self, log: str) -> LogInfo | None:
+        """Return what is known of a log; see `Store`."""
+        return None if log not in self._logs else self._known(log).info
+
+    async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
+        """Return rows; see `Store`."""
+        if log not in self._logs:
+            return []
+        end = None if limit is None else after + limit
+        return self._known(log).rows[after:end]
+
+    async def blob(self, log: str, digest: str) -> bytes | None:
+        """Return a large value; see `Store`."""
+        return self._logs[log].blobs.get(digest) if log in self._logs else None
+
+    async def logs(
+        self,
+        prefix: str = "",
+        *,
+        agent: str | None = None,
+        status: str | None = None,
+        before: float | None = None,
+        limit: int = 100,
+    ) -> list[LogInfo]:
+        """Return what is known of logs; see `Store`."""
+        found = [
+            known.info
+            for name, known in reversed(self._logs.items())
+            if name.startswith(prefix)
+            and agent in (None, known.info.agent)
+            and status in (None, known.info.status)
+            and (before is None or known.info.updated < before)
+        ]
+        return sorted(found, key=lambda info: -info.updated)[:limit]
+
+    async def quarantine(self, log: str, problem: str) -> None:
+        """Set a damaged log apart; see `Store`."""
+        known = self._known(log)
+        known.epoch += 1
+        known.info = replace(known.info, status="Quarantined", problem=problem, owner="")
+
+    async def delete(self, log: str) -> bool:
+        """Remove a log; see `Store`."""
+        return self._logs.pop(log, None) is not None
+
+    async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
+        """Remove old logs; see `Store`."""
+        now = self.clock.now()
+        old = [
+            name
+            for name, known in self._logs.items()
+            if name.startswith(prefix)
+            and known.info.updated < before
+            and (unfinished or known.info.status not in UNFINISHED)
+            and (not known.info.owner or known.until < now)
+        ]
+        for name in old:
+            del self._logs[name]
+        return len(old)
+
+    async def close(self) -> None:
+        """Give leases back; see `Store`."""
+        for log, epoch in self._held.items():
+            await self.release(log, epoch)
+        self._closed = True

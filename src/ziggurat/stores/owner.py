@@ -1,0 +1,54 @@
+"""Who holds a lease: a process that others can tell from one that is gone."""
+
+__all__ = ["is_gone", "new_owner"]
+
+import os
+import socket
+from functools import cache
+from pathlib import Path
+
+from ziggurat.core.clock import new_id
+
+
+def new_owner() -> str:
+    """Return a name for a holder of leases in this process: its machine, process, and a token of its own."""
+    pid = os.getpid()
+    return f"{_machine()}|{pid}|{_started(pid)}|{new_id()[:12]}"
+
+
+def is_gone(owner: str) -> bool:
+    """Tell whether a holder is known to have ended: its process was on this machine and is there no longer."""
+    machine, _, rest = owner.partition("|")
+    number, _, rest = rest.partition("|")
+    if machine != _machine() or not number.isdigit():
+        return False
+    pid = int(number)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    began = _started(pid)
+    return bool(began) and began != rest.partition("|")[0]
+
+
+@cache
+def _machine() -> str:
+    """Return what tells machines, and containers upon them, apart."""
+    try:
+        space = str(Path("/proc/self/ns/pid").readlink())
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        space = boot = ""
+    return f"{socket.gethostname()}/{boot}/{space}".replace("|", "_")
+
+
+def _started(pid: int) -> str:
+    """Return when a process began, as the system counts, so that a number used again is not taken for it."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    fields = status.rpartition(")")[2].split()
+    return "" if fields[0] == "Z" else fields[19]  # a zombie holds nothing

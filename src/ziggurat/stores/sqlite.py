@@ -1,0 +1,279 @@
+"""Logs in a SQLite database: one file, one thread that writes, many runs in one transaction."""
+
+__all__ = ["SqliteStore"]
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.store import UNFINISHED, LogInfo, Row
+from ziggurat.stores.owner import is_gone, new_owner
+from ziggurat.stores.sqlite_connection import SqliteConnection
+from ziggurat.stores.writer import Job, Writer
+
+T = TypeVar("T")
+
+_INFO = "SELECT log, agent, request, created, status, updated, count, owner, problem FROM logs WHERE "
+
+
+class SqliteStore:
+    """Keeps logs in a SQLite database; several processes may use it at once.
+
+    Args:
+        path: The file; made with its folders when it is not there.
+        synchronous: ``"FULL"`` keeps what was written over a loss of power, ``"NORMAL"`` over a crash of the process
+            only, and is faster.
+        timeout: Seconds to wait while another process writes.
+        lease: Seconds after which the lease of a process that has stopped passes on, where it cannot be seen that
+            the process is gone.
+        clock: Tells the time.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        synchronous: Literal["FULL", "NORMAL"] = "FULL",
+        timeout: float = 5.0,
+        lease: float = 30.0,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.path = Path(path)
+        self.seconds = lease
+        self.clock = clock
+        self.owner = new_owner()
+        self._held: dict[str, int] = {}
+        self._ids: dict[str, int] = {}
+        self._renewed = 0.0
+        self._database = SqliteConnection(self.path, synchronous, timeout)
+        self._writer = Writer(
+            f"ziggurat {self.path.name}", self._together, self._renew, min(1.0, lease / 4), self._database.close
+        )
+
+    def __repr__(self) -> str:
+        return f"SqliteStore({str(self.path)!r})"
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has been closed."""
+        return self._writer.closed
+
+    # -- in the thread -------------------------------------------------------------------------------------------
+
+    def _together(self, jobs: Sequence[Job[Any]]) -> None:
+        """Do what writes in one transaction; when that fails, all of it has failed."""
+
+        def all_of_them() -> None:
+            for job in jobs:
+                job.error = None
+                try:
+                    job.result = job.work()
+                except (LeaseHeld, LeaseLost, RunExists, RunNotFound) as error:  # of this one alone
+                    job.error = error
+
+        try:
+            self._database.transaction(all_of_them)
+        except StoreError as error:
+            for job in jobs:
+                job.error = type(error)(str(error))
+                self._held.pop(job.log, None)  # nobody goes on with it here: let the lease run out
+        except Exception as error:  # noqa: BLE001 - a fault of one of them; none was written
+            for job in jobs:
+                job.error = StoreError(f"{self.path}: {type(error).__name__}: {error}")
+
+    def _renew(self) -> None:
+        if not self._held or time.monotonic() - self._renewed < self.seconds / 4:
+            return
+        self._renewed = time.monotonic()
+        until = self.clock.now() + self.seconds
+        held = [(until, log, epoch) for log, epoch in list(self._held.items())]
+        statement = "UPDATE logs SET until = ? WHERE log = ? AND epoch = ?"
+        self._database.transaction(lambda: self._database.many(statement, held))
+
+    def _create(self, info: LogInfo, rows: Sequence[Row], blobs: Mapping[str, bytes] | None) -> int:
+        execute, now = self._database.execute, self.clock.now()
+        values = (info.log, info.agent, info.request, info.created or now, "running", now, 0, self.owner)
+        known = execute("SELECT id FROM logs WHERE log = ?", (info.log,)).fetchone()
+        if known is not None:
+            raise RunExists(f"{info.log} exists already; choose another id")
+        cursor = execute(
+            "INSERT INTO logs (log, agent, request, created, status, updated, count, owner, problem, until, epoch) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', ?, 1)",
+            (*values, now + self.seconds),
+        )
+        self._ids[info.log] = int(cursor.lastrowid or 0)
+        if rows:
+            self._append(info.log, 1, rows, blobs, False)
+        self._held[info.log] = 1
+        return 1
+
+    def _lease(self, log: str) -> int:
+        execute, now = self._database.execute, self.clock.now()
+        found = execute("SELECT id, owner, until, epoch FROM logs WHERE log = ?", (log,)).fetchone()
+        if found is None:
+            raise RunNotFound(f"there is no {log} in {self.path}")
+        number, owner, until, epoch = found
+        if owner and owner != self.owner and until > now and not is_gone(owner):
+            raise LeaseHeld(f"{log} is being written by another process ({owner}); try again when it has ended")
+        execute(
+            "UPDATE logs SET owner = ?, until = ?, epoch = ? WHERE id = ?",
+            (self.owner, now + self.seconds, epoch + 1, number),
+        )
+        self._ids[log] = number
+        self._held[log] = epoch + 1
+        return int(epoch) + 1
+
+    def _append(
+        self, log: str, epoch: int, rows: Sequence[Row], blobs: Mapping[str, bytes] | None, release: bool
+    ) -> None:
+        database, now = self._database, self.clock.now()
+        done = database.execute(
+            "UPDATE logs SET count = count + ?, status = ?, updated = ?, until = ?, "
+            "owner = CASE WHEN ? THEN '' ELSE owner END WHERE log = ? AND epoch = ? AND count = ? AND owner <> ''",
+            (len(rows), rows[-1].status, now, now + self.seconds, release, log, epoch, rows[0].number - 1),
+        )
+        if done.rowcount != 1:
+            self._held.pop(log, None)
+            raise LeaseLost(f"{log}: the right to write has passed to another; resume the run to go on with it")
+        number = self._ids[log]
+        database.many(
+            "INSERT INTO rows (id, number, digest, data, status) VALUES (?, ?, ?, ?, ?)",
+            [(number, row.number, row.digest, row.data, row.status) for row in rows],
+        )
+        if blobs:
+            database.many(
+                "INSERT OR REPLACE INTO blobs (id, digest, data) VALUES (?, ?, ?)",
+                [(number, digest, data) for digest, data in blobs.items()],
+            )
+        if release:
+            self._held.pop(log, None)
+
+    def _release(self, log: str, epoch: int) -> None:
+        self._held.pop(log, None)
+        self._database.execute("UPDATE logs SET owner = '' WHERE log = ? AND epoch = ?", (log, epoch))
+
+    def _rows(self, log: str, after: int, limit: int | None) -> list[Row]:
+        found = self._database.execute(
+            "SELECT number, digest, data, rows.status FROM rows JOIN logs ON logs.id = rows.id "
+            "WHERE log = ? AND number > ? ORDER BY number LIMIT ?",
+            (log, after, -1 if limit is None else limit),
+        )
+        return [Row(number, digest, bytes(data), status) for number, digest, data, status in found]
+
+    def _remove(self, ids: Sequence[int]) -> None:
+        for statement in ("DELETE FROM rows", "DELETE FROM blobs", "DELETE FROM logs"):
+            self._database.many(f"{statement} WHERE id = ?", [(number,) for number in ids])
+
+    # -- the verbs -----------------------------------------------------------------------------------------------
+
+    def _write(self, log: str, work: Callable[[], T]) -> "asyncio.Future[T]":
+        return self._writer.submit(work, log)
+
+    def _read(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        return self._writer.submit(lambda: self._database.reading(work))
+
+    async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
+        """Begin a log; see `Store`."""
+        return await self._write(info.log, lambda: self._create(info, rows, blobs))
+
+    async def lease(self, log: str) -> int:
+        """Become the only writer of a log; see `Store`."""
+        return await self._write(log, lambda: self._lease(log))
+
+    def append(
+        self,
+        log: str,
+        epoch: int,
+        rows: Sequence[Row],
+        blobs: Mapping[str, bytes] | None = None,
+        *,
+        release: bool = False,
+    ) -> "asyncio.Future[None]":
+        """Write rows; see `Store`."""
+        return self._write(log, lambda: self._append(log, epoch, rows, blobs, release))
+
+    def release(self, log: str, epoch: int) -> "asyncio.Future[None]":
+        """Give a lease back; see `Store`."""
+        return self._write(log, lambda: self._release(log, epoch))
+
+    async def find(self, log: str) -> LogInfo | None:
+        """Return what is known of a log; see `Store`."""
+        statement = _INFO + "log = ?"
+        found = await self._read(lambda: self._database.execute(statement, (log,)).fetchone())
+        return None if found is None else LogInfo(*found)
+
+    async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
+        """Return rows; see `Store`."""
+        return await self._read(lambda: self._rows(log, after, limit))
+
+    async def blob(self, log: str, digest: str) -> bytes | None:
+        """Return a large value; see `Store`."""
+        statement = "SELECT data FROM blobs JOIN logs ON logs.id = blobs.id WHERE log = ? AND digest = ?"
+        found = await self._read(lambda: self._database.execute(statement, (log, digest)).fetchone())
+        return None if found is None else bytes(found[0])
+
+    async def logs(
+        self,
+        prefix: str = "",
+        *,
+        agent: str | None = None,
+        status: str | None = None,
+        before: float | None = None,
+        limit: int = 100,
+    ) -> list[LogInfo]:
+        """Return what is known of logs; see `Store`."""
+        terms: list[str] = ["substr(log, 1, ?) = ?"]
+        values: list[object] = [len(prefix), prefix]
+        for term, value in (("agent = ?", agent), ("status = ?", status), ("updated < ?", before)):
+            if value is not None:
+                terms.append(term)
+                values.append(value)
+        where = " AND ".join(terms)
+        statement = _INFO + where + " ORDER BY updated DESC, id DESC LIMIT ?"
+        found = await self._read(lambda: self._database.execute(statement, (*values, limit)).fetchall())
+        return [LogInfo(*each) for each in found]
+
+    async def quarantine(self, log: str, problem: str) -> None:
+        """Set a damaged log apart; see `Store`."""
+        statement = (
+            "UPDATE logs SET status = 'Quarantined', problem = ?, owner = '', epoch = epoch + 1 "
+            "WHERE log = ? AND status <> 'Quarantined'"
+        )
+        await self._write(log, lambda: self._database.execute(statement, (problem, log)).rowcount)
+
+    async def delete(self, log: str) -> bool:
+        """Remove a log; see `Store`."""
+
+        def work() -> bool:
+            found = self._database.execute("SELECT id FROM logs WHERE log = ?", (log,)).fetchone()
+            self._remove([] if found is None else [found[0]])
+            return found is not None
+
+        return await self._write(log, work)
+
+    async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
+        """Remove old logs and give the room back; see `Store`."""
+
+        def work() -> int:
+            found = self._database.execute(
+                "SELECT id, status FROM logs WHERE updated < ? AND substr(log, 1, ?) = ? AND (owner = '' OR until < ?)",
+                (before, len(prefix), prefix, self.clock.now()),
+            ).fetchall()
+            old = [number for number, status in found if unfinished or status not in UNFINISHED]
+            self._remove(old)
+            return len(old)
+
+        removed = await self._write(prefix, work)
+        await self._writer.submit(self._database.shrink)
+        return removed
+
+    async def close(self) -> None:
+        """Give leases back and end the thread; see `Store`."""
+        held = list(self._held.items())
+        for log, epoch in held:
+            await self.release(log, epoch)
+        self._writer.close()

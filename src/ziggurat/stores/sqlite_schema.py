@@ -1,0 +1,70 @@
+"""The tables of a SQLite store, their migrations, and what is known of the library's versions."""
+
+__all__ = ["APPLICATION", "MIGRATIONS", "has_wal_reset_bug", "migrate"]
+
+import sqlite3
+
+from ziggurat.core.errors import StoreError
+
+APPLICATION = 0x5A494747
+"""Marks a database file as ours (``ZIGG``)."""
+
+MIGRATIONS = (
+    (
+        """CREATE TABLE logs (
+            id INTEGER PRIMARY KEY, log TEXT NOT NULL UNIQUE, agent TEXT NOT NULL, request TEXT NOT NULL,
+            created REAL NOT NULL, status TEXT NOT NULL, updated REAL NOT NULL, count INTEGER NOT NULL,
+            owner TEXT NOT NULL, until REAL NOT NULL, epoch INTEGER NOT NULL, problem TEXT NOT NULL)""",
+        "CREATE INDEX logs_by_time ON logs (updated)",
+        """CREATE TABLE rows (
+            id INTEGER NOT NULL, number INTEGER NOT NULL, digest TEXT NOT NULL, data BLOB NOT NULL,
+            status TEXT NOT NULL, PRIMARY KEY (id, number)) WITHOUT ROWID""",
+        """CREATE TABLE blobs (
+            id INTEGER NOT NULL, digest TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (id, digest))""",
+    ),
+)
+"""What makes each version of the format of the one before; ``user_version`` says which one a file has."""
+
+_FIXED = ((3, 53, 0), (3, 51, 3))
+_ALSO_FIXED = {(3, 50): 7, (3, 44): 6}
+
+
+def has_wal_reset_bug(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> bool:
+    """Tell whether this SQLite may damage a database in WAL mode that several connections write.
+
+    From 3.7.0 on, fixed in 3.51.3, and in 3.50.7 and 3.44.6 for older lines.
+    """
+    if version < (3, 7, 0) or version >= min(_FIXED):
+        return False
+    patch = _ALSO_FIXED.get((version[0], version[1]))
+    return patch is None or version[2] < patch
+
+
+def migrate(connection: sqlite3.Connection, where: str) -> None:
+    """Bring a database to the newest version of the format; a new one is made.
+
+    Raises:
+        StoreError: it belongs to another program, or was written by a newer version.
+    """
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    if version == len(MIGRATIONS) and application == APPLICATION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()  # another may have done it by now
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application != APPLICATION and (application or version or tables):
+            raise StoreError(f"{where} is a database of another program; choose another file")
+        if version > len(MIGRATIONS):
+            raise StoreError(f"{where} was written by a newer version (format {version}); upgrade ziggurat to open it")
+        for statements in MIGRATIONS[version:]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise

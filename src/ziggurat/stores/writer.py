@@ -1,0 +1,168 @@
+"""The one thread of a store that touches its files: what comes while it writes is written together next."""
+
+__all__ = ["Job", "Writer"]
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar
+
+from ziggurat.core.errors import StoreError
+
+T = TypeVar("T")
+
+logger = logging.getLogger("ziggurat")
+
+
+class Job(Generic[T]):
+    """One thing to do in the thread, and where to tell how it went.
+
+    Attributes:
+        work: Does it, in the thread.
+        log: The log that it writes; empty when it only reads, and shares no transaction with others.
+    """
+
+    __slots__ = ("error", "future", "log", "loop", "result", "work")
+
+    def __init__(self, work: Callable[[], T], log: str) -> None:
+        self.work = work
+        self.log = log
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[T] = self.loop.create_future()
+        self.result: T | None = None
+        self.error: BaseException | None = None
+
+    def do(self) -> None:
+        """Do it, keeping what comes of it until it is told."""
+        try:
+            self.result = self.work()
+        except Exception as error:  # noqa: BLE001 - whoever waits for it hears of it
+            self.error = error
+
+    def told(self) -> None:
+        """Tell whoever waits; called in the event loop."""
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)  # type: ignore[arg-type]
+
+
+class Writer:
+    """Takes jobs from any number of event loops and does them in order in one thread.
+
+    Args:
+        name: Of the thread.
+        together: Does jobs that write, all in one transaction, and keeps each one's outcome.
+        idle: Called between jobs, at least every `pause` seconds.
+        pause: In seconds.
+        ended: Called last, in the thread.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        together: Callable[[Sequence[Job[Any]]], None],
+        idle: Callable[[], None],
+        pause: float,
+        ended: Callable[[], None],
+    ) -> None:
+        self.name = name
+        self._together = together
+        self._idle = idle
+        self._pause = pause
+        self._ended = ended
+        self._jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+        self._pid = os.getpid()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no more."""
+        return self._closed
+
+    def submit(self, work: Callable[[], T], log: str = "") -> "asyncio.Future[T]":
+        """Have something done in the thread.
+
+        Raises:
+            StoreError: the store is closed, or belongs to the process that this one was forked from.
+        """
+        if self._thread is None:
+            self._begin()
+        if self._closed or self._pid != os.getpid():
+            why = "is closed" if self._closed else "belongs to the process before the fork"
+            raise StoreError(f"the store {self.name} {why}; connect to it again")
+        job = Job(work, log)
+        self._jobs.put(job)
+        return job.future
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+                thread.start()
+                self._thread = thread
+
+    def _run(self) -> None:
+        while True:
+            jobs: list[Job[Any] | None] = []
+            try:
+                jobs.append(self._jobs.get(timeout=self._pause))
+                while True:
+                    jobs.append(self._jobs.get_nowait())
+            except Empty:
+                pass
+            last = None in jobs
+            self._do([job for job in jobs if job is not None])
+            if last:
+                self._ended()
+                return
+            try:
+                self._idle()
+            except Exception as error:  # noqa: BLE001 - it is tried again, and who needs it hears then
+                logger.warning("%s: %s", self.name, error)
+
+    def _do(self, jobs: list[Job[Any]]) -> None:
+        """Do jobs in order; those that write and stand next to each other, together."""
+        start = 0
+        while start < len(jobs):
+            end = start + 1
+            if jobs[start].log:
+                while end < len(jobs) and jobs[end].log:
+                    end += 1
+                self._together(jobs[start:end])
+            else:
+                jobs[start].do()
+            self._tell(jobs[start:end])
+            start = end
+
+    @staticmethod
+    def _tell(jobs: list[Job[Any]]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
+        for job in jobs:
+            by_loop.setdefault(job.loop, []).append(job)
+        for loop, told in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_told, told)
+            except RuntimeError:  # that loop has ended, and nobody waits there any more
+                continue
+
+    def close(self) -> None:
+        """Do what is left and end the thread; what is given later is refused."""
+        with self._lock:
+            thread, was = self._thread, self._closed
+            self._closed = True
+        if thread is not None and not was and self._pid == os.getpid():
+            self._jobs.put(None)
+            thread.join()
+
+
+def _told(jobs: list[Job[Any]]) -> None:
+    for job in jobs:
+        job.told()
