@@ -1,0 +1,52 @@
+"""Every store of ours passes the checks for stores."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ziggurat.core.clock import Clock
+from ziggurat.core.store import Store
+from ziggurat.stores.file import FileStore
+from ziggurat.stores.memory_rows import MemoryRows
+from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.testing.stores import CHECKS, Check, Factory, run_check
+
+
+def _memory(folder: Path) -> Factory:
+    place = MemoryRows()
+    return lambda clock: MemoryRows(clock=clock, shared=place)
+
+
+def _file(folder: Path) -> Factory:
+    return lambda clock: FileStore(folder / "runs", clock=clock)
+
+
+def _sqlite(folder: Path) -> Factory:
+    return lambda clock: SqliteStore(folder / "runs.db", clock=clock)
+
+
+def _fast(folder: Path) -> Factory:
+    return lambda clock: SqliteStore(folder / "runs.db", synchronous="NORMAL", clock=clock)
+
+
+STORES: dict[str, Callable[[Path], Factory]] = {"memory": _memory, "file": _file, "sqlite": _sqlite, "fast": _fast}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("kind", STORES)
+def test_stores_do_what_stores_must(kind: str, check: Check, tmp_path: Path) -> None:
+    run_check(check, STORES[kind](tmp_path))
+
+
+def test_the_checks_notice_a_store_that_forgets(tmp_path: Path) -> None:
+    class Forgetful(MemoryRows):
+        async def delete(self, log: str) -> bool:
+            return False
+
+    def factory(clock: Clock) -> Store:
+        return Forgetful(clock=clock)
+
+    failing = next(check for check in CHECKS if check.__name__ == "logs_are_removed")
+    with pytest.raises(AssertionError):
+        run_check(failing, factory)
