@@ -11,9 +11,7 @@ from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCo
 from ziggurat.core.facts import fact
 from ziggurat.messages.facts import OUTPUT_MODES, OutputMode
 from ziggurat.messages.model import OutputSchema, ToolSpec
-
-FINAL_ANSWER = "final_answer"
-"""The tool through which a model gives its answer, where it is held to a type by a tool."""
+from ziggurat.messages.tool import FINAL_ANSWER
 
 
 class Output(Struct, frozen=True, eq=False):

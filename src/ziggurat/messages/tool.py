@@ -1,6 +1,6 @@
 """What the runtime knows of a tool, whatever stands around it."""
 
-__all__ = ["CHECK", "SPEC"]
+__all__ = ["CHECK", "FINAL_ANSWER", "SPEC"]
 
 from collections.abc import Callable
 
@@ -13,3 +13,6 @@ SPEC: Fact[ToolSpec | None] = Fact("spec", None)
 
 CHECK: Fact[Callable[[ToolCall], None] | None] = Fact("check", None)
 """Checks a call's arguments against the tool's schema; raises InvalidArguments."""
+
+FINAL_ANSWER = "final_answer"
+"""The name of what a model calls to answer with a value of a given type; it is no tool of the user's."""

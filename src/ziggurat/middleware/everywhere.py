@@ -1,0 +1,90 @@
+"""Plain layers, inherited: around every model, tool or agent beneath the place where they are given."""
+
+__all__ = ["everywhere"]
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.layer import stack
+from ziggurat.core.service import Service
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import ToolCall, ToolResult
+
+ModelLayer = Callable[[Service[ModelRequest, ModelResponse]], Service[ModelRequest, ModelResponse]]
+ToolLayer = Callable[[Service[ToolCall, ToolResult]], Service[ToolCall, ToolResult]]
+AgentLayer = Callable[[Service[AgentRequest, AgentRun]], Service[AgentRequest, AgentRun]]
+
+
+class _Everywhere(Middleware):
+    """Base of what `everywhere` makes: it overrides the wraps for which there are layers, so others cost nothing."""
+
+    def __init__(self, model: Sequence[ModelLayer], tool: Sequence[ToolLayer], agent: Sequence[AgentLayer]) -> None:
+        self._model = tuple(model)
+        self._tool = tuple(tool)
+        self._agent = tuple(agent)
+
+    @property
+    def name(self) -> str:
+        return "everywhere"
+
+    def __repr__(self) -> str:
+        given = (("model", self._model), ("tool", self._tool), ("agent", self._agent))
+        shown = [f"{what}=[{', '.join(map(repr, layers))}]" for what, layers in given if layers]
+        return f"everywhere({', '.join(shown)})"
+
+
+class _Models(_Everywhere):
+    async def wrap_model(
+        self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
+    ) -> ModelResponse:
+        return await stack(model, *self._model)(request, ctx)
+
+
+class _Tools(_Everywhere):
+    async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
+        return await stack(tool, *self._tool)(call, ctx)
+
+
+class _Agents(_Everywhere):
+    async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
+        return await stack(agent, *self._agent)(request, ctx)
+
+
+def everywhere(
+    *, model: Sequence[ModelLayer] = (), tool: Sequence[ToolLayer] = (), agent: Sequence[AgentLayer] = ()
+) -> Middleware:
+    """Make a middleware of layers: they go around every call of their kind, in every nested agent too.
+
+    Of the layers, the first listed meets the request first; a service's own layers stand inside these. What layers
+    share (a limiter, a breaker) is shared by all those calls.
+
+    ::
+
+        Agent(model, tools=[researcher], middleware=[everywhere(model=[retry(attempts=3)], tool=[timeout(seconds=9)])])
+
+    Args:
+        model: Layers around each model.
+        tool: Layers around each tool, agents as tools included.
+        agent: Layers around each agent, the one that this is given to included.
+
+    Raises:
+        ConfigurationError: no layer was given, or something that is none.
+    """
+    chosen: list[Any] = [kind for kind, layers in ((_Models, model), (_Tools, tool), (_Agents, agent)) if layers]
+    if not chosen:
+        raise ConfigurationError("everywhere() has nothing to do: give it layers, such as model=[retry(attempts=3)]")
+    for layers in (model, tool, agent):
+        if not isinstance(layers, Sequence) or isinstance(layers, str):
+            raise ConfigurationError(f"everywhere() takes lists of layers, such as model=[retry()]; got {layers!r}")
+        stack(_nothing, *layers)
+    kind = type("everywhere", tuple(chosen), {})
+    made: Middleware = kind(model, tool, agent)
+    return made
+
+
+async def _nothing(request: Any, ctx: Context) -> Any:
+    """Stands where a service will, so that what is no layer is found when it is given."""

@@ -1,0 +1,88 @@
+"""A check upon final answers; the model may mend one that does not pass."""
+
+__all__ = ["OutputGuardrail"]
+
+from collections.abc import Awaitable, Callable
+
+from msgspec.structs import replace
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, Denied
+from ziggurat.core.service import Service
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.delta import fit
+from ziggurat.messages.message import Message, tool_message
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import Text, ToolResult
+from ziggurat.messages.tool import FINAL_ANSWER
+
+Check = Callable[[str, Context], str | Awaitable[str | None] | None]
+"""Returns what is wrong with an answer, written for the model, or None."""
+
+
+class OutputGuardrail(Middleware):
+    """Lets an answer pass only if a check has nothing against it; otherwise the model is told why and asked again.
+
+    Checked is what ends an agent: a reply without tool calls, or the JSON of a typed answer. Answers that did not pass
+    are in no conversation; who listens is told to drop them. What they cost is counted.
+
+    ::
+
+        OutputGuardrail(lambda text, ctx: "name no prices" if "$" in text else None)
+
+    Args:
+        check: Called with the answer and the context; sync or async.
+        retries: How often the model may try again.
+
+    Raises:
+        ConfigurationError: `check` cannot be called, or `retries` is no whole number of at least 0.
+    """
+
+    def __init__(self, check: Check, *, retries: int = 2) -> None:
+        if not callable(check):
+            raise ConfigurationError(f"OutputGuardrail() takes a function of the answer and the context, got {check!r}")
+        if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
+            raise ConfigurationError(f"retries is a whole number of at least 0, got {retries!r}")
+        self._check = check
+        self.retries = retries
+
+    async def wrap_model(
+        self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
+    ) -> ModelResponse:
+        """Ask, check, and ask again within the bound.
+
+        Raises:
+            Denied: no answer passed; the run stops for that.
+        """
+        for number in range(1, self.retries + 2):
+            response = await model(request, ctx.under(f"alt-{number}"))
+            answer = _answer_of(response)
+            found = None if answer is None else self._check(answer, ctx)
+            fault = await found if isinstance(found, Awaitable) else found
+            if fault is None:
+                return response
+            ctx.charge(response.usage)
+            request = replace(request, messages=Transcript.of(*request.messages, *_refused(response, fault)))
+        raise Denied(f"no answer passed the check in {self.retries + 1} tries: {fault}")
+
+
+def _answer_of(response: ModelResponse) -> str | None:
+    """Return what a reply answers, None where it goes on with tools or could not be read."""
+    final = next((call for call in response.tool_calls if call.name == FINAL_ANSWER), None)
+    if final is not None:
+        return final.arguments
+    return None if response.tool_calls or response.finish in ("malformed", "paused") else response.text
+
+
+def _refused(response: ModelResponse, fault: str) -> list[Message]:
+    """Return a reply that did not pass, and the request for another, fit to be sent."""
+    message = fit(response.message)
+    results = [
+        tool_message(ToolResult(call.id, call.name, fault, "invalid_arguments", call.name))
+        for call in message.tool_calls
+    ]
+    if results:
+        return [message, *results]
+    told = Message("user", (Text(f"{fault}\nPlease answer again."),), None, "runtime")
+    return [message, told] if message.parts else [told]

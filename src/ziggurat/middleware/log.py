@@ -1,0 +1,100 @@
+"""What happens, as lines of the standard library's logging, and in numbers."""
+
+__all__ = ["HookCounts", "Logging"]
+
+import logging
+
+from msgspec import Struct
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import type_name_of
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.delta import PartDelta
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import ToolCall, ToolResult
+
+
+class HookCounts(Struct):
+    """How often each hook was called."""
+
+    before_agent: int = 0
+    after_agent: int = 0
+    before_model: int = 0
+    on_model_delta: int = 0
+    after_model: int = 0
+    before_tool: int = 0
+    on_tool_delta: int = 0
+    after_tool: int = 0
+    on_error: int = 0
+
+
+class Logging(Middleware):
+    """Writes a line for each call: where, what kind, how large, how it ended; never what was said.
+
+    Args:
+        counts: Counts hooks over all runs that it is given to; your own object, so you decide how long it lives.
+        logger: Where lines go.
+        level: Their level; errors go as warnings, pieces as DEBUG.
+    """
+
+    def __init__(
+        self,
+        counts: HookCounts | None = None,
+        *,
+        logger: logging.Logger | logging.LoggerAdapter[logging.Logger] | None = None,
+        level: int = logging.INFO,
+    ) -> None:
+        self.counts = counts
+        self._logger = logger or logging.getLogger("ziggurat.calls")
+        self._level = level
+
+    def _note(self, hook: str, level: int, text: str, *values: object) -> None:
+        if self.counts is not None:
+            setattr(self.counts, hook, getattr(self.counts, hook) + 1)
+        if self._logger.isEnabledFor(level):
+            self._logger.log(level, text, *values)
+
+    async def before_agent(self, request: AgentRequest, ctx: Context) -> None:
+        """Note that an agent begins."""
+        self._note("before_agent", self._level, "%s begins: %d messages", ctx.path, len(request.messages))
+
+    async def after_agent(self, run: AgentRun, ctx: Context) -> None:
+        """Note how an agent ended."""
+        why = type(run.stop).__name__
+        self._note(
+            "after_agent", self._level, "%s ended: %s, %d steps, %d tokens", ctx.path, why, run.steps, run.usage.total
+        )
+
+    async def before_model(self, request: ModelRequest, ctx: Context) -> None:
+        """Note that a model is asked."""
+        text = "%s asks: %d messages, %d tools"
+        self._note("before_model", self._level, text, ctx.path, len(request.messages), len(request.tools))
+
+    async def on_model_delta(self, delta: PartDelta, ctx: Context) -> None:
+        """Note a piece of a reply."""
+        self._note("on_model_delta", logging.DEBUG, "%s says: %s", ctx.path, type(delta).__name__)
+
+    async def after_model(self, response: ModelResponse, ctx: Context) -> None:
+        """Note that a model has answered."""
+        usage = response.usage
+        text = "%s answered: %s, %s in, %s out, %d tool calls"
+        calls = len(response.tool_calls)
+        self._note("after_model", self._level, text, ctx.path, response.finish, usage.input, usage.output, calls)
+
+    async def before_tool(self, call: ToolCall, ctx: Context) -> None:
+        """Note that a tool is called."""
+        self._note("before_tool", self._level, "%s calls: %d characters", ctx.path, len(call.arguments))
+
+    async def on_tool_delta(self, text: str, ctx: Context) -> None:
+        """Note a piece of a tool's output."""
+        self._note("on_tool_delta", logging.DEBUG, "%s gives: %d characters", ctx.path, len(text))
+
+    async def after_tool(self, result: ToolResult, ctx: Context) -> None:
+        """Note a tool's result."""
+        how = result.error or "ok"
+        self._note("after_tool", self._level, "%s gave: %s, %d characters", ctx.path, how, len(result.text))
+
+    async def on_error(self, error: BaseException, ctx: Context) -> None:
+        """Note an error by its kind."""
+        self._note("on_error", logging.WARNING, "%s failed: %s", ctx.path, type_name_of(error))

@@ -1,0 +1,42 @@
+"""Instructions that are worked out anew for each question."""
+
+__all__ = ["DynamicPrompt"]
+
+from collections.abc import Awaitable, Callable
+
+from msgspec.structs import replace
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest
+
+Write = Callable[[ModelRequest, Context], str | Awaitable[str | None] | None]
+"""Returns the instructions for a question, or None to leave them as they are."""
+
+
+class DynamicPrompt(Middleware):
+    """Gives models the instructions that a function writes for each question.
+
+    ::
+
+        DynamicPrompt(lambda request, ctx: f"{request.instructions}\\nThe user is {ctx.scope[USER].name}.")
+
+    Instructions that differ from step to step make a provider's prompt cache useless.
+
+    Args:
+        write: Called with the request and the context; sync or async. None leaves the instructions as they are.
+    """
+
+    def __init__(self, write: Write) -> None:
+        if not callable(write):
+            raise ConfigurationError(f"DynamicPrompt() takes a function of the request and the context, got {write!r}")
+        self._write = write
+
+    async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
+        """Return the question with the instructions written for it."""
+        written = self._write(request, ctx)
+        text = await written if isinstance(written, Awaitable) else written
+        if text is not None and not isinstance(text, str):
+            raise ConfigurationError(f"the function of DynamicPrompt returns text or None, got {text!r}")
+        return None if text is None else replace(request, instructions=text)

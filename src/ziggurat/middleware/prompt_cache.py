@@ -1,0 +1,81 @@
+"""Notices when a provider's prompt cache is lost: what comes first in a question must not change from step to step."""
+
+__all__ = ["PromptCacheGuard"]
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.scope import Key
+from ziggurat.core.service import Service
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.events import Warned
+from ziggurat.messages.message import Message
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse, OutputSchema, ToolSpec
+
+
+class _Layout:
+    """What an agent's last question began with."""
+
+    __slots__ = ("instructions", "messages", "output", "tools")
+
+    def __init__(self) -> None:
+        self.instructions: str | None = None
+        self.tools: tuple[ToolSpec, ...] = ()
+        self.output: OutputSchema | None = None
+        self.messages: list[Message] | None = None
+
+    def changes(self, request: ModelRequest) -> list[str]:
+        """Return what differs from the question before, and remember this one."""
+        messages = list(request.messages)
+        changed: list[str] = []
+        if self.messages is not None:
+            if request.instructions != self.instructions:
+                changed.append("the instructions")
+            if request.tools != self.tools:
+                changed.append("the tools")
+            if request.output != self.output:
+                changed.append("the output")
+            shared = min(len(messages), len(self.messages))
+            same = next((at for at in range(shared) if messages[at] != self.messages[at]), shared)
+            if same < len(self.messages):
+                changed.append(f"the conversation from message {same} on")
+        self.instructions, self.tools, self.output = request.instructions, request.tools, request.output
+        self.messages = messages
+        return changed
+
+
+class PromptCacheGuard(Middleware):
+    """Warns, or refuses, when a question does not begin as the one before it in the same agent did.
+
+    Providers read again, at full price, whatever follows the first difference in instructions, tools and messages.
+    List it first, so that it sees questions as all other hooks leave them.
+
+    Args:
+        refuse: Raise in place of the event `Warned`.
+    """
+
+    def __init__(self, *, refuse: bool = False) -> None:
+        self.refuse = refuse
+        self._layout: Key[_Layout] = Key("prompt layout")
+
+    async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
+        """Give each agent a layout of its own, which goes with it."""
+        return await agent(request, ctx.within(self._layout, _Layout()))
+
+    async def wrap_model(
+        self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
+    ) -> ModelResponse:
+        """Compare the question with the one before.
+
+        Raises:
+            ConfigurationError: it begins differently, and that is to be refused.
+        """
+        layout = ctx.scope.get(self._layout)
+        changed = layout.changes(request) if layout is not None else []
+        if changed:
+            told = f"the prompt cache is lost: {' and '.join(changed)} changed since the question before"
+            if self.refuse:
+                raise ConfigurationError(f"{ctx.path}: {told}")
+            if ctx.listens(Warned):
+                await ctx.emit(Warned(ctx.path, told))
+        return await model(request, ctx)

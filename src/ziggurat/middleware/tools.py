@@ -1,0 +1,92 @@
+"""Which tools a model sees, and which it may call."""
+
+__all__ = ["AllowTools", "DynamicTools"]
+
+from collections.abc import Awaitable, Callable, Iterable
+from fnmatch import fnmatchcase
+
+from msgspec.structs import replace
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, Denied
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.tool import FINAL_ANSWER
+
+
+class AllowTools(Middleware):
+    """Hides all tools but those named from models, and refuses calls of the others, at any depth.
+
+    Agents that are tools must be named too. Several of these allow what all of them do.
+
+    Args:
+        patterns: Names of tools, with ``*`` and ``?``; none forbids all tools.
+
+    Raises:
+        ConfigurationError: a pattern is no text.
+    """
+
+    def __init__(self, *patterns: str) -> None:
+        for pattern in patterns:
+            if not isinstance(pattern, str) or not pattern:
+                raise ConfigurationError(f"AllowTools() takes patterns of tools' names, as 'read_*'; got {pattern!r}")
+        self.patterns = patterns
+
+    def allows(self, name: str) -> bool:
+        """Tell whether a tool may be called."""
+        return any(fnmatchcase(name, pattern) for pattern in self.patterns)
+
+    async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
+        """Leave out what may not be called."""
+        return _with_tools(request, {tool.name for tool in request.tools if self.allows(tool.name)})
+
+    async def before_tool(self, call: ToolCall, ctx: Context) -> None:
+        """Refuse what may not be called.
+
+        Raises:
+            Denied: the tool is none of those that are allowed; the model is told.
+        """
+        if not self.allows(call.name):
+            raise Denied(f"the tool {call.name!r} is not allowed here; allowed: {', '.join(self.patterns) or 'none'}")
+
+
+Choose = Callable[[ModelRequest, Context], Iterable[str] | Awaitable[Iterable[str]]]
+"""Returns the names of the tools that a model is to see in this step."""
+
+
+class DynamicTools(Middleware):
+    """Shows models, in each step, the tools that a function chooses.
+
+    It forbids nothing: a model that calls a tool from memory is answered. For that there is `AllowTools`.
+
+    Args:
+        choose: Called with the request and the context; sync or async. Names of tools that are not there are ignored.
+    """
+
+    def __init__(self, choose: Choose) -> None:
+        if not callable(choose):
+            raise ConfigurationError(f"DynamicTools() takes a function of the request and the context, got {choose!r}")
+        self._choose = choose
+
+    async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
+        """Leave out what is not chosen."""
+        chosen = self._choose(request, ctx)
+        if isinstance(chosen, Awaitable):
+            chosen = await chosen
+        if isinstance(chosen, str):
+            raise ConfigurationError(f"the function of DynamicTools returns a list of names, got the text {chosen!r}")
+        return _with_tools(request, set(chosen))
+
+
+def _with_tools(request: ModelRequest, names: set[str]) -> ModelRequest | None:
+    """Return a request with these of its tools, and with what takes the answer; None where nothing is left out."""
+    tools = tuple([tool for tool in request.tools if tool.name in names or tool.name == FINAL_ANSWER])
+    if len(tools) == len(request.tools):
+        return None
+    settings = request.settings
+    forced = settings.tool_choice
+    hidden = forced in {tool.name for tool in request.tools} - {tool.name for tool in tools}
+    if hidden or (forced == "required" and not tools):
+        settings = replace(settings, tool_choice=None)
+    return replace(request, tools=tools, settings=settings)

@@ -1,0 +1,78 @@
+"""What was used, by model, by agent and by tool."""
+
+__all__ = ["Accounts", "UsageAccounting"]
+
+from msgspec import Struct, field
+
+from ziggurat.core.context import Context
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.parts import ToolResult
+from ziggurat.messages.usage import Usage
+
+
+class Accounts(Struct):
+    """Sums over all runs that the same accounts are given to.
+
+    Attributes:
+        models: Usage by the model that answered; failed tries by ``"(failed)"``.
+        agents: Usage by agent, what agents beneath it used included.
+        runs: How often each agent ran to an end.
+        tools: How often each tool was called.
+        tool_errors: How often each tool failed.
+    """
+
+    models: dict[str, Usage] = field(default_factory=dict)
+    agents: dict[str, Usage] = field(default_factory=dict)
+    runs: dict[str, int] = field(default_factory=dict)
+    tools: dict[str, int] = field(default_factory=dict)
+    tool_errors: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def total(self) -> Usage:
+        """What all models used together."""
+        return sum(self.models.values(), Usage())
+
+
+class UsageAccounting(Middleware):
+    """Adds up what calls beneath it use; answers from a record are not counted again.
+
+    ::
+
+        accounts = Accounts()
+        Agent(model, middleware=[UsageAccounting(accounts)])
+
+    Args:
+        accounts: Where sums are kept: your own object, so you decide how long it lives and who shares it.
+    """
+
+    def __init__(self, accounts: Accounts) -> None:
+        self.accounts = accounts
+
+    async def after_model(self, response: ModelResponse, ctx: Context) -> None:
+        """Count a reply."""
+        _add(self.accounts.models, response.model or "(unnamed)", response.usage)
+
+    async def on_error(self, error: BaseException, ctx: Context) -> None:
+        """Count what a call that failed has cost, where it is known."""
+        usage = getattr(error, "usage", None)
+        if isinstance(usage, Usage):
+            _add(self.accounts.models, "(failed)", usage)
+
+    async def after_tool(self, result: ToolResult, ctx: Context) -> None:
+        """Count a tool call."""
+        tools, errors = self.accounts.tools, self.accounts.tool_errors
+        tools[result.name] = tools.get(result.name, 0) + 1
+        if result.error is not None:
+            errors[result.name] = errors.get(result.name, 0) + 1
+
+    async def after_agent(self, run: AgentRun, ctx: Context) -> None:
+        """Count an agent's run."""
+        runs = self.accounts.runs
+        runs[run.agent] = runs.get(run.agent, 0) + 1
+        _add(self.accounts.agents, run.agent, run.usage)
+
+
+def _add(sums: dict[str, Usage], name: str, usage: Usage) -> None:
+    sums[name] = sums.get(name, Usage()) + usage

@@ -1,0 +1,88 @@
+import asyncio
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.layer import layer
+from ziggurat.core.service import Service
+from ziggurat.layers.retry import retry
+from ziggurat.messages.middleware import Chain
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import tool_call
+from ziggurat.middleware import everywhere
+from ziggurat.models.scripted import ScriptedModel
+
+seen: list[str] = []
+
+
+@layer
+async def noted(request: object, ctx: Context, inner: Service[object, object], *, word: str) -> object:
+    seen.append(f"{word} {ctx.path}")
+    return await inner(request, ctx)
+
+
+def test_layers_go_around_every_call_of_their_kind_at_any_depth() -> None:
+    seen.clear()
+
+    def look() -> str:
+        """Look."""
+        return "x"
+
+    inner = Agent(ScriptedModel(tool_call("look"), "seen"), tools=[look], name="inner")
+    outer = Agent(
+        ScriptedModel(tool_call("inner", input="go"), "done"),
+        tools=[inner],
+        name="outer",
+        middleware=[
+            everywhere(model=[noted(word="m1"), noted(word="m2")], tool=[noted(word="t")], agent=[noted(word="a")])
+        ],
+    )
+    assert asyncio.run(outer.run("go")).text == "done"
+    deep = "outer/step-1/tool-1:inner/inner"
+    assert seen == [
+        "a outer",
+        "m1 outer/step-1/model",
+        "m2 outer/step-1/model",
+        "t outer/step-1/tool-1:inner",
+        f"a {deep}",
+        f"m1 {deep}/step-1/model",
+        f"m2 {deep}/step-1/model",
+        f"t {deep}/step-1/tool-1:look",
+        f"m1 {deep}/step-2/model",
+        f"m2 {deep}/step-2/model",
+        "m1 outer/step-2/model",
+        "m2 outer/step-2/model",
+    ]
+
+
+def test_a_retry_of_every_model_is_one_call_on_record() -> None:
+    model = ScriptedModel(ConnectionError("gone"), "back")
+    run = asyncio.run(Agent(model, middleware=[everywhere(model=[retry(attempts=2, base=0)])]).run("go"))
+    assert (run.text, len(model.calls), run.steps) == ("back", 2, 1)
+
+
+def test_only_what_has_layers_is_wrapped() -> None:
+    chain = Chain([everywhere(tool=[noted(word="t")])])
+    assert (chain.asks, chain.acts) == (False, True)
+    assert not chain.hooks["wrap_agent"]
+
+
+def test_it_shows_its_layers_and_its_name() -> None:
+    made = everywhere(model=[retry(attempts=2)], agent=[noted(word="a")])
+    assert repr(made) == "everywhere(model=[retry(attempts=2)], agent=[noted(word='a')])"
+    assert made.name == "everywhere"
+
+
+async def service(request: ModelRequest, ctx: Context) -> ModelResponse:
+    raise NotImplementedError
+
+
+def test_what_is_no_layer_is_refused_where_it_is_given() -> None:
+    with pytest.raises(ConfigurationError, match="nothing to do"):
+        everywhere()
+    with pytest.raises(ConfigurationError, match="lists of layers"):
+        everywhere(model=retry(attempts=2))  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="needs layers"):
+        everywhere(model=[service])  # type: ignore[list-item]

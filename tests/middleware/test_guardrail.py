@@ -1,0 +1,74 @@
+import asyncio
+
+import pytest
+
+from tests.agents.support import Folded, assert_sendable
+from ziggurat.agents.agent import Agent
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import Dropped
+from ziggurat.messages import stops
+from ziggurat.messages.parts import tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.middleware import OutputGuardrail
+from ziggurat.models.scripted import ScriptedModel
+
+
+def no_prices(text: str, ctx: Context) -> str | None:
+    return "name no prices" if "$" in text else None
+
+
+def look() -> str:
+    """Look."""
+    return "it costs $5"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_answer_is_mended_and_the_bad_one_is_nowhere(streamed: bool) -> None:
+    cost = Usage(input=3, output=1, requests=1)
+    model = ScriptedModel(tool_call("look"), "It is $5.", "It is cheap.", usage=cost)
+    heard = Folded()
+    agent = Agent(model, tools=[look], middleware=[OutputGuardrail(no_prices)])
+    run = asyncio.run(agent.run("go", listeners=[heard] if streamed else []))
+    assert (run.text, run.steps, run.usage, run.model_calls) == ("It is cheap.", 2, cost * 3, 3)
+    assert "It is $5." not in repr(list(run.messages))
+    assert_sendable(run.messages)
+    asked = list(model.last.messages)
+    assert [message.text for message in asked[-2:]] == ["It is $5.", "name no prices\nPlease answer again."]
+    assert asked[-1].origin == "runtime"
+    assert_sendable(asked)
+    assert streamed == any(isinstance(event, Dropped) for event in heard.events)
+
+
+def test_after_the_bound_the_run_is_denied_and_what_it_cost_is_counted() -> None:
+    model = ScriptedModel(always="$", usage=Usage(input=1, output=1, requests=1))
+    run = asyncio.run(Agent(model, middleware=[OutputGuardrail(no_prices, retries=1)]).run("go"))
+    assert run.stop == stops.Denied("no answer passed the check in 2 tries: name no prices")
+    assert (len(model.calls), run.usage.total) == (2, 4)
+    assert_sendable(run.messages)
+
+
+def test_a_typed_answer_is_checked_as_json() -> None:
+    async def small(text: str, ctx: Context) -> str | None:
+        return "too large" if "30" in text else None
+
+    model = ScriptedModel(tool_call("final_answer", value=30), tool_call("final_answer", value=3))
+    run = asyncio.run(Agent(model, output=int, middleware=[OutputGuardrail(small)]).run("go"))
+    assert run.output == 3
+    assert_sendable(model.last.messages)
+    assert model.last.messages[-1].tool_results[0].text == "too large"
+
+
+def test_the_answer_of_every_agent_beneath_is_checked() -> None:
+    inner = Agent(ScriptedModel("$1", "one"), name="inner")
+    agent = Agent(
+        ScriptedModel(tool_call("inner", input="x"), "ok"), tools=[inner], middleware=[OutputGuardrail(no_prices)]
+    )
+    assert asyncio.run(agent.run("go")).observations == ("one",)
+
+
+def test_mistakes_are_told_of() -> None:
+    with pytest.raises(ConfigurationError, match="takes a function"):
+        OutputGuardrail("x")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="at least 0"):
+        OutputGuardrail(no_prices, retries=-1)

@@ -1,0 +1,37 @@
+import asyncio
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.scope import Key
+from ziggurat.messages.model import ModelRequest
+from ziggurat.middleware import DynamicPrompt
+from ziggurat.models.scripted import ScriptedModel
+
+USER = Key[str]("user")
+
+
+def test_instructions_come_of_the_request_and_the_context() -> None:
+    model = ScriptedModel("ok")
+    prompt = DynamicPrompt(lambda request, ctx: f"{request.instructions} The user is {ctx.scope[USER]}.")
+    asyncio.run(Agent(model, instructions="Be kind.", middleware=[prompt]).run("go", deps={USER: "Ada"}))
+    assert model.last.instructions == "Be kind. The user is Ada."
+
+
+def test_none_leaves_them_and_the_function_may_be_async() -> None:
+    async def write(request: ModelRequest, ctx: Context) -> str | None:
+        return None
+
+    model = ScriptedModel("ok")
+    asyncio.run(Agent(model, instructions="Be kind.", middleware=[DynamicPrompt(write)]).run("go"))
+    assert model.last.instructions == "Be kind."
+
+
+def test_mistakes_are_told_of() -> None:
+    with pytest.raises(ConfigurationError, match="takes a function"):
+        DynamicPrompt("text")  # type: ignore[arg-type]
+    agent = Agent(ScriptedModel("x"), middleware=[DynamicPrompt(lambda request, ctx: 3)])  # type: ignore[arg-type, return-value]
+    with pytest.raises(ConfigurationError, match="returns text or None, got 3"):
+        asyncio.run(agent.run("go"))

@@ -1,0 +1,109 @@
+import re
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.middleware.bounded import WINDOW, bounded
+from ziggurat.middleware.secrets import Incoming, Secrets
+
+ALL = Secrets(
+    ["open sesame", 'a"b/c\\d'], [r"\bACC-[0-9]{4,8}\b", re.compile("code [a-z]{2,9}", re.I)], True, True, "#"
+)
+TEXT = (
+    'open sesame, a"b/c\\d; ACC-1234 XACC-12345 Code blue open ses sk-abcdefghijklmnopqrst! Bearer abc123abc123abc '
+    "a.b@c.example.org http://u:p4ss@h/x -----BEGIN PRIVATE KEY-----\nabc=\n-----END PRIVATE KEY----- "
+    "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n你好sk-abcdefghijklmnopqrst"
+)
+MASKED = (
+    "#, #; # XACC-12345 # open ses #! # # http://#@h/x # "
+    "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n你好#"
+)
+
+
+def in_pieces(secrets: Secrets, pieces: list[str]) -> str:
+    incoming = Incoming(secrets)
+    return "".join(map(incoming.push, pieces)) + incoming.flush()
+
+
+def test_secrets_are_masked_and_nothing_else() -> None:
+    assert ALL.masked(TEXT) == MASKED
+
+
+def test_every_cut_gives_the_same() -> None:
+    for cut in range(len(TEXT) + 1):
+        assert in_pieces(ALL, [TEXT[:cut], TEXT[cut:]]) == MASKED
+    assert in_pieces(ALL, list(TEXT)) == MASKED
+
+
+@given(st.lists(st.sampled_from(["sk-", "abc", "x" * 17, "open ", "sesame", " ", "ACC-", "1234", "-----BEGIN ", "PRIVATE KEY-----", "-----END ", "bearer ", "a@b", ".org", "你"]), max_size=30))  # fmt: skip
+def test_pieces_and_the_whole_are_masked_alike(pieces: list[str]) -> None:
+    assert in_pieces(ALL, pieces) == ALL.masked("".join(pieces))
+
+
+def test_a_secret_is_found_as_json_and_as_addresses_write_it() -> None:
+    secrets = Secrets(['p"ä/ss'], [], False, False, "#")
+    for text in ('{"k":"p\\"ä/ss"}', '{"k":"p\\"\\u00e4/ss"}', '"{\\"k\\":\\"p\\\\\\"ä/ss\\"}"', "x?k=p%22%C3%A4%2Fss"):
+        assert "ss" not in secrets.masked(text).replace("sss", "")
+
+
+def seconds(work: Callable[[], object]) -> float:
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
+
+
+@pytest.mark.parametrize(
+    "evil", ["sk-", "a", "a@", "a.", "eyJ", "://a:", "1", "basic a", "ACC-", "code ", "bearer ", "-----BEGIN PRIVATE KEY-----"]
+)  # fmt: skip
+def test_no_text_takes_long(evil: str) -> None:
+    text = (evil * (50_000 // len(evil)))[:50_000]
+    pieces = [text[at : at + 50] for at in range(0, len(text), 50)]
+    assert seconds(lambda: ALL.masked(text)) < 0.5
+    assert seconds(lambda: in_pieces(ALL, pieces)) < 1.5
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        (r"(a+)+$", "repeats without a bound"),
+        (r"a*", "repeats without a bound"),
+        (r"(a{1,20}){1,20}", "too many ways"),
+        (r"(?:a|a){1,30}b", "too many ways"),
+        (r"[a-z]{1,64}@[a-z]{1,64}", "too many ways"),
+        (r"^key", "an end of the text"),
+        (r"key(?= x)", "looks around or back"),
+        (r"(a)\1", "looks around or back"),
+        (r"(?P<name>key)", "named groups"),
+        (r"a{0,9}", "0 to 9 characters"),
+        (r"a{513}", "513 to 513 characters"),
+        ("[", "not a regular expression"),
+    ],
+)
+def test_what_could_hang_is_refused_with_how_to_mend_it(pattern: str, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(why)):
+        bounded(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"\bACC-[0-9]{6,10}\b", "ACC-123456"),
+        (r"(?:DE|FR)[0-9]{2} ?[0-9]{4}", "DE12 3456"),
+        (r"[a-z]{1,64}+@[a-z]{1,64}+", "a@b"),
+        (re.compile("Secret", re.IGNORECASE), "SECRET"),
+        (rf"x.{{{WINDOW - 1}}}", "x" * WINDOW),
+    ],
+)
+def test_bounded_patterns_are_taken(pattern: str | re.Pattern[str], text: str) -> None:
+    source, longest = bounded(pattern)
+    assert re.fullmatch(source, text)
+    assert len(text) <= longest <= WINDOW
+
+
+def test_nothing_to_redact_is_a_mistake() -> None:
+    with pytest.raises(ConfigurationError, match="nothing to redact"):
+        Secrets([], [], False, False, "#")

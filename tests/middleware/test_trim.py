@@ -1,0 +1,103 @@
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.codec import encode
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.message import Message, assistant, system, tool_message, user
+from ziggurat.messages.parts import ToolResult, tool_call
+from ziggurat.messages.usage import estimate_tokens
+from ziggurat.messages.validation import validate_rewrite
+from ziggurat.middleware import Trim
+from ziggurat.models.scripted import ScriptedModel
+
+TALK = [
+    system("Be kind."),
+    user("one"),
+    assistant("1"),
+    user("two"),
+    assistant(tool_call("look", id="a"), tool_call("look", id="b")),
+    tool_message(ToolResult("a", "look", "x")),
+    tool_message(ToolResult("b", "look", "y")),
+    assistant("2"),
+    user("three"),
+]
+
+
+def texts(messages: list[Message]) -> list[str]:
+    return [message.text or message.role for message in messages]
+
+
+def test_the_last_messages_and_all_of_the_systems_are_seen() -> None:
+    assert texts(Trim(last=2).view(TALK)) == ["Be kind.", "2", "three"]
+    assert Trim(last=100).view(TALK) == TALK
+
+
+def test_calls_and_results_go_together() -> None:
+    for last in (3, 4):
+        assert texts(Trim(last=last).view(TALK)) == ["Be kind.", "2", "three"]
+    assert texts(Trim(last=5).view(TALK)) == ["Be kind.", "assistant", "tool", "tool", "2", "three"]
+
+
+def test_what_must_be_answered_now_is_seen_whatever_the_bound() -> None:
+    assert texts(Trim(last=1).view(TALK[:7])) == ["Be kind.", "assistant", "tool", "tool"]
+    assert texts(Trim(tokens=1).view(TALK)) == ["Be kind.", "three"]
+
+
+def test_the_first_messages_may_be_seen_too() -> None:
+    assert texts(Trim(first=1, last=1).view(TALK)) == ["Be kind.", "one", "three"]
+    assert Trim(first=6, last=6).view(TALK) == TALK
+
+
+def test_as_many_are_seen_as_fit() -> None:
+    def size(messages: list[Message]) -> int:
+        return sum(estimate_tokens(encode(message.parts).decode()) for message in messages)
+
+    for tokens in range(1, size(TALK) + 1):
+        view = Trim(tokens=tokens).view(TALK)
+        assert size(view) <= tokens or texts(view) == ["Be kind.", "three"]
+    assert Trim(tokens=size(TALK)).view(TALK) == TALK
+    assert len(Trim(tokens=size(TALK) - 1).view(TALK)) < len(TALK)
+
+
+def test_the_conversation_stays_whole() -> None:
+    def look() -> str:
+        """Look."""
+        return "x" * 50
+
+    model = ScriptedModel(*[tool_call("look")] * 5, "done")
+    run = asyncio.run(Agent(model, tools=[look], middleware=[Trim(last=3)], instructions="Be brief.").run("go"))
+    assert len(run.messages) == 12
+    assert [len(call.messages) for call in model.calls] == [1, 3, 2, 2, 2, 2]
+    assert all(call.instructions == "Be brief." for call in model.calls)
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Message]:
+    log: list[Message] = [system("s")] if draw(st.booleans()) else []
+    for turn in range(draw(st.integers(1, 6))):
+        log.append(user(f"u{turn}" * draw(st.integers(1, 20))))
+        for step in range(draw(st.integers(0, 3))):
+            ids = [f"{turn}-{step}-{number}" for number in range(draw(st.integers(1, 3)))]
+            log.append(assistant(*[tool_call("t", id=each) for each in ids]))
+            log += [tool_message(ToolResult(each, "t", "r" * draw(st.integers(0, 90)))) for each in ids]
+        log.append(assistant("a"))
+    return log[: draw(st.integers(len(log) - 1, len(log)))] if log[-1].text == "a" else log
+
+
+@given(conversations(), st.integers(1, 12), st.integers(0, 4), st.integers(1, 80))
+def test_every_view_of_a_valid_conversation_is_valid(log: list[Message], last: int, first: int, tokens: int) -> None:
+    for trim in (Trim(last=last), Trim(first=first, last=last), Trim(tokens=tokens)):
+        view = trim.view(log)
+        assert validate_rewrite(log, view) == []
+        assert view
+        assert view[-1] == log[-1]
+
+
+@pytest.mark.parametrize("wrong", [{}, {"last": 0}, {"tokens": 0}, {"last": 1, "tokens": 1}, {"first": 2, "tokens": 1}])
+def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ConfigurationError, match="Trim"):
+        Trim(**wrong)  # type: ignore[arg-type]
