@@ -36,6 +36,7 @@ _PEM_LONGEST = 65_536
 _TOKEN = frozenset("!#$%&*+-./0123456789:=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ^_abcdefghijklmnopqrstuvwxyz~")
 _NOT_TOKEN = re.compile(r"[^!#$%&*+\-./0-9:=?@A-Z^_a-z~]")
 _SHORTEST = 4
+_BEFORE = 4  # characters before a secret that tell whether it is one, such as ://
 
 
 class Secrets:
@@ -165,7 +166,7 @@ class Incoming:
         text = "".join(self._waiting)
         shown, end = self._secrets.split(text, self._start, last=last)
         self.altered = self.altered or shown != text[self._start : end]
-        kept = max(0, end - 1)  # one character before the rest, as a word may begin there
+        kept = max(0, end - _BEFORE)
         self._waiting = [] if last else [text[kept:]]
         self._start = 0 if last else end - kept
         return shown
