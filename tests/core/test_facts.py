@@ -1,7 +1,8 @@
 from collections.abc import Awaitable
+from typing import Any, ClassVar
 
 from ziggurat.core.context import Context
-from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, name_of
+from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, RETURNS, Effect, Fact, fact, name_of, returns_of, strongest
 from ziggurat.core.layer import layer, stack
 from ziggurat.core.service import Service
 
@@ -69,3 +70,37 @@ def test_a_service_that_states_no_name_is_called_by_its_function_or_class() -> N
 
 def test_repr() -> None:
     assert repr(WINDOW) == "Fact('window')"
+
+
+def test_the_type_of_responses_is_stated_or_read_off_an_annotation() -> None:
+    class Stated:
+        facts: ClassVar[dict[Fact[Any], object]] = {RETURNS: int}
+
+        async def __call__(self, request: str, ctx: Context, /) -> str: ...  # type: ignore[empty-body]
+
+    class Annotated:
+        async def __call__(self, request: str, ctx: Context, /) -> str: ...  # type: ignore[empty-body]
+
+    async def function(request: str, ctx: Context) -> int: ...  # type: ignore[empty-body]
+
+    async def silent(request, ctx): ...  # type: ignore[no-untyped-def]
+
+    async def unknown(request: str, ctx: Context) -> "Nowhere": ...  # type: ignore[name-defined]  # noqa: F821
+
+    @layer
+    async def same(request: str, ctx: Context, inner: Service[str, str]) -> str:
+        return await inner(request, ctx)
+
+    expected = {Stated(): int, Annotated(): str, function: int, silent: object, unknown: object, len: object}
+    assert {service: returns_of(service) for service in expected} == expected
+    assert returns_of(stack(Annotated(), same())) is str
+
+
+def test_of_several_effects_the_strongest_counts() -> None:
+    class Thing:
+        def __init__(self, effect: Effect) -> None:
+            self.facts = {EFFECT: effect}
+
+    assert strongest([]) == strongest([len, Thing("none")]) == "none"
+    assert strongest([Thing("repeatable"), len]) == "repeatable"
+    assert strongest([Thing("once"), Thing("repeatable")]) == "once"

@@ -9,10 +9,14 @@ from ziggurat.core.errors import ConfigurationError, ModelError, Suspend
 from ziggurat.core.event import Dropped, Event
 from ziggurat.core.facts import COMPOSITE, NAME, fact, name_of
 from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.layer import stack
+from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
+from ziggurat.layers.retry import retry
 from ziggurat.testing.clock import HandClock, settle
 from ziggurat.testing.expect import expect
 from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.tools.function import tool
 
 
 class Timed:
@@ -227,6 +231,22 @@ def test_facts_and_repr():
     assert repr(hedge(a, delay=0.5)) == "hedge(a, a, delay=0.5)"
     assert name_of(hedge(Timed("x", 1), Timed("y", 1), delay=1)) == "hedge(x, y)"
     assert not fact(hedge(a, delay=1), COMPOSITE)
+
+
+@pytest.mark.parametrize("effect", ["repeatable", "once"])
+def test_what_acts_upon_the_world_is_not_asked_twice(effect):
+    @tool(effect=effect)
+    async def pay() -> str:
+        """Pay."""
+
+    @tool(effect="none")
+    async def look() -> str:
+        """Look."""
+
+    for services in ((pay,), (look, pay), (stack(pay, retry()),), (fallback(look, pay),)):
+        with pytest.raises(ConfigurationError, match=f"pay.* has effects \\({effect}\\)"):
+            hedge(*services, delay=1)
+    hedge(look, delay=1)
 
 
 @pytest.mark.parametrize("delay", [-1, float("nan"), float("inf"), "2", None])

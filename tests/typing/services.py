@@ -14,7 +14,10 @@ from ziggurat.core.stream import open_stream
 from ziggurat.layers.cache import CacheStore, cache
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
+from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
+from ziggurat.layers.steer import steer
+from ziggurat.layers.tap import tap
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
@@ -143,6 +146,32 @@ assert_type(hedge(model, Model(), delay=1.0), Service[ModelRequest, ModelRespons
 retry(attempts="3")  # type: ignore[arg-type]
 retry(tries=3)  # type: ignore[call-arg]
 timeout(30)  # type: ignore[call-arg]
+stack(length, tap(on_request=print, on_error=lambda error, ctx: None))
+tap(on_request="print")  # type: ignore[arg-type]
+
+
+def by_length(request: ModelRequest, ctx: Context) -> str:
+    return "long" if len(request.messages) > 20 else "short"
+
+
+async def by_name(request: str, ctx: Context) -> str:
+    return request
+
+
+async def double(request: int, ctx: Context) -> float:
+    return 2.0 * request
+
+
+assert_type(steer(by_length, short=Model(), long=model), Service[ModelRequest, ModelResponse])
+assert_type(steer(by_name, a=length, b=stack(length, retry())), Service[str, int])
+assert_type(stack(steer(lambda request, ctx: "a", a=Model()), retry()), Service[ModelRequest, ModelResponse])
+steered_wrong: Service[ModelRequest, ModelResponse] = steer(by_length, a=Tool())  # type: ignore[arg-type]
+steered: Service[ModelRequest, ModelResponse] = steer(by_length, a=Model(), b=Tool())  # type: ignore[arg-type]
+assert_type(pipeline(length, double), Service[str, float])
+assert_type(pipeline(stack(length, timeout(seconds=1)), double, takes_anything), Service[str, bool])
+assert_type(stack(pipeline(length, double), retry()), Service[str, float])
+pipeline(double, length)  # type: ignore[misc]
+pipeline(Model(), Tool())  # type: ignore[misc]
 mixed: Service[ModelRequest, ModelResponse] = fallback(Model(), Tool())  # type: ignore[arg-type]
 
 

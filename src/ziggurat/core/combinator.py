@@ -1,6 +1,6 @@
 """What wraps several services and is a service too: the ground that fallback, hedge and the like stand on."""
 
-__all__ = ["Combinator", "annotate"]
+__all__ = ["Combinator", "annotate", "ask_at", "shown"]
 
 from collections.abc import Awaitable, Iterable
 from typing import Generic, TypeVar, cast
@@ -8,7 +8,7 @@ from typing import Generic, TypeVar, cast
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Dropped
-from ziggurat.core.facts import COMPOSITE, NAME, RETURNS, Fact, fact, name_of
+from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, Fact, fact, name_of, returns_of, strongest
 from ziggurat.core.service import Service
 
 Q = TypeVar("Q")
@@ -18,8 +18,8 @@ R = TypeVar("R")
 class Combinator(Generic[Q, R]):
     """Several services that answer one kind of request.
 
-    It states as its own facts those on which all alternatives agree, its name, and that it is composite if any
-    alternative is. A subclass has an async ``__call__(request, ctx)`` and asks through `ask`.
+    It states as its own facts those on which all alternatives agree, its name, the strongest effect that any has,
+    and that it is composite if any is. A subclass has an async ``__call__(request, ctx)`` and asks through `ask`.
 
     Raises:
         ConfigurationError: an alternative is not a service.
@@ -37,20 +37,15 @@ class Combinator(Generic[Q, R]):
                 )
         self.alternatives = alternatives
         self.names = [name_of(each) for each in alternatives]
+        self.returns = [cast("type[R]", returns_of(each)) for each in alternatives]
         self.facts: dict[Fact[object], object] = _agreed(alternatives)
         self.facts[cast("Fact[object]", NAME)] = f"{self.title}({', '.join(self.names)})"
+        self.facts[cast("Fact[object]", EFFECT)] = strongest(alternatives)
         self.facts[cast("Fact[object]", COMPOSITE)] = any(fact(each, COMPOSITE) for each in alternatives)
 
     def ask(self, index: int, request: Q, ctx: Context) -> Awaitable[R]:
-        """Ask one alternative at `ctx`, a child of the call's context; how it ends stands on replay.
-
-        Beneath a call that is itself recorded whole (a model's), and without a journal, it is simply called.
-        """
-        alternative = self.alternatives[index]
-        if ctx._beneath or ctx.scope.get(JOURNAL) is None:
-            return alternative(request, ctx)
-        returns = cast("type[R]", fact(alternative, RETURNS))
-        return ctx.once(self.names[index], request, alternative, returns=returns, composite=True)
+        """Ask one alternative at `ctx`, a child of the call's context; how it ends stands on replay."""
+        return ask_at(ctx, self.names[index], self.alternatives[index], request, self.returns[index])
 
     async def abandon(self, ctx: Context, why: str) -> None:
         """Tell listeners to drop what they hold of the alternative at `ctx`."""
@@ -61,8 +56,22 @@ class Combinator(Generic[Q, R]):
         return ""
 
     def __repr__(self) -> str:
-        shown = (getattr(each, "__name__", None) or repr(each) for each in self.alternatives)
-        return f"{self.title}({', '.join(shown)}{self._settings()})"
+        return f"{self.title}({', '.join(map(shown, self.alternatives))}{self._settings()})"
+
+
+def shown(service: object) -> str:
+    """Return how a service is shown in the repr of what it is a part of."""
+    return str(getattr(service, "__name__", None) or repr(service))
+
+
+def ask_at(ctx: Context, name: str, service: Service[Q, R], request: Q, returns: type[R]) -> Awaitable[R]:
+    """Ask a part of a combinator at `ctx`, a child of the call's context; how it ends stands on replay.
+
+    Beneath a call that is itself recorded whole (a model's), and without a journal, it is simply called.
+    """
+    if ctx._beneath or ctx.scope.get(JOURNAL) is None:
+        return service(request, ctx)
+    return ctx.once(name, request, service, returns=returns, composite=True)
 
 
 def annotate(error: Exception, notes: Iterable[str]) -> None:

@@ -3,10 +3,21 @@
 A service states facts in an attribute `facts`; a layer or wrapper keeps what it wraps in an attribute `inner`.
 """
 
-__all__ = ["COMPOSITE", "NAME", "RETURNS", "Fact", "fact", "name_of"]
+__all__ = [
+    "COMPOSITE",
+    "EFFECT",
+    "NAME",
+    "RETURNS",
+    "Effect",
+    "Fact",
+    "fact",
+    "name_of",
+    "returns_of",
+    "strongest",
+]
 
-from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, Literal, TypeVar, cast, get_args, get_type_hints
 
 T = TypeVar("T")
 
@@ -45,12 +56,42 @@ RETURNS: Fact[type] = Fact("returns", object)
 """The type of its responses, by which a recorded one is read."""
 
 
+Effect = Literal["none", "repeatable", "once"]
+
+EFFECT: Fact[Effect] = Fact("effect", "none")
+"""What a call does to the world: nothing, something that may be done again under the same key, or once only."""
+
+
+def strongest(services: Iterable[object]) -> Effect:
+    """Return the strongest effect that any of several services states."""
+    known: tuple[Effect, ...] = get_args(Effect)
+    return max((fact(each, EFFECT) for each in services), key=known.index, default="none")
+
+
+def _innermost(service: object) -> object:
+    while (inner := getattr(service, "inner", None)) is not None:
+        service = inner
+    return service
+
+
+def returns_of(service: object) -> type:
+    """Return the type of the service's responses: as stated, else the class that its function is annotated with."""
+    stated = fact(service, RETURNS)
+    if stated is not object:
+        return stated
+    function = _innermost(service)
+    function = function if hasattr(function, "__code__") else type(function).__call__
+    try:
+        annotated = get_type_hints(function).get("return", object)
+    except (NameError, TypeError):  # a name that is known to the type checker only, or a function without any
+        return object
+    return annotated if isinstance(annotated, type) else object
+
+
 def name_of(service: object) -> str:
     """Return the service's name: as stated, else that of the innermost function or class."""
     stated = fact(service, NAME)
     if stated:
         return stated
-    innermost = service
-    while (inner := getattr(innermost, "inner", None)) is not None:
-        innermost = inner
+    innermost = _innermost(service)
     return str(getattr(innermost, "__name__", None) or type(innermost).__name__)

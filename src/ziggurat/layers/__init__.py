@@ -7,8 +7,10 @@ from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.load_shed import LatencyGradient, load_shed
+from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.rate_limit import RateLimiter, rate_limit
 from ziggurat.layers.retry import RetryBudget, retry
+from ziggurat.layers.steer import steer
 from ziggurat.layers.tap import tap
 from ziggurat.layers.timeout import timeout
 
@@ -27,8 +29,10 @@ __all__ = [
     "fallback",
     "hedge",
     "load_shed",
+    "pipeline",
     "rate_limit",
     "retry",
+    "steer",
     "tap",
     "timeout",
 ]

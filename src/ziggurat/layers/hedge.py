@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ziggurat.core.combinator import Combinator, annotate
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, described
+from ziggurat.core.facts import name_of, strongest
 from ziggurat.core.service import Service
 
 Q = TypeVar("Q")
@@ -140,9 +141,10 @@ def hedge(service: Service[Q, R], *others: Service[Q, R], delay: float) -> Servi
         model = hedge(openai("gpt-5-mini"), delay=2.0)          # the same again
         model = hedge(openai("gpt-5-mini"), local(), delay=2.0)
 
-    Only for calls that may be made twice, such as questions to a model, and only where the other side is not
-    slow for being overloaded: then hedging makes it worse. Each alternative is a call of its own, at ``alt-1``,
-    ``alt-2`` and so on; a race that was decided is not run again when the run is resumed.
+    Only for calls without effects, such as questions to a model or tools that declare ``effect="none"``, since
+    each may be made twice at a time (of an agent, all its tools); and only where the other side is not slow for
+    being overloaded: then hedging makes it worse. Each alternative is a call of its own, at ``alt-1``, ``alt-2`` and
+    so on; a race that was decided is not run again when the run is resumed.
 
     Args:
         service: Asked first.
@@ -150,9 +152,15 @@ def hedge(service: Service[Q, R], *others: Service[Q, R], delay: float) -> Servi
         delay: Seconds; about as long as 95 of 100 calls take is a good start.
 
     Raises:
-        ConfigurationError: `delay` is negative or not finite, or something is not a service.
+        ConfigurationError: `delay` is negative or not finite, or something is not a service, or has effects.
         Exception: when it is called and all fail, the error of the last to fail, with notes on those before.
     """
     if not isinstance(delay, (int, float)) or not isfinite(delay) or delay < 0:
         raise ConfigurationError(f"hedge(delay=...) takes a finite number of seconds, 0 or more; got {delay!r}")
+    effect = strongest((service, *others))
+    if effect != "none":
+        raise ConfigurationError(
+            f"hedge() may make a call twice at a time, but {', '.join(map(name_of, (service, *others)))} has effects "
+            f'({effect}); declare effect="none" for a tool that only reads, or use fallback()'
+        )
     return _Hedge(service, *(others or (service,)), delay=delay)

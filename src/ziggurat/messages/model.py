@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from ziggurat.core.codec import digest
+from ziggurat.core.facts import Effect
 from ziggurat.messages.conversation import Mark, Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall
@@ -21,9 +22,6 @@ FinishReason = Literal[
 `malformed` says that its reply could not be read and may be asked for again; `paused` that it wants to be asked again
 with the conversation as it is, to go on.
 """
-
-Effect = Literal["none", "repeatable", "once"]
-"""What a tool does to the world: nothing, something that may be done again under the same key, or once only."""
 
 
 class ToolSpec(Struct, frozen=True, omit_defaults=True):

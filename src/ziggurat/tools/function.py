@@ -13,7 +13,7 @@ from msgspec import Struct
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.entries import Returned
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolError
-from ziggurat.core.facts import NAME, Fact
+from ziggurat.core.facts import EFFECT, NAME, Fact
 from ziggurat.core.layer import Layered
 from ziggurat.core.path import is_beneath
 from ziggurat.core.scope import Key
@@ -76,7 +76,12 @@ class FunctionTool:
         self._context = arguments.context_parameter
         self._validators = tuple(validators)
         self._timeout = spec.timeout
-        self.facts: dict[Fact[Any], Any] = {SPEC: spec, NAME: spec.name, CHECK: self.check}
+        self.facts: dict[Fact[Any], Any] = {
+            SPEC: spec,
+            NAME: spec.name,
+            EFFECT: spec.effect,
+            CHECK: self.check,
+        }
 
     def check(self, call: ToolCall) -> None:
         """Raise InvalidArguments if the call's arguments do not fit."""

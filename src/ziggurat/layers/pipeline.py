@@ -1,0 +1,97 @@
+"""Services in a row: what one answers, the next is asked."""
+
+__all__ = ["pipeline"]
+
+from typing import Any, TypeVar, overload
+
+from ziggurat.core.combinator import annotate, ask_at, shown
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, RETURNS, Fact, fact, name_of, returns_of, strongest
+from ziggurat.core.service import Service
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
+F = TypeVar("F")
+G = TypeVar("G")
+
+
+class _Pipeline:
+    def __init__(self, stages: tuple[Service[Any, Any], ...]) -> None:
+        for number, stage in enumerate(stages, 1):
+            if not callable(stage):
+                raise ConfigurationError(
+                    f"pipeline() takes services, async callables (request, ctx); "
+                    f"number {number} is {type(stage).__name__}"
+                )
+        self.parts = [(name_of(stage), stage, returns_of(stage)) for stage in stages]
+        self.facts: dict[Fact[Any], object] = {
+            NAME: f"pipeline({', '.join(name for name, *_ in self.parts)})",
+            COMPOSITE: any(fact(stage, COMPOSITE) for stage in stages),
+            EFFECT: strongest(stages),
+            RETURNS: returns_of(stages[-1]),
+        }
+
+    async def __call__(self, request: Any, ctx: Context, /) -> Any:
+        for number, (name, stage, returns) in enumerate(self.parts, 1):
+            try:
+                request = await ask_at(ctx.under(f"stage-{number}"), name, stage, request, returns)
+            except Exception as error:
+                annotate(error, [f"in stage {number} of {len(self.parts)}: {name}"])
+                raise
+        return request
+
+    def __repr__(self) -> str:
+        return f"pipeline({', '.join(shown(stage) for _, stage, _ in self.parts)})"
+
+
+@overload
+def pipeline(first: Service[A, B], second: Service[B, C], /) -> Service[A, C]: ...
+@overload
+def pipeline(first: Service[A, B], second: Service[B, C], third: Service[C, D], /) -> Service[A, D]: ...
+@overload
+def pipeline(
+    first: Service[A, B], second: Service[B, C], third: Service[C, D], fourth: Service[D, E], /
+) -> Service[A, E]: ...
+@overload
+def pipeline(
+    first: Service[A, B],
+    second: Service[B, C],
+    third: Service[C, D],
+    fourth: Service[D, E],
+    fifth: Service[E, F],
+    /,
+) -> Service[A, F]: ...
+@overload
+def pipeline(
+    first: Service[A, B],
+    second: Service[B, C],
+    third: Service[C, D],
+    fourth: Service[D, E],
+    fifth: Service[E, F],
+    sixth: Service[F, G],
+    /,
+) -> Service[A, G]: ...
+def pipeline(*stages: Service[Any, Any]) -> Service[Any, Any]:
+    """Ask the first service, ask the next with what it answered, and so on; the last answer is the answer.
+
+    ::
+
+        async def numbers(text: str, ctx: Context) -> list[int]: ...
+        async def total(numbers: list[int], ctx: Context) -> int: ...
+
+        sum_up = pipeline(numbers, total)      # from str to int
+
+    The first error ends it and is raised as it is, with a note that names the stage. Each stage is a call of its
+    own, at ``stage-1``, ``stage-2`` and so on; what it answered stands when the run is resumed. The type checker
+    follows up to six stages; for more, put pipelines into one.
+
+    Raises:
+        ConfigurationError: there are fewer than two stages, or one is not a service.
+    """
+    if len(stages) < 2:
+        raise ConfigurationError("pipeline() needs at least two stages; with one, use it as it is")
+    return _Pipeline(stages)

@@ -1,0 +1,80 @@
+"""One of several services for each request."""
+
+__all__ = ["steer"]
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from ziggurat.core.combinator import Combinator, shown
+from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.service import Service
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+Pick = Callable[[Q, Context], str | Awaitable[str]]
+
+
+class _Steer(Combinator[Q, R]):
+    title = "steer"
+
+    def __init__(self, pick: Pick[Q], routes: Mapping[str, Service[Q, R]]) -> None:
+        super().__init__(*routes.values())
+        self._pick = pick
+        self._routes = {name: index for index, name in enumerate(routes)}
+
+    async def __call__(self, request: Q, ctx: Context, /) -> R:
+        place = ctx.under("pick")
+        if ctx._beneath or ctx.scope.get(JOURNAL) is None:
+            picked = await self._picked(request, place)
+        else:
+            picked = await place.once("pick", request, self._picked, returns=str)
+        if picked not in self._routes:  # one on record, since when a route has gone
+            raise self._unknown(picked, place)
+        return await self.ask(self._routes[picked], request, ctx.under(picked))
+
+    async def _picked(self, request: Q, ctx: Context) -> str:
+        picked = self._pick(request, ctx)
+        if isinstance(picked, Awaitable):
+            picked = await picked
+        if not isinstance(picked, str) or picked not in self._routes:
+            raise self._unknown(picked, ctx)
+        return picked
+
+    def _unknown(self, picked: object, ctx: Context) -> ConfigurationError:
+        return ConfigurationError(
+            f"{ctx.path}: {shown(self._pick)} picked {picked!r}; there are {', '.join(map(repr, self._routes))}"
+        )
+
+    def __repr__(self) -> str:
+        routes = (f"{name}={shown(self.alternatives[index])}" for name, index in self._routes.items())
+        return f"steer({shown(self._pick)}, {', '.join(routes)})"
+
+
+def steer(pick: Pick[Q], /, **routes: Service[Q, R]) -> Service[Q, R]:
+    """Send each request to the one of several services that `pick` names.
+
+    ::
+
+        def by_length(request: ModelRequest, ctx: Context) -> str:
+            return "long" if len(request.messages) > 20 else "short"
+
+        model = steer(by_length, short=openai("gpt-5-mini"), long=anthropic("claude-sonnet-4-5"))
+
+    The pick is a call of its own, at ``pick``, and the service that answers one under its route's name. What was
+    picked is on record: a resumed run goes the same way without asking again.
+
+    Args:
+        pick: Called with the request and a context; returns the name of a route, sync or async.
+        routes: The services by name.
+
+    Raises:
+        ConfigurationError: there is no route, or something is not a service; and when it is called, `pick` named
+            none of the routes.
+    """
+    if not callable(pick):
+        raise ConfigurationError(f"steer() takes a function (request, ctx) that names a route first, got {pick!r}")
+    if not routes:
+        raise ConfigurationError("steer() needs routes, such as steer(pick, short=..., long=...)")
+    return _Steer(pick, routes)

@@ -1,0 +1,118 @@
+import asyncio
+
+import pytest
+from msgspec import Struct
+
+from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
+from ziggurat.core.errors import ConfigurationError, ModelError
+from ziggurat.core.facts import COMPOSITE, EFFECT, RETURNS, fact, name_of
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.layer import stack
+from ziggurat.layers.pipeline import pipeline
+from ziggurat.layers.retry import retry
+from ziggurat.testing.faults import fail_on
+from ziggurat.tools.function import tool
+
+
+class Report(Struct):
+    words: list[str]
+
+
+async def words(request: str, ctx: Context) -> Report:
+    return Report(request.split())
+
+
+async def count(request: Report, ctx: Context) -> int:
+    return len(request.words)
+
+
+async def stars(request: int, ctx: Context) -> str:
+    return "*" * request
+
+
+def call(service, request, ctx=None):
+    async def main():
+        return await service(request, ctx or root())
+
+    return asyncio.run(main())
+
+
+def test_what_one_answers_the_next_is_asked():
+    assert call(pipeline(words, count), "to be or not") == 4
+    assert call(pipeline(words, count, stars), "to be or not") == "****"
+    assert call(pipeline(pipeline(words, count), stars), "to be") == "**"
+
+
+def test_each_stage_has_a_place_of_its_own():
+    places = []
+
+    async def noting(request, ctx):
+        places.append(ctx.path)
+        return request
+
+    call(pipeline(noting, pipeline(noting, noting)), "q")
+    assert places == ["run/stage-1", "run/stage-2/stage-1", "run/stage-2/stage-2"]
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3])
+def test_the_first_error_ends_it_and_tells_its_stage(failing):
+    asked, error = [], ModelError("down")
+
+    def stage(number):
+        async def asking(request, ctx):
+            asked.append(number)
+            if number == failing:
+                raise error
+            return request
+
+        return asking
+
+    with pytest.raises(ModelError) as raised:
+        call(pipeline(stage(1), stage(2), stage(3)), "q")
+    assert raised.value is error
+    assert error.__notes__ == [f"in stage {failing} of 3: asking"]
+    assert asked == list(range(1, failing + 1))
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_what_was_answered_stands_when_it_is_resumed(written):
+    """Also as what it is: a stage's class is read off its annotation."""
+    journal = MemoryJournal()
+    ctx = root().within(JOURNAL, journal).within(RUN_ID, "r")
+    first, last = fail_on(words), fail_on(count, 1, error=lambda: ModelError("down"))
+    with pytest.raises(ModelError):
+        call(pipeline(first, last), "a b c", ctx)
+    if written:
+        journal = MemoryJournal.load(journal.dump())
+        journal.reopen("r", 0.0)
+        ctx = root().within(JOURNAL, journal).within(RUN_ID, "r")
+        with pytest.raises(ModelError):  # the failure on record is the first answer
+            call(pipeline(first, last), "a b c", ctx)
+    assert call(pipeline(first, last), "a b c", ctx.again()) == 3
+    assert (first.calls, last.calls) == (1, 2)
+
+
+def test_a_retry_around_all_goes_on_where_it_failed():
+    ctx = root().within(JOURNAL, MemoryJournal()).within(RUN_ID, "r")
+    first, last = fail_on(words), fail_on(count, 1)
+    assert call(stack(pipeline(first, last), retry(base=0)), "a b", ctx) == 2
+    assert (first.calls, last.calls) == (1, 2)
+
+
+def test_facts_and_repr():
+    @tool(effect="once")
+    async def pay() -> str:
+        """Pay."""
+
+    service = pipeline(words, count)
+    assert name_of(service) == "pipeline(words, count)"
+    assert repr(service) == "pipeline(words, count)"
+    assert fact(service, RETURNS) is int
+    assert not fact(service, COMPOSITE)
+    assert fact(pipeline(words, pay), EFFECT) == "once"
+
+
+@pytest.mark.parametrize("stages", [(), (words,), (words, "count"), (None, words)])
+def test_what_makes_no_sense_is_refused(stages):
+    with pytest.raises(ConfigurationError, match=r"pipeline\(\)"):
+        pipeline(*stages)

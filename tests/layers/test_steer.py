@@ -1,0 +1,161 @@
+import asyncio
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.drive import request_of
+from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
+from ziggurat.core.errors import ConfigurationError, ModelError, Suspend
+from ziggurat.core.facts import COMPOSITE, NAME, fact, name_of
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.layer import stack
+from ziggurat.layers.retry import retry
+from ziggurat.layers.steer import steer
+from ziggurat.models.scripted import ScriptedModel
+
+
+class Thing:
+    """Answers with its name and path."""
+
+    def __init__(self, name):
+        self.facts = {NAME: name}
+        self.calls = 0
+
+    async def __call__(self, request, ctx):
+        self.calls += 1
+        return f"{self.facts[NAME]} at {ctx.path}"
+
+
+def first_word(request, ctx):
+    return request.split()[0]
+
+
+async def first_word_later(request, ctx):
+    await asyncio.sleep(0)
+    return request.split()[0]
+
+
+def call(service, request, ctx=None):
+    async def main():
+        return await service(request, ctx or root())
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("pick", [first_word, first_word_later])
+def test_the_picked_one_answers_and_no_other(pick):
+    a, b = Thing("a"), Thing("b")
+    service = steer(pick, sales=a, support=b)
+    assert call(service, "support please") == "b at run/support"
+    assert (a.calls, b.calls) == (0, 1)
+
+
+def test_a_service_may_be_the_picker():
+    async def clerk(request, ctx):
+        return f"{'long' if len(request) > 5 else 'short'}"
+
+    assert call(steer(stack(clerk, retry()), short=Thing("a"), long=Thing("b")), "a long one") == "b at run/long"
+
+
+@pytest.mark.parametrize("picked", ["sale", None, 3, ""])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_an_unknown_pick_says_what_there_is(picked, recorded):
+    def pick(request, ctx):
+        return picked
+
+    ctx = root().within(JOURNAL, MemoryJournal()) if recorded else root()
+    with pytest.raises(ConfigurationError, match=f"run/pick: pick picked {picked!r}; there are 'sales', 'support'"):
+        call(steer(pick, sales=Thing("a"), support=Thing("b")), "q", ctx)
+
+
+def test_an_error_of_the_picker_passes():
+    def pick(request, ctx):
+        raise ModelError("no idea")
+
+    with pytest.raises(ModelError, match="no idea"):
+        call(steer(pick, a=Thing("a")), "q")
+
+
+def opened(journal):
+    return root().within(JOURNAL, journal).within(RUN_ID, "r")
+
+
+@pytest.mark.parametrize("mode", ["resume", "replay"])
+def test_what_was_picked_is_not_decided_again(mode):
+    picks = []
+
+    def pick(request, ctx):
+        picks.append(ctx.path)
+        return "left" if len(picks) == 1 else "right"
+
+    def service(*replies):
+        left = Agent(ScriptedModel(*replies, name="l"), name="one")
+        return steer(pick, left=left, right=Agent(ScriptedModel("from the right", name="r"), name="two"))
+
+    journal = MemoryJournal()
+    run = call(service("from the left"), request_of("?"), opened(journal))
+    assert run.text == "from the left"
+    written = b"\n".join(line for line in journal.dump().splitlines() if b'"run/left"' not in line)
+    again = call(service("would do now"), request_of("?"), opened(MemoryJournal.load(written, mode)))
+    assert again.text == "from the left"
+    assert picks == ["run/pick"]
+
+
+def test_a_route_that_is_gone_since_is_named():
+    journal = MemoryJournal()
+    call(steer(first_word, old=Thing("a"), new=Thing("b")), "old", opened(journal))
+    later = opened(MemoryJournal.load(journal.dump()))
+    with pytest.raises(ConfigurationError, match="picked 'old'; there are 'new'"):
+        call(steer(first_word, new=Thing("b")), "old", later)
+
+
+def test_beneath_a_recorded_call_it_only_calls():
+    journal = MemoryJournal()
+    ctx = Context("run", _beneath=True).within(JOURNAL, journal)
+    assert call(steer(first_word, a=Thing("x")), "a", ctx) == "x at run/a"
+    assert journal.entries == []
+
+
+def test_models_may_be_steered_within_an_agent():
+    def by_length(request, ctx):
+        return "long" if len(request.messages) > 1 else "short"
+
+    agent = Agent(steer(by_length, short=ScriptedModel("short", name="s"), long=ScriptedModel("long", name="l")))
+
+    async def main():
+        first = await agent.run("?")
+        return first.text, (await agent.run("?", history=first.messages)).text
+
+    assert asyncio.run(main()) == ("short", "long")
+
+
+def test_a_suspension_of_the_picker_passes():
+    async def pick(request, ctx):
+        raise Suspend(())
+
+    async def main():
+        with pytest.raises(Suspend):
+            await steer(pick, a=Thing("a"))("q", root())
+
+    asyncio.run(main())
+
+
+def test_facts_and_repr():
+    class Team:
+        facts = {COMPOSITE: True}  # noqa: RUF012
+
+        async def __call__(self, request, ctx): ...
+
+    async def plain(request, ctx): ...
+
+    service = steer(first_word, sales=plain, support=Thing("b"))
+    assert name_of(service) == "steer(plain, b)"
+    assert repr(steer(first_word, sales=plain)) == "steer(first_word, sales=plain)"
+    assert not fact(service, COMPOSITE)
+    assert fact(steer(first_word, a=plain, b=Team()), COMPOSITE)
+
+
+@pytest.mark.parametrize("make", [lambda: steer("a", a=Thing("a")), lambda: steer(first_word), lambda: steer(len, a=3)])
+def test_what_makes_no_sense_is_refused(make):
+    with pytest.raises(ConfigurationError, match="steer"):
+        make()
