@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, Literal, TypeVar, cast, get_args, get_type_hints
+from typing import Any, Generic, Literal, TypeVar, get_args, get_type_hints
 
 T = TypeVar("T")
 
