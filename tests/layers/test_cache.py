@@ -3,16 +3,26 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from ziggurat.agents.agent import Agent
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, Suspend
 from ziggurat.core.event import CacheHit, Event
 from ziggurat.core.layer import stack
-from ziggurat.layers.cache import Cached, CacheStore, cache
+from ziggurat.layers.cache import CACHE_POLICY, Cached, CacheStore, cache
 from ziggurat.layers.retry import retry
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.message import assistant, user
+from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, OutputSchema, ToolSpec
+from ziggurat.messages.parts import tool_call
+from ziggurat.messages.stops import Completed
+from ziggurat.messages.usage import Usage
+from ziggurat.models.scripted import ScriptedModel
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.faults import fail_on
+from ziggurat.tools.function import tool
 
 
 def counting():
@@ -54,6 +64,131 @@ def test_services_may_share_a_store_layered_or_not():
     assert asyncio.run(ask(stack(service, shared, retry()), "q")) == ["answer 1"]
     assert asyncio.run(ask(stack(other, shared, retry()), "q")) == ["other"]
     assert asyncio.run(ask(stack(service, shared), "q")) == ["answer 1"]
+
+
+USAGE = Usage(10, 5, requests=1)
+ASKED = ModelRequest(Transcript.of(user("hello"), assistant(tool_call("look", id="1", a=1, b=2))), "Be brief.")
+SPEC = ToolSpec("look", "Look.", {"type": "object", "properties": {}})
+
+
+def model_that_counts():
+    asked: list[ModelRequest] = []
+
+    async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
+        asked.append(request)
+        return ModelResponse(assistant(f"answer {len(asked)}"), usage=USAGE)
+
+    return model, asked
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"messages": Transcript.of(user("hello!"))},
+        {"messages": Transcript.of()},
+        {"instructions": "Be long."},
+        {"instructions": None},
+        {"tools": (SPEC,)},
+        {"settings": ModelSettings(temperature=0)},
+        {"settings": ModelSettings(extra={"user": "b"})},
+        {"output": OutputSchema("answer", {"type": "object"})},
+    ],
+)
+def test_all_that_bears_on_a_models_answer_is_in_the_key(changes):
+    model, asked = model_that_counts()
+    store = CacheStore()
+    cached = stack(model, cache(store=store))
+    asyncio.run(ask(cached, ASKED, replace(ASKED, **changes), ASKED))
+    assert len(asked) == 2
+    assert [len(key.rpartition(":")[2]) for key in store] == [64, 64]
+
+
+def test_the_order_of_keys_is_not_in_the_key():
+    one = ModelSettings(extra={"a": {"x": 1, "y": 2}, "b": 3})
+    other = ModelSettings(extra={"b": 3, "a": {"y": 2, "x": 1}})
+    model, asked = model_that_counts()
+    asyncio.run(
+        ask(stack(model, cache(store=CacheStore())), replace(ASKED, settings=one), replace(ASKED, settings=other))
+    )
+    assert len(asked) == 1
+
+
+def test_an_answer_given_again_costs_nothing():
+    model, _ = model_that_counts()
+    first, again = asyncio.run(ask(stack(model, cache(store=CacheStore())), ASKED, ASKED))
+    assert (first.message, first.usage) == (again.message, USAGE)
+    assert again.usage == Usage()
+
+
+def test_a_hit_skips_the_retry_and_costs_a_run_nothing():
+    model = ScriptedModel(ConnectionError("gone"), "hello", usage=USAGE)
+    agent = Agent(stack(model, cache(store=CacheStore()), retry(attempts=2, base=0)))
+
+    async def main():
+        return [(await agent.run("?")).usage for _ in range(2)]
+
+    assert asyncio.run(main()) == [USAGE, Usage()]
+    assert len(model.calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("policy", "answers"),
+    [
+        (None, ["answer 1", "answer 1", "answer 1"]),
+        ("use", ["answer 1", "answer 1", "answer 1"]),
+        ("refresh", ["answer 1", "answer 2", "answer 2"]),
+        ("bypass", ["answer 1", "answer 2", "answer 1"]),
+    ],
+)
+def test_one_call_may_say_otherwise_than_its_run(policy, answers):
+    service, _ = counting()
+    cached = stack(service, cache(store=CacheStore()))
+
+    async def main():
+        run = root().within(CACHE_POLICY, "use")
+        one = run if policy is None else run.within(CACHE_POLICY, policy)
+        return [await cached("q", ctx) for ctx in (run, one, run)]
+
+    assert asyncio.run(main()) == answers
+
+
+def test_a_run_says_what_its_caches_do():
+    model, _ = model_that_counts()
+    agent = Agent(stack(model, cache(store=CacheStore())))
+
+    async def main():
+        return [(await agent.run("?", deps={CACHE_POLICY: policy})).text for policy in ("use", "use", "refresh", "use")]
+
+    assert asyncio.run(main()) == ["answer 1", "answer 1", "answer 2", "answer 2"]
+
+
+def test_a_policy_that_is_none_is_refused():
+    service, _ = counting()
+    with pytest.raises(ConfigurationError, match="'use', 'refresh' or 'bypass', got 'never'"):
+        asyncio.run(ask(stack(service, cache(store=CacheStore())), "q", ctx=root().within(CACHE_POLICY, "never")))
+
+
+def test_calls_of_a_tool_are_told_apart_by_name_and_arguments_alone():
+    runs: list[int] = []
+
+    @tool
+    async def square(number: int, times: int = 1) -> int:
+        """Square."""
+        runs.append(number)
+        return number * number * times
+
+    def asking(call, **arguments):
+        return ScriptedModel(tool_call("square", id=call, **arguments), "done")
+
+    async def main():
+        tools = [stack(square, cache(store=store))]
+        for model in (asking("a", number=3, times=2), asking("b", times=2, number=3), asking("c", number=4)):
+            run = await Agent(model, tools=tools).run("?")
+            assert run.stop == Completed()
+
+    store = CacheStore()
+    asyncio.run(main())
+    assert runs == [3, 4]
 
 
 def test_answers_grow_old():

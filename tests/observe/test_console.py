@@ -9,7 +9,7 @@ import pytest
 
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import MissingExtra, ModelError
-from ziggurat.core.event import CacheHit, CircuitChanged, Diverged, Dropped, Queued, Retrying, UnderPressure
+from ziggurat.core.event import CacheHit, CircuitChanged, Diverged, Dropped, Joined, Queued, Retrying, UnderPressure
 from ziggurat.core.layer import stack
 from ziggurat.layers.retry import retry
 from ziggurat.messages import events
@@ -182,6 +182,7 @@ ITEM = PendingItem("id", "t/tool", CALL, "it writes")
         (Queued("t", "concurrency", 0), "waits for its turn (concurrency, 0 ahead)"),
         (CircuitChanged("t", "c", "open", "half_open"), "■ circuit breaker 'c': open → half open"),
         (UnderPressure("t", 9, 8, 10), "■ 9 calls are under way; from 10 on calls are refused"),
+        (Joined("t", "k"), "waits for the same call"),
         (Retrying("t", 2, "lost", 0.0), "↻ try 2 failed, again now: lost"),
         (events.ApprovalRequested("t", ITEM), '  ‖ needs approval (it writes): send(to="a")'),
         (events.ApprovalDecided("t", "id", CALL, Approve()), "  approved"),

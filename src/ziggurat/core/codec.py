@@ -3,7 +3,7 @@
 A class that is not plain data says how it is written with ``to_json()`` and read with ``from_json(value)``.
 """
 
-__all__ = ["Raw", "SHAPE_VERSION", "as_type", "decode", "digest", "encode"]
+__all__ = ["Raw", "SHAPE_VERSION", "as_type", "canonical", "decode", "digest", "encode"]
 
 import builtins
 from functools import lru_cache
@@ -99,6 +99,20 @@ def as_type(value: object, kind: type[T]) -> T:
     return decode(value, kind) if isinstance(value, Raw) else cast("T", value)
 
 
+def canonical(value: object) -> bytes:
+    """Write a value as JSON with sorted keys: equal values are written alike, whatever order their keys came in.
+
+    Raises:
+        TypeError: something in it has no JSON form.
+    """
+    try:
+        return msgspec.json.encode(value, order="sorted", enc_hook=_write)
+    except NotImplementedError as error:
+        raise TypeError(str(error)) from None
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_writable(value), order="sorted")
+
+
 def digest(value: object) -> str:
     """Return 128 bits of BLAKE2b over the JSON of a value with sorted keys, as text.
 
@@ -107,13 +121,7 @@ def digest(value: object) -> str:
     Raises:
         TypeError: something in it has no JSON form.
     """
-    try:
-        written = msgspec.json.encode(value, order="sorted", enc_hook=_write)
-    except NotImplementedError as error:
-        raise TypeError(str(error)) from None
-    except UnicodeEncodeError:
-        written = msgspec.json.encode(_writable(value), order="sorted")
-    return blake2b(written, digest_size=16).hexdigest()
+    return blake2b(canonical(value), digest_size=16).hexdigest()
 
 
 def error_to_json(error: BaseException) -> dict[str, object]:

@@ -8,6 +8,7 @@ __all__ = [
     "Dropped",
     "Emit",
     "Event",
+    "Joined",
     "Listener",
     "Queued",
     "Retrying",
@@ -78,6 +79,12 @@ class UnderPressure(Event, frozen=True):
     """How many are under way, this one included."""
     soft: int
     hard: int
+
+
+class Joined(Event, frozen=True):
+    """A call waits for the answer of one like it that is in progress, and is not made itself."""
+
+    key: str
 
 
 class Diverged(Event, frozen=True):

@@ -1,6 +1,6 @@
 """Entries as JSON lines. What a line holds of users' values stays raw JSON until its type is known."""
 
-__all__ = ["as_error", "fingerprint", "read_entry", "write_entry"]
+__all__ = ["Fingerprinted", "as_error", "fingerprint", "read_entry", "write_entry"]
 
 import builtins
 from typing import Protocol, runtime_checkable
@@ -26,13 +26,17 @@ _OURS: dict[str, type[Exception]] = {
 
 
 @runtime_checkable
-class _Fingerprinted(Protocol):
-    def fingerprint(self) -> str: ...
+class Fingerprinted(Protocol):
+    """A request that says itself what tells it from another in a record."""
+
+    def fingerprint(self) -> str:
+        """Return a digest, the same for equal requests."""
+        ...
 
 
 def fingerprint(request: object) -> str:
     """Return what tells two requests apart: their own `fingerprint()`, or a digest of their JSON."""
-    return request.fingerprint() if isinstance(request, _Fingerprinted) else digest(request)
+    return request.fingerprint() if isinstance(request, Fingerprinted) else digest(request)
 
 
 def write_entry(entry: Entry) -> bytes:

@@ -1,9 +1,10 @@
 """Layers and combinators that fit any service: a model, a tool, an agent, a team."""
 
 from ziggurat.layers.backpressure import Gate, backpressure
-from ziggurat.layers.cache import CacheStore, cache
+from ziggurat.layers.cache import CACHE_POLICY, CacheStore, cache
 from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
 from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
+from ziggurat.layers.dedupe import DedupeStore, dedupe
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.load_shed import LatencyGradient, load_shed
@@ -15,9 +16,11 @@ from ziggurat.layers.tap import tap
 from ziggurat.layers.timeout import timeout
 
 __all__ = [
+    "CACHE_POLICY",
     "Bulkhead",
     "CacheStore",
     "CircuitBreaker",
+    "DedupeStore",
     "Gate",
     "LatencyGradient",
     "RateLimiter",
@@ -26,6 +29,7 @@ __all__ = [
     "cache",
     "circuit_breaker",
     "concurrency_limit",
+    "dedupe",
     "fallback",
     "hedge",
     "load_shed",

@@ -1,23 +1,30 @@
 """Answers that are kept and given again."""
 
-__all__ = ["CacheStore", "Cached", "cache"]
+__all__ = ["CACHE_POLICY", "CachePolicy", "CacheStore", "Cached", "cache"]
 
 from collections.abc import Callable, Iterator, MutableMapping
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from msgspec import Struct
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import CacheHit
-from ziggurat.core.facts import name_of
 from ziggurat.core.layer import layer
-from ziggurat.core.lines import fingerprint
+from ziggurat.core.reuse import key_of, recalled
+from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 
 Q = TypeVar("Q")
 R = TypeVar("R")
+
+
+CachePolicy = Literal["use", "refresh", "bypass"]
+"""What a cache does: answer and keep, ask anew and keep, or neither."""
+
+CACHE_POLICY = Key[CachePolicy]("cache policy")
+"""What every cache beneath does; `use` where nothing is said."""
 
 
 class Cached(Struct, frozen=True):
@@ -92,30 +99,31 @@ async def cache(
 
         stack(model, cache(store=CacheStore(1_000), seconds=3_600))
 
-    Two equal requests at the same time are both asked. Do not put it around what acts upon the world.
+    An answer given again costs nothing: its usage is empty. `CACHE_POLICY` in the scope says otherwise for a run
+    (``agent.run(..., deps={CACHE_POLICY: "refresh"})``) or, set nearer, for one call. Equal requests at the same
+    time are all asked; put `dedupe` inside to ask one. Do not put it around what acts upon the world.
 
     Args:
         store: Where answers are kept; may be shared.
-        key: Makes the key of a request; by default the service's name and the request's fingerprint, so that
-            services may share a store.
+        key: Makes the key of a request; by default it is the service's name, so that services may share a store,
+            and SHA-256 over all of the request with sorted keys: of a question to a model the conversation,
+            instructions, tools, settings and schema.
         seconds: How long an answer is good; None for as long as the store holds it.
 
     Raises:
         ConfigurationError: a setting makes no sense, or a request has no JSON form and no `key` is given.
     """
-    try:
-        name = key(request) if key is not None else f"{name_of(inner)}:{fingerprint(request)}"
-    except TypeError as error:
-        if key is not None:
-            raise
-        raise ConfigurationError(
-            f"cache() cannot tell requests apart: {error}; give cache(key=...), a function of the request"
-        ) from error
-    cached = store.get(name)
+    policy = ctx.scope.get(CACHE_POLICY) or "use"
+    if policy not in get_args(CachePolicy):
+        raise ConfigurationError(f"CACHE_POLICY is 'use', 'refresh' or 'bypass', got {policy!r}")
+    if policy == "bypass":
+        return await inner(request, ctx)
+    name = key_of("cache", inner, request, key)
+    cached = store.get(name) if policy == "use" else None
     if cached is not None and (cached.until is None or ctx.clock.now() < cached.until):
         if ctx.listens(CacheHit):
             await ctx.emit(CacheHit(ctx.path, name))
         return cached.value  # type: ignore[no-any-return]
     value = await inner(request, ctx)
-    store[name] = Cached(value, None if seconds is None else ctx.clock.now() + seconds)
+    store[name] = Cached(recalled(value), None if seconds is None else ctx.clock.now() + seconds)
     return value

@@ -29,6 +29,7 @@ from ziggurat.core.event import (
     Diverged,
     Dropped,
     Event,
+    Joined,
     Queued,
     Retrying,
     UnderPressure,
@@ -189,6 +190,7 @@ AnyEvent = (
     | Delta
     | Diverged
     | Dropped
+    | Joined
     | LoopWarning
     | MiddlewareCompleted
     | MiddlewareStarted

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from ziggurat.core.codec import digest
+from ziggurat.core.codec import canonical, digest
 from ziggurat.core.facts import Effect
 from ziggurat.messages.conversation import Mark, Transcript
 from ziggurat.messages.message import Message
@@ -118,6 +118,11 @@ class ModelRequest(Struct, frozen=True, gc=False):
         """Return a digest of the conversation; instructions, tools and settings are recorded apart."""
         return self.messages.digest()
 
+    def identity(self) -> bytes:
+        """Return all that bears on the answer as JSON with sorted keys; each message is written once in a run."""
+        beside = canonical([self.instructions, self.tools, self.settings, self.output])
+        return b"\n".join((*self.messages.fragments("canonical", canonical), beside))
+
     def setup(self) -> dict[str, str]:
         """Return digests of what stands beside the conversation."""
         return {
@@ -145,6 +150,10 @@ class ModelResponse(Struct, frozen=True, gc=False):
     model: str = ""
     id: str = ""
     raw: dict[str, Any] | None = None
+
+    def recalled(self) -> "ModelResponse":
+        """Return this reply as one that is given again from a cache: it costs nothing."""
+        return msgspec.structs.replace(self, usage=Usage())
 
     @property
     def text(self) -> str:

@@ -6,7 +6,17 @@ from functools import singledispatchmethod
 from types import TracebackType
 from typing import TextIO
 
-from ziggurat.core.event import CacheHit, CircuitChanged, Diverged, Dropped, Event, Queued, Retrying, UnderPressure
+from ziggurat.core.event import (
+    CacheHit,
+    CircuitChanged,
+    Diverged,
+    Dropped,
+    Event,
+    Joined,
+    Queued,
+    Retrying,
+    UnderPressure,
+)
 from ziggurat.core.path import is_beneath
 from ziggurat.messages import events, stops
 from ziggurat.messages.agent import AgentRun, Approve, Deny
@@ -232,6 +242,10 @@ class ConsoleView:
     def _queued(self, event: Queued) -> None:
         wait = "" if event.seconds is None else f", about {duration(event.seconds)}"
         self._line(event.path, (f"waits for its turn ({event.limit}, {event.ahead} ahead{wait})", "dim"))
+
+    @_show.register
+    def _joined(self, event: Joined) -> None:
+        self._line(event.path, ("waits for the same call, which is in progress", "dim"))
 
     @_show.register
     def _approval_requested(self, event: events.ApprovalRequested) -> None:

@@ -1,0 +1,189 @@
+"""One call for several that ask the same."""
+
+__all__ = ["DedupeStore", "dedupe"]
+
+import asyncio
+from collections.abc import Callable
+from math import isfinite
+from typing import Any, Generic, TypeVar
+
+from ziggurat.core.context import RUN_ID, Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import CacheHit, Joined
+from ziggurat.core.layer import layer
+from ziggurat.core.path import is_beneath
+from ziggurat.core.reuse import key_of, recalled
+from ziggurat.core.service import Service
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+class _Outcome(Generic[R]):
+    """How a call ended, for those who did not make it."""
+
+    __slots__ = ("error", "until", "value")
+
+    def __init__(self, value: R | None, error: Exception | None, until: float) -> None:
+        self.value = value
+        self.error = error
+        self.until = until
+
+    def result(self) -> R:
+        if self.error is not None:
+            raise _twin(self.error)
+        return self.value  # type: ignore[return-value]
+
+
+class _Flight:
+    """A call in progress; `over` becomes its outcome, or None when whoever made it was cancelled."""
+
+    __slots__ = ("over", "path", "run", "until")
+
+    def __init__(self, ctx: Context, until: float) -> None:
+        self.path = ctx.path
+        self.run = ctx.scope.get(RUN_ID)
+        self.until = until
+        self.over: asyncio.Future[_Outcome[Any] | None] = asyncio.get_running_loop().create_future()
+
+    def may_be_joined(self, ctx: Context) -> bool:
+        """Not from within itself, which would wait for ever, nor out of another event loop."""
+        inside = is_beneath(ctx.path, self.path) and ctx.scope.get(RUN_ID) == self.run and ctx.path != self.path
+        return not inside and self.over.get_loop() is asyncio.get_running_loop()
+
+
+class DedupeStore:
+    """Which calls are in progress, and what those that ended a moment ago were answered.
+
+    Args:
+        seconds: How long an answer is given again, and how long a call in progress is joined.
+        size: How many answers are kept; the oldest goes first.
+
+    Raises:
+        ConfigurationError: `seconds` is not above 0 and finite, or `size` is not a whole number of at least 1.
+    """
+
+    def __init__(self, *, seconds: float = 60.0, size: int = 1024) -> None:
+        if not isinstance(seconds, (int, float)) or not isfinite(seconds) or seconds <= 0:
+            raise ConfigurationError(f"DedupeStore(seconds=...) takes a number of seconds above 0, got {seconds!r}")
+        if not isinstance(size, int) or size < 1:
+            raise ConfigurationError(f"DedupeStore(size=...) is a whole number of at least 1, got {size!r}")
+        self.seconds = seconds
+        self.size = size
+        self._answers: dict[str, _Outcome[Any]] = {}  # the oldest first
+        self._flights: dict[str, _Flight] = {}
+
+    @property
+    def in_progress(self) -> int:
+        """How many calls are in progress."""
+        return len(self._flights)
+
+    def __len__(self) -> int:
+        """How many answers are kept, old ones that nobody asked for since included."""
+        return len(self._answers)
+
+    def __repr__(self) -> str:
+        return f"DedupeStore(seconds={self.seconds:g}, size={self.size})"
+
+    def _answer(self, key: str, now: float) -> _Outcome[Any] | None:
+        answer = self._answers.get(key)
+        return answer if answer is not None and now < answer.until else None
+
+    def _flight(self, key: str, now: float) -> _Flight | None:
+        flight = self._flights.get(key)
+        return flight if flight is not None and now < flight.until else None
+
+    def _begin(self, key: str, ctx: Context, now: float) -> _Flight:
+        flight = self._flights[key] = _Flight(ctx, now + self.seconds)
+        return flight
+
+    def _keep(self, key: str, answer: _Outcome[Any], now: float) -> None:
+        answers = self._answers
+        answers.pop(key, None)
+        answers[key] = answer
+        while len(answers) > self.size or now >= answers[next(iter(answers))].until:
+            del answers[next(iter(answers))]
+
+    def _end(self, key: str, flight: _Flight, outcome: _Outcome[Any] | None) -> None:
+        if self._flights.get(key) is flight:  # not one begun since this one grew old
+            del self._flights[key]
+        if not flight.over.done() and not flight.over.get_loop().is_closed():
+            flight.over.set_result(outcome)
+
+
+def _check(*, store: DedupeStore, key: Callable[[Any], str] | None) -> None:
+    if not isinstance(store, DedupeStore):
+        raise ConfigurationError(f"dedupe(store=...) takes a DedupeStore, got {type(store).__name__}")
+    if key is not None and not callable(key):
+        raise ConfigurationError(f"dedupe(key=...) takes a function of the request, got {key!r}")
+
+
+@layer(check=_check)
+async def dedupe(
+    request: Q, ctx: Context, inner: Service[Q, R], *, store: DedupeStore, key: Callable[[Any], str] | None = None
+) -> R:
+    """Make one call for all that ask the same at the same time or shortly after.
+
+    A request is new and is asked; or it is in progress and waits for that answer; or it was answered a moment ago
+    and gets that answer, which costs nothing::
+
+        stack(search, dedupe(store=DedupeStore(seconds=30)))
+
+    One who waits may be cancelled: the call goes on for the others. When the one who makes the call is cancelled,
+    runs out of its own time or is suspended, one of those who wait makes it instead. A failure is shared by those
+    who wait and not kept. For leaves: agents that wait for each other's calls in a circle would wait for ever.
+
+    Args:
+        store: What is in progress and was answered; share it among all for whom one call is enough.
+        key: Makes the key of a request; as for `cache`.
+
+    Raises:
+        ConfigurationError: a setting makes no sense, or a request has no JSON form and no `key` is given.
+    """
+    name = key_of("dedupe", inner, request, key)
+    clock = ctx.clock
+    while True:
+        now = clock.monotonic()
+        answer = store._answer(name, now)
+        if answer is not None:
+            if ctx.listens(CacheHit):
+                await ctx.emit(CacheHit(ctx.path, name))
+            return answer.result()  # type: ignore[no-any-return]
+        flight = store._flight(name, now)
+        if flight is None or not flight.may_be_joined(ctx):
+            break
+        if ctx.listens(Joined):
+            await ctx.emit(Joined(ctx.path, name))
+        outcome = await asyncio.shield(flight.over)
+        if outcome is not None:
+            return outcome.result()  # type: ignore[no-any-return]
+    return await _ask(request, ctx, inner, store, name)
+
+
+async def _ask(request: Q, ctx: Context, inner: Service[Q, R], store: DedupeStore, name: str) -> R:
+    """Make the call, and tell those who wait how it ended."""
+    clock = ctx.clock
+    outcome: _Outcome[R] | None = None
+    flight = store._begin(name, ctx, clock.monotonic())
+    try:
+        value = await inner(request, ctx)
+        now = clock.monotonic()
+        outcome = _Outcome(recalled(value), None, now + store.seconds)
+        store._keep(name, outcome, now)
+        return value
+    except Exception as error:
+        left = ctx.remaining()
+        if left is None or left > 0:  # else its own time is over, which may be no reason for others
+            outcome = _Outcome(None, error, 0.0)
+        raise
+    finally:
+        store._end(name, flight, outcome)
+
+
+def _twin(error: Exception) -> Exception:
+    """Return an error like this one for another caller, caused by it; what the call cost is counted with the first."""
+    twin = type(error).__new__(type(error), *error.args)
+    twin.args = error.args
+    vars(twin).update((name, value) for name, value in vars(error).items() if name != "usage" and name[0] != "_")
+    twin.__cause__ = error
+    return twin

@@ -1,0 +1,346 @@
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ziggurat.core.clock import CLOCK
+from ziggurat.core.context import RUN_ID, Context, root
+from ziggurat.core.errors import ConfigurationError, Denied, ModelError, Suspend, Timeout
+from ziggurat.core.event import CacheHit, Event, Joined
+from ziggurat.core.layer import stack
+from ziggurat.layers.dedupe import DedupeStore, dedupe
+from ziggurat.layers.timeout import timeout
+from ziggurat.messages.message import assistant
+from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.usage import Usage
+from ziggurat.testing.clock import HandClock, settle
+from ziggurat.testing.expect import expect
+from ziggurat.testing.leaks import assert_no_leaks
+
+
+def beginning(service, *requests, ctx=None):
+    return [asyncio.create_task(service(request, ctx or root())) for request in requests]
+
+
+def test_new_in_progress_and_answered():
+    heard: list[Event] = []
+    clock = HandClock()
+    ctx = root().within(CLOCK, clock).heard_by(heard.append)
+
+    async def main():
+        async with assert_no_leaks():
+            service, handle = expect(str, str)
+            store = DedupeStore(seconds=10)
+            once = stack(service, dedupe(store=store, key=str))
+            tasks = beginning(once, "q", "q", "other", "q", ctx=ctx)
+            (asked, reply), (also, second) = await handle.next(), await handle.next()
+            assert (asked, also) == ("q", "other")
+            assert handle.none_waiting()
+            assert store.in_progress == 2
+            reply.send("answer")
+            second.send("another")
+            assert await asyncio.gather(*tasks) == ["answer", "answer", "another", "answer"]
+            assert (store.in_progress, len(store)) == (0, 2)
+            await clock.advance(9.9)
+            assert await once("q", ctx) == "answer"
+            assert handle.none_waiting()
+            await clock.advance(0.1)
+            [task] = beginning(once, "q", ctx=ctx)
+            (_, reply) = await handle.next()
+            reply.send("anew")
+            assert await task == "anew"
+
+    asyncio.run(main())
+    assert heard == [Joined("run", "q"), Joined("run", "q"), CacheHit("run", "q")]
+
+
+def test_a_joiner_that_is_cancelled_leaves_the_call_to_the_others():
+    async def main():
+        async with assert_no_leaks():
+            service, handle = expect(str, str)
+            leader, joiner, other = beginning(stack(service, dedupe(store=DedupeStore())), *"qqq")
+            _, reply = await handle.next()
+            await settle()
+            joiner.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await joiner
+            assert not reply.abandoned
+            reply.send("answer")
+            assert await asyncio.gather(leader, other) == ["answer"] * 2
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("also_cancelled", [0, 1, 2])
+def test_when_the_one_who_calls_is_cancelled_one_who_waits_takes_over(also_cancelled):
+    async def main():
+        async with assert_no_leaks():
+            service, handle = expect(str, str)
+            store = DedupeStore()
+            leader, *joiners = beginning(stack(service, dedupe(store=store)), *"qqqq")
+            _, first = await handle.next()
+            await settle()
+            leader.cancel()
+            for joiner in joiners[:also_cancelled]:  # in the same turn: what they were handed is passed on
+                joiner.cancel()
+            _, second = await handle.next()
+            await settle()
+            assert first.abandoned
+            assert handle.none_waiting()
+            second.send("answer")
+            results = await asyncio.gather(leader, *joiners, return_exceptions=True)
+            assert results[also_cancelled + 1 :] == ["answer"] * (3 - also_cancelled)
+            assert store.in_progress == 0
+
+    asyncio.run(main())
+
+
+def test_who_runs_out_of_its_own_time_hands_over():
+    clock = HandClock()
+
+    async def main():
+        async with assert_no_leaks():
+            service, handle = expect(str, str)
+            once = stack(service, dedupe(store=DedupeStore()))
+            hasty = asyncio.create_task(stack(once, timeout(seconds=5))("q", root().within(CLOCK, clock)))
+            _, _first = await handle.next()
+            [patient] = beginning(once, "q", ctx=root().within(CLOCK, clock))
+            await clock.advance(5)
+            with pytest.raises(Timeout):
+                await hasty
+            _, second = await handle.next()
+            second.send("answer")
+            assert await patient == "answer"
+
+    asyncio.run(main())
+
+
+def test_a_timeout_of_the_callers_own_deadline_is_no_answer_for_others():
+    clock = HandClock()
+    calls = 0
+
+    async def service(request: str, ctx: Context) -> str:
+        nonlocal calls
+        calls += 1
+        if ctx.deadline is not None:
+            await clock.sleep(5)
+            raise Timeout("its own time was over")
+        return "answer"
+
+    async def main():
+        once = stack(service, dedupe(store=DedupeStore()))
+        ctx = root().within(CLOCK, clock)
+        hasty = asyncio.create_task(once("q", Context("run", deadline=5.0, scope=ctx.scope)))
+        await settle()
+        [patient] = beginning(once, "q", ctx=ctx)
+        await clock.advance(5)
+        with pytest.raises(Timeout):
+            await hasty
+        assert await patient == "answer"
+
+    asyncio.run(main())
+    assert calls == 2
+
+
+def test_a_suspension_is_of_one_call_and_the_next_is_made():
+    async def main():
+        service, handle = expect(str, str)
+        leader, joiner = beginning(stack(service, dedupe(store=DedupeStore())), *"qq")
+        _, first = await handle.next()
+        await settle()
+        first.fail(Suspend(()))
+        with pytest.raises(Suspend):
+            await leader
+        _, second = await handle.next()
+        second.send("approved since")
+        assert await joiner == "approved since"
+
+    asyncio.run(main())
+
+
+class Odd(Exception):
+    """An error whose making needs more than its text."""
+
+    def __init__(self, *, code: int) -> None:
+        super().__init__(f"code {code}")
+        self.code = code
+
+
+@pytest.mark.parametrize("error", [ModelError("down", kind="overloaded", status=503), Odd(code=7), OSError(2, "no")])
+def test_a_failure_is_shared_by_those_who_wait_counted_once_and_not_kept(error):
+    error.usage = "what it cost"
+
+    async def main():
+        service, handle = expect(str, str)
+        store = DedupeStore()
+        once = stack(service, dedupe(store=store))
+        leader, joiner = beginning(once, *"qq")
+        _, reply = await handle.next()
+        await settle()
+        reply.fail(error)
+        failures = await asyncio.gather(leader, joiner, return_exceptions=True)
+        [task] = beginning(once, "q")
+        _, reply = await handle.next()
+        reply.send("up again")
+        assert await task == "up again"
+        return failures
+
+    first, second = asyncio.run(main())
+    assert first is error
+    assert second is not error
+    assert second.__cause__ is error
+    assert (type(second), str(second), second.args) == (type(error), str(error), error.args)
+    assert {**vars(second), "usage": None} == {**vars(error), "usage": None}
+    assert getattr(second, "usage", None) is None
+
+
+def test_an_answer_given_again_costs_nothing():
+    async def service(request, ctx):
+        await asyncio.sleep(0)
+        return ModelResponse(assistant("hello"), usage=Usage(10, 5, requests=1))
+
+    async def main():
+        once = stack(service, dedupe(store=DedupeStore()))
+        return [*await asyncio.gather(*beginning(once, *"qq")), await once("q", root())]
+
+    asked, joined, kept = asyncio.run(main())
+    assert asked.usage == Usage(10, 5, requests=1)
+    assert joined.usage == kept.usage == Usage()
+    assert asked.message == joined.message == kept.message
+
+
+def test_a_call_within_itself_is_made_and_does_not_wait_for_itself():
+    depth = 0
+
+    async def again(request, ctx):
+        nonlocal depth
+        depth += 1
+        return await once(request, ctx.under("again")) if depth < 3 else "the end"
+
+    once = stack(again, dedupe(store=DedupeStore()))
+
+    async def main():
+        return await asyncio.wait_for(once("q", root().within(RUN_ID, "r")), 5)
+
+    assert asyncio.run(main()) == "the end"
+
+
+def test_a_call_of_another_event_loop_is_not_waited_for():
+    store = DedupeStore()
+    service, _ = expect(str, str)
+
+    async def leave_hanging():
+        task = asyncio.create_task(stack(service, dedupe(store=store, key=str))("q", root()))
+        await settle()
+        return task
+
+    loop = asyncio.new_event_loop()
+    task = loop.run_until_complete(leave_hanging())
+
+    async def quick(request, ctx):
+        return "here"
+
+    assert store.in_progress == 1
+    assert asyncio.run(asyncio.wait_for(stack(quick, dedupe(store=store, key=str))("q", root()), 5)) == "here"
+    task.cancel()
+    loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+    loop.close()
+    assert store.in_progress == 0
+
+
+def test_a_call_that_hangs_is_not_joined_for_ever():
+    clock = HandClock()
+
+    async def main():
+        service, handle = expect(str, str)
+        once = stack(service, dedupe(store=DedupeStore(seconds=10)))
+        ctx = root().within(CLOCK, clock)
+        [stuck] = beginning(once, "q", ctx=ctx)
+        _, slow = await handle.next()
+        await clock.advance(10)
+        fresh, joiner = beginning(once, *"qq", ctx=ctx)
+        _, reply = await handle.next()
+        await settle()
+        slow.send("late")
+        assert await stuck == "late"
+        reply.send("fresh")
+        assert await fresh == "fresh"
+        assert await joiner == "fresh"
+        assert handle.none_waiting()
+
+    asyncio.run(main())
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["ask", "cancel", "answer", "fail"])), max_size=25))
+def test_whatever_happens_each_is_answered_once_and_nothing_is_left(steps):
+    async def main():
+        service, handle = expect(str, str)
+        store = DedupeStore()
+        once = stack(service, dedupe(store=store, key=str))
+        tasks, replies = {"a": [], "b": []}, {"a": [], "b": []}
+
+        async def arrived():
+            await settle()
+            while not handle.none_waiting():
+                request, reply = await handle.next()
+                replies[request].append(reply)
+
+        for key, what in steps:
+            if what == "ask":
+                tasks[key] += beginning(once, key)
+            elif what == "cancel" and tasks[key]:
+                tasks[key][len(steps) % len(tasks[key])].cancel()
+            elif replies[key] and not replies[key][-1].abandoned:
+                reply = replies[key].pop()
+                reply.send(key) if what == "answer" else reply.fail(Denied("no"))
+            await arrived()
+            for each in "ab":
+                assert sum(not reply.abandoned for reply in replies[each]) <= 1, "one call at a time"
+        for _ in range(2):
+            for each in "ab":
+                for reply in replies[each]:
+                    if not reply.abandoned and not reply._answer.done():
+                        reply.send(each)
+            await arrived()
+        for each in "ab":
+            for result in await asyncio.gather(*tasks[each], return_exceptions=True):
+                assert result == each or isinstance(result, (Denied, asyncio.CancelledError))
+        assert store.in_progress == 0
+
+    asyncio.run(main())
+
+
+def test_the_oldest_answers_go_first():
+    async def echo(request, ctx):
+        return request
+
+    async def main():
+        clock = HandClock()
+        store = DedupeStore(seconds=10, size=2)
+        once = stack(echo, dedupe(store=store, key=str))
+        ctx = root().within(CLOCK, clock)
+        for request in "abc":
+            await once(request, ctx)
+        kept = list(store._answers)
+        await clock.advance(10)
+        await once("d", ctx)
+        return kept, list(store._answers)
+
+    assert asyncio.run(main()) == (["b", "c"], ["d"])
+
+
+@pytest.mark.parametrize("settings", [{"seconds": 0}, {"seconds": float("inf")}, {"seconds": "1"}, {"size": 0}])
+def test_a_store_that_makes_no_sense_is_refused(settings):
+    with pytest.raises(ConfigurationError, match=next(iter(settings))):
+        DedupeStore(**settings)
+
+
+@pytest.mark.parametrize("settings", [{"store": {}}, {"store": DedupeStore(), "key": "q"}])
+def test_settings_that_make_no_sense_are_refused(settings):
+    with pytest.raises(ConfigurationError, match=f"dedupe\\({list(settings)[-1]}="):
+        dedupe(**settings)
+
+
+def test_a_stack_shows_its_store():
+    assert repr(dedupe(store=DedupeStore(seconds=5))) == "dedupe(store=DedupeStore(seconds=5, size=1024))"
