@@ -20,6 +20,7 @@ PRINTED = {
     "layers.py": "Take an umbrella.",
     "middleware.py": "the clerk's model saw: Ada pays with [card]",
     "raw_schema.py": "guests[1].name: missing (required)",
+    "overload.py": "40 s  forecaster is closed\n  50 s  8 of 10 answered, 12 calls\n",
     "react.py": "Tea costs 3.20.\nfailed tool calls: 1, most common action: price",
     "stream.py": "Completed: 2 steps, 4 model calls",
     "structured_output.py": "2 x tea\n  1 x milk\nasked 2 times",

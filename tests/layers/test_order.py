@@ -1,0 +1,223 @@
+"""The recommended order of layers: what each place in it is for."""
+
+import asyncio
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.clock import CLOCK
+from ziggurat.core.context import JOURNAL, Context, root
+from ziggurat.core.entries import Failure
+from ziggurat.core.errors import CircuitOpen, LimitExceeded, Timeout
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.layer import stack
+from ziggurat.layers.backpressure import Gate, backpressure
+from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
+from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
+from ziggurat.layers.fallback import fallback
+from ziggurat.layers.rate_limit import RateLimiter, rate_limit
+from ziggurat.layers.retry import RetryBudget, retry
+from ziggurat.layers.timeout import timeout
+from ziggurat.messages import stops
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.testing.clock import HandClock, settle
+from ziggurat.testing.expect import expect
+from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.tools.function import tool
+
+
+class Upstream:
+    """Takes a second; may be down, or hang."""
+
+    def __init__(self):
+        self.calls = self.inside = self.most = 0
+        self.state = "well"
+
+    async def __call__(self, request: str, ctx: Context) -> str:
+        self.calls += 1
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        try:
+            await ctx.clock.sleep(1e9 if self.state == "hangs" else 1)
+            if self.state == "down":
+                raise ConnectionError("down")
+            return request
+        finally:
+            self.inside -= 1
+
+
+class Stacked:
+    """An upstream in the recommended order, and all its state."""
+
+    def __init__(self):
+        self.upstream = Upstream()
+        self.clock = HandClock(auto=True)
+        self.gate = Gate(1_000)
+        self.breaker = CircuitBreaker(consecutive=5, open_seconds=30, permits=2)
+        self.slots = Bulkhead(10)
+        self.limiter = RateLimiter(requests=1_000, seconds=1)
+        self.service = stack(
+            self.upstream,
+            timeout(seconds=300),
+            backpressure(gate=self.gate),
+            retry(attempts=4, budget=RetryBudget(minimum_per_second=1)),
+            circuit_breaker(breaker=self.breaker),
+            timeout(seconds=10),
+            concurrency_limit(bulkhead=self.slots),
+            rate_limit(limiter=self.limiter),
+        )
+        self.ctx = root().within(CLOCK, self.clock)
+
+    async def ask(self, number, *, apart=0.0):
+        """Ask so many times, with so many seconds between one and the next."""
+        return await asyncio.gather(*[self._later(each * apart) for each in range(number)], return_exceptions=True)
+
+    async def _later(self, seconds):
+        await self.clock.sleep(seconds)
+        return await self.service("q", self.ctx)
+
+    def is_empty(self):
+        return (self.gate.depth, self.slots.running, self.slots.waiting, self.limiter.waiting, self.clock.waiting) == (
+            0,
+            0,
+            0,
+            0,
+            0,
+        )
+
+
+@pytest.mark.parametrize(("state", "unnoticed"), [("down", 5), ("hangs", 50)])
+def test_an_outage_is_neither_hammered_nor_forgotten(state, unnoticed):
+    """Those who come before anybody can know of it get through, and then hardly a trial in each open period."""
+    it = Stacked()
+
+    async def main():
+        async with assert_no_leaks():
+            assert await it.ask(50) == ["q"] * 50
+            it.upstream.state, it.upstream.calls = state, 0
+            ends = await it.ask(200, apart=0.2)
+            assert {type(end) for end in ends} <= {ConnectionError, CircuitOpen, Timeout}
+            assert it.upstream.calls <= unnoticed + 20  # of 800 tries
+            assert it.upstream.most <= 10
+            assert it.is_empty()
+            it.upstream.state = "well"
+            await it.clock.sleep(60)
+            assert (await it.ask(2), await it.ask(50)) == (["q"] * 2, ["q"] * 50)
+            assert it.breaker.look() == "closed"
+
+    asyncio.run(main())
+
+
+def test_nothing_is_kept_wherever_callers_give_up():
+    """Permits, slots and turns come back from calls cancelled after every turn of the event loop."""
+    it = Stacked()
+    it.clock = HandClock()
+    it.ctx = it.ctx.within(CLOCK, it.clock)
+    it.limiter.requests = 15
+
+    async def main():
+        async with assert_no_leaks():
+            for turns in range(40):
+                tasks = [asyncio.create_task(it.service("q", it.ctx)) for _ in range(30)]  # type: ignore[arg-type]
+                for turn in range(turns):
+                    await (it.clock.advance(0.3) if turn % 4 == 3 else asyncio.sleep(0))
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                await settle()
+                assert it.is_empty()
+                await it.clock.advance(1)
+
+    asyncio.run(main())
+
+
+def test_a_late_try_is_a_failure_to_the_breaker():
+    it = Stacked()
+    it.upstream.state = "hangs"
+    asyncio.run(it.ask(5))
+    assert it.breaker.look() == "open"
+
+
+def test_waiting_between_tries_takes_no_slot():
+    bulkhead, clock = Bulkhead(1), HandClock()
+
+    async def main():
+        service, handle = expect()
+        ctx = root().within(CLOCK, clock)
+        limited = stack(service, retry(jitter="none", base=5), concurrency_limit(bulkhead=bulkhead))
+        one = asyncio.create_task(limited("one", ctx))
+        _, reply = await handle.next()
+        reply.fail(ConnectionError())
+        await settle()
+        other = asyncio.create_task(limited("other", ctx))
+        request, reply = await handle.next()
+        assert request == "other"
+        reply.send("done")
+        assert await other == "done"
+        await clock.advance(5)
+        _, reply = await handle.next()
+        reply.send("done")
+        assert await one == "done"
+
+    asyncio.run(main())
+
+
+def test_an_open_breaker_lets_a_fallback_answer():
+    breaker = CircuitBreaker()
+    breaker.force_open()
+    first = stack(ScriptedModel(always="first", name="first"), circuit_breaker(breaker=breaker))
+    run = Agent(fallback(first, ScriptedModel(always="second", name="second"))).run_sync("?")
+    assert run.text == "second"
+
+
+def test_a_run_that_is_refused_says_so_and_is_not_said_to_have_used_up_anything():
+    breaker = CircuitBreaker(name="forecaster")
+    breaker.force_open()
+    run = Agent(stack(ScriptedModel(always="x"), circuit_breaker(breaker=breaker))).run_sync("?")
+    assert isinstance(run.stop, stops.Failed)
+    assert run.stop.kind == "CircuitOpen"
+    assert "forecaster" in run.stop.error
+
+
+def test_a_refused_tool_is_told_to_the_model():
+    slots = Bulkhead(1, queue=0)
+    slots.take()
+
+    @tool
+    async def weather(city: str) -> str:
+        """Forecast."""
+        return "rain"
+
+    model = ScriptedModel(tool_call("weather", city="Rome"), "I cannot.")
+    run = Agent(model, tools=[stack(weather, concurrency_limit(bulkhead=slots))]).run_sync("?")
+    assert run.text == "I cannot."
+    assert "slots are taken" in run.observations[0]
+    assert slots.running == 1
+
+
+def test_a_refusal_is_on_record_and_not_decided_again():
+    """A refused try stays refused when the run is read back, though the limit would let it pass now."""
+    slots, journal, clock = Bulkhead(1, queue=0), MemoryJournal(), HandClock(auto=True)
+    model = ScriptedModel(always="Here.", name="m")
+    limited = stack(model, concurrency_limit(bulkhead=slots))
+
+    async def ask(journal):
+        ctx = root("trip/model").within(JOURNAL, journal).within(CLOCK, clock)
+        return await ctx.once("m", "q", limited, returns=object)  # type: ignore[arg-type]
+
+    async def main():
+        slots.take()
+        with pytest.raises(LimitExceeded):
+            await ask(journal)
+        slots.release()
+        assert [type(entry) for entry in journal.entries] == [Failure]
+        again = MemoryJournal.load(journal.dump())
+        with pytest.raises(LimitExceeded) as raised:
+            await ask(again)
+        assert raised.value.transient
+        assert raised.value.kind == "concurrency"
+        assert model.calls == []
+        assert len(again.entries) == 1
+
+    asyncio.run(main())
