@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.tools.unfolding import MAX_WORK, Unfolding
+from ziggurat.tools.unfolding import MAX_WORK, Unfolding, weight_of_patterns
 
 
 def _fan(levels: int) -> dict[str, Any]:
@@ -104,6 +104,14 @@ class _Probe:
     def validate(self, instance: object) -> None:
         del instance
         _Probe.count += 1
+
+
+def test_text_is_measured_at_every_level() -> None:
+    assert Unfolding.of({"properties": {"x": {"pattern": "a"}}}, "it").matching({"x": "abc", "yy": ["d"]}) == 3 + 3 + 1
+    tree = {"anyOf": [{"properties": {"x": {"$ref": "#"}}, "pattern": "a"} for _ in range(2)]}
+    assert Unfolding.of(tree, "it").patterns == 2
+    assert Unfolding.of(tree, "it").matching({"x": {"x": "abc"}}) == 2 * 1 + 4 * 1 + 8 * 3
+    assert weight_of_patterns({"items": [{"pattern": "a"}, {"patternProperties": {"b": True, "c{300}": {}}}]}) == 6
 
 
 REFERENCES = st.sampled_from("abc").map(lambda name: {"$ref": f"#/$defs/{name}", "probe": 1})

@@ -97,6 +97,7 @@ def test_formats_are_notes() -> None:
         ({"patternProperties": {"(?!a)": {}}}, "look-around"),
         ({"pattern": "(a{0,500}){0,500}"}, "nor very long repetitions"),
         ({"enum": list(range(MAX_SCHEMA // 5))}, "bytes of JSON; a schema may have 500,000"),
+        ({"properties": {f"p{n}": {"pattern": f"a{{999}}{n}"} for n in range(100)}}, "the weight 1,1?"),
         ({"maximum": float("nan")}, "maximum: expected a number"),
         ({"title": "\ud800"}, "is no JSON Schema"),
         ({1: 2}, "is no JSON Schema"),
@@ -138,7 +139,7 @@ for pattern in patterns:
         print("pattern", judge({"pattern": pattern}, text))
         print("names", judge({"patternProperties": {pattern: False}}, {text: 1}))
 for pattern in ("[ab]*a[ab]{1000}c", "[ab]*a([ab]{40}){40}c"):
-    print("wide", judge({"allOf": [{"pattern": pattern}] * 50}, noise))
+    print("wide", judge({"allOf": [{"pattern": pattern}] * 9}, noise))
 fan = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(50)}
 print("fan", judge({"$defs": {**fan, "d50": {"type": "string"}}, "$ref": "#/$defs/d0"}, 1))
 value = {"v": 0}
@@ -148,6 +149,16 @@ arms = [{"required": ["v"], "properties": {"x": {"$ref": "#"}, "v": {"const": n}
 print("tree", judge({"oneOf": arms}, value))
 knot = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{m}"} for m in range(14)]} for n in range(14)}
 print("knot", judge({"$defs": knot, "$ref": "#/$defs/d0"}, 1))
+arms = [{"properties": {"x": {"$ref": "#"}, "v": {"pattern": "[ab]*a[ab]{999}c"}}} for n in (1, 2, 3)]
+value = {"v": noise[:1000]}
+for _ in range(9):
+    value = {"x": value}
+print("deep", judge({"anyOf": arms}, value))
+refs = {f"d{n}": {"properties": {"x": {"$ref": f"#/$defs/d{n + 1}"}}} for n in range(7000)}
+print("refs", judge({"$defs": {**refs, "d7000": {}}, "$ref": "#/$defs/d0"}, {"x": {"x": 1}}))
+ids = {f"d{n}": {"$id": f"https://a.example/{n}", "items": {"$ref": "#/$defs/x"}, "$defs": {"x": {}}}
+    for n in range(3000)}
+print("ids", judge({"$defs": ids}, 1))
 print("many", judge({"items": {"type": "string"}}, [1] * 200_000))
 """
 
@@ -157,11 +168,14 @@ def test_nothing_hangs() -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     said = dict(line.split(" ", 1) for line in lines)
-    assert len(lines) == 2 * 2 * 7 + 2 + 4
-    assert said["wide"].startswith("arguments: expected at most ")
+    assert len(lines) == 2 * 2 * 7 + 2 + 7
+    assert "times as much text as can be matched" in said["wide"]
     assert said["fan"].startswith("refused: the schema unfolds to more than")
     assert said["tree"].startswith("arguments: nested too deep")
     assert said["knot"].startswith("refused: the schema has a $ref that leads back to itself")
+    assert "times as much text" in said["deep"]
+    assert said["refs"] == "fits"
+    assert said["ids"].startswith("refused: the schema unfolds to more than")
     assert said["many"] == "[0]: expected a string, got 1"
     assert max(map(len, lines)) < 700
 

@@ -5,7 +5,7 @@ visits each child twice. The work is bounded from above by two figures: how many
 need (`breadth`), and by how much that grows with each level of the value (`growth`).
 """
 
-__all__ = ["MAX_WORK", "Unfolding"]
+__all__ = ["MAX_WORK", "Unfolding", "weight_of_patterns"]
 
 import re
 from collections import Counter
@@ -62,18 +62,43 @@ class Unfolding(Struct, frozen=True):
         return self.growth <= 1 and self.breadth <= 1_000
 
     def work(self, value: object) -> int:
-        """Return how many checks a value may need, at most."""
-        total, level, checks = 0, [value], self.breadth
-        while level and total <= MAX_WORK:
+        """Return how many checks a value may need, at most; more than `MAX_WORK` is not counted."""
+        total, checks = 0, self.breadth
+        for level in _levels(value):
             total += len(level) * checks
             checks *= max(self.growth, 1)
-            level = [
-                child
-                for each in level
-                if isinstance(each, (dict, list))
-                for child in (each.values() if isinstance(each, dict) else each)
-            ]
+            if total > MAX_WORK:
+                break
         return total
+
+    def matching(self, value: object) -> int:
+        """Return how many characters of a value may be matched, at most, times the weight of the patterns."""
+        total, times = 0, self.patterns
+        for level in _levels(value):
+            texts = [each for each in level if isinstance(each, str)]
+            texts += [name for each in level if isinstance(each, dict) for name in each]
+            total += times * sum(map(len, texts))
+            times *= max(self.growth, 1)
+        return total
+
+
+def weight_of_patterns(schema: object) -> int:
+    """Return how heavy all patterns of a schema are, each counted once; about 100 states of a machine make 1."""
+    return sum(map(_patterns, _parts(schema)))
+
+
+def _levels(value: object) -> Iterator[list[object]]:
+    """Yield the values at each depth, the whole first."""
+    level = [value]
+    while level:
+        yield level
+        children: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                children += each.values()
+            elif isinstance(each, list):
+                children += each
+        level = children
 
 
 class _Bounds(Struct):
@@ -91,6 +116,11 @@ class _Survey:
         self.what = what
         self.root = schema
         self.parts = list(_parts(schema))
+        self.documents = [schema] + [part for part in self.parts if "$id" in part or "id" in part]
+        self.anchored: dict[str, list[dict[str, Any]]] = {}
+        for part in self.parts:
+            for name in _anchors_of(part):
+                self.anchored.setdefault(name, []).append(part)
         self.known: dict[int, _Bounds | None] = {}
         self.steps = 0
 
@@ -142,17 +172,17 @@ class _Survey:
     def _targets(self, reference: str) -> list[dict[str, Any]]:
         """Return every part that a reference may mean: at least the one it does."""
         base, _, fragment = reference.partition("#")
-        documents = [self.root] + [part for part in self.parts if "$id" in part]
-        if base:
-            documents = [part for part in documents if _last(str(part.get("$id", ""))) == _last(base)]
         if fragment and not fragment.startswith("/"):
-            anchored = [part for part in self.parts if any(part.get(name) == fragment for name in _ANCHORS)]
-            return anchored + [part for part in self.parts if str(part.get("$id", "")).endswith("#" + fragment)]
+            return self.anchored.get(fragment, [])
+        self.steps += len(self.documents)
+        documents = self.documents
+        if base:
+            documents = [part for part in documents if _last(str(part.get("$id", part.get("id", "")))) == _last(base)]
         found = {id(part): part for each in documents if (part := _pointed(each, fragment)) is not None}
         return list(found.values())
 
 
-def _parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _parts(schema: object) -> Iterator[dict[str, Any]]:
     """Yield every mapping in a schema, as any of them may be referred to."""
     waiting: list[Any] = [schema]
     while waiting:
@@ -162,6 +192,14 @@ def _parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
             waiting += each.values()
         elif isinstance(each, list):
             waiting += each
+
+
+def _anchors_of(part: dict[str, Any]) -> set[str]:
+    """Return the names by which a part can be referred to, in any dialect."""
+    names = {part.get(name) for name in _ANCHORS} | {
+        str(part.get(name, "")).partition("#")[2] for name in ("$id", "id")
+    }
+    return {name for name in names if isinstance(name, str) and name}
 
 
 def _schemas(values: object) -> list[dict[str, Any]]:

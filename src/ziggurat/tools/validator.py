@@ -8,7 +8,7 @@ import msgspec
 
 from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.tools.complaints import complaints
-from ziggurat.tools.unfolding import MAX_WORK, Unfolding
+from ziggurat.tools.unfolding import MAX_WORK, Unfolding, weight_of_patterns
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -20,7 +20,10 @@ MAX_PROBLEMS = 20
 """Problems that are told of one value; the rest is counted."""
 
 MAX_MATCHING = 1_000_000
-"""Bytes of a value times the weight of the patterns that its texts may be matched with."""
+"""Characters of a value times the weight of the patterns that they may be matched with."""
+
+MAX_PATTERNS = 1_000
+"""Weight of all patterns of a schema together."""
 
 _ALL_TOLD = 20_000
 """Checks of one value up to which every problem is looked for."""
@@ -30,6 +33,10 @@ _FIRST_TOLD = 500_000
 
 _PATTERN_SIZE = 256 * 1024
 """Bytes that one pattern may take when it is compiled."""
+
+
+_CACHE_SIZE = 64 * 1024
+"""Bytes that the states of one pattern may take while it is matched."""
 
 
 class SchemaValidator:
@@ -69,8 +76,9 @@ class SchemaValidator:
         bounds = self._unfolding
         if not bounds.modest and bounds.work(value) > MAX_WORK:
             return ["arguments: nested too deep, or too long, for a schema with so many alternatives"]
-        if bounds.patterns and (size := len(msgspec.json.encode(value))) * bounds.patterns > MAX_MATCHING:
-            return [f"arguments: expected at most {MAX_MATCHING // bounds.patterns:,} bytes, got {size:,}"]
+        if bounds.patterns and (matching := bounds.matching(value)) > MAX_MATCHING:
+            times = matching / MAX_MATCHING
+            return [f"arguments: {times:.1f} times as much text as can be matched with the patterns of the schema"]
         if self._compiled.is_valid(value):
             return []
         return self._told(value, bounds.work(value))
@@ -102,11 +110,14 @@ def _compiled(schema: dict[str, Any] | bool, what: str) -> "jsonschema_rs.Valida
         size = len(msgspec.json.encode(schema))
         if size > MAX_SCHEMA:
             raise ConfigurationError(f"{what} has {size:,} bytes of JSON; a schema may have {MAX_SCHEMA:,}")
+        weight = weight_of_patterns(schema)
+        if weight > MAX_PATTERNS:
+            raise ConfigurationError(f"{what} has patterns of the weight {weight:,}; they may have {MAX_PATTERNS:,}")
         return jsonschema_rs.validator_for(
             schema,
             offline=True,
             validate_formats=False,
-            pattern_options=jsonschema_rs.RegexOptions(size_limit=_PATTERN_SIZE),
+            pattern_options=jsonschema_rs.RegexOptions(size_limit=_PATTERN_SIZE, dfa_size_limit=_CACHE_SIZE),
             mask="it",
         )
     except jsonschema_rs.ValidationError as error:
