@@ -16,6 +16,8 @@ MAX_LINE = 300
 _MISSING = ": missing (required)"
 _MAX_STEP = 60
 _MAX_ARMS = 5
+_MAX_HINTS = 20
+_MAX_KNOWN = 200
 
 _LIMITS = {
     "minimum": "at least {}", "maximum": "at most {}", "exclusiveMinimum": "more than {}",
@@ -30,7 +32,9 @@ _SIZES = {
 
 def complaints(errors: "Iterable[jsonschema_rs.ValidationError]", schema: Any, most: int) -> list[str]:
     """Return a line for each place that is wrong, what is missing last; beyond `most`, one that counts the rest."""
-    found = dict.fromkeys(line for error in errors for line in _lines(error, schema))
+    found: dict[str, None] = {}
+    for error in errors:
+        found.update(dict.fromkeys(_lines(error, schema if len(found) < most else None)))
     lines = sorted(found, key=lambda line: line.endswith(_MISSING))
     kept = [_short(line, MAX_LINE) for line in lines[:most]]
     if len(lines) > most:
@@ -39,6 +43,7 @@ def complaints(errors: "Iterable[jsonschema_rs.ValidationError]", schema: Any, m
 
 
 def _lines(error: "jsonschema_rs.ValidationError", schema: Any) -> list[str]:
+    """Say what is wrong at one place; the schema is for hints, None for no more of them, as each takes a while."""
     path = error.instance_path
     kind: Any = error.kind
     name = kind.name
@@ -47,7 +52,10 @@ def _lines(error: "jsonschema_rs.ValidationError", schema: Any) -> list[str]:
             return [f"{_path([*path, kind.property])}{_MISSING}"]
         case "additionalProperties" | "unevaluatedProperties":
             known = _known(schema, error.schema_path)
-            return [f"{_path([*path, each])}: {_unknown(each, known, nested=bool(path))}" for each in kind.unexpected]
+            return [
+                f"{_path([*path, name])}: {_unknown(name, known if place < _MAX_HINTS else [], nested=bool(path))}"
+                for place, name in enumerate(kind.unexpected)
+            ]
         case "falseSchema":
             return [f"{_path(path)}: not allowed, leave it out"]
         case "anyOf" | "oneOf":
@@ -114,7 +122,7 @@ def _unknown(name: str, known: list[str], *, nested: bool) -> str:
 
 
 def _known(schema: Any, path: list[str | int]) -> list[str]:
-    """Return the names that the object at a path in the schema knows, as far as it can be followed."""
+    """Return the names that the object at a path in the schema knows, as far as it can be followed, if not too many."""
     for step in path[:-1]:
         inner = isinstance(schema, dict) or (isinstance(schema, list) and isinstance(step, int))
         try:
@@ -122,7 +130,7 @@ def _known(schema: Any, path: list[str | int]) -> list[str]:
         except (KeyError, IndexError):
             return []
     named = schema.get("properties") if isinstance(schema, dict) else None
-    return list(named) if isinstance(named, dict) else []
+    return list(named) if isinstance(named, dict) and len(named) <= _MAX_KNOWN else []
 
 
 def _path(steps: list[str | int]) -> str:
