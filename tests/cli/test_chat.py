@@ -48,20 +48,29 @@ class Person:
         raise line
 
 
-def talk(monkeypatch: pytest.MonkeyPatch, person: Person, agent: str) -> tuple[int, str]:
+def talk(monkeypatch: pytest.MonkeyPatch, person: Person, agent: str, *options: str) -> tuple[int, str]:
     screen = Typed()
     monkeypatch.setattr(sys, "stdin", Typed())
     monkeypatch.setattr(sys, "stdout", screen)
     monkeypatch.setattr(builtins, "input", person)
     monkeypatch.setenv("TERM", "dumb")
-    return main(["chat", "--agent", f"{AGENTS}:{agent}"]), screen.getvalue()
+    return main(["chat", "--agent", f"{AGENTS}:{agent}", *options]), screen.getvalue()
 
 
-@pytest.mark.parametrize(("answer", "result"), [("y", "→ 144"), ("", "✗ denied: denied: the person said no")])
-def test_a_person_is_asked_for_what_needs_approval(ziggurat, monkeypatch, answer, result):
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        ("y", "→ 144"),
+        ("", "✗ denied: denied: the person said no"),
+        ("use your head", "✗ denied: denied: use your head"),
+    ],
+)
+@pytest.mark.parametrize("agent", ["careful", "plain"])
+def test_a_person_is_asked_for_what_needs_approval(ziggurat, monkeypatch, agent, answer, result):
     person = Person("what is it?", answer)
-    code, text = talk(monkeypatch, person, "careful")
-    assert person.asked == ["> ", 'allow calculator(expression="12 * (7 + 5)")? [y/N] ', "> "]
+    code, text = talk(monkeypatch, person, agent, *(["--approve", "calc*"] if agent == "plain" else []))
+    assert person.asked == ["> ", "[y]es, [N]o, [e]dit the arguments, or say why not: ", "> "]
+    assert 'calculator needs approval:\n  {"expression":"12 * (7 + 5)"}\n' in text
     assert result in text
     assert "It is 144." in text
     assert code == 0

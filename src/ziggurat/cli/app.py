@@ -46,6 +46,14 @@ _Steps = Annotated[
     int | None, typer.Option("--max-steps", min=1, metavar="N", help="How many turns it may take; 25 by default.")
 ]
 _Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="How long it may take.")]
+_Approve = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--approve",
+        metavar="PATTERN",
+        help="Ask before a tool whose name fits is called, such as 'delete_*'. May be repeated.",
+    ),
+]
 _Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Write the answer only, without the live view.")]
 
 
@@ -100,6 +108,7 @@ def run(
     instructions: _Instructions = None,
     max_steps: _Steps = None,
     timeout: _Timeout = None,
+    approve: _Approve = None,
     json: Annotated[
         bool, typer.Option("--json", help="Write events to standard output, one per line; the last is AgentEnded.")
     ] = False,
@@ -108,7 +117,8 @@ def run(
     """Ask one question and show how it is answered.
 
     On a terminal everything is shown as it happens. On a pipe the answer alone goes to standard output, the view of
-    tools and steps to standard error.
+    tools and steps to standard error. Where a tool needs approval you are asked; without a terminal the run ends
+    with 3.
 
     \b
     Examples:
@@ -118,14 +128,16 @@ def run(
       echo "What time is it?" | ziggurat run --quiet
       ziggurat run --model local:/models/qwen.gguf --timeout 60 "Who are you?"
       ziggurat run --model openai:gpt-5-mini "Who are you?"
+      ziggurat run --agent desk.py:agent --approve 'delete_*' "Clean up"
     """
+    from ziggurat.cli.approve import approving
     from ziggurat.cli.build import Wish, agent_of
     from ziggurat.cli.question import question_of
     from ziggurat.cli.run import Output, run_question
 
     wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout)
     asked = question_of(question)
-    raise typer.Exit(run_question(agent_of(wish), asked, Output(json, quiet)))
+    raise typer.Exit(run_question(agent_of(wish), asked, Output(json, quiet), approving(approve or ())))
 
 
 @_app.command()
@@ -136,6 +148,7 @@ def chat(
     instructions: _Instructions = None,
     max_steps: _Steps = None,
     timeout: _Timeout = None,
+    approve: _Approve = None,
     quiet: _Quiet = False,
 ) -> None:
     """Talk with an agent that remembers what was said.
@@ -149,11 +162,12 @@ def chat(
       ziggurat chat --tool notes.py:search --instructions "You are brief."
       ziggurat chat --agent desk.py:agent
     """
+    from ziggurat.cli.approve import approving
     from ziggurat.cli.build import Wish, agent_of
     from ziggurat.cli.chat import Chat
 
     wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout)
-    raise typer.Exit(Chat(agent_of(wish), quiet=quiet).run())
+    raise typer.Exit(Chat(agent_of(wish), quiet=quiet, deps=approving(approve or ())).run())
 
 
 @_models.callback()

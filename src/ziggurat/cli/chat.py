@@ -8,15 +8,17 @@ from contextlib import ExitStack, redirect_stdout, suppress
 from difflib import get_close_matches
 
 from ziggurat.agents.agent import Agent
+from ziggurat.agents.doors import Deps
 from ziggurat.agents.drive import partial_of
 from ziggurat.agents.runnable import Runnable
+from ziggurat.cli.approve import decided
 from ziggurat.cli.codes import COMPLETED, INTERRUPTED, STOPPED, code_of
 from ziggurat.cli.run import answer_text, explain
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny
+from ziggurat.messages.agent import AgentRun, Decision
 from ziggurat.messages.message import Message
 from ziggurat.observe.console import ConsoleView
-from ziggurat.observe.wording import call_text, clean, shortened
+from ziggurat.observe.wording import clean, shortened
 
 _COMMANDS = {
     "/help": "show this",
@@ -32,10 +34,12 @@ class Chat:
     Args:
         agent: Who answers.
         quiet: Show answers only.
+        deps: What every run is given.
     """
 
-    def __init__(self, agent: Runnable, *, quiet: bool = False) -> None:
+    def __init__(self, agent: Runnable, *, quiet: bool = False, deps: Deps | None = None) -> None:
         self._agent = agent
+        self._deps = deps
         self._quiet = quiet
         self._history: tuple[Message, ...] = ()
         self._out = sys.stdout
@@ -122,7 +126,7 @@ class Chat:
                     return STOPPED
                 if not run.pending or not self._by_hand:
                     break
-                run_id, decisions = run.id, self._decided(run)
+                run_id, decisions = run.id, decided(run, self._line, self._say)
         return self._answered(run)
 
     async def _ask(
@@ -131,19 +135,11 @@ class Chat:
         listeners = [] if view is None else [view]
         try:
             if decisions is not None:
-                return await self._agent.resume(run_id, decisions, listeners=listeners)
-            return await self._agent.run(question, history=self._history, listeners=listeners)
+                return await self._agent.resume(run_id, decisions, deps=self._deps, listeners=listeners)
+            return await self._agent.run(question, history=self._history, deps=self._deps, listeners=listeners)
         except asyncio.CancelledError as error:
             self._partial = partial_of(error)
             raise
-
-    def _decided(self, run: AgentRun) -> dict[str, Decision]:
-        """Ask the person about each call that waits."""
-        decisions: dict[str, Decision] = {}
-        for item in run.pending:
-            answer = (self._line(f"allow {call_text(item.call, 300)}? [y/N] ") or "").strip().lower()
-            decisions[item.id] = Approve() if answer in ("y", "yes") else Deny("the person said no")
-        return decisions
 
     def _answered(self, run: AgentRun) -> int:
         code = code_of(run.stop)

@@ -10,8 +10,10 @@ from typing import TextIO
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.agents.doors import Deps
 from ziggurat.agents.drive import partial_of
 from ziggurat.agents.runnable import Runnable
+from ziggurat.cli.approve import by_hand, decided, typed
 from ziggurat.cli.codes import COMPLETED, INTERRUPTED, code_of
 from ziggurat.core.codec import encode
 from ziggurat.core.event import Listener
@@ -36,7 +38,7 @@ class Output(Struct, frozen=True):
     quiet: bool = False
 
 
-def run_question(agent: Runnable, question: str, output: Output) -> int:
+def run_question(agent: Runnable, question: str, output: Output, deps: Deps | None = None) -> int:
     """Ask an agent and write its answer; return the exit code."""
     out = sys.stdout
     whole = out.isatty() and not output.json and not output.quiet
@@ -44,17 +46,36 @@ def run_question(agent: Runnable, question: str, output: Output) -> int:
         if not whole:  # what tools print must not get into a pipe that is to hold the answer
             stack.enter_context(redirect_stdout(sys.stderr))
         if output.json:
-            return _in_json(agent, question, out)
+            return _in_json(agent, question, out, deps)
         view = None
         if not output.quiet:
-            view = stack.enter_context(ConsoleView(out if whole else sys.stderr, text=whole, reasons=False))
+            view = ConsoleView(out if whole else sys.stderr, text=whole, reasons=False)
         try:
-            run = asyncio.run(agent.run(question, listeners=[] if view is None else [view]))
+            run = _by_hand(agent, question, view, deps)
         except KeyboardInterrupt:
             stack.close()
             sys.stderr.write("ziggurat: interrupted\n")
             return INTERRUPTED
     return _finish(run, out, shown=whole)
+
+
+def _by_hand(agent: Runnable, question: str, view: ConsoleView | None, deps: Deps | None) -> AgentRun:
+    """Run to the end, asking the person about what waits for a decision, if there is one."""
+    listeners: list[Listener] = [] if view is None else [view]
+    with asyncio.Runner() as runner:
+        with view or ExitStack():
+            run = runner.run(agent.run(question, deps=deps, listeners=listeners))
+        while run.pending and by_hand():
+            decisions = decided(run, typed, _say)
+            with view or ExitStack():
+                run = runner.run(agent.resume(run.id, decisions, deps=deps, listeners=listeners))
+    return run
+
+
+def _say(text: str) -> None:
+    """Write a line for the person; where the answer goes to a pipe, not into it."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def _finish(run: AgentRun, out: TextIO, *, shown: bool) -> int:
@@ -68,8 +89,15 @@ def _finish(run: AgentRun, out: TextIO, *, shown: bool) -> int:
         elif not text and isinstance(run.stop, stops.Completed):
             sys.stderr.write("ziggurat: the model's answer is empty\n")
     else:
+        _unasked(run)
         sys.stderr.write(f"ziggurat: {explain(run)}\n")
     return code
+
+
+def _unasked(run: AgentRun) -> None:
+    """Say why nobody was asked about what waits."""
+    if run.pending:
+        sys.stderr.write("ziggurat: nobody could be asked: decisions are made on a terminal, without --json\n")
 
 
 def answer_text(run: AgentRun) -> str:
@@ -110,12 +138,12 @@ def _failed_hint(stop: stops.Failed) -> str:
 # -- events as JSON --------------------------------------------------------------------------------------------------
 
 
-def _in_json(agent: Runnable, question: str, out: TextIO) -> int:
+def _in_json(agent: Runnable, question: str, out: TextIO, deps: Deps | None) -> int:
     """Write every event of a run as a line; however it ends, the last line is the agent's AgentEnded."""
     reconfigure = getattr(out, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(encoding="utf-8")
-    asked = _Asked(agent, out)
+    asked = _Asked(agent, out, deps)
     try:
         run = asyncio.run(asked.run(question))
     except asyncio.CancelledError:
@@ -133,6 +161,7 @@ def _in_json(agent: Runnable, question: str, out: TextIO) -> int:
         raise BrokenPipeError
     code = code_of(run.stop)
     if code != COMPLETED:
+        _unasked(run)
         sys.stderr.write(f"ziggurat: {explain(run)}\n")
     return code
 
@@ -140,8 +169,9 @@ def _in_json(agent: Runnable, question: str, out: TextIO) -> int:
 class _Asked:
     """A question under way whose events are written as JSON."""
 
-    def __init__(self, agent: Runnable, out: TextIO) -> None:
+    def __init__(self, agent: Runnable, out: TextIO, deps: Deps | None) -> None:
         self._agent = agent
+        self._deps = deps
         self._lines = JsonLines(out, on_closed=self._left)
         self.gone = False
         self._task: asyncio.Task[AgentRun | None] | None = None
@@ -158,7 +188,7 @@ class _Asked:
         self._task = asyncio.current_task()
         listeners: list[Listener] = [self._lines]
         try:
-            run = await self._agent.run(question, listeners=listeners)
+            run = await self._agent.run(question, deps=self._deps, listeners=listeners)
         except asyncio.CancelledError as error:
             self._partial = partial_of(error)
             raise

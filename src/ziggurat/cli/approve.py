@@ -1,0 +1,73 @@
+"""Asking the person at the terminal about calls that wait for a decision."""
+
+__all__ = ["approving", "by_hand", "decided", "typed"]
+
+import sys
+from collections.abc import Callable, Sequence
+
+from ziggurat.agents.doors import Deps
+from ziggurat.core.errors import InvalidArguments
+from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify, PendingItem
+from ziggurat.messages.canonical import canonical
+from ziggurat.observe.wording import clean
+from ziggurat.tools.approval import APPROVALS, Approvals
+
+_NO = "the person said no"
+_QUESTION = "[y]es, [N]o, [e]dit the arguments, or say why not: "
+
+
+def approving(patterns: Sequence[str]) -> Deps | None:
+    """Return what makes a run ask about calls of tools whose names fit a pattern, at any depth.
+
+    Raises:
+        ConfigurationError: a pattern is empty.
+    """
+    return {APPROVALS: (Approvals(*patterns),)} if patterns else None
+
+
+def by_hand() -> bool:
+    """Tell whether a person can be asked: there is a keyboard, and something to show the question on."""
+    return sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
+
+
+def typed(prompt: str) -> str | None:
+    """Read a line from the keyboard; None at the end of input."""
+    try:
+        return input(prompt)
+    except EOFError:
+        return None
+
+
+def decided(run: AgentRun, ask: Callable[[str], str | None], say: Callable[[str], None]) -> dict[str, Decision]:
+    """Ask about each call that waits; whoever leaves has said no."""
+    return {item.id: _decision(item, ask, say) for item in run.pending}
+
+
+def _decision(item: PendingItem, ask: Callable[[str], str | None], say: Callable[[str], None]) -> Decision:
+    why = f" ({clean(item.reason)})" if item.reason else ""
+    say(f"{clean(item.call.name)} needs approval{why}:\n  {item.shown}")
+    while True:
+        answer = (ask(_QUESTION) or "").strip()
+        if answer.lower() in ("y", "yes"):
+            return Approve()
+        if answer.lower() in ("", "n", "no"):
+            return Deny(_NO)
+        if answer.lower() not in ("e", "edit"):
+            return Deny(answer)
+        arguments = _edited(item, ask, say)
+        if arguments is not None:
+            return Modify(arguments)
+
+
+def _edited(item: PendingItem, ask: Callable[[str], str | None], say: Callable[[str], None]) -> str | None:
+    """Return the arguments that the person wants instead, once they can be read and were confirmed."""
+    text = (ask("arguments, as JSON: ") or "").strip()
+    if not text:
+        return None
+    try:
+        arguments = canonical(text, item.call.name)
+    except InvalidArguments as error:
+        say(clean(str(error)))
+        return None
+    say(f"  {arguments}")
+    return arguments if (ask("run it with these? [y/N] ") or "").strip().lower() in ("y", "yes") else None

@@ -1,0 +1,106 @@
+"""A person is asked at the terminal about calls that wait."""
+
+import builtins
+import sys
+
+import pytest
+
+from tests.cli.conftest import AGENTS, Typed
+from tests.cli.test_chat import Person
+from ziggurat.cli.approve import approving, decided
+from ziggurat.cli.main import main
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.agent import AgentRun, Approve, Deny, Modify, PendingItem
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.stops import Suspended
+
+SHOWN = 'calculator needs approval:\n  {"expression":"12 * (7 + 5)"}\n'
+
+
+def ask(monkeypatch, person, *options, agent="plain"):
+    screen = Typed()
+    monkeypatch.setattr(sys, "stdin", Typed())
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(builtins, "input", person)
+    monkeypatch.setenv("TERM", "dumb")
+    return main(["run", "--agent", f"{AGENTS}:{agent}", *options, "what is it?"]), screen.getvalue()
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_run_asks_before_a_tool_that_fits_a_pattern(ziggurat, monkeypatch, quiet):
+    person = Person("y")
+    code, text = ask(monkeypatch, person, "--approve", "calc*", *(["--quiet"] if quiet else []))
+    assert code == 0
+    assert "It is 144." in text
+    assert len(person.asked) == 1
+    assert SHOWN in text
+
+
+def test_a_reason_is_a_no_that_the_model_is_told(ziggurat, monkeypatch):
+    code, text = ask(monkeypatch, Person("use your head"), "--approve", "*")
+    assert code == 0
+    assert "denied: use your head" in text
+
+
+def test_arguments_can_be_edited(ziggurat, monkeypatch):
+    person = Person("e", '{ "expression": "2 + 3" }', "y")
+    code, text = ask(monkeypatch, person, "--approve", "echo", "--approve", "calculator")
+    assert code == 0
+    assert '  {"expression":"2 + 3"}\n' in text
+    assert "→ 5" in text
+
+
+def test_patterns_that_do_not_fit_ask_nothing(ziggurat, monkeypatch):
+    person = Person()
+    assert ask(monkeypatch, person, "--approve", "delete_*")[0] == 0
+    assert person.asked == []
+
+
+def test_whoever_breaks_off_has_agreed_to_nothing(ziggurat, monkeypatch):
+    code, text = ask(monkeypatch, Person(KeyboardInterrupt), "--approve", "*")
+    assert code == 130
+    assert "144" not in text
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--quiet",)])
+def test_without_a_terminal_it_waits_and_says_so(ziggurat, options):
+    ended = ziggurat("run", *options, "--agent", f"{AGENTS}:plain", "--approve", "calc*", "x")
+    assert ended.code == 3
+    assert "ziggurat: nobody could be asked: decisions are made on a terminal" in ended.err
+    assert 'suspended: it waits for 1 decision: calculator(expression="12 * (7 + 5)")' in ended.err
+    assert "144" not in ended.out
+
+
+def test_an_empty_pattern_is_wrong_usage(ziggurat):
+    ended = ziggurat("run", "--agent", f"{AGENTS}:plain", "--approve", "", "x")
+    assert ended.code == 2
+    assert "patterns of tools' names" in ended.err
+    assert approving(()) is None
+    with pytest.raises(ConfigurationError):
+        approving([""])
+
+
+@pytest.mark.parametrize(
+    ("typed", "decision"),
+    [
+        (["y"], Approve()),
+        (["YES"], Approve()),
+        (["n"], Deny("the person said no")),
+        ([], Deny("the person said no")),
+        (["not to eve"], Deny("not to eve")),
+        (["e", '{"to": "ann"}', "y"], Modify('{"to":"ann"}')),
+        (["e", "{", "y"], Approve()),
+        (["e", '{"to":"a","to":"b"}', "n"], Deny("the person said no")),
+        (["e", "", "y"], Approve()),
+        (["e", '{"to": "ann"}', "n", "n"], Deny("the person said no")),
+    ],
+)
+def test_what_is_typed_is_a_decision_and_nothing_but_yes_runs_it(typed, decision):
+    said = []
+    lines = list(typed)
+    item = PendingItem("id", "run", ToolCall("1", "pay", '{ "to": "a\u202eb" }'), "it is \x1b[2Jmoney")
+    run = AgentRun(Transcript.of(), Suspended(), pending=(item,))
+    assert decided(run, lambda prompt: lines.pop(0) if lines else None, said.append) == {"id": decision}
+    assert said[0] == 'pay needs approval (it is \ufffd[2Jmoney):\n  {"to":"a\\u202eb"}'
