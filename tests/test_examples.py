@@ -16,11 +16,13 @@ LOCAL = ("first_agent.py",)
 PRINTED = {
     "agent_as_tool.py": "5 model calls, 3 tool calls, 1200 tokens",
     "approval.py": "(looked)\nSuspended\n(deleted junk.tmp)\ndenied: it is needed; deleted junk.tmp\n",
+    "approval_rules.py": 'executed: {"to": "ben", "amount": 80}\ndecided: Deny pay\npaid 5 to ann\npaid 80 to ben\n',
     "first_agent.py": "The answer is 144.",
     "layers.py": "Take an umbrella.",
     "middleware.py": "the clerk's model saw: Ada pays with [card]",
     "raw_schema.py": "guests[1].name: missing (required)",
     "overload.py": "40 s  forecaster is closed\n  50 s  8 of 10 answered, 12 calls\n",
+    "permissions.py": "desk: guess denied, [tool declares nothing]\nAudit(checks=4, denials=2)",
     "react.py": "Tea costs 3.20.\nfailed tool calls: 1, most common action: price",
     "stream.py": "Completed: 2 steps, 4 model calls",
     "structured_output.py": "2 x tea\n  1 x milk\nasked 2 times",

@@ -1,0 +1,54 @@
+"""Permissions: a run is granted less than its tools need, and every check is written down."""
+
+import asyncio
+
+from ziggurat import Agent, tool
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.permissions import Audit, granting
+
+
+@tool(permissions=["file_read"])
+def read_notes() -> str:
+    """Read the notes."""
+    return "buy milk"
+
+
+@tool(permissions=["network", "secret_access"])
+def publish(text: str) -> str:
+    """Put a text where everybody can read it."""
+    return "published"
+
+
+@tool(permissions=[])
+def count_words(text: str) -> int:
+    """Count the words of a text; it needs nothing, and says so."""
+    return len(text.split())
+
+
+def guess(text: str) -> str:
+    """Guess what a text means; it does not say what it needs."""
+    return "shopping"
+
+
+CALLS = [
+    tool_call("read_notes", id="a"),
+    tool_call("publish", id="b", text="buy milk"),
+    tool_call("count_words", id="c", text="buy milk"),
+    tool_call("guess", id="d", text="buy milk"),
+]
+model = ScriptedModel(CALLS, "I may not publish them.")
+desk = Agent(model, tools=[read_notes, publish, count_words, guess], name="desk")
+
+
+async def main() -> None:
+    audit = Audit()
+    run = await desk.run("Publish my notes", deps=granting("file_read", "network", audit=audit))
+    print(run.text)
+    for entry in audit:
+        print(f"{entry.who}: {entry.tool}", "allowed" if entry.allowed else f"denied, {', '.join(entry.missing)}")
+    print(audit)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
