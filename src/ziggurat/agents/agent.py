@@ -11,6 +11,7 @@ from ziggurat.agents.loop import AgentLoop, Instructions, LoopSettings
 from ziggurat.agents.money import priced
 from ziggurat.agents.output import FINAL_ANSWER, Output
 from ziggurat.agents.runnable import Runnable
+from ziggurat.agents.steering import STEERABLE, Steerable
 from ziggurat.agents.stop import Policy, any_of, max_tool_calls
 from ziggurat.agents.stop import max_steps as _max_steps
 from ziggurat.core.codec import digest
@@ -113,7 +114,7 @@ class Agent(Runnable):
         setup = Setup(self._setup)
         parts = AgentParts(name, prepare, setup, description, needs, self._grants, read, self._chain)
         loop = AgentLoop(self.settings)
-        loop.facts = {AGENT: parts}
+        loop.facts = {AGENT: parts, STEERABLE: Steerable.among(chain.middlewares)}
         super().__init__(loop, name=name, store=store)
 
     @property

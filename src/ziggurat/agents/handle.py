@@ -3,42 +3,56 @@
 __all__ = ["RunHandle"]
 
 import asyncio
-from collections.abc import Coroutine
+import sys
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from ziggurat.agents.drive import partial_of
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.agents.drive import Prompt, partial_of, request_of
+from ziggurat.agents.steering import Mailbox, Verb
+from ziggurat.core.errors import ConfigurationError, Denied
+from ziggurat.core.event import Listener
+from ziggurat.core.stream import EventStream
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.message import Message
+
+Begin = Callable[[Mailbox, Sequence[Listener]], Coroutine[Any, Any, AgentRun]]
 
 
 class RunHandle:
-    """Made by ``agent.start(...)``: `cancel` it, await its `result`.
+    """Made by ``agent.start(...)``: steer the run while it goes on, await its `result`::
+
+        handle = agent.start("Write a report")
+        handle.inject("Mention the weather.")
+        run = await handle.result()
 
     Args:
-        run: The run.
+        begin: Makes the run, given where it is steered from and who listens.
         unbegun: Its result if it is cancelled before it has begun.
+        permitted: How it may be steered; None for what has no loop of its own.
+        depth: How many agents stand around it.
     """
 
-    def __init__(self, run: Coroutine[Any, Any, AgentRun], unbegun: AgentRun) -> None:
-        self._begun = self._cancelled = False
+    def __init__(self, begin: Begin, unbegun: AgentRun, permitted: frozenset[str] | None, depth: int = 0) -> None:
+        self._begun = self._cancelled = self._at_once = False
         self._unbegun = unbegun
+        self._permitted = permitted
+        self._mailbox = Mailbox(depth)
+        self._events: EventStream[AgentRun] | None = None
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            run.close()
             raise ConfigurationError("start() needs a running event loop; from other code use run_sync()") from None
-        self._task = loop.create_task(self._run(run))
-        self._task.add_done_callback(lambda _: run.close())  # in case it never began
+        self._task = loop.create_task(self._run(begin))
 
-    async def _run(self, run: Coroutine[Any, Any, AgentRun]) -> AgentRun:
-        if self._cancelled:
+    async def _run(self, begin: Begin) -> AgentRun:
+        if self._at_once:
             return self._unbegun
         self._begun = True
         try:
-            return await run
+            return await begin(self._mailbox, () if self._events is None else (self._events,))
         except asyncio.CancelledError as error:
             partial = partial_of(error)
             if not self._cancelled or partial is None:
@@ -50,13 +64,96 @@ class RunHandle:
         """Whether the run has ended."""
         return self._task.done()
 
-    def cancel(self) -> None:
-        """Stop the run now; its result says `Cancelled`, and it can be resumed. Harmless when it has ended."""
-        if not self._task.done():
-            self._cancelled = True
-            if self._begun:
-                self._task.cancel()
-
     async def result(self) -> AgentRun:
         """Wait for the run to end and return it."""
         return await asyncio.shield(self._task)
+
+    def events(self) -> EventStream[AgentRun]:
+        """Return what happens in the run, to be read with ``async for`` by one reader.
+
+        What is not read yet waits in memory, so a slow reader does not slow the run. Nothing comes any more once
+        the run is cancelled.
+
+        Raises:
+            ConfigurationError: the run has begun, and what happened then was told to nobody.
+        """
+        if self._events is None:
+            if self._begun or self.done:
+                raise ConfigurationError("ask for events() right after start(), before anything is awaited")
+            self._events = EventStream(sys.maxsize)
+            self._events.follow(self._task)
+        return self._events
+
+    def cancel(self, *, after_step: bool = False) -> None:
+        """Stop the run; its result says `Cancelled`, and it can be resumed. Harmless when it has ended.
+
+        Args:
+            after_step: Let the step that goes on be completed, its tools included, and begin no other. What it has
+                cost and said is in the result. A run that is complete with that step is `Completed`.
+
+        Raises:
+            Denied: the agent may not be cancelled.
+            ConfigurationError: there are no steps to wait for.
+        """
+        self._permit("cancel", loop=after_step)
+        if self._task.done():
+            return
+        if not after_step and self._events is not None:
+            self._events.close()
+        first, self._cancelled = not self._cancelled, True
+        if after_step:
+            if first:
+                self._mailbox.put("cancel")
+            return
+        self._at_once = True
+        if self._begun:
+            self._task.cancel()
+
+    def inject(self, prompt: Prompt) -> bool:
+        """Tell the model something with its next question, never between a tool call and its result.
+
+        A run that would have ended goes on to answer it, unless its steps are used up.
+
+        Returns:
+            Whether the run still went on; if not, nothing was done.
+
+        Raises:
+            Denied: nobody may tell the agent anything while it runs.
+            ConfigurationError: there is nothing in it, or it is not a user's.
+        """
+        return self._tell("inject", prompt)
+
+    def redirect(self, prompt: Prompt) -> bool:
+        """Have the model drop what it is about, and tell it something else.
+
+        Tool calls that run are cancelled, those that have not begun are not made, and both are answered as such. A
+        reply that is on its way is waited for, but none of its calls is made. What was done before stays.
+
+        Returns:
+            Whether the run still went on; if not, nothing was done.
+
+        Raises:
+            Denied: the agent may not be redirected.
+            ConfigurationError: there is nothing in it, or it is not a user's.
+        """
+        return self._tell("redirect", prompt)
+
+    def _tell(self, verb: Verb, prompt: Prompt) -> bool:
+        self._permit(verb, loop=True)
+        messages: tuple[Message, ...] = request_of(prompt).messages
+        if any(message.role != "user" for message in messages):
+            raise ConfigurationError(f"{verb}() takes what a user says: text, parts, or messages made with user(...)")
+        if self._task.done() or not self._mailbox.open:
+            return False
+        self._mailbox.put(verb, messages)
+        return True
+
+    def _permit(self, verb: Verb, *, loop: bool) -> None:
+        if self._permitted is None:
+            if loop:
+                raise ConfigurationError(
+                    f"{self._unbegun.agent} has no loop of its own to be steered in; cancel() stops it at once"
+                )
+        elif verb not in self._permitted:
+            allowed = ", ".join(sorted(self._permitted)) or "nothing"
+            raise Denied(f"{self._unbegun.agent} may not be steered by {verb} (allowed: {allowed})")

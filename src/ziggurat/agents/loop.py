@@ -13,6 +13,7 @@ from ziggurat.agents.frame import FRAME
 from ziggurat.agents.output import Output
 from ziggurat.agents.reply import Answer, asking_again, judged, refused, taken
 from ziggurat.agents.rewrite import rewriters
+from ziggurat.agents.steering import Steering, StoppedAfterStep, steering
 from ziggurat.agents.step import call_tool, call_tools, not_executed
 from ziggurat.agents.stop import Nudge, Policy, Progress, Verdict
 from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context
@@ -27,7 +28,7 @@ from ziggurat.messages.delta import fit
 from ziggurat.messages.events import StepEnded, StepStarted
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
-from ziggurat.messages.parts import Text, ToolResult
+from ziggurat.messages.parts import Text, ToolCall, ToolResult
 from ziggurat.models.ask import ask
 from ziggurat.tools.toolbox import Toolbox
 
@@ -62,8 +63,8 @@ class _Run:
     """One run of the loop, as it stands."""
 
     __slots__ = (
-        "complete", "conversation", "ctx", "instructions", "loop", "nudges", "results", "rewriters", "start", "steps",
-        "tally",
+        "complete", "conversation", "ctx", "instructions", "loop", "nudges", "results", "rewriters", "start",
+        "steering", "steps", "tally",
     )  # fmt: skip
 
     def __init__(self, loop: LoopSettings, request: AgentRequest, ctx: Context) -> None:
@@ -77,6 +78,7 @@ class _Run:
         self.rewriters = rewriters(ctx)
         self.instructions: str | None = None
         self.nudges: list[Nudge] | None = None
+        self.steering: Steering | None = steering(ctx)
 
     def question(self) -> ModelRequest:
         """Return what the model is asked now."""
@@ -102,6 +104,12 @@ class _Run:
                 log.append(Message("tool", (result,)))
         self.results = results
         self.complete = len(log)
+
+    def close(self, calls: tuple[ToolCall, ...], answer: Answer | None, why: str) -> None:
+        """Make a step complete whose calls are not made."""
+        if calls:
+            self.answer(not_executed(calls, why) if answer is None else taken(calls))
+        self.complete = len(self.conversation.log)
 
     def told(self, messages: Iterable[Message]) -> None:
         """Append what is said to the model between two steps."""
@@ -161,7 +169,8 @@ class AgentLoop:
     def __call__(self, request: AgentRequest, ctx: Context, /) -> Awaitable[AgentRun]:
         """Run until something says stop; an error or a suspension flies on with the run so far as its `partial`."""
         run = _Run(self.settings, request, ctx)
-        return self._steps(run, ctx) if self.settings.timeout is None else self._limited(run, ctx)
+        steps = self._steps(run, ctx) if self.settings.timeout is None else self._limited(run, ctx)
+        return steps if run.steering is None else _stopped(steps, ctx)
 
     async def _limited(self, run: _Run, ctx: Context) -> AgentRun:
         async with ctx.limit((self.settings.timeout or 0.0) - _spent(ctx)) as limited:
@@ -177,8 +186,8 @@ class AgentLoop:
             while True:
                 run.steps += 1
                 step = f"step-{run.steps}"
-                if ctx.emit is not SILENCE:
-                    await ctx.emit(StepStarted(f"{ctx.path}/{step}", run.steps))
+                if ctx.emit is not SILENCE or run.steering is not None:
+                    await self._step_begun(run, ctx, step)
                 response = run.said(await run.ask(ctx, f"{step}/model"))
                 answer: Answer | None = None
                 if settings.output is not None or response.finish in _UNFINISHED:
@@ -187,10 +196,10 @@ class AgentLoop:
                 stop = None if policy is None else run.heard(policy.on_response(self._progress(run, response)))
                 if stop is None and (not calls or answer is not None):
                     stop = stops.Completed()
-                if stop is not None:
-                    if calls:
-                        run.answer(not_executed(calls, "the run ended before") if answer is None else taken(calls))
-                    run.complete = len(run.conversation.log)
+                if run.steering is not None:
+                    stop = await self._steered(run, run.steering, response, ctx, answer, stop)
+                elif stop is not None:
+                    run.close(calls, answer, "the run ended before")
                 else:
                     if len(calls) == 1:
                         run.answer((await call_tool(settings.tools, calls[0], ctx, step),))
@@ -207,6 +216,44 @@ class AgentLoop:
         except (Exception, Suspend, asyncio.CancelledError) as error:
             error.partial = _so_far(run, error)  # type: ignore[union-attr]
             raise
+
+    async def _step_begun(self, run: _Run, ctx: Context, step: str) -> None:
+        """Let those in who steer the run from outside, and tell that a step begins."""
+        if run.steering is not None:
+            try:
+                run.told(await run.steering.before(run.steps))
+            except StoppedAfterStep:
+                run.steps -= 1
+                raise
+        if ctx.emit is not SILENCE:
+            await ctx.emit(StepStarted(f"{ctx.path}/{step}", run.steps))
+
+    async def _steered(
+        self,
+        run: _Run,
+        steering: Steering,
+        response: ModelResponse,
+        ctx: Context,
+        answer: Answer | None,
+        stop: stops.Stop | None,
+    ) -> stops.Stop | None:
+        """Go on from a response in a run that is steered from outside; return why it stops, if it does."""
+        calls = response.message.tool_calls
+        may_go_on = run.steps < self.settings.max_steps and (stop is None or isinstance(stop, stops.Completed))
+        redirected = may_go_on and await steering.upon_response(run.steps)
+        if stop is not None:
+            run.close(calls, answer, "the run ended before")
+            if may_go_on and steering.waits:
+                return None
+        elif redirected:
+            run.close(calls, None, "the run was redirected")
+        else:
+            dropped = steering.dropping(run.steps)
+            run.answer(await call_tools(self.settings.tools, calls, ctx, f"step-{run.steps}", dropped))
+            stop = self._upon_step(run, response)
+        if stop is not None:
+            steering.ends()
+        return stop
 
     def _upon_step(self, run: _Run, response: ModelResponse) -> stops.Stop | None:
         """Judge a step whose tools have run."""
@@ -269,6 +316,16 @@ class AgentLoop:
 
     def _progress(self, run: _Run, response: ModelResponse) -> Progress:
         return Progress(run.steps, response, run.tally.usage, run.tally.tool_calls, run.ctx, run.results)
+
+
+async def _stopped(steps: Awaitable[AgentRun], ctx: Context) -> AgentRun:
+    """Wait for a run that is steered; in a replay, that it was stopped after a step is how it ended."""
+    try:
+        return await steps
+    except StoppedAfterStep as stopped:
+        if ctx.scope[JOURNAL].replaying:
+            return stopped.partial
+        raise
 
 
 def _so_far(run: _Run, error: BaseException) -> AgentRun:

@@ -12,7 +12,9 @@ from ziggurat.agents.blocking import blocking
 from ziggurat.agents.doors import Deps, RunOptions, check_options, decided, given, guarded
 from ziggurat.agents.drive import Prompt, drive, request_of, unbegun
 from ziggurat.agents.enter import AGENT, AgentParts, AgentService, Setup, enter
+from ziggurat.agents.frame import FRAME
 from ziggurat.agents.handle import RunHandle
+from ziggurat.agents.steering import STEERABLE, STEERING, Mailbox
 from ziggurat.agents.stored import StoredRuns, is_finished, runs_in
 from ziggurat.core.broadcast import Broadcast, Heard, subscribe
 from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK, new_id
@@ -159,8 +161,19 @@ class Runnable:
     def start(self, prompt: Prompt, **options: Unpack[RunOptions]) -> RunHandle:
         """Start a run in the background of this event loop; takes what `run` takes."""
         request = request_of(prompt, options.get("history", ()))
-        run_id = options.get("run_id") or ""
-        return RunHandle(self.run(prompt, **options), unbegun(self.name, request, stops.Cancelled(), run_id))
+        deps, listeners, run_id = options.get("deps"), options.get("listeners", ()), options.get("run_id")
+        check_options(deps, listeners, run_id)
+
+        def begin(mailbox: Mailbox, heard: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
+            more = options.copy()
+            more["deps"] = {**(deps or {}), STEERING: mailbox}
+            more["listeners"] = [*listeners, *heard]
+            return self.run(prompt, **more)
+
+        around = None if options.get("detached") else AMBIENT.get()
+        frame = None if around is None else around.scope.get(FRAME)
+        nothing = unbegun(self.name, request, stops.Cancelled(), run_id or "")
+        return RunHandle(begin, nothing, fact(self, STEERABLE), 0 if frame is None else frame.depth + 1)
 
     async def resume(
         self,

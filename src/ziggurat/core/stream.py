@@ -122,19 +122,28 @@ class EventStream(Generic[R]):
             raise ConfigurationError("the stream is not at its end: iterate over it first, then read the response")
         return self._task.result()
 
-    def _start(self, call: Callable[[], Awaitable[R]]) -> None:
-        async def run() -> R:
-            return await call()
+    def follow(self, task: "asyncio.Task[R]") -> None:
+        """Be the stream of a call that runs already; the reader comes to the end with it."""
+        self._task = task
+        task.add_done_callback(lambda _: self._wake_reader())
 
-        self._task = asyncio.get_running_loop().create_task(run())
-        self._task.add_done_callback(lambda _: self._wake_reader())
-
-    async def _leave(self) -> None:
-        """Cancel what still runs; from now on emitting returns at once."""
+    def close(self) -> None:
+        """Hand out nothing more: the reader's iteration ends, also where it waits."""
         self._closed = True
         self._events.clear()
         while self._writers:
             self._wake_writer()
+        self._wake_reader()
+
+    def _start(self, call: Callable[[], Awaitable[R]]) -> None:
+        async def run() -> R:
+            return await call()
+
+        self.follow(asyncio.get_running_loop().create_task(run()))
+
+    async def _leave(self) -> None:
+        """Cancel what still runs; from now on emitting returns at once."""
+        self.close()
         task = self._task
         if task is None or task.done():
             if task is not None and not task.cancelled():

@@ -16,6 +16,7 @@ __all__ = [
     "ModelStarted",
     "StepEnded",
     "StepStarted",
+    "Steered",
     "ToolAbandoned",
     "ToolDelta",
     "ToolEnded",
@@ -63,6 +64,14 @@ class StepEnded(Event, frozen=True):
     """A turn of an agent's loop is done."""
 
     step: int
+
+
+class Steered(Event, frozen=True):
+    """A run was steered from outside, with effect in this step; `replayed` when that was on record."""
+
+    verb: str
+    step: int
+    replayed: bool = False
 
 
 class ModelStarted(Event, frozen=True):
@@ -200,6 +209,7 @@ AnyEvent = (
     | Retrying
     | StepEnded
     | StepStarted
+    | Steered
     | ToolAbandoned
     | ToolDelta
     | ToolEnded

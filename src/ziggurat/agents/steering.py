@@ -1,0 +1,225 @@
+"""How a run that goes on is steered from outside: stopped after its step, told something, sent another way.
+
+What was done is on record at a path of its own, ``steering-1``, ``steering-2`` ..., with the place in the run where it
+took effect. A run that is resumed or replayed takes it from there, at the same place.
+"""
+
+__all__ = ["STEERABLE", "STEERING", "Mailbox", "Steer", "Steerable", "Steering", "StoppedAfterStep", "Verb", "steering"]
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from typing import Literal, get_args
+
+from msgspec import Struct
+
+from ziggurat.agents.frame import FRAME
+from ziggurat.agents.step import Dropped
+from ziggurat.core.codec import as_type
+from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import Fact
+from ziggurat.core.scope import Key
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.events import Steered
+from ziggurat.messages.message import Message
+from ziggurat.messages.middleware import Middleware
+
+Verb = Literal["cancel", "inject", "redirect"]
+Place = Literal["before", "response", "tools"]
+
+_VERBS = frozenset(get_args(Verb))
+_TOLD = ("inject", "redirect")
+
+
+class Steer(Struct, frozen=True):
+    """One thing that was done to a run from outside, and where in the run it took effect.
+
+    Attributes:
+        verb: What was done.
+        messages: What the model is told.
+        step: In which step.
+        place: There, ``"before"`` its question, upon its ``"response"``, or while its ``"tools"`` ran.
+    """
+
+    verb: Verb
+    messages: tuple[Message, ...]
+    step: int
+    place: Place
+
+
+class Steerable(Middleware):
+    """Says how an agent may be steered: ``Agent(..., middleware=[Steerable("cancel")])``; otherwise in every way.
+
+    Args:
+        verbs: Of ``"cancel"``, ``"inject"`` and ``"redirect"``; none forbids all.
+
+    Raises:
+        ConfigurationError: there is no such verb.
+    """
+
+    def __init__(self, *verbs: Verb) -> None:
+        unknown = set(verbs) - _VERBS
+        if unknown:
+            raise ConfigurationError(f"a run may be steered by {sorted(_VERBS)}, not by {sorted(map(str, unknown))}")
+        self.verbs = frozenset(verbs)
+
+    @staticmethod
+    def among(middlewares: Iterable[Middleware]) -> frozenset[str]:
+        """Return the verbs that all of these permit."""
+        permitted: frozenset[str] = _VERBS
+        for each in middlewares:
+            if isinstance(each, Steerable):
+                permitted &= each.verbs
+        return permitted
+
+
+STEERABLE: Fact[frozenset[str] | None] = Fact("steerable", None)
+"""The verbs by which an agent may be steered; None for what has no loop of its own, which can only be cancelled."""
+
+
+class StoppedAfterStep(asyncio.CancelledError):
+    """The run was told to stop once its step was done, and it is; `partial` is the run."""
+
+    partial: AgentRun
+
+
+class Mailbox:
+    """What was put to a run and has not taken effect yet.
+
+    Args:
+        depth: How many agents stand around the one that is steered.
+
+    Attributes:
+        open: Whether the run can still take something.
+    """
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        self.open = True
+        self._waiting: deque[tuple[Verb, tuple[Message, ...]]] = deque()
+        self._bell: asyncio.Future[None] | None = None
+
+    def put(self, verb: Verb, messages: tuple[Message, ...] = ()) -> None:
+        """Leave something for the run."""
+        self._waiting.append((verb, messages))
+        if verb == "redirect" and self._bell is not None and not self._bell.done():
+            self._bell.set_result(None)
+
+    def take(self, verbs: tuple[str, ...]) -> tuple[Verb, tuple[Message, ...]] | None:
+        """Return the first thing of these kinds, None if there is none."""
+        for item in self._waiting:
+            if item[0] in verbs:
+                self._waiting.remove(item)
+                return item
+        return None
+
+    async def redirected(self) -> None:
+        """Wait until the run is sent another way."""
+        if not any(verb == "redirect" for verb, _ in self._waiting):
+            self._bell = asyncio.get_running_loop().create_future()
+            await self._bell
+
+
+STEERING = Key[Mailbox]("steering")
+
+
+class Steering:
+    """The steering of one run, as its loop meets it."""
+
+    def __init__(self, ctx: Context, mailbox: Mailbox | None) -> None:
+        self._ctx = ctx
+        self._mailbox = mailbox
+        self._number = 0
+        self._due: list[Message] = []
+        self._open(True)
+
+    def _open(self, is_open: bool) -> None:
+        if self._mailbox is not None:
+            self._mailbox.open = is_open
+
+    def ends(self) -> None:
+        """Take nothing more: the run has decided to stop."""
+        self._open(False)
+
+    async def before(self, step: int) -> list[Message]:
+        """Return what the model is told before the question of a step.
+
+        Raises:
+            StoppedAfterStep: the step is not to begin.
+        """
+        steers = await self._taken(step, "before", ("cancel", *_TOLD))
+        if any(steer.verb == "cancel" for steer in steers):
+            raise StoppedAfterStep
+        due, self._due = self._due, []
+        return due
+
+    async def upon_response(self, step: int) -> bool:
+        """Take what came while the model was asked; tell whether its plan is to be dropped."""
+        return any(steer.verb == "redirect" for steer in await self._taken(step, "response", _TOLD))
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is something that the model is to be told."""
+        return bool(self._due)
+
+    def dropping(self, step: int) -> Dropped | None:
+        """Return what waits until the tool calls of a step are not wanted any more; None if that cannot come."""
+        if self._mailbox is None and not self._recorded(step, "tools"):
+            return None
+
+        async def dropped() -> None:
+            if self._mailbox is not None and not self._recorded(step, "tools"):
+                await self._mailbox.redirected()
+            await self._taken(step, "tools", _TOLD)
+
+        return dropped
+
+    async def _taken(self, step: int, place: Place, verbs: tuple[str, ...]) -> list[Steer]:
+        """Return what takes effect at this place: what is on record, then what waits."""
+        taken: list[Steer] = []
+        replaying = self._ctx.scope[JOURNAL].replaying
+        while True:
+            steer, known = self._recorded(step, place), True
+            if steer is None:
+                steer, known = self._new(step, place, verbs), False
+            if steer is None:
+                return taken
+            at = self._ctx.at(f"steering-{self._number + 1}")
+            await at.once("steering", steer, _itself, returns=Steer)
+            self._number += 1
+            if steer.verb == "cancel" and known and not replaying:
+                continue  # it stopped the run then; now it goes on
+            self._due.extend(steer.messages)
+            taken.append(steer)
+            if at.listens(Steered):
+                await at.emit(Steered(at.path, steer.verb, steer.step, known))
+
+    def _next(self) -> Steer | None:
+        record = self._ctx.scope[JOURNAL].find(f"{self._ctx.path}/steering-{self._number + 1}")
+        result = None if record is None else record.result
+        return None if result is None else as_type(result.value, Steer)
+
+    def _recorded(self, step: int, place: Place) -> Steer | None:
+        steer = self._next()
+        return steer if steer is not None and (steer.step, steer.place) == (step, place) else None
+
+    def _new(self, step: int, place: Place, verbs: tuple[str, ...]) -> Steer | None:
+        if self._mailbox is None or self._next() is not None:  # what is on record comes first
+            return None
+        item = self._mailbox.take(verbs)
+        return None if item is None else Steer(*item, step, place)
+
+
+async def _itself(steer: Steer, ctx: Context) -> Steer:
+    return steer
+
+
+def steering(ctx: Context) -> Steering | None:
+    """Return the steering of the run that begins here; None where nobody steers it, nor has."""
+    mailbox = ctx.scope.get(STEERING)
+    if mailbox is not None and mailbox.depth != ctx.scope[FRAME].depth:
+        mailbox = None  # an agent beneath the one that is steered
+    if mailbox is None and ctx.scope[JOURNAL].find(f"{ctx.path}/steering-1") is None:
+        return None
+    return Steering(ctx, mailbox)

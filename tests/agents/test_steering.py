@@ -1,0 +1,409 @@
+"""A run that goes on is stopped after its step, told something, sent another way; and its record has it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.agents.support import assert_sendable, elsewhere, texts, turns
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.handle import RunHandle
+from ziggurat.agents.runnable import Runnable
+from ziggurat.agents.steering import Steerable
+from ziggurat.agents.stop import stop_when
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, Denied
+from ziggurat.core.event import Event
+from ziggurat.layers.retry import retry
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.events import AgentEnded, Delta, Steered, StepEnded, ToolEnded
+from ziggurat.messages.message import assistant, user
+from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.parts import tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.messages.validation import ValidationPolicy, validate
+from ziggurat.models.scripted import PAUSE, ScriptedModel
+from ziggurat.stores.memory import MemoryStore
+from ziggurat.testing.leaks import assert_no_leaks
+
+COST = Usage(10, 1, requests=1)
+
+
+class Work:
+    """Tools that take a few turns of the event loop, and a model that calls two of them in each of three steps."""
+
+    def __init__(self) -> None:
+        self.did: list[str] = []
+
+    async def slow(self, what: str) -> str:
+        """Work for a while."""
+        self.did.append(f"+{what}")
+        await turns(8)
+        self.did.append(f"-{what}")
+        return f"did {what}"
+
+    def agent(self, store: MemoryStore | None = None, **options: Any) -> Agent:
+        def reply(request: ModelRequest) -> Any:
+            turn = sum(message.role == "assistant" for message in request.messages)
+            if turn >= 3:
+                return [PAUSE, f"answer {turn}", PAUSE]
+            calls = [tool_call("slow", what=f"{turn}{name}", id=f"{turn}{name}") for name in "ab"]
+            return [PAUSE, *calls, PAUSE] if turn != 1 else [PAUSE, calls[0], PAUSE]
+
+        model = ScriptedModel(always=reply, usage=COST)
+        return Agent(model, tools=[self.slow], store=store, **options)
+
+
+def _valid(run: AgentRun) -> None:
+    assert validate(run.messages, ValidationPolicy.sendable()) is None
+    assert_sendable(run.messages)
+
+
+def _steer(handle: RunHandle, verb: str) -> bool:
+    if verb == "inject":
+        return handle.inject("by the way")
+    if verb == "redirect":
+        return handle.redirect("no, do this")
+    handle.cancel(after_step=verb == "cancel after step")
+    return True
+
+
+async def _ended(handle: RunHandle) -> AgentRun:
+    async with asyncio.timeout(5):
+        return await handle.result()
+
+
+@pytest.mark.parametrize("verb", ["cancel", "cancel after step", "inject", "redirect"])
+@pytest.mark.parametrize("after", range(64))
+def test_at_every_point_the_conversation_stays_valid_and_resume_and_replay_have_it(verb: str, after: int) -> None:
+    work, again, steered = Work(), Work(), list[bool]()
+
+    async def main() -> tuple[AgentRun, AgentRun]:
+        store = MemoryStore()
+        async with assert_no_leaks():
+            handle = work.agent(store).start("go", run_id="r")
+            await turns(after)
+            steered.append(_steer(handle, verb))
+            run = await _ended(handle)
+        _valid(run)
+        if verb.startswith("cancel"):
+            if run.stop == stops.Completed() or not run.model_calls:
+                return run, run
+            return run, await again.agent(elsewhere(store, "r")).resume("r")
+        replayed = await again.agent(elsewhere(store, "r")).replay("r")
+        assert again.did == []
+        return run, replayed
+
+    run, other = asyncio.run(main())
+    _valid(other)
+    if verb.startswith("cancel"):
+        assert run.stop in (stops.Cancelled(), stops.Completed())
+        assert other.messages[: len(run.messages)] == list(run.messages) or run is other
+        if run is not other:
+            assert (other.stop, other.text) == (stops.Completed(), "answer 3")
+    else:
+        assert (other.messages, other.stop, other.usage) == (run.messages, run.stop, run.usage)
+        told = [at for at, message in enumerate(run.messages) if message.text in ("by the way", "no, do this")]
+        assert len(told) == steered[0]
+
+
+@pytest.mark.parametrize("verbs", [("inject", "cancel after step"), ("redirect", "inject"), ("inject", "redirect")])
+@pytest.mark.parametrize("after", range(0, 60, 4))
+def test_two_at_once_are_valid_too_and_a_soft_cancel_wins(verbs: tuple[str, str], after: int) -> None:
+    work, again = Work(), Work()
+
+    async def main() -> None:
+        store = MemoryStore()
+        handle = work.agent(store).start("go", run_id="r")
+        await turns(after)
+        for verb in verbs:
+            _steer(handle, verb)
+        run = await _ended(handle)
+        _valid(run)
+        ended = run.stop
+        replayed = await again.agent(elsewhere(store, "r")).replay("r")
+        assert (replayed.messages, replayed.stop) == (run.messages, ended)
+        if ended == stops.Cancelled():
+            resumed = await again.agent(elsewhere(store, "r")).resume("r")
+            _valid(resumed)
+            assert "by the way" in texts(resumed.messages)
+            assert resumed.stop == stops.Completed()
+
+    asyncio.run(main())
+
+
+# -- inject ------------------------------------------------------------------------------------------------------
+
+
+def _at(when: Callable[[Event], bool], do: Callable[[RunHandle], object], **options: Any) -> Any:
+    """Start a run and do something to it upon the first event of a kind."""
+    work = Work()
+
+    async def main() -> tuple[AgentRun, Work, list[Event]]:
+        heard: list[Event] = []
+        todo = [do]
+
+        def listen(event: Event) -> None:
+            heard.append(event)
+            if todo and when(event):
+                todo.pop()(handle)
+
+        handle = work.agent(**options).start("go", listeners=[listen])
+        return await _ended(handle), work, heard
+
+    return asyncio.run(main())
+
+
+def test_what_is_injected_while_tools_run_comes_after_their_results() -> None:
+    run, _, heard = _at(lambda event: isinstance(event, ToolEnded), lambda handle: handle.inject("by the way"))
+    assert [message.role for message in run.messages[:6]] == ["user", "assistant", "tool", "tool", "user", "assistant"]
+    assert run.messages[4] == user("by the way")
+    assert [(event.verb, event.step) for event in heard if isinstance(event, Steered)] == [("inject", 2)]
+
+
+def test_what_is_injected_while_the_last_answer_comes_is_answered_too() -> None:
+    def last(event: Event) -> bool:
+        return isinstance(event, Delta) and "answer" in str(event.delta)
+
+    run, _, _ = _at(last, lambda handle: handle.inject("and then?"))
+    assert texts(run.messages[-3:]) == ["answer 3", "and then?", "answer 4"]
+    assert (run.stop, run.output) == (stops.Completed(), "answer 4")
+    run, _, _ = _at(last, lambda handle: handle.inject("and then?"), max_steps=4)
+    assert (run.stop, run.output) == (stops.Completed(), "answer 3")  # there is no step left to answer in
+
+
+def test_a_policy_that_stops_has_the_last_word() -> None:
+    stop = stop_when(lambda progress: progress.step == 2)
+    run, _, _ = _at(lambda event: isinstance(event, StepEnded), lambda handle: handle.inject("more"), stop=stop)
+    assert run.stop == stops.StopCondition("")
+    assert run.messages[-1].role == "tool"
+
+
+def test_messages_with_parts_may_be_injected_and_only_a_users() -> None:
+    async def main() -> None:
+        handle = Work().agent().start("go")
+        assert handle.inject(["a", "b"])
+        with pytest.raises(ConfigurationError, match="what a user says"):
+            handle.inject(assistant("I am the model"))
+        with pytest.raises(ConfigurationError, match="empty"):
+            handle.redirect(" ")
+        run = await _ended(handle)
+        assert run.messages[1] == user("a", "b")
+        assert not handle.inject("too late")
+        assert not handle.redirect("too late")
+
+    asyncio.run(main())
+
+
+# -- redirect ----------------------------------------------------------------------------------------------------
+
+
+def test_a_redirection_cancels_the_tools_that_run() -> None:
+    work = Work()
+
+    async def main() -> AgentRun:
+        handle = work.agent().start("go")
+        while "+0a" not in work.did:
+            await turns(1)
+        handle.redirect("no, do this")
+        return await _ended(handle)
+
+    run = asyncio.run(main())
+    assert "-0a" not in work.did
+    assert all(text.startswith("interrupted: the run was redirected") for text in run.observations[:2])
+    assert run.messages[4] == user("no, do this")
+    assert run.stop == stops.Completed()
+
+
+def test_a_redirection_while_the_model_is_asked_drops_the_calls_of_its_reply() -> None:
+    run, work, _ = _at(lambda event: isinstance(event, Delta), lambda handle: handle.redirect("no, do this"))
+    assert run.observations[:2] == ("not executed: the run was redirected",) * 2
+    assert run.messages[4] == user("no, do this")
+    assert work.did == ["+1a", "-1a", "+2a", "+2b", "-2a", "-2b"]
+
+
+# -- cancel ------------------------------------------------------------------------------------------------------
+
+
+def test_soft_cancel_completes_the_turn_keeps_usage_and_conversation_and_stops_the_next_turn() -> None:
+    work = Work()
+    ended: list[Event] = []
+
+    async def main() -> tuple[AgentRun, AgentRun]:
+        handle = work.agent().start("go", listeners=[ended.append])
+        while "+0a" not in work.did:
+            await turns(1)
+        handle.cancel(after_step=True)
+        handle.cancel(after_step=True)
+        run = await _ended(handle)
+        return run, await work.agent().run("again", history=run.messages)
+
+    run, following = asyncio.run(main())
+    assert work.did[:4] == ["+0a", "+0b", "-0a", "-0b"]
+    assert (run.stop, run.steps, run.model_calls, run.tool_calls) == (stops.Cancelled(), 1, 1, 2)
+    assert run.usage == COST
+    assert run.observations == ("did 0a", "did 0b")
+    assert sum(isinstance(event, StepEnded) for event in ended) == 1
+    assert following.stop == stops.Completed()
+
+
+def test_cancel_is_idempotent_and_a_soft_one_can_be_made_hard() -> None:
+    work = Work()
+
+    async def main() -> AgentRun:
+        handle = work.agent().start("go")
+        while "+0a" not in work.did:
+            await turns(1)
+        handle.cancel(after_step=True)
+        handle.cancel()
+        handle.cancel()
+        run = await _ended(handle)
+        handle.cancel()
+        assert await handle.result() is run
+        return run
+
+    run = asyncio.run(main())
+    assert run.stop == stops.Cancelled()
+    assert "-0a" not in work.did
+
+
+def test_cancel_unblocks_a_waiting_consumer_of_events_and_none_come_after_it() -> None:
+    async def main() -> None:
+        async with assert_no_leaks():
+            handle = Agent(ScriptedModel(["a", *[PAUSE] * 1000, "b"])).start("go")
+            events, heard = handle.events(), list[Event]()
+
+            async def consume() -> None:
+                async for event in events:
+                    heard.append(event)
+
+            consumer = asyncio.ensure_future(consume())
+            await turns(20)
+            assert not consumer.done()
+            assert heard
+            handle.cancel()
+            before = len(heard)
+            async with asyncio.timeout(5):
+                await consumer
+            assert (await handle.result()).stop == stops.Cancelled()
+            assert len(heard) == before
+
+    asyncio.run(main())
+
+
+def test_events_tell_of_the_whole_run_to_its_end() -> None:
+    async def main() -> None:
+        handle = Work().agent().start("go")
+        events = handle.events()
+        assert handle.events() is events
+        heard = [event async for event in events]
+        assert isinstance(heard[-1], AgentEnded)
+        assert events.response is await handle.result()
+        with pytest.raises(ConfigurationError, match="right after"):
+            late = Work().agent().start("go")
+            await turns(2)
+            late.events()
+        await _ended(late)
+
+    asyncio.run(main())
+
+
+def test_a_hard_cancel_lets_tools_clean_up_and_cancels_siblings() -> None:
+    cleaned: list[str] = []
+
+    async def careful(name: str) -> str:
+        """Clean up when told to stop."""
+        try:
+            await turns(1000)
+        finally:
+            await turns(3)
+            cleaned.append(name)
+        return name
+
+    async def main() -> AgentRun:
+        model = ScriptedModel([tool_call("careful", name="a", id="1"), tool_call("careful", name="b", id="2")])
+        handle = Agent(model, tools=[careful]).start("go")
+        await turns(20)
+        handle.cancel()
+        return await _ended(handle)
+
+    assert asyncio.run(main()).stop == stops.Cancelled()
+    assert sorted(cleaned) == ["a", "b"]
+
+
+# -- who may, and what is steered --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verbs", [(), ("cancel",), ("inject", "redirect")])
+def test_an_agent_may_forbid_it(verbs: tuple[Any, ...]) -> None:
+    async def main() -> None:
+        agent = Work().agent(middleware=[Steerable(*verbs), Steerable("cancel", "inject", "redirect")])
+        handle = agent.layered(retry(attempts=2)).start("go")
+        for verb in ("inject", "redirect", "cancel", "cancel after step"):
+            if verb.split()[0] in verbs:
+                _steer(handle, verb)
+            else:
+                with pytest.raises(Denied, match=rf"agent may not be steered by {verb.split()[0]} \(allowed: "):
+                    _steer(handle, verb)
+        await _ended(handle)
+
+    asyncio.run(main())
+    with pytest.raises(ConfigurationError, match="'redirect'"):
+        Steerable("pause")  # type: ignore[arg-type]
+
+
+def test_what_has_no_loop_can_only_be_cancelled_at_once() -> None:
+    async def team(request: AgentRequest, ctx: Context) -> AgentRun:
+        member = Agent(ScriptedModel([PAUSE] * 100), name="member")
+        return await member(request, ctx.under("member"))
+
+    async def main() -> AgentRun:
+        handle = Runnable(team, name="team").start("go")
+        with pytest.raises(ConfigurationError, match="team has no loop of its own"):
+            handle.inject("x")
+        with pytest.raises(ConfigurationError, match="no loop"):
+            handle.cancel(after_step=True)
+        await turns(9)
+        handle.cancel()
+        return await _ended(handle)
+
+    assert asyncio.run(main()).stop == stops.Cancelled()
+
+
+def test_agents_beneath_are_not_steered_but_the_one_that_was_started() -> None:
+    async def main() -> None:
+        inner = Agent(ScriptedModel([PAUSE, PAUSE, "inner is done"]), name="inner")
+        outer = Agent(ScriptedModel(tool_call("inner", input="go"), "done"), tools=[inner])
+        handle = outer.start("go")
+        await turns(3)
+        assert handle.inject("by the way")
+        run = await _ended(handle)
+        assert texts(run.messages)[-2:] == ["by the way", "done"]
+        assert run.observations == ("inner is done",)
+
+    asyncio.run(main())
+
+
+def test_a_run_started_within_a_tool_is_steered_by_its_own_handle() -> None:
+    helper = Agent(ScriptedModel("first", "second"), name="helper")
+
+    async def ask() -> str:
+        """Ask a helper."""
+        handle = helper.start("go")
+        handle.inject("more")
+        return " ".join(texts((await handle.result()).messages))
+
+    run = Agent(ScriptedModel(tool_call("ask"), "done"), tools=[ask]).run_sync("go")
+    assert run.observations == ("go more first",)
+    assert run.model_calls == 3
+
+
+def test_a_run_that_nobody_steers_is_the_same_as_one_that_is_not_started() -> None:
+    async def main() -> tuple[AgentRun, AgentRun]:
+        return await Work().agent().run("go"), await _ended(Work().agent().start("go"))
+
+    run, started = asyncio.run(main())
+    assert replace(run, id="", seconds=0.0) == replace(started, id="", seconds=0.0)
