@@ -1,24 +1,16 @@
 """Middleware is inherited: what is given to an agent stands around every call beneath it, at any depth."""
 
 import asyncio
-import re
 
-from msgspec.structs import replace
-
-from ziggurat import Agent, Context, Middleware, ModelRequest, ToolResult
+from ziggurat import Agent, Context, Middleware, ModelRequest
+from ziggurat.layers.timeout import timeout
 from ziggurat.messages.parts import tool_call
+from ziggurat.middleware import Accounts, OutputGuardrail, Redaction, UsageAccounting, everywhere
 from ziggurat.testing import ScriptedModel
 
 
-class Redaction(Middleware):
-    """Keeps numbers of cards out of what models see."""
-
-    async def after_tool(self, result: ToolResult, ctx: Context) -> ToolResult:
-        return replace(result, content=re.sub(r"\b\d{4}(?: \d{4}){3}\b", "[card]", result.text))
-
-
 class Log(Middleware):
-    """Tells what is asked, and where."""
+    """Tells what is asked, and where; one of your own overrides the hooks that it needs."""
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> None:
         print(f"{ctx.path}: {request.messages[-1].role}")
@@ -34,13 +26,24 @@ def account(name: str) -> str:
     return "Ada pays with 4000 1234 5678 9010"
 
 
+def polite(text: str, ctx: Context) -> str | None:
+    return None if text.endswith(".") else "end with a full stop"
+
+
 clerk_model = ScriptedModel(tool_call("account", name="Bob"), tool_call("account", name="Ada"), "With a card.")
 clerk = Agent(clerk_model, tools=[account], name="clerk")
+accounts = Accounts()
 desk = Agent(
-    ScriptedModel(tool_call("clerk", input="How does Ada pay?"), "By card."),
+    ScriptedModel(tool_call("clerk", input="How does Ada pay?"), "by card", "By card."),
     tools=[clerk],
     name="desk",
-    middleware=[Redaction(), Log()],
+    middleware=[
+        Redaction(patterns=[r"\b[0-9]{4}(?: [0-9]{4}){3}\b"], mask="[card]"),
+        Log(),
+        UsageAccounting(accounts),
+        OutputGuardrail(polite),
+        everywhere(tool=[timeout(seconds=10)]),
+    ],
 )
 
 
@@ -48,6 +51,7 @@ async def main() -> None:
     run = await desk.run("How does Ada pay?")
     print(run.text)
     print("the clerk's model saw:", clerk_model.last.messages[-1].tool_results[0].text)
+    print("tools:", accounts.tools, "errors:", accounts.tool_errors)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 import asyncio
 import contextlib
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Ended, Failure, Opened, Result
+from ziggurat.core.entries import Ended, Failure, Opened, Result, Screen
 from ziggurat.core.errors import JournalCorrupt, JournalMismatch, LimitExceeded, Timeout
 from ziggurat.core.event import Diverged, Event
 from ziggurat.core.journal import MemoryJournal
@@ -287,3 +288,20 @@ def test_a_result_of_another_type_names_the_call() -> None:
     ask(beneath(journal), Calls("a"))
     with pytest.raises(JournalCorrupt, match=r"the result of run/call \(model\): cannot read a int"):
         ask(beneath(resumed(journal)), Calls(), returns=int)
+
+
+def test_screens_go_over_what_is_kept_at_and_beneath_their_path_the_innermost_first() -> None:
+    def adding(word: str) -> Screen:
+        return lambda entry: msgspec.structs.replace(entry, name=f"{entry.name} {word}")  # type: ignore[attr-defined]
+
+    journal = MemoryJournal()
+    journal.screen("", adding("all"))
+    journal.screen("run/a", inner := adding("a"))
+    journal.screen("run/a", inner)
+    for path in ("run/a/x", "run/a", "run/ab"):
+        journal.append(Result(path, "n", None, 1))
+    assert [entry.name for entry in journal.entries if isinstance(entry, Result)] == ["n a all", "n a all", "n all"]
+    record = journal.find("run/a")
+    assert record is not None
+    assert record.result is journal.entries[1]
+    assert journal.screened(Result("run/a", "n", None, 1)) == journal.entries[1]

@@ -24,8 +24,8 @@ from ziggurat.messages.delta import TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.events import Delta, ToolDelta
 from ziggurat.messages.message import assistant, user
 from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import Thinking, ToolCall, tool_call
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult, tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.middleware import Redaction
 from ziggurat.models.scripted import Piece, ScriptedModel
@@ -388,3 +388,72 @@ def test_instructions_that_a_hook_adds_are_masked_too() -> None:
     model = ScriptedModel("ok")
     asyncio.run(Agent(model, middleware=[Redaction(), Adding()]).run("go"))
     assert model.last.instructions == "Use [REDACTED]"
+
+
+class Careless(Middleware):
+    """Adds a secret wherever it can, and keeps what it is shown."""
+
+    def __init__(self) -> None:
+        self.seen: list[object] = []
+
+    async def after_model(self, response: ModelResponse, ctx: Context) -> ModelResponse:
+        self.seen.append(response)
+        parts = (*response.message.parts, Text(SECRETS[7]))
+        return msgspec.structs.replace(response, message=msgspec.structs.replace(response.message, parts=parts))
+
+    async def before_tool(self, call: ToolCall, ctx: Context) -> None:
+        if call.name == "other":
+            raise ValueError(SECRETS[7])
+
+    async def after_tool(self, result: ToolResult, ctx: Context) -> ToolResult:
+        self.seen.append(result)
+        return msgspec.structs.replace(result, content=f"{result.text} {SECRETS[7]}")
+
+    async def after_agent(self, run: AgentRun, ctx: Context) -> AgentRun:
+        self.seen.append(run)
+        return msgspec.structs.replace(run, output=f"{run.output} {SECRETS[7]}")
+
+    async def on_error(self, error: BaseException, ctx: Context) -> None:
+        self.seen.append(error)
+
+
+def test_hooks_further_in_see_no_secret_and_add_none() -> None:
+    def look() -> str:
+        """Look."""
+        return SECRETS[8]
+
+    def other() -> str:
+        """Look elsewhere."""
+        return "unseen"
+
+    heard: list[Event] = []
+    careless = Careless()
+    model = ScriptedModel(
+        [f"{SECRETS[8]}", tool_call("look", id="a"), tool_call("other", id="b"), tool_call(SECRETS[9], id="c")], "done"
+    )
+    agent = Agent(model, tools=[look, other], middleware=[Redaction(), careless])
+    run = asyncio.run(agent.run("go", listeners=[heard.append]))
+    assert SECRETS[8] not in repr(careless.seen)
+    assert SECRETS[7] not in repr([each for each in careless.seen if isinstance(each, BaseException)])
+    assert "[REDACTED]" in repr([each for each in careless.seen if isinstance(each, ValueError)])
+    for secret in SECRETS[7:10]:
+        assert secret not in repr(run) + repr(heard)
+    assert run.output == "done[REDACTED] [REDACTED]"
+    assert [result.text.count("[REDACTED]") for result in run.trace()[0].results] == [2, 2, 2]
+
+
+def test_a_redaction_of_a_nested_agent_holds_beneath_it() -> None:
+    def look() -> str:
+        """Look."""
+        return f"it is {SECRETS[7]}"
+
+    store = MemoryStore()
+    caught = Everything()
+    inner = Agent(
+        ScriptedModel(tool_call("look"), f"so {SECRETS[7]}"), tools=[look], name="i", middleware=[Redaction()]
+    )
+    agent = Agent(ScriptedModel(tool_call("i", input="go"), f"own {SECRETS[8]}"), tools=[inner], store=store)
+    run = asyncio.run(agent.run("go", run_id="r", listeners=[caught.hear]))
+    caught.keep(run, store)
+    assert not caught.holds(SECRETS[7])
+    assert caught.holds(SECRETS[8])

@@ -113,8 +113,7 @@ class Redaction(Middleware):
         try:
             return await agent(request, ctx)
         except Suspend as suspend:
-            suspend.pending = self.masked(suspend.pending)
-            vars(suspend).update(self.masked(vars(suspend)))
+            vars(suspend).update(self.masked(vars(suspend)))  # what is waited for, and the run so far
             raise
         except Exception as error:
             self._raise(error)
