@@ -11,7 +11,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from ziggurat.core.clock import Clock
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import Suspend, Timeout, ToolError
 from ziggurat.messages.events import ToolAbandoned
@@ -139,9 +138,13 @@ async def bounded(work: Awaitable[T], ctx: Context, *, name: str, seconds: float
     Raises:
         Timeout: it took longer than `seconds`; it was cancelled, and after the grace left behind.
     """
-    task = asyncio.ensure_future(work)
+    bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    task = asyncio.ensure_future(_tolling(work, bell))
+    clock = ctx.clock
+    timer = None if seconds is None else clock.call_at(clock.monotonic() + seconds, lambda: _ring(bell))
     try:
-        if not await _done_within(task, seconds, ctx.clock):
+        await bell
+        if not task.done():
             await settle([task], ctx, name=name)
             if task.done() and not task.cancelled() and isinstance(task.exception(), Suspend):
                 task.result()
@@ -149,21 +152,18 @@ async def bounded(work: Awaitable[T], ctx: Context, *, name: str, seconds: float
     except asyncio.CancelledError:
         await settle([task], ctx, name=name)
         raise
+    finally:
+        if timer is not None:
+            timer.cancel()
     return task.result()
 
 
-async def _done_within(task: "asyncio.Future[T]", seconds: float | None, clock: Clock) -> bool:
-    if seconds is None:
-        await asyncio.wait([task])
-        return True
-    ring = asyncio.get_running_loop().create_future()
-    timer = clock.call_at(clock.monotonic() + seconds, lambda: _ring(ring))
+async def _tolling(work: Awaitable[T], bell: "asyncio.Future[None]") -> T:
+    """Ring when the work is over: sooner by a turn of the event loop than a callback of its task would."""
     try:
-        await asyncio.wait([task, ring], return_when=asyncio.FIRST_COMPLETED)
+        return await work
     finally:
-        timer.cancel()
-        ring.cancel()
-    return task.done()
+        _ring(bell)
 
 
 def _ring(bell: "asyncio.Future[None]") -> None:
