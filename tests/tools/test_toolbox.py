@@ -189,7 +189,9 @@ def test_fail_fast_cancels_the_others_and_answers_for_them() -> None:
     results = asyncio.run(_batch(box, *calls))
     assert [result.id for result in results] == ["a", "b", "c"]
     assert [result.error for result in results] == [None, "interrupted", "permanent"]
-    assert results[1].text == "not executed: another call of the batch failed"
+    assert results[1].text == (
+        "interrupted: another call of the batch failed while this one ran; whether it took effect is unknown"
+    )
     assert cleaned == [2]
 
 
@@ -239,7 +241,9 @@ def test_what_fail_fast_cancelled_stays_cancelled_on_replay() -> None:
     box = Toolbox([slow, pay, work], join="fail_fast")
     journal = MemoryJournal()
     first = asyncio.run(call_tools(box, calls, _ctx(journal), "step-1"))
-    assert first[0].text == "not executed: another call of the batch failed"
+    assert first[0].text == (
+        "interrupted: another call of the batch failed while this one ran; whether it took effect is unknown"
+    )
     assert "whether it took effect is unknown" in first[1].text
     replay = MemoryJournal.load(journal.dump(), "replay")
     assert asyncio.run(call_tools(box, calls, _ctx(replay), "step-1")) == first
