@@ -17,6 +17,7 @@ PRINTED = {
     "agent_as_tool.py": "5 model calls, 3 tool calls, 1200 tokens",
     "approval.py": "(looked)\nSuspended\n(deleted junk.tmp)\ndenied: it is needed; deleted junk.tmp\n",
     "approval_rules.py": 'executed: {"to": "ben", "amount": 80}\ndecided: Deny pay\npaid 5 to ann\npaid 80 to ben\n',
+    "compaction.py": "of 4000: True",
     "first_agent.py": "The answer is 144.",
     "layers.py": "Take an umbrella.",
     "middleware.py": "the clerk's model saw: Ada pays with [card]",
