@@ -39,6 +39,14 @@ def test_a_request_of_parts_and_messages() -> None:
         ([assistant(tool_call("x", id="1"), tool_call("y", id="2")), tool_message(ToolResult("2", "y"))], "'1'"),
         ([tool_message(ToolResult("2", "y"))], "without a call"),
         ([user("x"), assistant("y"), tool_message(ToolResult("2", "y"))], "without a call"),
+        (
+            [
+                assistant(tool_call("x", id="1"), tool_call("y", id="2")),
+                tool_message(ToolResult("2", "y")),
+                tool_message(ToolResult("1", "x")),
+            ],
+            "cannot be sent to a model: ToolResponsesOutOfOrder",
+        ),
     ],
 )
 def test_a_history_that_no_model_would_take_is_refused(history: Any, told: str) -> None:

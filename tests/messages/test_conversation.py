@@ -3,17 +3,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ziggurat.core.codec import decode, encode
-from ziggurat.core.errors import JournalCorrupt
-from ziggurat.messages.conversation import Conversation, Transcript
-from ziggurat.messages.message import Message, assistant, user
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt
+from ziggurat.messages.conversation import Conversation, Transcript, characters
+from ziggurat.messages.message import Message, assistant, taint_of, tool_message, user
+from ziggurat.messages.parts import Image, Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages.validation import ValidationPolicy, validate
+from ziggurat.testing.conversations import VIOLATION_OF, Damage, apply_violation, valid_conversation
 
 from .strategies import messages
 
 logs = st.lists(messages, max_size=6)
+talks = st.builds(
+    lambda seed, thinking: valid_conversation(seed, thinking=thinking), st.integers(0, 9999), st.booleans()
+)
 
 
-@given(logs, logs)
-def test_a_view_does_not_see_what_comes_later(before: list[Message], after: list[Message]) -> None:
+@given(talks, st.integers(0, 20))
+def test_a_view_does_not_see_what_comes_later(talk: list[Message], cut: int) -> None:
+    before, after = talk[:cut], talk[cut:]
     conversation = Conversation(before)
     view = conversation.view()
     digest = view.digest()
@@ -31,7 +38,7 @@ def test_digests_are_equal_when_messages_are(one: list[Message], other: list[Mes
     assert (Transcript.of(*one).digest() == Transcript.of(*other).digest()) == (one == other)
 
 
-@given(logs, st.data())
+@given(talks, st.data())
 def test_a_digest_rolls_the_same_wherever_it_is_asked_for(log: list[Message], data: st.DataObject) -> None:
     conversation = Conversation()
     for message in log:
@@ -52,7 +59,7 @@ def test_each_change_of_a_message_changes_the_digest(log: list[Message]) -> None
     assert len(digests) > 1 or not log
 
 
-@given(logs, st.data())
+@given(talks, st.data())
 def test_a_view_is_indexed_and_sliced_like_a_list(log: list[Message], data: st.DataObject) -> None:
     conversation = Conversation(log)
     view = conversation.view()
@@ -117,7 +124,7 @@ def test_the_conversation_keeps_a_list_of_its_own() -> None:
     assert len(conversation) == 1
 
 
-@given(logs)
+@given(talks)
 def test_a_size_grows_with_the_log_and_is_the_same_whenever_it_is_asked_for(log: list[Message]) -> None:
     conversation = Conversation()
     rolling = []
@@ -127,3 +134,104 @@ def test_a_size_grows_with_the_log_and_is_the_same_whenever_it_is_asked_for(log:
     assert rolling == sorted(rolling)
     assert rolling == [Conversation(log[: length + 1]).size(length + 1) for length in range(len(log))]
     assert conversation.size(0) == 0
+
+
+# -- written through checks
+
+
+def call(*ids: str) -> Message:
+    return assistant(*[ToolCall(each, "add") for each in ids])
+
+
+def result(*ids: str) -> Message:
+    return Message("tool", tuple(ToolResult(each, "add", "done") for each in ids))
+
+
+some = st.sampled_from(
+    [user("q"), assistant("x"), call("a"), call("a", "b"), result("a"), result("b"), result("a", "b"), result()]
+)
+PAIRS = ValidationPolicy(
+    allow_system_anywhere=True,
+    require_user_first=False,
+    allow_repeated_roles=True,
+    enforce_contiguous_tool_responses=True,
+    allow_dangling_tool_calls=True,
+)
+
+
+def written(given_: list[Message], known: int = 0) -> list[Message]:
+    """Append what can be; the first messages are there already."""
+    conversation = Conversation(given_[:known])
+    for message in given_[known:]:
+        before = list(conversation.log)
+        try:
+            conversation.append(message)
+        except ConfigurationError:
+            assert conversation.log == before
+    return conversation.log
+
+
+@given(st.lists(some, max_size=12))
+def test_whatever_is_appended_the_conversation_is_valid_up_to_calls_that_wait(given_: list[Message]) -> None:
+    log = written(given_)
+    assert validate(log, PAIRS) is None
+    waiting = [each.id for each in reversed(log[-1].tool_calls)] if log else []
+    refused = [message for message in (user("q"), result("z")) if written([*log, message]) == log]
+    assert result("z") in refused
+    assert not waiting or user("q") in refused
+
+
+@given(talks)
+def test_a_valid_conversation_can_be_written(talk: list[Message]) -> None:
+    assert written(talk) == talk
+
+
+@given(talks, st.sampled_from(sorted(VIOLATION_OF)), st.integers(0, 99), st.integers(0, 20))
+def test_no_damage_to_pairs_can_be_written(talk: list[Message], damage: Damage, seed: int, known: int) -> None:
+    broken = apply_violation(talk, damage, seed)
+    if broken is None:
+        return
+    log = written(broken)
+    assert validate(log, PAIRS) is None
+    if validate(broken, PAIRS) is not None:
+        assert log != broken
+    if validate(talk[:known], ValidationPolicy.sendable()) is None:  # the same upon what was there before
+        assert written(talk, min(known, len(talk))) == talk
+
+
+@pytest.mark.parametrize(
+    ("before", "message", "why"),
+    [
+        ([user("q")], result("a"), "no call waits"),
+        ([user("q"), call("a", "b")], result("b"), "'a'.* waits for a result"),
+        ([user("q"), call("a")], user("hurry"), "the calls a have no result yet"),
+        ([user("q"), call("a", "b"), result("a")], assistant("x"), "the calls b have no result yet"),
+        ([], call("a", "a"), "one id twice"),
+        ([], call(""), "empty ids"),
+        ([], user(ToolCall("a", "add")), "holds no ToolCall"),
+        ([], user(Thinking("hm")), "holds no Thinking"),
+        ([], assistant(ToolResult("a", "add")), "holds no ToolResult"),
+        ([user("q"), call("a")], Message("tool", (ToolResult("a", "add"), Text("t"))), "waits"),
+    ],
+)
+def test_what_does_not_belong_is_refused(before: list[Message], message: Message, why: str) -> None:
+    for known in range(len(before) + 1):
+        conversation = Conversation(before[:known])
+        for each in before[known:]:
+            conversation.append(each)
+        with pytest.raises(ConfigurationError, match=why):
+            conversation.append(message)
+        assert conversation.log == before
+
+
+def test_pictures_count_alike_whatever_their_bytes() -> None:
+    small, large = user("x", Image(b"1")), user("x", Image(b"1" * 99_999))
+    assert characters(small) == characters(large) < 500
+    assert characters(tool_message(ToolResult("a", "add", (Image(b"1" * 99_999), Text("t"))))) < 500
+
+
+def test_taint_is_of_results_and_of_what_was_made_of_them() -> None:
+    made = Message("user", (Text("summary"),), None, "runtime", ("web", "mail"))
+    found = tool_message(ToolResult("a", "add", "3", origin="disk"))
+    assert taint_of([made, found, result("b"), user("q")]) == ("add", "disk", "mail", "web")
+    assert taint_of([user("q")]) == ()

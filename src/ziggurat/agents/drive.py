@@ -21,10 +21,13 @@ from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import AgentEnded
 from ziggurat.messages.message import Message, user
 from ziggurat.messages.parts import Part, Text
+from ziggurat.messages.validation import ValidationPolicy, validate
 from ziggurat.stores.running import Running
 
 Prompt = str | Message | Part | Sequence[str | Part | Message]
 """A question: text, a message, or parts and messages in order."""
+
+_SENDABLE = ValidationPolicy.sendable()
 
 
 def request_of(prompt: Prompt, history: Sequence[Message] = ()) -> AgentRequest:
@@ -81,6 +84,9 @@ def _checked(history: Sequence[Message]) -> Sequence[Message]:
             waiting = [call.id for call in message.tool_calls]
     if waiting:
         raise ConfigurationError(f"the history has tool calls without results: {', '.join(map(repr, waiting))}")
+    wrong = validate(history, _SENDABLE)
+    if wrong is not None:
+        raise ConfigurationError(f"the history cannot be sent to a model: {wrong}")
     return history
 
 

@@ -113,7 +113,8 @@ class _Run:
 
     def told(self, messages: Iterable[Message]) -> None:
         """Append what is said to the model between two steps."""
-        self.conversation.log.extend(messages)
+        for message in messages:
+            self.conversation.append(message)
         self.complete = len(self.conversation.log)
 
     def heard(self, verdict: Verdict) -> stops.Stop | None:

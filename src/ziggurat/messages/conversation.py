@@ -1,6 +1,6 @@
 """The log of a conversation: appended to, never copied; a request holds a view of it."""
 
-__all__ = ["Conversation", "Mark", "Transcript", "characters"]
+__all__ = ["Conversation", "Mark", "Transcript", "characters", "misplaced"]
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -10,8 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from ziggurat.core.codec import encode
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Message
-from ziggurat.messages.parts import Image, Part, ToolResult
+from ziggurat.messages.parts import Image, Part, Thinking, ToolCall, ToolResult
 
 PICTURE = 340
 """As how many characters a picture counts, whatever its bytes: about as many tokens as providers charge at least."""
@@ -33,24 +34,75 @@ def _characters(part: Part) -> int:
     return len(encode(part))
 
 
+def misplaced(message: Message, awaited: Sequence[str]) -> str | None:
+    """Return why a message does not belong after calls that wait for results, None if it does.
+
+    Args:
+        message: What is to be added.
+        awaited: The ids of the calls without a result, the one that comes next last.
+    """
+    if message.role == "tool":
+        ids = [part.id if isinstance(part, ToolResult) else "" for part in message.parts]
+        following = list(reversed(awaited[len(awaited) - len(ids) :]))
+        if not ids or ids != following:
+            return f"it answers {ids or 'nothing'}; {following or 'no call'} waits for a result"
+        return None
+    if awaited:
+        return f"the calls {', '.join(reversed(awaited))} have no result yet"
+    calls = [part.id for part in message.parts if isinstance(part, ToolCall)]
+    if "" in calls or len(set(calls)) < len(calls):
+        return f"its calls have empty ids, or one id twice: {calls}"
+    own = (ToolResult,) if message.role == "assistant" else (ToolResult, ToolCall, Thinking)
+    strange = next((type(part).__name__ for part in message.parts if isinstance(part, own)), None)
+    return None if strange is None else f"a message of the role {message.role!r} holds no {strange}"
+
+
 class Conversation:
     """Messages in the order they came. Appending costs the same at any length.
 
     Args:
-        messages: What to begin with.
+        messages: What to begin with; taken as it is.
     """
 
-    __slots__ = ("_digests", "_fragments", "_sizes", "log")
+    __slots__ = ("_awaited", "_digests", "_fragments", "_known", "_sizes", "log")
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self.log: list[Message] = list(messages)
         self._digests: list[bytes] | None = None
         self._sizes: list[int] | None = None
         self._fragments: dict[str, list[bytes]] | None = None
+        self._awaited: list[str] = []  # calls without a result, the next one to come last
+        self._known = 0  # up to where that was looked at
 
     def append(self, message: Message) -> None:
-        """Add a message at the end."""
+        """Add a message at the end.
+
+        Raises:
+            ConfigurationError: it does not belong there: a result that no call waits for, anything else before the
+                results of calls have come, ids that repeat or are empty. Nothing is added then.
+        """
+        awaited = self._waiting()
+        fault = misplaced(message, awaited)
+        if fault is not None:
+            raise ConfigurationError(f"a message cannot be added to the conversation, as number {len(self)}: {fault}")
+        if message.role == "tool":
+            del awaited[len(awaited) - len(message.parts) :]
+        else:
+            awaited.extend(call.id for call in reversed(message.tool_calls))
         self.log.append(message)
+        self._known = len(self.log)
+
+    def _waiting(self) -> list[str]:
+        """Return the ids of calls without a result, looking at what came since it was last asked for."""
+        log = self.log
+        if self._known < len(log):
+            last = len(log) - 1
+            while last and log[last].role != "assistant":
+                last -= 1
+            answered = {result.id for message in log[last + 1 :] for result in message.tool_results}
+            self._awaited = [call.id for call in reversed(log[last].tool_calls) if call.id not in answered]
+            self._known = len(log)
+        return self._awaited
 
     def view(self) -> "Transcript":
         """Return what there is now; later messages do not show in it."""

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages.reasoning import is_proven
 
 
 class TextDelta(Struct, frozen=True, gc=False, tag="text_delta", tag_field="type"):
@@ -197,18 +198,40 @@ def deltas_of(message: Message) -> Iterator[PartDelta]:
 def fit(message: Message) -> Message:
     """Return a model's message as a conversation takes it: as its deltas fold, and each call with an id of its own.
 
-    Models give empty ids, and one id to several calls; their results could not be told apart.
+    Models give empty ids, and one id to several calls; their results could not be told apart. A reply that was cut
+    while the model thought keeps the thought as plain text: no provider takes one back that nothing came of.
     """
     parts = message.parts
     if len(parts) == 1:
         part = parts[0]
-        fits = part.id != "" if isinstance(part, ToolCall) else part != _NOTHING
+        if isinstance(part, ToolCall):
+            fits = part.id != ""
+        else:
+            fits = part != _NOTHING if isinstance(part, Text) else not isinstance(part, (Thinking, ToolResult))
     else:
         ids = {part.id for part in parts if isinstance(part, ToolCall)}
         calls = sum(isinstance(part, ToolCall) for part in parts)
         alone = all(type(one) is not type(other) or isinstance(one, ToolCall) for one, other in pairwise(parts))
         fits = alone and "" not in ids and len(ids) == calls and _NOTHING not in parts
-    return message if fits else replace(message, parts=_with_ids(refolded(message).parts))
+        strange = (parts and isinstance(parts[-1], Thinking)) or any(isinstance(part, ToolResult) for part in parts)
+        fits = fits and not strange
+    if fits and message.role == "assistant":
+        return message
+    made = replace(message, role="assistant", parts=_finished(_with_ids(refolded(message).parts)))
+    return message if made == message else made
+
+
+def _finished(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Leave out what a model cannot say, and the proofs of thoughts at the end."""
+    made = [part for part in parts if not isinstance(part, ToolResult)]
+    ended: list[Part] = []
+    while made and isinstance(last := made[-1], Thinking):
+        made.pop()
+        if not is_proven(last):
+            ended.append(last)
+        elif last.text:
+            ended.append(Thinking(last.text))
+    return (*made, *reversed(ended))
 
 
 def refolded(message: Message) -> Message:
