@@ -76,6 +76,15 @@ def test_a_person_is_asked_for_what_needs_approval(ziggurat, monkeypatch, agent,
     assert code == 0
 
 
+def test_interrupting_a_decision_agrees_to_nothing_and_does_not_leave(ziggurat, monkeypatch):
+    person = Person("what is it?", KeyboardInterrupt)
+    code, text = talk(monkeypatch, person, "careful")
+    assert person.asked[-1] == "> "
+    assert "(stopped)" in text
+    assert "→ 144" not in text
+    assert code == 0
+
+
 def test_interrupting_the_prompt_does_not_leave(ziggurat, monkeypatch):
     code, text = talk(monkeypatch, Person("one", KeyboardInterrupt, "two"), "memory")
     assert "(Ctrl-D or /exit leaves)" in text

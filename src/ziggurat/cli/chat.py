@@ -126,7 +126,9 @@ class Chat:
                     return STOPPED
                 if not run.pending or not self._by_hand:
                     break
-                run_id, decisions = run.id, decided(run, self._line, self._say)
+                run_id, decisions = run.id, self._decided(run)
+                if decisions is None:
+                    return INTERRUPTED
         return self._answered(run)
 
     async def _ask(
@@ -140,6 +142,14 @@ class Chat:
         except asyncio.CancelledError as error:
             self._partial = partial_of(error)
             raise
+
+    def _decided(self, run: AgentRun) -> dict[str, Decision] | None:
+        """Ask the person about each call that waits; None if he broke off."""
+        try:
+            return decided(run, self._line, self._say)
+        except KeyboardInterrupt:
+            self._say("\n(stopped)")
+            return None
 
     def _answered(self, run: AgentRun) -> int:
         code = code_of(run.stop)
