@@ -5,6 +5,7 @@ import json
 import logging
 import traceback
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -457,3 +458,40 @@ def test_a_redaction_of_a_nested_agent_holds_beneath_it() -> None:
     caught.keep(run, store)
     assert not caught.holds(SECRETS[7])
     assert caught.holds(SECRETS[8])
+
+
+@pytest.mark.parametrize("scheme", ["sqlite", "file"])
+def test_no_secret_is_written_to_a_disk_and_a_resumed_run_has_none(scheme: str, tmp_path: Path) -> None:
+    place = tmp_path / "runs"
+    got: list[str] = []
+
+    @tool(effect="once", approval=True)
+    def pay(key: str) -> dict[str, str]:
+        """Pay."""
+        got.append(key)
+        return {"paid": f"{key} {SECRETS[8]}"}
+
+    def agent() -> Agent:
+        model = ScriptedModel(
+            rules=[(lambda request: len(request.messages) == 1, [SECRETS[7], tool_call("pay", key="?")])],
+            always=f"done {SECRETS[9]}",
+        )
+        address = f"{scheme}:///{place}"
+        return Agent(model, tools=[pay], middleware=[redaction(), Key()], store=address, instructions=SECRETS[10])
+
+    caught = Everything()
+
+    async def main() -> None:
+        run = await agent().run(f"use {SECRETS[6]}", run_id="r", listeners=[caught.hear])
+        again = await agent().resume("r", {run.pending[0].id: Approve()}, listeners=[caught.hear])
+        caught.texts += [repr(run), repr(again)]
+        assert again.observations == ('{"paid":"[REDACTED] [REDACTED]"}',)
+
+    asyncio.run(main())
+    assert got == [SECRETS[0]]
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    caught.texts += [path.read_bytes().decode("latin-1") for path in files]
+    caught.texts += [repr(event) for event in caught.events]
+    assert any(b"REDACTED" in path.read_bytes() for path in files)
+    for secret in (SECRETS[0], *SECRETS[6:11]):
+        assert not caught.holds(secret)

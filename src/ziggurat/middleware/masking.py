@@ -22,6 +22,9 @@ _LONGEST_CHAIN = 50
 _KEPT = frozenset({"path", "id", "run_id", "digest", "signature", "redacted"})
 """Fields of nouns that name things or are made by others' machines; nothing that a person or a model wrote."""
 
+_FIGURES = frozenset({int, float, bool, type(None)})
+"""What fields of nouns may be without being looked at; numbers in data of users are."""
+
 _INNER = ("strerror", "filename", "filename2", "object", "reason", "msg", "text", "name", "path", "value", "code")
 """What errors of the standard library keep beside their arguments."""
 
@@ -89,7 +92,7 @@ class Masking:
         changes: dict[str, Any] = {}
         for name in value.__struct_fields__:
             known = getattr(value, name)
-            if name in _KEPT:
+            if name in _KEPT or known.__class__ in _FIGURES:
                 continue
             if name == "arguments" and isinstance(known, str):
                 changed: Any = self.json(known)
