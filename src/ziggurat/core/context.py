@@ -261,6 +261,10 @@ class Journal(Protocol):
         """Return an entry as it may be kept."""
         ...
 
+    def settled(self) -> Awaitable[None] | None:
+        """Return what is done when all that was appended is durable, None when it is already."""
+        ...
+
     def failed(self, path: str, name: str, request: object, error: Exception, /) -> None:
         """Record a verdict upon the call at `path`, unless the error is on record beneath it already."""
         ...

@@ -108,6 +108,10 @@ class MemoryJournal(Recorder):
             self.wake()
         return None
 
+    def settled(self) -> Awaitable[None] | None:
+        """Return what is done when all that was appended is durable, None when it is already."""
+        return None
+
     def _take(self, entry: Entry) -> None:
         record = self.find(entry.path)
         if record is None:

@@ -3,9 +3,13 @@
 __all__ = ["Fingerprinted", "as_error", "fingerprint", "read_entry", "write_entry"]
 
 import builtins
+from collections.abc import Callable
+from functools import reduce
+from operator import or_
 from typing import Protocol, runtime_checkable
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core import errors
@@ -13,9 +17,21 @@ from ziggurat.core.codec import Raw, decode, digest, encode
 from ziggurat.core.entries import Entry, Failure, Result
 from ziggurat.core.errors import ForeignError, JournalCorrupt, ZigguratError, is_transient
 
-_KINDS: dict[str, type[Entry]] = {kind.__name__: kind for kind in Entry.__subclasses__()}
 _RAW = frozenset({"request", "value", "error", "decision", "setup"})
-_line = msgspec.json.Decoder(dict[str, Raw])
+
+
+def _as_read(kind: type[Entry]) -> type[Struct]:
+    """Return a class for what a line of this kind holds, with users' values as raw JSON."""
+    fields: list[tuple[str, object, object]] = []
+    for field in msgspec.structs.fields(kind):
+        held = Raw if field.name in _RAW else list[Raw] if field.name == "spent" else field.type
+        fields.append((field.name, held, field.default))
+    given = [each[:2] if each[2] is msgspec.NODEFAULT else each for each in fields]
+    return msgspec.defstruct(kind.__name__, given, tag=kind.__name__, tag_field="entry", gc=False)
+
+
+_KINDS: dict[str, type[Entry]] = {kind.__name__: kind for kind in Entry.__subclasses__()}
+_line: "msgspec.json.Decoder[Struct]" = msgspec.json.Decoder(reduce(or_, map(_as_read, _KINDS.values())))
 _COMMON: dict[str, type[Exception]] = {
     name: getattr(builtins, name)
     for name in ("ConnectionError", "OSError", "RuntimeError", "TimeoutError", "TypeError", "ValueError")
@@ -36,7 +52,8 @@ class Fingerprinted(Protocol):
 
 def fingerprint(request: object) -> str:
     """Return what tells two requests apart: their own `fingerprint()`, or a digest of their JSON."""
-    return request.fingerprint() if isinstance(request, Fingerprinted) else digest(request)
+    own: Callable[[], str] | None = getattr(request, "fingerprint", None)
+    return digest(request) if own is None else own()
 
 
 def write_entry(entry: Entry) -> bytes:
@@ -53,23 +70,12 @@ def read_entry(line: bytes) -> Entry:
         JournalCorrupt: it is not an entry.
     """
     try:
-        fields = _line.decode(line)
-        kind = _KINDS[msgspec.json.decode(fields.pop("entry"))]
-        known = {field.name: field.type for field in msgspec.structs.fields(kind)}
-        values = {
-            name: Raw(bytes(memoryview(raw))) if name in _RAW else _plain(name, raw, known[name])
-            for name, raw in fields.items()
-            if name in known
-        }
-        return kind(**values)  # type: ignore[arg-type]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError) as error:
+        read = _line.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise JournalCorrupt(f"not an entry of a journal: {error}") from error
-
-
-def _plain(name: str, raw: Raw, kind: type[object]) -> object:
-    if name == "spent":
-        return tuple(Raw(bytes(memoryview(each))) for each in msgspec.json.decode(raw, type=list[Raw]))
-    return msgspec.json.decode(raw, type=kind)
+    values = [tuple(each) if isinstance(each, list) else each for each in msgspec.structs.astuple(read)]
+    kind: Callable[..., Entry] = _KINDS[type(read).__name__]
+    return kind(*values)
 
 
 def as_error(recorded: object) -> Exception:

@@ -4,7 +4,7 @@ A path is text: names joined by ``/``. It holds names and positions only, never 
 so a run that is replayed has the same paths.
 """
 
-__all__ = ["escaped", "is_beneath", "is_tool_call", "parent_of"]
+__all__ = ["escaped", "is_beneath", "is_question", "is_tool_call", "parent_of"]
 
 
 def escaped(name: str) -> str:
@@ -32,3 +32,9 @@ def is_beneath(path: str, ancestor: str) -> bool:
 def is_tool_call(path: str) -> bool:
     """Tell whether a tool call that a model asked for stands at `path`."""
     return ":" in path.rpartition("/")[2]
+
+
+def is_question(path: str) -> bool:
+    """Tell whether the question of an agent's step to its model stands at `path`: ``.../step-2/model``."""
+    above, _, name = path.rpartition("/")
+    return (name == "model" or name.startswith("model#")) and above.rpartition("/")[2].startswith("step-")

@@ -14,6 +14,7 @@ from ziggurat.core.entries import Decided, Ended, Entry, Intent, Opened, Result
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, StoreError
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.lines import write_entry
+from ziggurat.core.path import is_question
 from ziggurat.core.recorder import Mode
 from ziggurat.core.scope import Key
 from ziggurat.core.store import Row, Store, chained
@@ -38,8 +39,11 @@ class StoredJournal(MemoryJournal):
     """The journal of a run in a store; `append` returns what is done when the entry is durable.
 
     Entries that are appended in one turn of the event loop are written together, and one batch of a run is on its way
-    at a time. When a batch cannot be written, everything after it is refused with the same error: what is recorded
-    later never stands without what came before.
+    at a time. What a step's model has answered goes along with what follows from it, the intent of a tool call or the
+    end of the run, so it is not waited for alone; `settled` waits for it.
+
+    When a batch cannot be written, everything after it is refused with the same error: what is recorded later never
+    stands without what came before.
 
     Args:
         store: Where it is written.
@@ -112,6 +116,17 @@ class StoredJournal(MemoryJournal):
         super().append(entry)
         self._screens = screens
 
+    def settled(self) -> Awaitable[None] | None:
+        """Return what is done when all that was appended is durable, None when it is already."""
+        if self._failed is None and not self._writing:
+            return None
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._failed is not None:
+            _refuse(waiting, self._failed)
+        else:
+            (self._waiting if self._rows else self._batch).append(waiting)
+        return waiting
+
     def append(self, entry: Entry, /) -> Awaitable[None] | None:
         """Record what happened; await what is returned before acting upon it.
 
@@ -120,8 +135,9 @@ class StoredJournal(MemoryJournal):
         """
         if self._reading:
             return super().append(entry)
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
         if self._failed is not None:
+            waiting: asyncio.Future[None] = loop.create_future()
             _refuse(waiting, self._failed)
             return waiting
         if self._probe is not None:
@@ -131,10 +147,16 @@ class StoredJournal(MemoryJournal):
         data = self.written(entry)
         self._keep(entry)
         self._rows.append((entry, data))
+        if type(entry) is Result and is_question(entry.path):
+            if not self._writing:
+                self._writing = True
+                loop.call_soon(loop.call_soon, self._flush)  # a turn later: the tasks of a batch of calls come first
+            return None
+        waiting = loop.create_future()
         self._waiting.append(waiting)
         if not self._writing:
             self._writing = True
-            asyncio.get_running_loop().call_soon(self._flush)
+            loop.call_soon(self._flush)
         return waiting
 
     def written(self, entry: Entry) -> bytes:
@@ -152,6 +174,8 @@ class StoredJournal(MemoryJournal):
         """Hand all that waits to the store."""
         entries, self._rows = self._rows, []
         self._batch, self._waiting = self._waiting, []
+        if not entries:  # they were refused meanwhile
+            return
         last = next((entry for entry, _ in reversed(entries) if isinstance(entry, (Ended, Opened))), None)
         rows, blobs = self.rows_of([data for _, data in entries], last)
         release = isinstance(last, Ended)

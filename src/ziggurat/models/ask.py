@@ -13,7 +13,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from ziggurat.core.context import Context
+from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import name_of
@@ -72,8 +72,17 @@ class _Question:
             if not self.live:
                 for delta in deltas_of(fit(response.message)):
                     await ctx.emit(Delta(ctx.path, delta))
-            await ctx.emit(ModelEnded(ctx.path, response, not self.live))
+            if ctx.listens(ModelEnded):
+                await self._ended(response, ctx)
         return response
+
+    async def _ended(self, response: ModelResponse, ctx: Context) -> None:
+        """Tell of an answer once it is durable."""
+        journal = ctx.scope.get(JOURNAL)
+        waiting = None if journal is None else journal.settled()
+        if waiting is not None:
+            await waiting
+        await ctx.emit(ModelEnded(ctx.path, response, not self.live))
 
     async def _call(self, request: ModelRequest, ctx: Context) -> ModelResponse:
         """Make the call live; this is what the journal records."""

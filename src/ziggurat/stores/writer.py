@@ -76,7 +76,8 @@ class Writer:
         self._idle = idle
         self._pause = pause
         self._ended = ended
-        self._jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[list[Job[Any]] | None] = SimpleQueue()
+        self._ready: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -99,8 +100,18 @@ class Writer:
             why = "is closed" if self._closed else "belongs to the process before the fork"
             raise StoreError(f"the store {self.name} {why}; connect to it again")
         job = Job(work, log)
-        self._jobs.put(job)
+        ready = self._ready.get(job.loop)
+        if ready is None:
+            ready = self._ready[job.loop] = []
+            job.loop.call_soon(self._hand_over, job.loop)
+        ready.append(job)
         return job.future
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give the thread all that became ready in one turn of an event loop."""
+        ready = self._ready.pop(loop, None)
+        if ready:
+            self._jobs.put(ready)
 
     def _begin(self) -> None:
         with self._lock:
@@ -111,15 +122,15 @@ class Writer:
 
     def _run(self) -> None:
         while True:
-            jobs: list[Job[Any] | None] = []
+            given: list[list[Job[Any]] | None] = []
             try:
-                jobs.append(self._jobs.get(timeout=self._pause))
+                given.append(self._jobs.get(timeout=self._pause))
                 while True:
-                    jobs.append(self._jobs.get_nowait())
+                    given.append(self._jobs.get_nowait())
             except Empty:
                 pass
-            last = None in jobs
-            self._do([job for job in jobs if job is not None])
+            last = None in given
+            self._do([job for jobs in given if jobs is not None for job in jobs])
             if last:
                 self._ended()
                 return
@@ -159,6 +170,8 @@ class Writer:
             thread, was = self._thread, self._closed
             self._closed = True
         if thread is not None and not was and self._pid == os.getpid():
+            for loop in list(self._ready):
+                self._hand_over(loop)
             self._jobs.put(None)
             thread.join()
 

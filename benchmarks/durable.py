@@ -1,0 +1,173 @@
+"""What durability costs: overhead per step beside a bare commit loop through one thread, throughput, resume.
+
+A step is one model call and one tool call: three durable entries (the model's answer, the intent, the result).
+"""
+
+import asyncio
+import os
+import queue
+import sqlite3
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.context import Context
+from ziggurat.core.store import Store
+from ziggurat.messages.message import assistant
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.stores.file import FileStore
+from ziggurat.stores.sqlite import SqliteStore
+
+REPLY = "It will rain in the afternoon; take an umbrella with you. " * 6
+
+
+class Turns:
+    """A model that asks for one tool call per turn, so often, and then answers."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+        """Answer the turn that the conversation has come to."""
+        turn = len(request.messages) // 2
+        message = assistant(tool_call("look", n=turn)) if turn < self.steps - 1 else assistant("done")
+        return ModelResponse(message, "stop", Usage(10, 10, requests=1))
+
+
+async def look(n: int) -> str:
+    """Look."""
+    return REPLY
+
+
+def agent(steps: int, store: Store | None) -> Agent:
+    """Return an agent of so many steps."""
+    return Agent(Turns(steps), tools=[look], max_steps=steps + 1, store=store, name="bench")
+
+
+async def timed(steps: int, runs: int, store: Store | None) -> float:
+    """Return the seconds that runs of so many steps take at once."""
+    one = agent(steps, store)
+    began = time.perf_counter()
+    ended = await asyncio.gather(*(one.run("go") for _ in range(runs)))
+    seconds = time.perf_counter() - began
+    assert all(run.steps == steps for run in ended)
+    return seconds
+
+
+async def bare(folder: Path, synchronous: str, commits: int) -> float:
+    """Return the seconds per commit of one row through a thread, as an event loop waits for it."""
+    work: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]] | None] = queue.SimpleQueue()
+
+    def thread() -> None:
+        connection = sqlite3.connect(folder / f"bare-{time.monotonic_ns()}.db", isolation_level=None)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
+        connection.execute("CREATE TABLE t (n INTEGER PRIMARY KEY, data BLOB)")
+        while (job := work.get()) is not None:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("INSERT INTO t (data) VALUES (?)", (REPLY.encode(),))
+            connection.execute("COMMIT")
+            job[0].call_soon_threadsafe(job[1].set_result, None)
+        connection.close()
+
+    worker = threading.Thread(target=thread)
+    worker.start()
+    loop = asyncio.get_running_loop()
+    began = time.perf_counter()
+    for _ in range(commits):
+        future: asyncio.Future[None] = loop.create_future()
+        work.put((loop, future))
+        await future
+    seconds = (time.perf_counter() - began) / commits
+    work.put(None)
+    worker.join()
+    return seconds
+
+
+def bare_fsync(folder: Path, times: int = 50) -> float:
+    """Return the seconds per write and fsync of 4 kB."""
+    at = os.open(folder / "fsync", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    began = time.perf_counter()
+    for _ in range(times):
+        os.write(at, b"x" * 4096)
+        os.fsync(at)
+    os.close(at)
+    return (time.perf_counter() - began) / times
+
+
+async def overhead(folder: Path, name: str, make: Callable[[], Store], synchronous: str, steps: int = 100) -> None:
+    """Print the overhead per step of one run, beside the floor, taken in turns."""
+    store = make()
+    ours, floors = [], []
+    for _ in range(7):
+        without = await timed(steps, 1, None)
+        ours.append((await timed(steps, 1, store) - without) / steps)
+        floors.append(await bare(folder, synchronous, 100))
+    await store.close()
+    mine, floor = statistics.median(ours) * 1e3, statistics.median(floors) * 1e3
+    print(f"{name:14} {mine:7.3f} ms per step; one bare commit {floor:.3f} ms; ratio {mine / floor:.1f}")
+
+
+async def throughput(folder: Path, name: str, make: Callable[[], Store], runs: int = 100, steps: int = 20) -> None:
+    """Print the steps per second of many runs at once."""
+    store = make()
+    seconds = statistics.median([await timed(steps, runs, store) for _ in range(3)])
+    await store.close()
+    print(
+        f"{name:14} {runs} runs at once: {runs * steps / seconds:7.0f} steps/s; fsync {bare_fsync(folder) * 1e3:.2f} ms"
+    )
+
+
+async def resume(name: str, make: Callable[[], Store], steps: int = 1000) -> None:
+    """Print the time to open a cut run of many steps and go through it to where it stopped."""
+
+    class Cut(Turns):
+        async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+            if len(request.messages) // 2 == steps - 1 and self.cut:
+                raise ConnectionError("cut")
+            return await super().__call__(request, ctx)
+
+        cut = True
+
+    store = make()
+    model = Cut(steps)
+    one = Agent(model, tools=[look], max_steps=steps + 1, store=store, name="bench")
+    await one.run("go", run_id="long")
+    await store.close()
+    store = make()
+    model.cut = False
+    one = Agent(model, tools=[look], max_steps=steps + 1, store=store, name="bench")
+    began = time.perf_counter()
+    run = await one.resume("long")
+    seconds = time.perf_counter() - began
+    assert run.steps == steps, run.stop
+    await store.close()
+    print(f"{name:14} resume of {steps} steps: {seconds * 1e3:.0f} ms")
+
+
+async def main() -> None:
+    """Measure all."""
+    with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as name:
+        folder = Path(name)
+        normal = lambda: SqliteStore(folder / "normal.db", synchronous="NORMAL")  # noqa: E731
+        full = lambda: SqliteStore(folder / "full.db")  # noqa: E731
+        file = lambda: FileStore(folder / "file")  # noqa: E731
+        await overhead(folder, "sqlite NORMAL", normal, "NORMAL")
+        await overhead(folder, "sqlite FULL", full, "FULL")
+        await overhead(folder, "file", file, "FULL")
+        await throughput(folder, "sqlite FULL", full)
+        await throughput(folder, "sqlite NORMAL", normal)
+        await throughput(folder, "file", file, runs=20)
+        await resume("sqlite", normal)
+        await resume("file", file)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
