@@ -180,6 +180,7 @@ class AgentLoop:
     async def _steps(self, run: _Run, ctx: Context) -> AgentRun:
         settings = self.settings
         policy = settings.policy
+        steered = run.steering
         task = asyncio.current_task()
         cancels = 0 if task is None else task.cancelling()
         try:
@@ -187,7 +188,7 @@ class AgentLoop:
             while True:
                 run.steps += 1
                 step = f"step-{run.steps}"
-                if ctx.emit is not SILENCE or run.steering is not None:
+                if ctx.emit is not SILENCE or steered is not None:
                     await self._step_begun(run, ctx, step)
                 response = run.said(await run.ask(ctx, f"{step}/model"))
                 answer: Answer | None = None
@@ -197,8 +198,8 @@ class AgentLoop:
                 stop = None if policy is None else run.heard(policy.on_response(self._progress(run, response)))
                 if stop is None and (not calls or answer is not None):
                     stop = stops.Completed()
-                if run.steering is not None:
-                    stop = await self._steered(run, run.steering, response, ctx, answer, stop)
+                if steered is not None:
+                    stop = await self._steered(run, steered, response, ctx, answer, stop)
                 elif stop is not None:
                     run.close(calls, answer, "the run ended before")
                 else:
@@ -207,7 +208,7 @@ class AgentLoop:
                     else:
                         run.answer(await call_tools(settings.tools, calls, ctx, step))
                     stop = self._upon_step(run, response)
-                if ctx.emit is not SILENCE or run.nudges is not None:
+                if ctx.emit is not SILENCE or (policy is not None and run.nudges is not None):
                     await self._step_ended(run, ctx, step, stop)
                 if stop is not None:
                     text = response.text if settings.output is None else None

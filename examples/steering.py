@@ -1,0 +1,54 @@
+"""A run in the background can be told something, sent another way, and stopped after its step."""
+
+import asyncio
+
+from ziggurat import Agent
+from ziggurat.agents.steering import Steerable
+from ziggurat.core.errors import Denied
+from ziggurat.messages.events import Steered, ToolStarted
+from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat.testing import ScriptedModel
+
+dug = asyncio.Event()
+
+
+async def dig(where: str) -> str:
+    """Dig somewhere; it takes long."""
+    dug.set()
+    await asyncio.sleep(3600)
+    return "sand"
+
+
+def reply(request: ModelRequest) -> str | ToolCall:
+    said = [message.text for message in request.messages if message.role == "user"]
+    return tool_call("dig", where="the desert") if len(said) == 1 else f"I did as told: {'; '.join(said[1:])}"
+
+
+async def main() -> None:
+    agent = Agent(ScriptedModel(always=reply), tools=[dig])
+    handle = agent.start("Find the ziggurat")
+    events = handle.events()  # asked for before anything is awaited, so nothing is missed
+    async for event in events:
+        if isinstance(event, ToolStarted):
+            await dug.wait()
+            handle.inject("It is made of bricks")
+            handle.redirect("Not there: look in Ur")  # the digging is cancelled, and answered as such
+        elif isinstance(event, Steered):
+            print(f"step {event.step}: {event.verb}")
+    run = events.response
+    print(run.observations[0])
+    print(run.text)
+
+    careful = Agent(ScriptedModel(always=reply), middleware=[Steerable("cancel")])
+    handle = careful.start("Find the ziggurat")
+    try:
+        handle.redirect("Stop and sing instead")
+    except Denied as error:
+        print(error)
+    handle.cancel(after_step=True)  # what was done stays, and the run can be resumed
+    print((await handle.result()).stop)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
