@@ -63,7 +63,7 @@ def assert_valid(run: AgentRun) -> None:
         assert wrong is None, (wrong, list(messages))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(replies, policies, st.booleans())
 def test_however_it_ends_the_conversation_is_valid(script: list[Any], policy: Any, shorter: bool) -> None:
     async def main() -> None:
@@ -77,7 +77,7 @@ def test_however_it_ends_the_conversation_is_valid(script: list[Any], policy: An
     asyncio.run(main())
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(replies, st.integers(0, 40), st.booleans())
 def test_wherever_it_is_cancelled_the_conversation_is_valid(script: list[Any], turn: int, shorter: bool) -> None:
     async def main() -> None:

@@ -73,7 +73,7 @@ def search(text: str) -> str:
     return f"found {text} " * 40
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(conversations, selectors, reducers, st.integers(0, 3), st.integers(0, 2))
 def test_every_selector_and_reducer_leaves_a_valid_conversation(
     history: list[Message], keep: Selector, reduce: list[Reducer], calls: int, overflows: int
@@ -102,7 +102,7 @@ def test_every_selector_and_reducer_leaves_a_valid_conversation(
     asyncio.run(main())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from(["answer", "drop"]), selectors, reducers)
 def test_orphans_are_gone_afterwards(seed: int, orphans: Any, keep: Selector, reduce: list[Reducer]) -> None:
     whole = valid_conversation(seed, minimum=6, maximum=30, must_have_tool_calls=True)
@@ -112,7 +112,7 @@ def test_orphans_are_gone_afterwards(seed: int, orphans: Any, keep: Selector, re
     assert validate(shorter, SENDABLE) is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(conversations, selectors, reducers)
 def test_what_tools_said_stays_data(history: list[Message], keep: Selector, reduce: list[Reducer]) -> None:
     run = Agent(ScriptedModel("done"), middleware=[Compaction(over_messages(3), keep=keep, reduce=reduce)]).run_sync(
