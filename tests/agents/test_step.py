@@ -296,3 +296,26 @@ def test_join_policies_are_named_when_another_is_given() -> None:
     with pytest.raises(ConfigurationError, match=r"quorum\(n\)"):
         Toolbox(join="most")  # type: ignore[arg-type]
     assert repr(quorum(2)) == "quorum(2)"
+
+
+def test_what_was_answered_before_stays_answered_when_a_slow_listener_lets_a_quorum_come_first() -> None:
+    @tool
+    async def ask(who: str) -> str:
+        """Ask somebody."""
+        return f"{who} says yes"
+
+    both = assistant(tool_call("ask", who="ann", id="1"), tool_call("ask", who="ben", id="2"))
+    agent = Agent(ScriptedModel(both, ConnectionError("lost"), "done"), tools=Toolbox([ask], join=quorum(1)))
+
+    async def slowly(event: Event) -> None:
+        if isinstance(event, ToolEnded) and event.call.id == "2":
+            for _ in range(20):
+                await asyncio.sleep(0)
+
+    async def main() -> None:
+        first = await agent.run("go", run_id="r")
+        again = await agent.resume("r", listeners=[slowly])
+        assert first.observations == again.observations == ("ann says yes", "ben says yes")
+        assert (first.tool_calls, again.tool_calls, again.text) == (2, 2, "done")
+
+    asyncio.run(main())
