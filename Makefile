@@ -5,7 +5,7 @@
 #   make questions      measure the embedded model: arithmetic from a printed seed, oblique requests
 #   make fuzz           the long fuzz tests; make conformance: against recorded provider traffic
 #   make approvals      race changes of a call against its approval, 1,000 times for each kind
-#   make bench          measure overhead beside the floors and peers that are set up
+#   make bench          measure what layers cost, and overhead beside the floors and peers that are set up
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -56,6 +56,7 @@ approvals: $(TEST_STAMP)  # the long form of the races against the gate
 	$(BIN)/python -m tests.tools.approval_races 1000
 
 bench: $(TEST_STAMP)
+	@$(BIN)/python -P benchmarks/layers.py
 	@benchmarks/run.sh
 
 lock:

@@ -2,7 +2,7 @@ import asyncio
 import re
 import time
 
-from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, new_id
+from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, SystemClock, new_id
 from ziggurat.core.context import root
 
 from .hand import HandClock
@@ -66,3 +66,44 @@ def test_a_hand_clock_wakes_sleepers_in_order() -> None:
         return woken
 
     assert asyncio.run(main()) == ["a@1001", "b@1002"]
+
+
+def test_timers_of_the_system_ring_in_order_and_not_when_called_off() -> None:
+    rung: list[str] = []
+
+    async def main() -> None:
+        clock = SystemClock()
+        now = clock.monotonic() - 1  # all are due in one turn: what is called off by another in that turn is silent
+        off = clock.call_at(now + 0.002, lambda: rung.append("off"))
+        clock.call_at(now + 0.004, lambda: rung.append("last"))
+        clock.call_at(now - 1, lambda: rung.append("first"))
+        again = clock.call_at(now + 0.003, lambda: rung.append("again"))
+        clock.call_at(now + 0.001, off.cancel)
+        clock.call_at(now + 0.0035, again.cancel)
+        both = clock.call_at(now + 0.0051, lambda: rung.append("beaten"))
+        clock.call_at(now + 0.005, both.cancel)
+        for _ in range(500):  # most are called off before they are due
+            clock.call_at(now + 60, lambda: rung.append("never")).cancel()
+        done = asyncio.Event()
+        clock.call_at(now + 0.006, done.set)
+        await asyncio.wait_for(done.wait(), 5)
+
+    for _ in range(2):  # each event loop has its own
+        asyncio.run(main())
+    assert rung == ["first", "again", "last"] * 2
+
+
+def test_a_timer_whose_function_fails_takes_none_along() -> None:
+    def fail() -> None:
+        raise ValueError("on purpose")
+
+    async def main() -> list[str]:
+        loop, clock, told = asyncio.get_running_loop(), SystemClock(), list[str]()
+        loop.set_exception_handler(lambda loop, context: told.append(str(context["exception"])))
+        clock.call_at(clock.monotonic(), fail)
+        done = asyncio.Event()
+        clock.call_at(clock.monotonic(), done.set)
+        await asyncio.wait_for(done.wait(), 5)
+        return told
+
+    assert asyncio.run(main()) == ["on purpose"]

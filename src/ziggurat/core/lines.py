@@ -1,12 +1,11 @@
 """Entries as JSON lines. What a line holds of users' values stays raw JSON until its type is known."""
 
-__all__ = ["Fingerprinted", "as_error", "fingerprint", "read_entry", "write_entry"]
+__all__ = ["as_error", "fingerprint", "read_entry", "write_entry"]
 
 import builtins
 from collections.abc import Callable
 from functools import reduce
 from operator import or_
-from typing import Protocol, runtime_checkable
 
 import msgspec
 from msgspec import Struct
@@ -39,15 +38,6 @@ _COMMON: dict[str, type[Exception]] = {
 _OURS: dict[str, type[Exception]] = {
     name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, ZigguratError)
 }
-
-
-@runtime_checkable
-class Fingerprinted(Protocol):
-    """A request that says itself what tells it from another in a record."""
-
-    def fingerprint(self) -> str:
-        """Return a digest, the same for equal requests."""
-        ...
 
 
 def fingerprint(request: object) -> str:
