@@ -5,6 +5,8 @@ import asyncio
 from ziggurat import Agent, Context, ModelRequest, ModelResponse, Service, layer, stack, tool
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.retry import retry
+from ziggurat.layers.steer import steer
+from ziggurat.layers.tap import tap
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages.parts import tool_call
 from ziggurat.testing import ScriptedModel
@@ -29,9 +31,11 @@ async def main() -> None:
     lost = ConnectionError("gone")
     flaky = ScriptedModel(lost, tool_call("weather", city="Rome"), lost, lost, name="flaky")
     spare = ScriptedModel(always="Take an umbrella.", name="spare")
+    careful = fallback(stack(flaky, retry(attempts=2, base=0.01), timeout(seconds=30)), spare)
     model = stack(
-        fallback(stack(flaky, retry(attempts=2, base=0.01), timeout(seconds=30)), spare),
+        steer(lambda request, ctx: "long" if len(request.messages) > 9 else "short", short=careful, long=spare),
         counted(label="asked"),
+        tap(on_response=lambda response, ctx: print("said:", response.text or "a tool, please")),
     )
     print(model)
     agent = Agent(model, tools=[stack(weather, timeout(seconds=5))])

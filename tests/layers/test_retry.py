@@ -1,5 +1,6 @@
 import asyncio
 import itertools
+import time
 from collections import Counter
 from random import Random
 
@@ -7,14 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ziggurat.agents.agent import Agent
 from ziggurat.core.clock import CLOCK, RANDOM
 from ziggurat.core.context import JOURNAL, Context, root
-from ziggurat.core.errors import ConfigurationError, ServiceError, Suspend, Timeout
+from ziggurat.core.errors import ConfigurationError, ServiceError, Suspend, Timeout, is_transient
 from ziggurat.core.event import Dropped, Event, Retrying
 from ziggurat.core.journal import MemoryJournal
-from ziggurat.core.layer import stack
+from ziggurat.core.layer import layer, stack
+from ziggurat.core.service import Service
 from ziggurat.layers.retry import RetryBudget, retry
 from ziggurat.layers.timeout import timeout
+from ziggurat.models.scripted import ScriptedModel
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.expect import expect
 from ziggurat.testing.faults import fail_on
@@ -388,3 +392,55 @@ def test_every_call_may_fail_in_turn():
 async def three_calls(service):
     ctx = calling(HandClock(auto=True))
     return [await stack(service, retry())(text, ctx) for text in "abc"]
+
+
+def test_a_layer_within_may_alter_the_next_try():
+    @layer
+    async def louder(request: str, ctx: Context, inner: Service[str, int]) -> int:
+        return await inner(request + "!" * ctx.tries, ctx)
+
+    asked: list[str] = []
+
+    async def deaf(request: str, ctx: Context) -> int:
+        asked.append(request)
+        if len(asked) < 3:
+            raise ConnectionError
+        return len(asked)
+
+    assert asyncio.run(stack(deaf, retry(), louder())("hey", calling(HandClock(auto=True)))) == 3
+    assert asked == ["hey", "hey!", "hey!!"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "deadline", "tries"),
+    [
+        ({"attempts": 3}, None, 3),
+        ({"attempts": 9}, 10, 4),
+        ({"attempts": 3}, 100, 3),
+        ({"attempts": 9, "budget": RetryBudget(ratio=0, minimum_per_second=0.2)}, None, 3),
+        ({"attempts": 9, "when": lambda error: is_transient(error) and str(error) != "2"}, None, 2),
+        ({"attempts": 9, "when": lambda error: isinstance(error, ValueError) or is_transient(error)}, 1, 1),
+    ],
+)
+def test_whatever_says_stop_first_stops(settings, deadline, tries):
+    """Waits are 1, 2, 4, 8: after four tries 7 s are over and the next wait would pass 10."""
+    clock = HandClock(auto=True)
+    seen: list[float] = []
+
+    async def service(request: str, ctx: Context) -> None:
+        seen.append(clock.monotonic())
+        raise ConnectionError(str(len(seen)))
+
+    ctx = Context("run", deadline=deadline, scope=calling(clock).scope)
+    with pytest.raises(ConnectionError, match=str(tries)):
+        asyncio.run(wrapped(stack(service, retry(base=1, jitter="none", **settings))("q", ctx)))
+    assert len(seen) == tries
+
+
+def test_a_clock_that_jumps_takes_the_waits_out_of_a_whole_run():
+    """One line for a test: the clock of the run stands for a switch; nothing global is changed."""
+    model = ScriptedModel(*[ConnectionError("down")] * 4, "up")
+    agent = Agent(stack(model, retry(attempts=5, base=3_600, cap=3_600, jitter="none")))
+    began = time.monotonic()
+    assert asyncio.run(agent.run("?", deps={CLOCK: HandClock(auto=True)})).text == "up"
+    assert time.monotonic() - began < 60

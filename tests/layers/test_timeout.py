@@ -85,3 +85,69 @@ def test_a_limit_that_makes_no_sense_is_refused(seconds):
 def test_the_limit_must_be_given():
     with pytest.raises(ConfigurationError, match="missing: seconds"):
         timeout()
+
+
+@pytest.mark.parametrize(("outer", "inner", "blamed"), [(5, 9, 5), (9, 5, 5), (5, 5, 5)])
+def test_of_nested_timeouts_the_one_that_passed_is_blamed(outer, inner, blamed):
+    clock = HandClock()
+
+    async def main():
+        service, handle = expect(str, str)
+        ctx = root().within(CLOCK, clock)
+        task = asyncio.create_task(stack(service, timeout(seconds=outer), timeout(seconds=inner))("q", ctx))
+        await handle.next()
+        await clock.advance(20)
+        with pytest.raises(Timeout) as raised:
+            await task
+        assert raised.value.seconds == blamed
+        assert task.cancelling() == 0
+        assert clock.waiting == 0
+
+    asyncio.run(main())
+
+
+def test_a_timeout_after_a_cancellation_is_not_blamed():
+    clock = HandClock()
+
+    async def main():
+        cleaning = asyncio.Event()
+
+        async def slow_to_end(request, ctx):
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await cleaning.wait()
+
+        task = asyncio.create_task(stack(slow_to_end, timeout(seconds=5))("q", root().within(CLOCK, clock)))
+        await clock.advance(1)
+        task.cancel()
+        await clock.advance(9)
+        cleaning.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+def test_cleaning_up_after_a_timeout_is_completed():
+    clock = HandClock()
+    cleaned: list[str] = []
+
+    async def tidy(request, ctx):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await ctx.clock.sleep(3)
+            cleaned.append("all")
+
+    async def main():
+        async with assert_no_leaks():
+            task = asyncio.create_task(stack(tidy, timeout(seconds=5))("q", root().within(CLOCK, clock)))
+            await clock.advance(6)
+            assert not task.done()
+            await clock.advance(2)
+            with pytest.raises(Timeout):
+                await task
+        assert cleaned == ["all"]
+
+    asyncio.run(main())

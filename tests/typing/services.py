@@ -12,6 +12,7 @@ from ziggurat.core.scope import Key, Scope
 from ziggurat.core.service import Service
 from ziggurat.core.stream import open_stream
 from ziggurat.layers.cache import CacheStore, cache
+from ziggurat.layers.dedupe import DedupeStore, dedupe
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.pipeline import pipeline
@@ -146,6 +147,8 @@ assert_type(hedge(model, Model(), delay=1.0), Service[ModelRequest, ModelRespons
 retry(attempts="3")  # type: ignore[arg-type]
 retry(tries=3)  # type: ignore[call-arg]
 timeout(30)  # type: ignore[call-arg]
+assert_type(stack(length, dedupe(store=DedupeStore(), key=str)), Service[str, int])
+dedupe(store={})  # type: ignore[arg-type]
 stack(length, tap(on_request=print, on_error=lambda error, ctx: None))
 tap(on_request="print")  # type: ignore[arg-type]
 

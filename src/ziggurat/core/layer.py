@@ -177,8 +177,19 @@ def stack(service: Service[Q, R], *layers: Callable[[Service[Q, R]], Service[Q, 
     """Put layers around a service; the first listed meets the request first.
 
     ``stack(model, retry(attempts=3), timeout(seconds=30))`` gives every try 30 seconds; the other way round all
-    tries together have 30. Recommended, outermost first: deadline, load shedding, retry, circuit breaker, timeout
-    per try, concurrency limit, rate limit. ``print`` shows the stack in this order.
+    tries together have 30. ``print`` shows the stack in this order. Recommended, outermost first:
+
+    1. cache, then dedupe: what was answered, or is being answered, costs nothing further in;
+    2. a timeout for everything: tries, waits and queues together have an end;
+    3. backpressure, load shedding: what is refused has cost nothing and is not tried again here;
+    4. retry: every try passes what follows anew;
+    5. circuit breaker: every try is counted, and an open one is not hammered;
+    6. a timeout for each try: a late try is a failure to the breaker;
+    7. concurrency limit: waiting between tries takes no slot, and waiting for one has an end;
+    8. rate limit: only what is really asked counts.
+
+    A tap goes where you want to look: around a retry it sees calls, inside it tries. fallback, hedge and steer go
+    around what is stacked already.
 
     Raises:
         ConfigurationError: something listed is not a layer or the first is not a service.
