@@ -56,7 +56,7 @@ class MemoryRows:
         self._logs[info.log] = _Log(begun, 1, now + self.seconds)
         self._held[info.log] = 1
         if rows:
-            await self.append(info.log, 1, rows, blobs)
+            self._append(info.log, 1, rows, blobs or {}, False)
         return 1
 
     async def lease(self, log: str) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.errors import JournalCorrupt, LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
 from ziggurat.stores.owner import is_gone, new_owner
 from ziggurat.stores.sqlite_connection import SqliteConnection
@@ -162,7 +162,12 @@ class SqliteStore:
             "WHERE log = ? AND number > ? ORDER BY number LIMIT ?",
             (log, after, -1 if limit is None else limit),
         )
-        return [Row(number, digest, bytes(data), status) for number, digest, data, status in found]
+        rows: list[Row] = []
+        for number, digest, data, status in found:
+            if not isinstance(data, bytes):  # SQLite keeps whatever another hand puts into a column
+                raise JournalCorrupt(f"entry {number} of {log} was changed after it was written")
+            rows.append(Row(number, digest, data, status))
+        return rows
 
     def _remove(self, ids: Sequence[int]) -> None:
         for statement in ("DELETE FROM rows", "DELETE FROM blobs", "DELETE FROM logs"):
