@@ -19,6 +19,7 @@ PRINTED = {
     "approval_rules.py": 'executed: {"to": "ben", "amount": 80}\ndecided: Deny pay\npaid 5 to ann\npaid 80 to ben\n',
     "compaction.py": "of 4000: True",
     "budget.py": "BudgetExceeded after 4 calls, 4000 tokens, 5 steps\n3 searches, then: I give up",
+    "durable.py": "paid Ada, as r-17:agent/step-1/tool-1:pay\nthe first process ended with 9\nnoted: Ada was paid\n",
     "first_agent.py": "The answer is 144.",
     "layers.py": "Take an umbrella.",
     "middleware.py": "the clerk's model saw: Ada pays with [card]",
