@@ -5,6 +5,8 @@
 #   make questions      measure the embedded model: arithmetic from a printed seed, oblique requests
 #   make fuzz           the long fuzz tests; make conformance: against recorded provider traffic
 #   make approvals      race changes of a call against its approval, 1,000 times for each kind
+#   make faults         kill runs with SIGKILL, 1,000 times over; cut power and fill the disk at every write
+#   make golden         record the golden runs anew, when the format of records has changed on purpose
 #   make bench          measure what layers cost, and overhead beside the floors and peers that are set up
 PYTHON ?= python3
 VENV := .venv
@@ -17,7 +19,7 @@ RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
 MODEL_STAMP := $(VENV)/.installed-model
 
-.PHONY: run chat test types lint unit questions fuzz conformance approvals bench lock clean help
+.PHONY: run chat test types lint unit questions fuzz conformance approvals faults golden bench lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -54,6 +56,12 @@ conformance: $(TEST_STAMP)  # against recorded material, where it lies beside th
 
 approvals: $(TEST_STAMP)  # the long form of the races against the gate
 	$(BIN)/python -m tests.tools.approval_races 1000
+
+faults: $(TEST_STAMP)  # ZIGGURAT_POSTGRES: the address of a server, to storm that too
+	$(BIN)/python -m tests.faults kills --kills 400 --store sqlite --store file $(if $(ZIGGURAT_POSTGRES),--store $(ZIGGURAT_POSTGRES))
+
+golden: $(TEST_STAMP)
+	$(BIN)/python -m tests.golden.record
 
 bench: $(TEST_STAMP)
 	@$(BIN)/python -P benchmarks/layers.py

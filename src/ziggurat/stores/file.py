@@ -3,6 +3,7 @@
 __all__ = ["FileStore"]
 
 import asyncio
+import contextlib
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -73,7 +74,9 @@ class FileStore:
         marker = self.folder / "format.json"
         if not marker.exists():
             (self.folder / "logs").mkdir(parents=True, exist_ok=True)
-            replaced(marker, msgspec.json.encode(_Format(_FORMAT)))
+            with locked(self.folder / "lock", self._timeout):  # another process may make it now
+                if not marker.exists():
+                    replaced(marker, msgspec.json.encode(_Format(_FORMAT)))
         try:
             known = msgspec.json.decode(marker.read_bytes(), type=_Format).format
         except msgspec.DecodeError as error:
@@ -231,8 +234,10 @@ class FileStore:
             free = not lease.owner or lease.until < now
             if info.updated < before and free and (unfinished or info.status not in UNFINISHED):
                 removed += self._remove(info.log)
-        for left in (self.folder / "logs").glob(".gone-*"):
-            shutil.rmtree(left, ignore_errors=True)
+        for left in (self.folder / "logs").glob(".*-*"):  # by processes that were killed meanwhile
+            with contextlib.suppress(FileNotFoundError):
+                if left.name.startswith(".gone-") or left.stat().st_mtime < min(before, now - self.seconds):
+                    shutil.rmtree(left, ignore_errors=True)
         return removed
 
     # -- the verbs -----------------------------------------------------------------------------------------------

@@ -1,0 +1,47 @@
+"""A short storm upon each store that needs no server; `make faults` has the long one."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.faults.world import Verdict, judge
+
+
+def _storm(store: str, kills: int, seed: int) -> tuple[int, str]:
+    command = [sys.executable, "-m", "tests.faults", "kills", "--store", store, "--kills", str(kills)]
+    done = subprocess.run([*command, "--seed", str(seed)], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("store", ["sqlite", "file"])
+def test_killed_runs_go_on_and_lose_nothing(store: str) -> None:
+    code, said = _storm(store, 16, 5)
+    assert re.search(r"faults 16 survived 16 lost 0 doubled 0 stuck 0 leaked 0 ", said), said
+    assert code == 0
+
+
+def test_a_storm_finds_out_a_store_that_acknowledges_before_it_writes() -> None:
+    code, said = _storm("lying", 16, 1)
+    assert code == 1, said
+    assert not re.search(r"lost 0 doubled 0", said)
+
+
+def test_a_judge_sees_each_kind_of_wrong() -> None:
+    def found(results: dict[str, str], *lines: dict[str, object]) -> Verdict:
+        verdict = Verdict()
+        judge(list(lines), results, verdict)
+        return verdict
+
+    done = {"effect": "pay", "number": 1, "path": "a", "key": "r:a"}
+    heard = {"acknowledged": "a", "said": "pay 1 is done"}
+    sound = {"a": "pay 1 is done"}
+    assert not found(sound, done, heard)
+    assert len(found({}, done, heard).lost) == 1
+    assert len(found(sound, heard).lost) == 1
+    assert len(found(sound, done, done, heard).doubled) == 1
+    again = {**done, "effect": "note"}
+    assert not found(sound, again, again, heard)
+    assert len(found(sound, again, {**again, "key": "r:b"}).doubled) == 1
+    assert len(found(sound, again, heard, again).doubled) == 1

@@ -1,0 +1,224 @@
+"""What the storms act on: an agent of twenty steps, and a ledger outside of it that knows what was really done."""
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.context import Context
+from ziggurat.core.event import Event
+from ziggurat.core.store import Store
+from ziggurat.messages.agent import AgentRun, Approve
+from ziggurat.messages.events import ModelEnded, ToolEnded
+from ziggurat.messages.message import assistant
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.tools.function import tool
+
+STEPS = 20
+PROMPT = "Do all of it."
+
+POINTS = tuple(
+    f"{when} {what}"
+    for what in ("intent", "effect", "result", "event", "decision", "end")
+    for when in ("before", "after")
+)
+"""Where a process can be told to die."""
+
+Reached = Callable[[str, str], None]
+"""Called with a point and a path when a run comes by it."""
+
+
+def nowhere(point: str, path: str) -> None:
+    """Pass every point by."""
+
+
+@dataclass
+class DieAt:
+    """Kills this process when it comes to a point for the n-th time."""
+
+    point: str
+    number: int
+    seen: int = 0
+
+    def __call__(self, point: str, path: str) -> None:
+        """Count, and die when it is time."""
+        if point == self.point:
+            self.seen += 1
+            if self.seen == self.number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Ledger:
+    """A file that every effect and every acknowledged step is written to, flushed before anything goes on."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._at = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def write(self, **line: object) -> None:
+        """Add a line, in one write."""
+        os.write(self._at, json.dumps(line).encode() + b"\n")
+        os.fsync(self._at)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return what is in it, in order."""
+        return [json.loads(line) for line in self.path.read_bytes().splitlines()]
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._at)
+
+
+class Turns:
+    """A model that knows from the conversation alone what to say next."""
+
+    def __init__(self, name: str, turns: int, calls: Callable[[int, str], list[ToolCall]]) -> None:
+        self.__name__ = name
+        self._turns = turns
+        self._calls = calls
+
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+        """Answer the turn that the conversation has come to."""
+        turn = 1 + sum(message.role == "assistant" for message in request.messages)
+        reply = (
+            assistant("done")
+            if turn >= self._turns
+            else assistant(*self._calls(turn, request.messages[-turn * 2 + 1].text))
+        )
+        return ModelResponse(reply, "tool_calls" if reply.tool_calls else "stop", Usage(10, 1, requests=1))
+
+
+def calls_of(turn: int, asked: str) -> list[ToolCall]:
+    """Return what the outer model calls in a turn, from 1."""
+    if turn % 7 == 3:
+        return [tool_call("helper", id="call_0", input=f"part {turn}"), tool_call("note", id="call_1", number=turn)]
+    if turn % 7 == 5:
+        return [tool_call("pay", id="call_0", number=turn)]
+    if turn == 13:
+        return [tool_call("sign", id="call_0", number=turn), tool_call("note", id="call_1", number=turn)]
+    if turn % 4 == 0:
+        return [tool_call("note", id=f"call_{number}", number=turn * 100 + number) for number in range(3)]
+    return [tool_call("note", id="call_0", number=turn)]
+
+
+def helper_calls(turn: int, asked: str) -> list[ToolCall]:
+    """Return what the nested model calls in a turn, from 1; no two calls of a run have one number."""
+    return [tool_call(("note", "pay")[turn - 1], id="call_0", number=1000 * int(asked.split()[-1]) + turn)]
+
+
+class World:
+    """Makes the agent as each process makes it anew.
+
+    Args:
+        ledger: Where its tools act.
+        reached: Told of every point that a run comes by.
+    """
+
+    def __init__(self, ledger: Ledger, reached: Reached = nowhere) -> None:
+        self.ledger = ledger
+        self.reached = reached
+
+    def _act(self, ctx: Context, name: str, number: int) -> str:
+        self.reached("before effect", ctx.path)
+        self.ledger.write(effect=name, number=number, path=ctx.path, key=ctx.idempotency_key)
+        self.reached("after effect", ctx.path)
+        return f"{name} {number} is done"
+
+    def agent(self, store: Store | str, steps: int = STEPS) -> Agent:
+        """Return the agent of `steps` steps."""
+
+        @tool
+        async def note(number: int, ctx: Context) -> str:
+            """Write down; may be done again under the same key."""
+            return self._act(ctx, "note", number)
+
+        @tool(effect="once")
+        async def pay(number: int, ctx: Context) -> str:
+            """Pay; must not be done twice."""
+            return self._act(ctx, "pay", number)
+
+        @tool(effect="once", approval=True)
+        async def sign(number: int, ctx: Context) -> str:
+            """Sign, when a person has agreed; must not be done twice."""
+            return self._act(ctx, "sign", number)
+
+        helper = Agent(Turns("helper_model", 3, helper_calls), name="helper", tools=[note, pay])
+        model = Turns("model", steps, calls_of)
+        return Agent(model, name="worker", tools=[note, pay, sign, helper], store=store, max_steps=steps)
+
+    async def heard(self, event: Event) -> None:
+        """Acknowledge a step to the outside: what is heard of must never be lost."""
+        if isinstance(event, (ToolEnded, ModelEnded)) and not event.replayed:
+            self.reached("before event", event.path)
+            said = event.result.text if isinstance(event, ToolEnded) else event.response.message.text
+            self.ledger.write(acknowledged=event.path, said=said)
+            self.reached("after event", event.path)
+
+
+async def finish(world: World, agent: Agent, run_id: str, deps: Any = None) -> AgentRun:
+    """Begin a run or go on with it until it ends, agreeing to whatever is asked."""
+    run = await agent.run(PROMPT, run_id=run_id, listeners=[world.heard], deps=deps)
+    while run.pending:
+        decisions = {item.id: Approve() for item in run.pending}
+        run = await agent.resume(run_id, decisions, listeners=[world.heard], deps=deps)
+    return run
+
+
+@dataclass
+class Verdict:
+    """What was found wrong with runs, in words; all of them empty when all is well."""
+
+    lost: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    stuck: list[str] = field(default_factory=list)
+    leaked: list[str] = field(default_factory=list)
+
+    def add(self, other: "Verdict") -> None:
+        """Take in what was found elsewhere."""
+        for name in ("lost", "doubled", "stuck", "leaked"):
+            getattr(self, name).extend(getattr(other, name))
+
+    def __bool__(self) -> bool:
+        return bool(self.lost or self.doubled or self.stuck or self.leaked)
+
+
+def judge(lines: list[dict[str, Any]], results: dict[str, str], verdict: Verdict) -> None:
+    """Compare what the ledger says with what is on record.
+
+    Args:
+        lines: Of the ledger of one run.
+        results: What the record answers, by path.
+        verdict: Takes what is wrong.
+    """
+    acknowledged: dict[str, str] = {}
+    keys: dict[tuple[str, int], set[str]] = {}
+    runs: Counter[tuple[str, int]] = Counter()
+    done: set[str] = set()
+    for line in lines:
+        if "effect" not in line:
+            acknowledged[line["acknowledged"]] = line["said"]
+            continue
+        path, what, number = line["path"], line["effect"], line["number"]
+        keys.setdefault((what, number), set()).add(line["key"])
+        runs[what, number] += 1
+        done.add(path)
+        if path in acknowledged:
+            verdict.doubled.append(f"{what} at {path} was done again after it was acknowledged")
+    for path, said in acknowledged.items():
+        if results.get(path) != said:
+            verdict.lost.append(f"{path} was acknowledged as {said!r}, on record is {results.get(path)!r}")
+    for (what, number), used in keys.items():
+        if len(used) > 1:
+            verdict.doubled.append(f"{what} {number} took effect under several keys: {sorted(used)}")
+        if what != "note" and runs[what, number] > 1:
+            verdict.doubled.append(f"{what} {number} acts once and was run {runs[what, number]} times")
+    for path, said in results.items():
+        if said.endswith("is done") and path not in done:
+            verdict.lost.append(f"{path} is on record as done and was not")
