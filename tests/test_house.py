@@ -20,6 +20,7 @@ FLOORS = {
     "stores": 3,
     "observe": 3,
     "middleware": 3,
+    "memory": 3,
     "agents": 4,
     "testing": 6,
     "cli": 7,

@@ -1,0 +1,90 @@
+"""One memory: what was said, by whom, how much it matters, and what it replaced."""
+
+__all__ = ["MemoryRecord", "Origin", "pack", "unpack"]
+
+import sys
+from array import array
+from collections.abc import Iterable
+from typing import Literal
+
+from msgspec import Struct
+
+from ziggurat.core.errors import ConfigurationError
+
+Origin = Literal["user", "model", "tool", "runtime"]
+"""Who said it."""
+
+
+class MemoryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something remembered. Frozen: recalling it changes nothing but when and how often it was used.
+
+    Attributes:
+        id: Unique in its store.
+        owner: Whose memory it is, such as an agent's or a user's name.
+        content: What is remembered, as text.
+        kind: Which view keeps it: ``"episodic"``, ``"semantic"``, ``"working"``, ``"longterm"`` or one of your own.
+        embedding: Its vector, as `pack` writes it; None where there is none.
+        importance: From 0 to 1, as it was judged when it was made; what time does to it is computed, never stored.
+        tags: Words to find it by.
+        origin: Who said it.
+        taint: The tools whose results it was made of, so that it is data as they are.
+        created: When it was made, in POSIX seconds.
+        used: When it was last recalled; when it was made, until then.
+        uses: How often it was recalled.
+        supersedes: The id of the record that this one took the place of; that one is archived.
+        archived: Whether it is out of use: no search finds it, yet it can still be read.
+        facts: A few plain values beside the text, such as a key or the ids it was merged from.
+
+    Raises:
+        ConfigurationError: the importance is not a number from 0 to 1.
+    """
+
+    id: str
+    owner: str
+    content: str
+    kind: str = "episodic"
+    embedding: bytes | None = None
+    importance: float = 0.5
+    tags: tuple[str, ...] = ()
+    origin: Origin = "user"
+    taint: tuple[str, ...] = ()
+    created: float = 0.0
+    used: float = 0.0
+    uses: int = 0
+    supersedes: str | None = None
+    archived: bool = False
+    facts: dict[str, object] = {}
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.importance <= 1.0:
+            raise ConfigurationError(
+                f"the importance of memory {self.id!r} is a number from 0 to 1, got {self.importance!r}"
+            )
+
+
+def pack(vector: Iterable[float]) -> bytes:
+    """Write a vector as 32-bit floats, least significant byte first.
+
+    >>> len(pack([0.5, 1.0, 2.0]))
+    12
+    """
+    return _little(array("f", vector)).tobytes()
+
+
+def unpack(embedding: bytes) -> "array[float]":
+    """Read a vector that `pack` wrote.
+
+    Raises:
+        ConfigurationError: it is cut within a number.
+    """
+    if len(embedding) % 4:
+        raise ConfigurationError(f"an embedding is 32-bit floats, got {len(embedding)} bytes; write it with pack()")
+    vector = array("f")
+    vector.frombytes(embedding)
+    return _little(vector)
+
+
+def _little(vector: "array[float]") -> "array[float]":
+    if sys.byteorder == "big":
+        vector.byteswap()
+    return vector

@@ -1,0 +1,119 @@
+"""What every store of memories can do, and how it is asked."""
+
+__all__ = ["Hit", "MemoryStore", "Query"]
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from ziggurat.memory.record import MemoryRecord
+
+
+class Query(Struct, frozen=True, kw_only=True):
+    """What is looked for: by its words, by its meaning, or both.
+
+    Attributes:
+        owner: Whose memories; None for everybody's.
+        text: The words looked for; None to ask by the embedding alone.
+        embedding: The vector looked for, as `record.pack` writes it; None to ask by the words alone.
+        limit: How many hits at most.
+        kind: Only memories of this kind; None for all.
+        tags: Only memories that have all of these.
+    """
+
+    owner: str | None = None
+    text: str | None = None
+    embedding: bytes | None = None
+    limit: int = 10
+    kind: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+class Hit(Struct, frozen=True):
+    """A memory that was found, and how near it came.
+
+    Attributes:
+        record: The memory.
+        similarity: The cosine of the angle between its vector and the one looked for; None where one is missing.
+        text_score: BM25 of its words, in no fixed range; None where it has none of the words looked for.
+        rank: Its place among the hits, from 1; by both scores together where the query has text and vector.
+    """
+
+    record: MemoryRecord
+    similarity: float | None = None
+    text_score: float | None = None
+    rank: int = 1
+
+
+@runtime_checkable
+class MemoryStore(Protocol):
+    """Keeps memories; each verb is done whole or not at all, and durable when it returns.
+
+    What is archived is found by `get`, and by `scan` when it is asked for, but never by `search`.
+    """
+
+    async def add(self, records: Sequence[MemoryRecord], /) -> None:
+        """Keep new memories.
+
+        Raises:
+            ConfigurationError: one of the ids is taken; none of the records was kept.
+            StoreError: the store cannot write.
+        """
+        ...
+
+    async def put(self, records: Sequence[MemoryRecord], /) -> None:
+        """Keep memories under their ids, in the place of what was there: all of them or none.
+
+        So a memory and the one it supersedes change together.
+        """
+        ...
+
+    async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
+        """Return memories by their ids, in the order asked, archived ones too; ids that are unknown are left out."""
+        ...
+
+    async def touch(self, ids: Sequence[str], at: float, /) -> None:
+        """Note that memories were recalled: `used` becomes `at` unless it is later, `uses` one more.
+
+        Stores may write such notes together a little later; a crash may lose the last of them.
+        """
+        ...
+
+    async def remove(self, ids: Sequence[str], /) -> int:
+        """Delete memories for good; returns how many were there."""
+        ...
+
+    def scan(
+        self,
+        *,
+        owner: str | None,
+        kind: str | None = None,
+        tags: Sequence[str] = (),
+        archived: bool | None = False,
+        newest_first: bool = False,
+        limit: int | None = None,
+    ) -> AsyncIterator[MemoryRecord]:
+        """Go through memories by the time they were made, those of one moment in the order they were added.
+
+        Args:
+            owner: Whose; None for everybody's.
+            kind: Only of this kind; None for all.
+            tags: Only those that have all of these.
+            archived: False for those in use, True for those archived, None for both.
+            newest_first: Begin with the latest.
+            limit: How many at most; None for all.
+        """
+        ...
+
+    async def count(self, *, owner: str | None, kind: str | None = None, archived: bool | None = False) -> int:
+        """Return how many memories a `scan` would go through."""
+        ...
+
+    async def search(self, query: Query, /) -> list[Hit]:
+        """Return the memories in use that come nearest, best first; none for neither text nor vector."""
+        ...
+
+    async def close(self) -> None:
+        """Write what is waiting and let go of the store."""
+        ...

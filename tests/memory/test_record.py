@@ -1,0 +1,28 @@
+"""A memory as it is kept."""
+
+import pytest
+
+from ziggurat.core.codec import decode, encode
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.memory.record import MemoryRecord, pack, unpack
+
+
+def test_a_record_is_written_and_read_whole() -> None:
+    record = MemoryRecord(
+        id="a", owner="ann", content="Tea is hot.", embedding=pack([1, -2.5]), tags=("tea",), taint=("search",),
+        facts={"key": "tea", "sources": ["x"]},
+    )  # fmt: skip
+    assert decode(encode(record), MemoryRecord) == record
+
+
+@pytest.mark.parametrize("importance", [-0.1, 1.1, float("nan"), float("inf")])
+def test_importance_is_between_0_and_1(importance: float) -> None:
+    with pytest.raises(ConfigurationError, match="importance of memory 'a' is a number from 0 to 1"):
+        MemoryRecord(id="a", owner="ann", content="x", importance=importance)
+
+
+def test_vectors_are_little_endian_floats() -> None:
+    assert pack([1.0]) == b"\x00\x00\x80\x3f"
+    assert list(unpack(pack([0.5, -1.0]))) == [0.5, -1.0]
+    with pytest.raises(ConfigurationError, match="got 5 bytes"):
+        unpack(b"12345")
