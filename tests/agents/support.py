@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from tests.stores.places import reopened
 from ziggurat.agents.agent import Agent
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.event import Dropped, Event
@@ -43,6 +44,8 @@ def assert_sendable(messages: Iterable[Message]) -> None:
 
 def elsewhere(store: MemoryStore, run_id: str, clock: Clock = SYSTEM_CLOCK) -> MemoryStore:
     """Return a new store that holds a run as another process would read it."""
+    if not isinstance(store, MemoryStore):  # one that outlives the process
+        return reopened(store)  # type: ignore[unreachable]
     fresh = MemoryStore()
     fresh.load(run_id, store.dump(run_id), clock=clock)
     return fresh

@@ -1,7 +1,9 @@
 """What the hard cases share: a model that answers by turn, and the way of a run into another process."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from tests.agents.support import elsewhere
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.context import Context
 from ziggurat.messages.agent import AgentRun
@@ -9,7 +11,6 @@ from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
-from ziggurat.stores.memory import MemoryStore
 
 Said = str | ToolCall | Message | Exception | Sequence[ToolCall] | Callable[[ModelRequest], "Said"]
 
@@ -41,11 +42,9 @@ class ByTurn:
         return ModelResponse(reply, "tool_calls" if reply.tool_calls else "stop", Usage(10, 1, requests=1))
 
 
-def through_json(store: MemoryStore, run_id: str, clock: Clock = SYSTEM_CLOCK) -> MemoryStore:
+def through_json(store: Any, run_id: str, clock: Clock = SYSTEM_CLOCK) -> Any:
     """Return a new store with a run as another process reads it: written out, and read into new objects."""
-    fresh = MemoryStore()
-    fresh.load(run_id, store.dump(run_id), clock=clock)
-    return fresh
+    return elsewhere(store, run_id, clock)
 
 
 def results(run: AgentRun) -> list[ToolResult]:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.agents.support import assert_sendable
 from tests.hard_cases.support import ByTurn, results_in, through_json
+from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
@@ -159,7 +160,7 @@ def _next(world: World, around: str, process: Process, **options: Any) -> Proces
 @pytest.mark.parametrize("streamed", [False, True])
 def test_an_approval_deep_down_suspends_the_run_and_another_process_goes_on(around: str, streamed: bool) -> None:
     world = World()
-    first = Process(world, around, MemoryStore())
+    first = Process(world, around, new_store())
     run = _suspended(first, streamed)
     assert sorted(world.done) == ["balance", "look weather", "mail hello", "rate EUR"], "siblings at both levels finish"
     (item,) = run.pending
@@ -195,7 +196,7 @@ def test_an_approval_deep_down_suspends_the_run_and_another_process_goes_on(arou
 @EACH_WAY
 def test_what_was_approved_and_done_replays_without_a_call(around: str) -> None:
     world = World()
-    first = Process(world, around, MemoryStore())
+    first = Process(world, around, new_store())
     (item,) = _suspended(first).pending
     second = _next(world, around, first)
     run = asyncio.run(second.agent.resume("r", {item.id: Approve()}))
@@ -210,7 +211,7 @@ def test_what_was_approved_and_done_replays_without_a_call(around: str) -> None:
 @EACH_WAY
 def test_resumed_without_a_decision_it_waits_on_and_nothing_runs(around: str) -> None:
     world = World()
-    first = Process(world, around, MemoryStore())
+    first = Process(world, around, new_store())
     (item,) = _suspended(first).pending
     done = list(world.done)
     second = _next(world, around, first)
@@ -227,7 +228,7 @@ def test_resumed_without_a_decision_it_waits_on_and_nothing_runs(around: str) ->
 @EACH_WAY
 def test_the_same_process_goes_on_as_another_would(around: str) -> None:
     world = World()
-    process = Process(world, around, MemoryStore())
+    process = Process(world, around, new_store())
     (item,) = _suspended(process).pending
     run = asyncio.run(process.agent.resume("r", {item.id: Approve()}))
     assert run.text == "all done"
@@ -238,7 +239,7 @@ def test_the_same_process_goes_on_as_another_would(around: str) -> None:
 @EACH_WAY
 def test_denied_the_inner_model_is_told_why_and_the_tool_is_not_run(around: str) -> None:
     world = World()
-    first = Process(world, around, MemoryStore())
+    first = Process(world, around, new_store())
     (item,) = _suspended(first).pending
     second = _next(world, around, first)
     run = asyncio.run(second.agent.resume("r", {item.id: Deny("too expensive")}))
@@ -252,7 +253,7 @@ def test_denied_the_inner_model_is_told_why_and_the_tool_is_not_run(around: str)
 @EACH_WAY
 def test_modified_the_new_arguments_are_executed(around: str) -> None:
     world = World()
-    first = Process(world, around, MemoryStore())
+    first = Process(world, around, new_store())
     (item,) = _suspended(first).pending
     second = _next(world, around, first)
     changed = '{"to": "eve",   "amount": 3}'
@@ -265,7 +266,7 @@ def test_modified_the_new_arguments_are_executed(around: str) -> None:
 @pytest.mark.parametrize("changed", ['{"amount": "many", "to": "eve"}', "not json", '{"amount": 1}', "[]"])
 def test_modified_to_what_does_not_fit_nothing_is_executed(changed: str) -> None:
     world = World()
-    first = Process(world, "retry on the agent", MemoryStore())
+    first = Process(world, "retry on the agent", new_store())
     (item,) = _suspended(first).pending
     second = _next(world, "retry on the agent", first)
     run = asyncio.run(second.agent.resume("r", {item.id: Modify(changed)}))
@@ -277,7 +278,7 @@ def test_modified_to_what_does_not_fit_nothing_is_executed(changed: str) -> None
 @EACH_WAY
 def test_two_wait_at_once_and_are_decided_one_by_one(around: str) -> None:
     world = World()
-    first = Process(world, around, MemoryStore(), mail_waits=True)
+    first = Process(world, around, new_store(), mail_waits=True)
     run = _suspended(first)
     assert [item.call.name for item in run.pending] == ["pay", "mail"]
     pay, mail = run.pending
@@ -302,7 +303,7 @@ def test_two_wait_at_once_and_are_decided_one_by_one(around: str) -> None:
 @EACH_WAY
 def test_two_wait_at_once_and_are_decided_together(around: str) -> None:
     world = World()
-    first = Process(world, around, MemoryStore(), mail_waits=True)
+    first = Process(world, around, new_store(), mail_waits=True)
     pay, mail = _suspended(first).pending
     second = _next(world, around, first, mail_waits=True)
     run = asyncio.run(second.agent.resume("r", {pay.id: Deny("no"), mail.id: Approve()}))
@@ -312,7 +313,7 @@ def test_two_wait_at_once_and_are_decided_together(around: str) -> None:
 
 def test_a_decision_by_an_unknown_id_is_refused_and_names_what_waits() -> None:
     world = World()
-    first = Process(world, "retry on the agent", MemoryStore())
+    first = Process(world, "retry on the agent", new_store())
     (item,) = _suspended(first).pending
     second = _next(world, "retry on the agent", first)
     for wrong in ("call_1", item.path, item.id[:-1], ""):
@@ -327,7 +328,7 @@ def test_a_decision_by_an_unknown_id_is_refused_and_names_what_waits() -> None:
 @EACH_WAY
 def test_a_decision_on_record_is_acted_upon_if_the_process_ended_right_after(around: str) -> None:
     world = World()
-    first = Process(world, around, MemoryStore())
+    first = Process(world, around, new_store())
     (item,) = _suspended(first).pending
     first.store.open("r").append(Decided(item.path, item.id, Approve()))
     second = _next(world, around, first)
@@ -351,7 +352,7 @@ def test_the_nested_agent_itself_may_wait_and_then_a_call_inside_it() -> None:
         outer = ByTurn(tool_call("clerk", id="call_0", input="settle"), "all done")
         return Agent(outer, tools=[clerk.layered(retry(attempts=2))], approvals=Approvals("clerk"), store=store)
 
-    store = MemoryStore()
+    store = new_store()
     run = asyncio.run(agent(store).run("go", run_id="r"))
     names = []
     while run.stop == stops.Suspended():
@@ -366,7 +367,7 @@ def test_the_nested_agent_itself_may_wait_and_then_a_call_inside_it() -> None:
 
 def test_a_decision_counts_once() -> None:
     world = World()
-    first = Process(world, "retry on the agent", MemoryStore())
+    first = Process(world, "retry on the agent", new_store())
     (item,) = _suspended(first).pending
     second = _next(world, "retry on the agent", first)
     asyncio.run(second.agent.resume("r", {item.id: Approve()}))
@@ -389,7 +390,7 @@ def test_the_same_call_asked_again_later_waits_for_a_decision_of_its_own() -> No
         same = tool_call("pay", id="call_0", amount=1)
         return Agent(ByTurn(same, same, "done"), tools=[pay], store=store)
 
-    store = MemoryStore()
+    store = new_store()
     run = asyncio.run(agent(store).run("go", run_id="r"))
     (item,) = run.pending
     store = through_json(store, "r")

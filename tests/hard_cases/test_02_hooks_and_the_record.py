@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tests.agents.support import Folded, assert_sendable, said
 from tests.hard_cases.support import ByTurn, results, results_in, through_json
+from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
 from ziggurat.core.errors import JournalMismatch
@@ -163,7 +164,7 @@ BOTH = pytest.mark.parametrize("streamed", [False, True])
 
 @BOTH
 def test_replay_gives_the_same_conversation_and_runs_no_hook(streamed: bool) -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), new_store()
     run = asyncio.run(_run(_agent(world, store), streamed, Folded()))
     assert run.stop == stops.Completed()
     assert run.text == "Done with ***."
@@ -183,7 +184,7 @@ def test_replay_gives_the_same_conversation_and_runs_no_hook(streamed: bool) -> 
 @BOTH
 def test_the_journal_holds_no_secret_and_neither_does_anything_heard_at_the_end(streamed: bool) -> None:
     """Of a tool that acts once the journal keeps what it returned before any hook, so that the record is never late."""
-    world, store, heard = World(), MemoryStore(), Folded()
+    world, store, heard = World(), new_store(), Folded()
     run = asyncio.run(_run(_agent(world, store, effect="repeatable"), streamed, heard))
     assert SECRET.encode() not in store.dump("r")
     assert SECRET not in repr(run)
@@ -192,7 +193,7 @@ def test_the_journal_holds_no_secret_and_neither_does_anything_heard_at_the_end(
 
 @BOTH
 def test_the_vote_is_taken_once_and_all_three_are_paid_for(streamed: bool) -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), new_store()
     model = _model()
     run = asyncio.run(_run(_agent(world, store, model=model), streamed, Folded()))
     assert len(model.calls) == 6
@@ -204,7 +205,7 @@ def test_the_vote_is_taken_once_and_all_three_are_paid_for(streamed: bool) -> No
 
 @BOTH
 def test_what_was_approved_is_what_is_executed(streamed: bool) -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), new_store()
     run = asyncio.run(_run(_agent(world, store, approval=True), streamed, Folded()))
     (item,) = run.pending
     assert item.call.arguments.startswith('{ "amount": '), "it is asked about what the hooks made of it"
@@ -224,7 +225,7 @@ def test_what_was_approved_is_what_is_executed(streamed: bool) -> None:
 
 def test_a_random_rewrite_is_not_made_again_after_a_crash_between_intent_and_result() -> None:
     """The intent holds the frozen call, so a repeatable tool that is run again is run with the same arguments."""
-    world, store = World(), MemoryStore()
+    world, store = World(), new_store()
     ran: list[int] = []
 
     @tool(name="pay")
@@ -272,7 +273,7 @@ class Tamper(Middleware):
 @pytest.mark.parametrize("approval", [False, True])
 @pytest.mark.parametrize("by", ["layer", "middleware"])
 def test_a_layer_below_the_gate_cannot_change_the_call(approval: bool, by: str) -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), new_store()
     pay: Any = _pay(world, approval=approval)
     if by == "layer":
         pay = stack(pay, tamper(arguments='{"amount": 666, "to": "eve"}'))
@@ -306,7 +307,7 @@ def test_nor_can_a_layer_below_the_gate_of_an_agent(approval: bool) -> None:
 
 
 def test_a_deploy_that_changes_the_agent_resumes_a_run_that_waits_and_tells_of_the_difference() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), new_store()
 
     @tool
     async def extra(text: str) -> str:
@@ -344,7 +345,7 @@ def test_a_deploy_that_changes_the_agent_resumes_a_run_that_waits_and_tells_of_t
 
 
 def test_the_same_deploy_cannot_pass_for_a_replay() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), new_store()
     old = Agent(_turns(), name="desk", tools=[_pay(world, approval=False)], instructions="Old.", store=store)
     asyncio.run(old.run("go", run_id="r"))
     new = Agent(_turns(), name="desk", tools=[_pay(world, approval=False)], instructions="New.", store=store)
@@ -353,7 +354,7 @@ def test_the_same_deploy_cannot_pass_for_a_replay() -> None:
 
 
 def test_a_deploy_that_takes_the_waiting_tool_away_tells_the_model() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), new_store()
     old = Agent(_turns(), name="desk", tools=[_pay(world, approval=True)], store=store)
     (item,) = asyncio.run(old.run("go", run_id="r")).pending
     model = ByTurn("never asked", "done without")

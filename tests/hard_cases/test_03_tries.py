@@ -7,6 +7,7 @@ import pytest
 
 from tests.agents.support import Folded, assert_sendable, said
 from tests.hard_cases.support import ByTurn, results, results_in, through_json
+from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.clock import CLOCK
@@ -72,7 +73,7 @@ class Till:
 def test_a_retry_around_an_agent_goes_on_where_it_failed_and_pays_once(streamed: bool, stored: bool) -> None:
     till, heard = Till(), Folded()
     model = ScriptedModel(["I will ", "pay ", tool_call("pay", amount=5)], LOST, "done", usage=EACH)
-    agent = Agent(model, tools=[till.tool()], store="memory:" if stored else None).layered(retry(attempts=2, base=0))
+    agent = Agent(model, tools=[till.tool()], store=new_store() if stored else None).layered(retry(attempts=2, base=0))
     run = asyncio.run(_run(agent, streamed, heard))
     assert run.stop == stops.Completed()
     assert run.text == "done"
@@ -94,7 +95,7 @@ def test_so_does_a_retry_around_a_nested_agent(stored: bool, around: str) -> Non
     again = retry(attempts=3, base=0)
     nested: Any = clerk.layered(again) if around == "the agent" else stack(clerk.as_tool(), again)
     outer = ScriptedModel(tool_call("clerk", input="pay"), "all done", usage=EACH)
-    run = Agent(outer, tools=[nested], store="memory:" if stored else None).run_sync("go")
+    run = Agent(outer, tools=[nested], store=new_store() if stored else None).run_sync("go")
     assert run.text == "all done"
     assert results(run)[0].text == "done"
     assert till.paid == [5]
@@ -109,7 +110,7 @@ def test_when_the_tries_run_out_a_resume_asks_again_and_does_not_pay_again(strea
     def agent(model: ScriptedModel, store: MemoryStore) -> Runnable:
         return Agent(model, tools=[till.tool()], store=store).layered(retry(attempts=2, base=0))
 
-    store = MemoryStore()
+    store = new_store()
     first = ScriptedModel(tool_call("pay", amount=5), LOST, LOST, usage=EACH)
     run = asyncio.run(_run(agent(first, store), streamed, Folded(), run_id="r"))
     assert run.stop == stops.Failed("lost", "ModelError")
@@ -131,7 +132,7 @@ def test_when_the_tries_run_out_a_resume_asks_again_and_does_not_pay_again(strea
 
 def test_tries_are_answered_in_order_by_the_record() -> None:
     """A resume and a replay see the failed try, then the answer, and wait for nothing in between."""
-    till, store = Till(), MemoryStore()
+    till, store = Till(), new_store()
 
     @tool(approval=True)
     async def ship() -> str:
@@ -165,7 +166,7 @@ def test_a_fallback_from_one_model_to_another_gives_the_others_own_answer_also_o
     def agent(first: ScriptedModel, second: ScriptedModel, store: MemoryStore) -> Agent:
         return Agent(fallback(first, second), store=store)
 
-    store, heard = MemoryStore(), Folded()
+    store, heard = new_store(), Folded()
     a = ScriptedModel(["A says ", LOST], name="a", usage=EACH)
     b = ScriptedModel("B says hello", name="b", usage=EACH)
     run = asyncio.run(_run(agent(a, b, store), streamed, heard, run_id="r"))
@@ -182,7 +183,7 @@ def test_a_fallback_from_one_model_to_another_gives_the_others_own_answer_also_o
 @STREAMED
 def test_a_fallback_from_one_agent_to_another_never_mixes_their_records(streamed: bool) -> None:
     """Both agents have the same paths beneath them but for the alternative's name."""
-    till, heard, store = Till(), Folded(), MemoryStore()
+    till, heard, store = Till(), Folded(), new_store()
 
     def both(a: Any, b: Any, store: MemoryStore) -> Runnable:
         first = Agent(a, name="first", tools=[till.tool()])
@@ -216,7 +217,7 @@ def test_on_resume_the_alternative_that_failed_stays_failed() -> None:
     def both(a: Any, b: Any, store: MemoryStore) -> Runnable:
         return Runnable(fallback(Agent(a, name="first"), Agent(b, name="second", tools=[ship])), name="e", store=store)
 
-    store = MemoryStore()
+    store = new_store()
     run = asyncio.run(both(ScriptedModel(LOST), ByTurn(tool_call("ship"), "B's own"), store).run("go", run_id="r"))
     (item,) = run.pending
     healthy = ScriptedModel("A is well again")
@@ -249,7 +250,7 @@ class Slow:
 @STREAMED
 @pytest.mark.parametrize("order", ["slow first", "quick first"])
 def test_of_a_hedge_the_losers_pieces_are_dropped_and_both_are_paid_for(streamed: bool, order: str) -> None:
-    heard, store = Folded(), MemoryStore()
+    heard, store = Folded(), new_store()
     quick = ScriptedModel(["quick ", Pause(2), "answer"], usage=EACH)
     pair = (Slow(100), quick) if order == "slow first" else (quick, Slow(100))
     agent = Agent(hedge(*pair, delay=1), store=store)
@@ -273,7 +274,7 @@ def _after_drop(events: list[Event], path: str) -> list[Event]:
 
 @STREAMED
 def test_of_a_hedge_of_agents_too(streamed: bool) -> None:
-    heard, store = Folded(), MemoryStore()
+    heard, store = Folded(), new_store()
     slow = Agent(Slow(100), name="slow")
     quick = Agent(ScriptedModel(["quick ", "answer"], usage=EACH), name="quick")
     pair = Runnable(hedge(slow, quick, delay=1), name="pair", store=store)
@@ -327,7 +328,7 @@ def test_a_timeout_around_a_nested_agent_that_fired_stays_fired_on_resume(around
     ask = tool_call("clerk", id="call_0", input="hello")
     ship = tool_call("ship", id="call_1", what="it")
     turns: list[Any] = [[ask, ship], "done"] if together else [ask, ship, "done"]
-    store, clock = MemoryStore(), HandClock(auto=True)
+    store, clock = new_store(), HandClock(auto=True)
     slow = ScriptedModel(["Let me see ", Pause(100), "hello"])
     agent, _ = _hangs(slow, ByTurn(*turns), store, around)
     run = asyncio.run(agent.run("go", run_id="r", deps={CLOCK: clock}))
@@ -372,7 +373,7 @@ def test_a_timeout_that_fired_in_a_tool_stays_fired_when_the_tool_itself_is_run_
 
         return Agent(ByTurn(tool_call("both", question="?"), "done"), tools=[both], store=store)
 
-    store = MemoryStore()
+    store = new_store()
     slow = ScriptedModel([Pause(100), "hello"])
     run = asyncio.run(agent(slow, store).run("go", run_id="r", deps={CLOCK: HandClock(auto=True)}))
     (item,) = run.pending

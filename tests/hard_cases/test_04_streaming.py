@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.agents.support import Folded, assert_sendable, elsewhere, said, streamed, timeless, turns
+from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
@@ -26,7 +27,6 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import PAUSE, Pause, Reply, ScriptedModel
-from ziggurat.stores.memory import MemoryStore
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.tools.function import tool
@@ -99,7 +99,7 @@ def _equal(make: Any, prompt: str = "go") -> tuple[AgentRun, Folded]:
 @pytest.mark.parametrize("size", range(1, 12))
 def test_a_secret_over_the_borders_of_chunks_never_shows_and_the_tail_is_not_lost(size: int) -> None:
     text = f"the key {SECRET} and {SECRET}{SECRET}, almost sk-1234"
-    store = MemoryStore()
+    store = new_store()
 
     def agent() -> Agent:
         return Agent(ScriptedModel(_chunks(text, size)), middleware=[Redact()], store=store)
@@ -285,7 +285,7 @@ def test_a_reader_that_leaves_with_a_full_buffer_while_the_run_emits_in_finally(
             cleaned.append("tool")
 
     async def leave() -> AgentRun:
-        store = MemoryStore()
+        store = new_store()
         async with asyncio.timeout(5), assert_no_leaks():
             async with Agent(model, tools=[busy], store=store).stream("go", run_id="r", buffer=buffer) as events:
                 for _ in range(read):

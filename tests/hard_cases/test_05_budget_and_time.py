@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.agents.support import assert_sendable, elsewhere
+from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
@@ -95,7 +96,7 @@ def test_five_agents_under_one_budget_are_refused_once_and_for_all(tokens: int) 
     first, second, did = Provider(), Provider(), list[str]()
 
     async def run() -> tuple[AgentRun, AgentRun, list[str]]:
-        store = MemoryStore()
+        store = new_store()
         suspended = await _team(first, store, budget, did).run("go", run_id="r")
         begun = [name for name in NAMES if name in first.calls]
         store = elsewhere(store, "r")
@@ -133,7 +134,7 @@ def test_exactly_one_of_five_is_refused_before_and_after() -> None:
     budget = Budget(requests=5)
 
     async def run() -> tuple[AgentRun, AgentRun, AgentRun]:
-        store = MemoryStore()
+        store = new_store()
         suspended = await _team(first, store, budget, did).run("go", run_id="r")
         store = elsewhere(store, "r")
         nothing = await _team(Provider(), store, Budget(requests=100), did).resume("r")  # no decision: waits on
@@ -157,7 +158,7 @@ def test_the_sum_of_requests_never_exceeds_the_limit_over_two_processes(limit: i
     first, second, did = Provider(), Provider(), list[str]()
 
     async def run() -> AgentRun:
-        store = MemoryStore()
+        store = new_store()
         budget = Budget(requests=limit)
         run = await _team(first, store, budget, did).run("go", run_id="r")
         if run.pending:
@@ -197,7 +198,7 @@ def test_what_failed_tries_cost_is_restored_too() -> None:
         )
 
     async def run() -> tuple[AgentRun, AgentRun]:
-        store = MemoryStore()
+        store = new_store()
         suspended = await agent(store).run("go", run_id="r")
         store = elsewhere(store, "r")
         return suspended, await agent(store).resume("r", {item.id: Approve() for item in suspended.pending})
@@ -219,7 +220,7 @@ def test_a_refused_root_that_is_resumed_is_asked_again_with_what_was_spent() -> 
         return "seen"
 
     async def run() -> tuple[AgentRun, AgentRun, AgentRun]:
-        store = MemoryStore()
+        store = new_store()
         refused = await agent(store, 2).run("go", run_id="r")
         again = await agent(elsewhere(store, "r"), 2).resume("r")
         return refused, again, await agent(elsewhere(store, "r"), 3).resume("r")
@@ -261,7 +262,7 @@ def _worker(store: MemoryStore, works: float, **options: Any) -> Agent:
 @pytest.mark.parametrize(("works", "completes"), [(2.9, True), (3.1, False)])
 def test_a_run_that_had_three_of_ten_seconds_left_has_three_after_resume(works: float, completes: bool) -> None:
     async def run() -> tuple[AgentRun, AgentRun]:
-        clock, store = HandClock(auto=True), MemoryStore()
+        clock, store = HandClock(auto=True), new_store()
         suspended = await _worker(store, works).run("go", run_id="r", deps={CLOCK: clock})
         await clock.advance(86_400)  # a person sleeps on it: free
         clock = HandClock(now=clock.now() + 1000, auto=True)  # another process, whose clock begins at 0
@@ -284,7 +285,7 @@ def test_a_run_that_had_three_of_ten_seconds_left_has_three_after_resume(works: 
 
 def test_waiting_is_free_in_one_process_too() -> None:
     async def run() -> AgentRun:
-        clock, store = HandClock(auto=True), MemoryStore()
+        clock, store = HandClock(auto=True), new_store()
         agent = _worker(store, 2.9)
         suspended = await agent.run("go", run_id="r", deps={CLOCK: clock})
         await clock.advance(86_400)
@@ -299,11 +300,11 @@ def test_waiting_is_free_in_one_process_too() -> None:
 def test_the_allowance_of_a_nested_agent_goes_on_too() -> None:
     async def once(works: float) -> AgentRun:
         def outer(store: MemoryStore) -> Agent:
-            inner = _worker(MemoryStore(), works, name="worker")
+            inner = _worker(new_store(), works, name="worker")
             model = ScriptedModel(rules=[("start", tool_call("worker", input="go"))], always="over")
             return Agent(model, tools=[inner], store=store)
 
-        clock, store = HandClock(auto=True), MemoryStore()
+        clock, store = HandClock(auto=True), new_store()
         suspended = await outer(store).run("start", run_id="r", deps={CLOCK: clock})
         clock = HandClock(auto=True)
         store = elsewhere(store, "r", clock)
@@ -319,7 +320,7 @@ def test_the_allowance_of_a_nested_agent_goes_on_too() -> None:
 
 def test_a_store_that_was_loaded_without_a_clock_goes_by_that_of_the_run() -> None:
     async def run() -> AgentRun:
-        clock, store = HandClock(auto=True), MemoryStore()
+        clock, store = HandClock(auto=True), new_store()
         suspended = await _worker(store, 2.9).run("go", run_id="r", deps={CLOCK: clock})
         clock = HandClock(auto=True)
         store = elsewhere(store, "r")

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.agents.support import assert_sendable, elsewhere, turns
+from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.drive import partial_of
 from ziggurat.core.errors import RunNotFound
@@ -153,7 +154,7 @@ FORMS = {"plain": _plain, "streamed": _streamed, "handle": _handled}
 
 async def _cancelled_at(turn: int, form: str, cancels: str, hooked: bool) -> bool:
     """Cancel at a turn and go on elsewhere; return whether the run was over by then."""
-    world, store = World(), MemoryStore()
+    world, store = World(), new_store()
     agent = _agents(world, store, hooked)
     before = asyncio.all_tasks()
     task = asyncio.get_running_loop().create_task(FORMS[form](agent))
@@ -215,7 +216,7 @@ def test_cancelled_at_every_turn(form: str, cancels: str, hooked: bool) -> None:
 
 def test_a_cancelled_run_can_be_cancelled_again_on_resume_at_every_turn() -> None:
     async def at(turn: int) -> bool:
-        world, store = World(), MemoryStore()
+        world, store = World(), new_store()
         task = asyncio.get_running_loop().create_task(_agents(world, store, False).run("go", run_id="r"))
         await turns(8)
         task.cancel()
@@ -239,7 +240,7 @@ def test_a_cancelled_run_can_be_cancelled_again_on_resume_at_every_turn() -> Non
 
 
 def test_the_payment_that_was_interrupted_is_told_to_the_model() -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), new_store()
 
     @tool(effect="once")
     async def pay(to: str) -> str:
@@ -266,7 +267,7 @@ def test_the_payment_that_was_interrupted_is_told_to_the_model() -> None:
 
 
 def test_a_model_may_be_asked_again_where_it_was_cancelled() -> None:
-    store = MemoryStore()
+    store = new_store()
 
     async def slow(request: ModelRequest, ctx: object) -> ModelResponse:
         await asyncio.Event().wait()

@@ -8,6 +8,7 @@ import pytest
 
 from tests.agents.support import assert_sendable
 from tests.hard_cases.support import ByTurn, results, results_in, through_json
+from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
@@ -111,7 +112,7 @@ def _outer() -> ByTurn:
 
 @EACH_FORM
 def test_it_joins_the_run_and_its_record(form: str) -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), new_store()
     helper, _ = _helper(world)
     agent = Agent(_outer(), tools=[FORMS[form](helper)], store=store)
     run = agent.run_sync("go", run_id="r")
@@ -174,7 +175,7 @@ def test_approvals_hold_inside_and_the_whole_run_waits_and_goes_on(form: str) ->
         outer = _outer()
         return Agent(outer, tools=[FORMS[form](helper)], approvals=Approvals("delete*"), store=store), outer, model
 
-    store = MemoryStore()
+    store = new_store()
     agent, _, _ = process(store)
     run = agent.run_sync("go", run_id="r")
     assert run.stop == stops.Suspended()
@@ -194,7 +195,7 @@ def test_approvals_hold_inside_and_the_whole_run_waits_and_goes_on(form: str) ->
 
 @EACH_FORM
 def test_so_does_an_approval_that_the_inner_tool_asks_for_itself(form: str) -> None:
-    world, store = World(), MemoryStore()
+    world, store = World(), new_store()
 
     def process(store: MemoryStore) -> Agent:
         helper, _ = _helper(world, approval=True)
@@ -224,7 +225,7 @@ class Watch(Middleware):
 @EACH_FORM
 @pytest.mark.parametrize("waits", [False, True])
 def test_middleware_and_listeners_see_inside(form: str, waits: bool) -> None:
-    world, watch, store = World(), Watch(), MemoryStore()
+    world, watch, store = World(), Watch(), new_store()
     helper, _ = _helper(world, approval=waits)
     heard: list[Event] = []
     agent = Agent(_outer(), tools=[FORMS[form](helper)], middleware=[watch], store=store)
@@ -324,7 +325,7 @@ def test_calls_side_by_side_and_one_after_the_other_do_not_mix() -> None:
         calls = [tool_call("twice", id="call_0", q="a"), tool_call("twice", id="call_1", q="b")]
         return Agent(ByTurn(calls, "done"), tools=[twice], store=store)
 
-    store = MemoryStore()
+    store = new_store()
     run = process(store).run_sync("go", run_id="r")
     for round_number in (1, 2):
         assert [item.call.parsed()["what"] for item in run.pending] == [f"a-{round_number}", f"b-{round_number}"]
@@ -358,7 +359,7 @@ def test_two_helpers_at_once_in_one_tool_both_wait(how: str) -> None:
 
         return Agent(ByTurn(tool_call("both", q="?"), "done"), tools=[both], store=store)
 
-    store = MemoryStore()
+    store = new_store()
     run = process(store).run_sync("go", run_id="r")
     rounds = 0
     while run.stop == stops.Suspended() and rounds < 3:

@@ -8,6 +8,7 @@ import pytest
 from msgspec import Struct
 
 from tests.agents.support import Folded, assert_sendable, elsewhere, said, streamed, timeless
+from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.callbacks import Callbacks
 from ziggurat.agents.loop import REPAIRS
@@ -139,7 +140,7 @@ def test_a_reply_that_cannot_be_read_is_repaired(bad: str) -> None:
 
 def test_repair_is_bounded_and_the_run_fails_with_the_reason() -> None:
     model = ScriptedModel(always="I just talk.")
-    store = MemoryStore()
+    store = new_store()
     agent = Agent(stack(model, react()), tools=TOOLS, store=store)
     run, heard = asyncio.run(streamed(agent, "1 + 2?"))
     assert len(model.calls) == 1 + REPAIRS
@@ -221,7 +222,7 @@ def test_an_approval_suspends_and_resumes_in_another_process() -> None:
         return Agent(stack(ScriptedModel(always=_by_turn(*texts), name="text"), react()), tools=TOOLS, store=store)
 
     async def run() -> tuple[AgentRun, AgentRun, Folded]:
-        store, heard = MemoryStore(), Folded()
+        store, heard = new_store(), Folded()
         suspended = await agent(store).run("go", run_id="r")
         store = elsewhere(store, "r")
         decisions = {item.id: Approve() for item in suspended.pending}

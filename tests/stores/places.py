@@ -1,11 +1,13 @@
 """The places where tests keep runs: each is opened anew as the next process would open it."""
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ziggurat.core.store import Store
 from ziggurat.stores.file import FileStore
+from ziggurat.stores.memory import MemoryStore
 from ziggurat.stores.memory_rows import MemoryRows
 from ziggurat.stores.sqlite import SqliteStore
 
@@ -25,11 +27,37 @@ PLACES: dict[str, Callable[[Path], Place]] = {
 }
 
 
-def closed(*stores: Store) -> None:
-    """Close stores, as the end of a process does in good order."""
+_used: list[tuple[Callable[[], Store] | None, list[Store]]] = []
 
-    async def main() -> None:
-        for store in stores:
-            await store.close()
 
-    asyncio.run(main())
+@contextmanager
+def used(kind: str, folder: Path) -> Iterator[list[Store]]:
+    """Have `new_store` open stores of a kind meanwhile, and yield those that were opened."""
+    opened: list[Store] = []
+    _used.append((None if kind == "by reference" else PLACES[kind](folder), opened))
+    try:
+        yield opened
+    finally:
+        _used.pop()
+
+
+def new_store() -> Any:
+    """Return a store of the kind in use, with nothing of a run named before in it by other objects."""
+    opens, opened = _used[-1] if _used else (None, [])
+    if opens is None:
+        return MemoryStore()
+    opened.append(opens())
+    return opened[-1]
+
+
+def reopened(store: Store) -> Store:
+    """Return a new object upon the same place, as another process has it."""
+    if isinstance(store, MemoryRows):
+        again: Store = MemoryRows(shared=store)
+    elif isinstance(store, FileStore):
+        again = FileStore(store.folder)
+    else:
+        assert isinstance(store, SqliteStore)
+        again = SqliteStore(store.path, synchronous="NORMAL")
+    _used[-1][1].append(again)
+    return again
