@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
 from ziggurat.core.errors import JournalError, LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
-from ziggurat.stores.file_log import Lease, appended, file_name, last_line, locked, replaced, rows_in, sync_folder
+from ziggurat.stores.disk import Disk
+from ziggurat.stores.file_log import Lease, appended, file_name, last_line, locked, repaired, replaced, rows_in
 from ziggurat.stores.owner import is_gone, new_owner
 from ziggurat.stores.writer import Job, Writer
 
@@ -41,14 +42,22 @@ class FileStore:
         lease: Seconds after which the lease of a process that has stopped passes on, where it cannot be seen that
             the process is gone.
         clock: Tells the time.
+        disk: What writes; the system's where none is given.
     """
 
     def __init__(
-        self, folder: str | Path, *, timeout: float = 5.0, lease: float = 30.0, clock: Clock = SYSTEM_CLOCK
+        self,
+        folder: str | Path,
+        *,
+        timeout: float = 5.0,
+        lease: float = 30.0,
+        clock: Clock = SYSTEM_CLOCK,
+        disk: Disk | None = None,
     ) -> None:
         self.folder = Path(folder)
         self.seconds = lease
         self.clock = clock
+        self._disk = disk or Disk()
         self.owner = new_owner()
         self._timeout = timeout
         self._held: dict[str, int] = {}
@@ -73,10 +82,10 @@ class FileStore:
             return
         marker = self.folder / "format.json"
         if not marker.exists():
-            (self.folder / "logs").mkdir(parents=True, exist_ok=True)
+            self._disk.make_folders((self.folder / "logs").absolute())
             with locked(self.folder / "lock", self._timeout):  # another process may make it now
                 if not marker.exists():
-                    replaced(marker, msgspec.json.encode(_Format(_FORMAT)))
+                    replaced(self._disk, marker, msgspec.json.encode(_Format(_FORMAT)))
         try:
             known = msgspec.json.decode(marker.read_bytes(), type=_Format).format
         except msgspec.DecodeError as error:
@@ -109,7 +118,7 @@ class FileStore:
 
     def _lease_to(self, at: Path, epoch: int, *, owner: str | None = None, sync: bool = True) -> None:
         lease = Lease(epoch, self.owner if owner is None else owner, self.clock.now() + self.seconds)
-        replaced(at / "lease.json", msgspec.json.encode(lease), sync=sync)
+        replaced(self._disk, at / "lease.json", msgspec.json.encode(lease), sync=sync)
 
     def _create(self, info: LogInfo, rows: Sequence[Row], blobs: Mapping[str, bytes] | None) -> int:
         self._prepare()
@@ -117,21 +126,21 @@ class FileStore:
         if final.exists():
             raise RunExists(f"{info.log} exists already; choose another id")
         made = self.folder / "logs" / f".new-{new_id()}"
-        made.mkdir()
+        self._disk.make_folder(made)
         info = replace(info, created=info.created or self.clock.now(), count=0, owner="")
-        replaced(made / "info.json", msgspec.json.encode(info), sync=False)
+        replaced(self._disk, made / "info.json", msgspec.json.encode(info))
         self._lease_to(made, 1, sync=False)
         self._put(made, blobs)
-        appended(made / "log.jsonl", rows)
-        sync_folder(made)
+        appended(self._disk, made / "log.jsonl", rows)
+        self._disk.sync_folder(made)
         try:
-            made.rename(final)
+            self._disk.rename(made, final)
         except OSError:
             shutil.rmtree(made, ignore_errors=True)
             if final.exists():
                 raise RunExists(f"{info.log} exists already; choose another id") from None
             raise
-        sync_folder(final.parent)
+        self._disk.sync_folder(final.parent)
         self._held[info.log] = 1
         self._counts[info.log] = (len(rows), (final / "log.jsonl").stat().st_size)
         return 1
@@ -142,7 +151,8 @@ class FileStore:
             mine = known.owner in ("", self.owner)
             if not mine and known.until > self.clock.now() and not is_gone(known.owner):
                 raise LeaseHeld(f"{log} is being written by another process ({known.owner}); try again when it ended")
-            rows = rows_in(at / "log.jsonl", log, repair=True)
+            repaired(self._disk, at / "log.jsonl")
+            rows = rows_in(at / "log.jsonl", log)
             self._lease_to(at, known.epoch + 1)
             self._counts[log] = (len(rows), (at / "log.jsonl").stat().st_size)
         self._held[log] = known.epoch + 1
@@ -160,16 +170,18 @@ class FileStore:
             if path.stat().st_size != size:
                 raise LeaseLost(f"{log}: its file was changed by another hand; resume the run to go on with it")
             self._put(at, blobs)
-            appended(path, rows)
+            appended(self._disk, path, rows)
             self._counts[log] = (count + len(rows), path.stat().st_size)
             if release:
                 self._lease_to(at, epoch, owner="", sync=False)
                 self._held.pop(log, None)
 
     def _put(self, at: Path, blobs: Mapping[str, bytes] | None) -> None:
+        if blobs and not (at / "blobs").exists():
+            self._disk.make_folder(at / "blobs")
+            self._disk.sync_folder(at)
         for digest, data in (blobs or {}).items():
-            (at / "blobs").mkdir(exist_ok=True)
-            replaced(at / "blobs" / digest, data)
+            replaced(self._disk, at / "blobs" / digest, data)
 
     def _release(self, log: str, epoch: int) -> None:
         self._held.pop(log, None)
@@ -217,14 +229,14 @@ class FileStore:
         at, gone = self._at(log), self.folder / "logs" / f".gone-{new_id()}"
         if not at.is_dir():
             return False
-        at.rename(gone)
-        sync_folder(gone.parent)
+        self._disk.rename(at, gone)
+        self._disk.sync_folder(gone.parent)
         shutil.rmtree(gone, ignore_errors=True)
         return True
 
     def _quarantine(self, log: str, problem: str) -> None:
         with self._alone(log) as at:
-            replaced(at / "problem", problem.encode())
+            replaced(self._disk, at / "problem", problem.encode())
             self._lease_to(at, _lease_of(at).epoch + 1, owner="")
 
     def _vacuum(self, before: float, prefix: str, unfinished: bool) -> int:

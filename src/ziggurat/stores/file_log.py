@@ -8,9 +8,9 @@ __all__ = [
     "file_name",
     "last_line",
     "locked",
+    "repaired",
     "replaced",
     "rows_in",
-    "sync_folder",
 ]
 
 import contextlib
@@ -27,6 +27,7 @@ from msgspec import Raw, Struct
 
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, StoreError
 from ziggurat.core.store import Row
+from ziggurat.stores.disk import Disk
 
 _PLAIN = frozenset(ascii_lowercase + digits + "-_")
 _LONGEST = 180
@@ -61,70 +62,69 @@ def file_name(log: str) -> str:
     return f"{name[:_LONGEST]}~{blake2b(log.encode(), digest_size=16).hexdigest()}"
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    at = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(at)
-    finally:
-        os.close(at)
-
-
-def replaced(path: Path, data: bytes, *, sync: bool = True) -> None:
+def replaced(disk: Disk, path: Path, data: bytes, *, sync: bool = True) -> None:
     """Write a whole file so that after a crash it is the old or the new one."""
     new = path.with_name(path.name + ".new")
-    at = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    at = disk.open(new, fresh=True)
     try:
-        _write(at, data)
+        _write(disk, at, data)
         if sync:
-            os.fsync(at)
+            disk.sync(at)
     finally:
-        os.close(at)
-    new.replace(path)
+        disk.close(at)
+    disk.rename(new, path)
     if sync:
-        sync_folder(path.parent)
+        disk.sync_folder(path.parent)
 
 
-def _write(at: int, data: bytes) -> None:
+def _write(disk: Disk, at: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
-        rest = rest[os.write(at, rest) :]
+        rest = rest[disk.write(at, rest) :]
 
 
-def appended(path: Path, rows: Sequence[Row]) -> None:
+def appended(disk: Disk, path: Path, rows: Sequence[Row]) -> None:
     """Write rows at the end of a file; when that fails nothing of them stays."""
     lines = [msgspec.json.encode(Line(row.number, row.digest, row.status, Raw(row.data))) + b"\n" for row in rows]
-    at = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    at = disk.open(path, fresh=False)
     try:
         size = os.fstat(at).st_size
         try:
-            _write(at, b"".join(lines))
-            os.fsync(at)
+            _write(disk, at, b"".join(lines))
+            disk.sync(at)
         except OSError:
             with contextlib.suppress(OSError):
-                os.ftruncate(at, size)  # what the system could not flush must not be read as if it were there
+                disk.truncate(at, size)  # what the system could not flush must not be read as if it were there
             raise
     finally:
-        os.close(at)
+        disk.close(at)
 
 
-def rows_in(path: Path, log: str, *, repair: bool = False) -> list[Row]:
+def repaired(disk: Disk, path: Path) -> None:
+    """Remove a last line that was cut by a crash."""
+    data = path.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        at = disk.open(path, fresh=False)
+        try:
+            disk.truncate(at, whole)
+            disk.sync(at)
+        finally:
+            disk.close(at)
+
+
+def rows_in(path: Path, log: str) -> list[Row]:
     """Return the rows of a file; a last line that was cut by a crash is none.
 
     Args:
         path: The file.
         log: What it is called in errors.
-        repair: Remove a last line that was cut.
 
     Raises:
         JournalCorrupt: a line before the last cannot be read; the text names it.
     """
     data = path.read_bytes()
     whole = data.rfind(b"\n") + 1
-    if repair and whole < len(data):
-        with path.open("r+b") as file:
-            file.truncate(whole)
-            os.fsync(file.fileno())
     rows: list[Row] = []
     for text in data[:whole].splitlines():
         try:

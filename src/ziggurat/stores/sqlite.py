@@ -3,6 +3,7 @@
 __all__ = ["SqliteStore"]
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ class SqliteStore:
         lease: Seconds after which the lease of a process that has stopped passes on, where it cannot be seen that
             the process is gone.
         clock: Tells the time.
+        connect: Opens the database as `sqlite3.connect` does; another may bring a file system of its own.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class SqliteStore:
         timeout: float = 5.0,
         lease: float = 30.0,
         clock: Clock = SYSTEM_CLOCK,
+        connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
     ) -> None:
         self.path = Path(path)
         self.seconds = lease
@@ -49,7 +52,7 @@ class SqliteStore:
         self._held: dict[str, int] = {}
         self._ids: dict[str, int] = {}
         self._renewed = 0.0
-        self._database = SqliteConnection(self.path, synchronous, timeout)
+        self._database = SqliteConnection(self.path, synchronous, timeout, connect)
         self._writer = Writer(
             f"ziggurat {self.path.name}", self._together, self._renew, min(1.0, lease / 4), self._database.close
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from ziggurat.core.errors import StoreError
+from ziggurat.stores.disk import Disk
 from ziggurat.stores.sqlite_schema import has_wal_reset_bug, migrate
 
 try:
@@ -34,10 +35,13 @@ class SqliteConnection:
     the system's cache cannot be trusted.
     """
 
-    def __init__(self, path: Path, synchronous: str, timeout: float) -> None:
+    def __init__(
+        self, path: Path, synchronous: str, timeout: float, connect: Callable[..., sqlite3.Connection]
+    ) -> None:
         self.path = path
         self._synchronous = synchronous
         self._timeout = timeout
+        self._connect = connect
         self._connection: sqlite3.Connection | None = None
         self._guarded = has_wal_reset_bug()
         self._lock: IO[bytes] | None = None
@@ -99,8 +103,8 @@ class SqliteConnection:
     def _open(self) -> sqlite3.Connection:
         if self._connection is not None:
             return self._connection
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(self.path, timeout=self._timeout, isolation_level=None, cached_statements=64)
+        Disk().make_folders(self.path.parent.absolute())
+        connection = self._connect(self.path, timeout=self._timeout, isolation_level=None, cached_statements=64)
         try:
             wal = not self._guarded or fcntl is not None
             connection.execute(f"PRAGMA journal_mode = {'WAL' if wal else 'DELETE'}").fetchone()
@@ -136,7 +140,7 @@ class SqliteConnection:
             yield
             return
         if self._lock is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            Disk().make_folders(self.path.parent.absolute())
             self._lock = Path(f"{self.path}-lock").open("ab")  # noqa: SIM115 - held as long as the store is
         until = time.monotonic() + self._timeout
         while True:
