@@ -2,6 +2,7 @@
 
 __all__ = ["StoredRuns", "is_finished", "runs_in"]
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 from weakref import WeakValueDictionary
@@ -70,7 +71,11 @@ class StoredRuns(Running):
             opened = journal.screened(Opened("", run_id, SHAPE_VERSION, clock.now(), request))
             rows, blobs = journal.rows_of([journal.written(opened)])
             info = LogInfo(log, agent, digest(request), clock.now())
-            await self.store.create(info, rows, blobs)
+            try:
+                await self.store.create(info, rows, blobs)
+            except asyncio.CancelledError:
+                await self.store.release(log, 1)  # it may be begun by now, and nobody drives it
+                raise
             journal.begun(opened)
         except BaseException:
             del self._running[run_id]

@@ -188,7 +188,8 @@ class FileStore:
         if not self._at(log).is_dir():
             return
         with self._alone(log) as at:
-            if _lease_of(at).epoch == epoch:
+            lease = _lease_of(at)
+            if lease.epoch == epoch and lease.owner == self.owner:
                 self._lease_to(at, epoch, owner="", sync=False)
 
     def _info(self, at: Path) -> LogInfo | None:

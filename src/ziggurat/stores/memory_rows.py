@@ -109,7 +109,7 @@ class MemoryRows:
     async def release(self, log: str, epoch: int) -> None:
         """Give a lease back; see `Store`."""
         known = self._logs.get(log)
-        if known is not None and known.epoch == epoch:
+        if known is not None and known.epoch == epoch and known.info.owner == self.owner:
             known.info = replace(known.info, owner="")
 
     async def find(self, log: str) -> LogInfo | None:

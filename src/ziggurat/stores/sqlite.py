@@ -157,7 +157,8 @@ class SqliteStore:
 
     def _release(self, log: str, epoch: int) -> None:
         self._held.pop(log, None)
-        self._database.execute("UPDATE logs SET owner = '' WHERE log = ? AND epoch = ?", (log, epoch))
+        statement = "UPDATE logs SET owner = '' WHERE log = ? AND epoch = ? AND owner = ?"
+        self._database.execute(statement, (log, epoch, self.owner))
 
     def _rows(self, log: str, after: int, limit: int | None) -> list[Row]:
         found = self._database.execute(
