@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ziggurat.agents.agent import Agent
     from ziggurat.agents.callbacks import Callbacks
+    from ziggurat.agents.repetition import loop_detection
     from ziggurat.agents.runnable import Runnable
     from ziggurat.agents.stop import stop_when, until_tool_called
     from ziggurat.core.context import Context
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ziggurat.core.service import Service
     from ziggurat.core.stream import open_stream
     from ziggurat.messages.agent import AgentRequest, AgentRun, Approve, Deny, Modify
+    from ziggurat.messages.approval import Rule
     from ziggurat.messages.budget import Budget
     from ziggurat.messages.message import Message, user
     from ziggurat.messages.middleware import Middleware
@@ -50,6 +52,7 @@ _HOMES = {
     "ModelResponse": "messages.model",
     "ModelSettings": "messages.model",
     "Modify": "messages.agent",
+    "Rule": "messages.approval",
     "Runnable": "agents.runnable",
     "Service": "core.service",
     "Text": "messages.parts",
@@ -61,6 +64,7 @@ _HOMES = {
     "Usage": "messages.usage",
     "ZigguratError": "core.errors",
     "layer": "core.layer",
+    "loop_detection": "agents.repetition",
     "open_stream": "core.stream",
     "raw_tool": "tools.function",
     "stack": "core.layer",
@@ -91,6 +95,7 @@ __all__ = [
     "ModelResponse",
     "ModelSettings",
     "Modify",
+    "Rule",
     "Runnable",
     "Service",
     "Text",
@@ -102,6 +107,7 @@ __all__ = [
     "Usage",
     "ZigguratError",
     "layer",
+    "loop_detection",
     "open_stream",
     "raw_tool",
     "stack",
