@@ -59,6 +59,8 @@ approvals: $(TEST_STAMP)  # the long form of the races against the gate
 
 faults: $(TEST_STAMP)  # ZIGGURAT_POSTGRES: the address of a server, to storm that too
 	$(BIN)/python -m tests.faults kills --kills 400 --store sqlite --store file $(if $(ZIGGURAT_POSTGRES),--store $(ZIGGURAT_POSTGRES))
+	$(BIN)/python -m tests.faults power
+	$(BIN)/python -m tests.faults disk
 
 golden: $(TEST_STAMP)
 	$(BIN)/python -m tests.golden.record

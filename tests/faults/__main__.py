@@ -1,18 +1,26 @@
 """Storms against stores, from the command line::
 
 python -m tests.faults kills --store sqlite --kills 400 --seed 7
+python -m tests.faults power --steps 50
+python -m tests.faults disk
 """
 
 import argparse
 import asyncio
+import logging
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
+from tests.faults.disk import STORES, Outcome, every_request
+from tests.faults.power import KINDS, record
+from tests.faults.power import examine as after_losses
 from tests.faults.storm import Opens, Tally, storm
+from tests.faults.world import QUICK, Verdict
 from ziggurat.core.store import Row, Store
 from ziggurat.stores.connect import connect
 from ziggurat.stores.file import FileStore
@@ -71,32 +79,90 @@ def kills(options: argparse.Namespace) -> int:
     return wrong
 
 
-def report(what: str, tally: Tally, seed: int, seconds: float) -> int:
-    """Print what was found; return how much of it is wrong."""
-    verdict = tally.verdict
-    found = {name: getattr(verdict, name) for name in ("lost", "doubled", "stuck", "leaked")}
-    bad = sum(map(len, found.values()))
-    figures = " ".join(f"{name} {len(items)}" for name, items in found.items())
-    survived = max(0, tally.faults - bad)
-    print(f"{what}: faults {tally.faults} survived {survived} {figures} runs {tally.runs} seed {seed} {seconds:.1f} s")
-    print("  " + ", ".join(f"{point} {number}" for point, number in sorted(tally.kills.items())))
-    for name, items in found.items():
+def power(options: argparse.Namespace) -> int:
+    """Cut the power after every write of a run, and look at what each loss may leave."""
+    return asyncio.run(_power(options))
+
+
+async def _power(options: argparse.Namespace) -> int:
+    wrong = 0
+    for name in options.store or KINDS:
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(dir=QUICK) as folder:
+            recording = await record(KINDS[name], Path(folder), options.steps)
+        found = await after_losses(
+            KINDS[name], recording, seed=options.seed, tail_may_go=name == "normal", every=options.every
+        )
+        print(
+            f"power on {name}: requests {len(recording.steps)} states {found.states} wrong {len(found.lost)} "
+            f"shorter {found.shorter} resumed {found.resumed} rows {len(recording.rows)} "
+            f"seed {options.seed} {time.monotonic() - began:.1f} s"
+        )
+        for each in found.lost[:10]:
+            print(f"  {each}")
+        wrong += len(found.lost)
+    return wrong
+
+
+def disk(options: argparse.Namespace) -> int:
+    """Have the disk fail at every request of a run, once and from then on."""
+    return asyncio.run(_disk(options))
+
+
+async def _disk(options: argparse.Namespace) -> int:
+    logging.disable(logging.WARNING)  # each failure is told of there
+    whole = Verdict()
+    for name in options.store or STORES:
+        for which in ("full", "broken", "flush"):
+            began, outcome = time.monotonic(), Outcome()
+            for often in (1, 1_000_000_000):
+                await every_request(STORES[name], which, often, options.steps, outcome)
+            print(f"disk {which} below {name}: faults {outcome.faults} {in_figures(outcome.verdict)}", end=" ")
+            print(f"{time.monotonic() - began:.1f} s")
+            whole.add(outcome.verdict)
+    return in_words(whole)
+
+
+def in_figures(verdict: Verdict) -> str:
+    """Return how much of each kind is wrong."""
+    return " ".join(f"{name} {len(items)}" for name, items in asdict(verdict).items())
+
+
+def in_words(verdict: Verdict) -> int:
+    """Print what is wrong; return how much that is."""
+    for name, items in asdict(verdict).items():
         for item in items[:10]:
             print(f"  {name}: {item}")
-    return bad
+    return sum(map(len, asdict(verdict).values()))
+
+
+def report(what: str, tally: Tally, seed: int, seconds: float) -> int:
+    """Print what was found; return how much of it is wrong."""
+    bad = sum(map(len, asdict(tally.verdict).values()))
+    survived = max(0, tally.faults - bad)
+    figures = in_figures(tally.verdict)
+    print(f"{what}: faults {tally.faults} survived {survived} {figures} runs {tally.runs} seed {seed} {seconds:.1f} s")
+    print("  " + ", ".join(f"{point} {number}" for point, number in sorted(tally.kills.items())))
+    return in_words(tally.verdict)
 
 
 def main() -> int:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Storms against stores.")
     commands = parser.add_subparsers(required=True)
-    command = commands.add_parser("kills", help=kills.__doc__)
-    command.add_argument("--store", action="append", help="sqlite, normal, file, or an address; may be repeated")
-    command.add_argument("--kills", type=int, default=400, help="how many for each store")
-    command.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(2)))
-    command.add_argument("--workers", type=int, default=2)
-    command.add_argument("--folder", help="where to work; a temporary folder otherwise")
-    command.set_defaults(run=kills)
+    for work in (kills, power, disk):
+        command = commands.add_parser(work.__name__, help=work.__doc__)
+        command.set_defaults(run=work)
+        command.add_argument("--store", action="append", help="sqlite, normal, file, or an address; may be repeated")
+        command.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(2)))
+        if work is kills:
+            command.add_argument("--kills", type=int, default=400, help="how many for each store")
+            command.add_argument("--workers", type=int, default=2)
+            command.add_argument("--folder", help="where to work; a temporary folder otherwise")
+        else:
+            command.add_argument("--steps", type=int, default=50 if work is power else 20, help="of the run")
+        if work is power:
+            command.add_argument("--every", type=int, default=1, help="look after every so many requests")
     options = parser.parse_args()
     return 1 if options.run(options) else 0
 

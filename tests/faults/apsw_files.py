@@ -1,7 +1,9 @@
 """SQLite upon a file system of ours: every write, cut and flush of it goes through `Files` first."""
 
 import sqlite3
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,22 @@ class Files:
 
     def before(self, what: str, path: Path, offset: int = 0, data: bytes = b"") -> None:
         """Look at ``open``, ``write``, ``truncate`` (to `offset`), ``sync`` or ``delete``, or raise an apsw error."""
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep apsw from telling of what a file system has raised: SQLite answers with an error of its own."""
+    before = sys.unraisablehook
+
+    def heard(raised: Any) -> None:
+        if not isinstance(raised.exc_value, apsw.Error):
+            before(raised)
+
+    sys.unraisablehook = heard
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 class _File(apsw.VFSFile):  # type: ignore[misc]

@@ -6,12 +6,13 @@ import sys
 
 import pytest
 
-from tests.faults.world import Verdict, judge
+from tests.faults.world import QUICK, Verdict, judge
 
 
 def _storm(store: str, kills: int, seed: int) -> tuple[int, str]:
     command = [sys.executable, "-m", "tests.faults", "kills", "--store", store, "--kills", str(kills)]
-    done = subprocess.run([*command, "--seed", str(seed)], capture_output=True, text=True, check=False)
+    command += ["--seed", str(seed), *(["--folder", QUICK] if QUICK else [])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 

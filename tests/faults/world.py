@@ -24,6 +24,9 @@ from ziggurat.tools.function import tool
 STEPS = 20
 PROMPT = "Do all of it."
 
+QUICK = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""Where to work when nothing need survive a loss of power, or the loss is only played."""
+
 POINTS = tuple(
     f"{when} {what}"
     for what in ("intent", "effect", "result", "event", "decision", "end")

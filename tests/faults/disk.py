@@ -1,0 +1,192 @@
+"""Disks that are full or broken from the k-th request on, for every k, until there is room again."""
+
+import errno
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import apsw
+
+from tests.faults.apsw_files import Files, connector, quiet
+from tests.faults.storm import said_in
+from tests.faults.world import QUICK, Ledger, Verdict, World, finish, judge
+from ziggurat.agents.stored import StoredRuns
+from ziggurat.core.entries import Intent
+from ziggurat.core.errors import RunNotFound, StoreError
+from ziggurat.core.store import Store
+from ziggurat.messages import stops
+from ziggurat.stores.disk import Disk
+from ziggurat.stores.file import FileStore
+from ziggurat.stores.sqlite import SqliteStore
+
+
+class Trouble:
+    """Counts what is asked of a disk, and says from when on it fails.
+
+    Args:
+        which: What fails: ``full`` (writes), ``broken`` (everything), ``flush``.
+        first: The number of the first request that fails, from 1.
+        often: How many fail; more than there are for all.
+    """
+
+    def __init__(self, which: str, first: int, often: int) -> None:
+        self.which = which
+        self.first = first
+        self.often = often
+        self.seen = 0
+
+    def fails(self, what: str) -> bool:
+        """Count a request; tell whether it fails."""
+        if (self.which == "full" and what not in ("write", "open")) or (self.which == "flush" and what != "sync"):
+            return False
+        self.seen += 1
+        return self.first <= self.seen < self.first + self.often
+
+    @property
+    def met(self) -> bool:
+        """Whether anything has failed."""
+        return self.seen >= self.first
+
+    def end(self) -> None:
+        """Make room."""
+        self.often = 0
+
+
+class FailingFiles(Files):
+    """The disk below SQLite."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        self._trouble = trouble
+
+    def before(self, what: str, path: Path, offset: int = 0, data: bytes = b"") -> None:
+        """Fail when it is time."""
+        if self._trouble.fails(what):
+            raise apsw.FullError() if self._trouble.which == "full" else apsw.IOError()
+
+
+class FailingDisk(Disk):
+    """The disk below a store of files; a full one takes a part of what is written."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        self._trouble = trouble
+
+    def _check(self, what: str) -> None:
+        if self._trouble.fails(what):
+            raise OSError(errno.ENOSPC if self._trouble.which == "full" else errno.EIO, what)
+
+    def open(self, path: Path, *, fresh: bool) -> int:
+        """Fail when it is time."""
+        self._check("open")
+        return super().open(path, fresh=fresh)
+
+    def write(self, at: int, data: bytes | memoryview) -> int:
+        """Fail when it is time."""
+        try:
+            self._check("write")
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                super().write(at, data[: len(data) // 2])
+            raise
+        return super().write(at, data)
+
+    def truncate(self, at: int, size: int) -> None:
+        """Fail when it is time."""
+        self._check("truncate")
+        super().truncate(at, size)
+
+    def sync(self, at: int) -> None:
+        """Fail when it is time; flushes nothing, for nothing is to survive."""
+        self._check("sync")
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Fail when it is time."""
+        self._check("rename")
+        super().rename(old, new)
+
+    def make_folder(self, path: Path) -> None:
+        """Fail when it is time."""
+        self._check("folder")
+        super().make_folder(path)
+
+    def sync_folder(self, path: Path) -> None:
+        """Fail when it is time."""
+        self._check("sync")
+
+
+Opens = Callable[[Path, Trouble], Store]
+
+STORES: dict[str, Opens] = {
+    "file": lambda folder, trouble: FileStore(folder / "runs", disk=FailingDisk(trouble)),
+    "sqlite": lambda folder, trouble: SqliteStore(folder / "runs.db", connect=connector(FailingFiles(trouble))),
+}
+
+
+@dataclass
+class Outcome:
+    """What was found with disks that failed."""
+
+    faults: int = 0
+    verdict: Verdict = field(default_factory=Verdict)
+
+
+async def every_request(opens: Opens, which: str, often: int, steps: int, outcome: Outcome, stride: int = 1) -> None:
+    """Have the k-th request fail, for every k that a run comes to, and let it go on when there is room again.
+
+    Args:
+        opens: Opens the store.
+        which: What fails; see `Trouble`.
+        often: How many requests fail.
+        steps: Of the agent.
+        outcome: Takes what is found.
+        stride: 1 for every k; 2 for every other.
+    """
+    first = 1 - stride
+    while True:
+        first += stride
+        trouble = Trouble(which, first, often)
+        with tempfile.TemporaryDirectory(dir=QUICK) as folder, quiet():
+            await _endure(opens, Path(folder), trouble, steps, outcome.verdict)
+        if not trouble.met:
+            return
+        outcome.faults += 1
+
+
+async def _endure(opens: Opens, folder: Path, trouble: Trouble, steps: int, verdict: Verdict) -> None:
+    """Run into trouble, look at what was done, and go on when it has ended."""
+    where = f"{trouble.which} from request {trouble.first} on, {trouble.often} times"
+    store = opens(folder, trouble)
+    world = World(Ledger(folder / "ledger"))
+    agent = world.agent(store, steps)
+    try:
+        run = await finish(world, agent, "r")
+        if run.stop != stops.Completed():
+            verdict.lost.append(f"{where}: the run has ended with {run.stop}")
+    except StoreError:
+        pass
+    except Exception as error:  # anything else is no answer
+        verdict.lost.append(f"{where}: {type(error).__name__}: {error}")
+    trouble.end()
+    done = [line["path"] for line in world.ledger.lines() if "effect" in line]
+    intents = await _intents(opens, folder)
+    for path in set(done) - intents:
+        verdict.lost.append(f"{where}: {path} was run though its intent was not stored")
+    run = await finish(world, agent, "r")
+    if run.stop != stops.Completed():
+        verdict.stuck.append(f"{where}: when there was room the run ended with {run.stop}")
+    journal = await StoredRuns(store).read("r")
+    judge(world.ledger.lines(), said_in(journal.entries), verdict)
+    world.ledger.close()
+    await store.close()
+
+
+async def _intents(opens: Opens, folder: Path) -> set[str]:
+    """Return what another process finds on record as begun."""
+    store = opens(folder, Trouble("none", 1, 0))
+    try:
+        journal = await StoredRuns(store).read("r")
+    except RunNotFound:
+        return set()
+    finally:
+        await store.close()
+    return {entry.path for entry in journal.entries if isinstance(entry, Intent)}

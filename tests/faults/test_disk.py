@@ -1,0 +1,50 @@
+"""Disks that fail in a short run; `make faults` has twenty steps and every request."""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("apsw")
+
+from tests.faults.disk import STORES, FailingDisk, Outcome, Trouble, every_request
+from ziggurat.core.errors import StoreError
+from ziggurat.core.store import Row
+from ziggurat.stores.file import FileStore
+
+
+@pytest.mark.parametrize("often", [1, 1_000_000_000], ids=["once", "from then on"])
+@pytest.mark.parametrize("which", ["full", "broken", "flush"])
+@pytest.mark.parametrize(("store", "stride"), [("file", 2), ("sqlite", 5)])
+def test_a_run_that_cannot_be_stored_stops_and_goes_on_when_there_is_room(
+    store: str, stride: int, which: str, often: int
+) -> None:
+    outcome = Outcome()
+    asyncio.run(every_request(STORES[store], which, often, 3, outcome, stride))
+    assert not outcome.verdict, outcome.verdict
+    assert outcome.faults >= 3
+
+
+def test_a_store_that_passes_failures_over_is_found_out() -> None:
+    class Careless(FileStore):
+        async def append(  # type: ignore[override]
+            self,
+            log: str,
+            epoch: int,
+            rows: Sequence[Row],
+            blobs: Mapping[str, bytes] | None = None,
+            *,
+            release: bool = False,
+        ) -> None:
+            with contextlib.suppress(StoreError):
+                await super().append(log, epoch, rows, blobs, release=release)
+
+    def opens(folder: Path, trouble: Trouble) -> FileStore:
+        return Careless(folder / "runs", disk=FailingDisk(trouble))
+
+    outcome = Outcome()
+    with contextlib.suppress(StoreError):
+        asyncio.run(every_request(opens, "flush", 1_000_000_000, 3, outcome, 3))
+    assert any("its intent was not stored" in each for each in outcome.verdict.lost)

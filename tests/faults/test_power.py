@@ -1,0 +1,46 @@
+"""Losses of power in a short run, upon each store; `make faults` has fifty steps and every write."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("apsw")
+
+from tests.faults.power import KINDS, Machine, Outcome, Step, examine, record
+
+
+async def _lose_power(store: str, folder: Path, every: int, tail_may_go: bool) -> Outcome:
+    recording = await record(KINDS[store], folder, 3)
+    return await examine(KINDS[store], recording, seed=3, tail_may_go=tail_may_go, every=every)
+
+
+@pytest.mark.parametrize(("store", "every"), [("file", 2), ("sqlite", 3), ("normal", 3)])
+def test_what_was_acknowledged_is_there_when_power_is_back(store: str, every: int, tmp_path: Path) -> None:
+    found = asyncio.run(_lose_power(store, tmp_path, every, store == "normal"))
+    assert not found.lost
+    assert found.states > 100
+    assert found.resumed > 1
+    assert (found.shorter > 0) == (store == "normal")
+
+
+def test_a_database_that_flushes_seldom_is_seen_to_lose(tmp_path: Path) -> None:
+    assert asyncio.run(_lose_power("normal", tmp_path, 20, tail_may_go=False)).lost
+
+
+def test_what_was_not_flushed_may_be_lost_torn_or_kept() -> None:
+    import random
+
+    machine = Machine()
+    steps = (Step("open", "a", 0), Step("write", "a", 0, b"one"), Step("sync", "a"), Step("sync_folder", ""))
+    for step in (*steps, Step("write", "a", 3, b"two"), Step("rename", "a", to="b")):
+        machine.do(step)
+    draw = random.Random(1)
+    assert machine.left("none", "none", draw) == ({""}, {"a": b"one"})
+    assert machine.left("all", "none", draw) == ({""}, {"a": b"onetwo"})
+    assert machine.left("none", "all", draw) == ({""}, {"b": b"one"})
+    torn = {machine.left("torn", "all", draw)[1]["b"] for _ in range(20)}
+    assert torn == {b"onet", b"onetw"}
+    machine.do(Step("sync", "b"))
+    machine.do(Step("sync_folder", ""))
+    assert machine.left("none", "none", draw) == ({""}, {"b": b"onetwo"})
