@@ -1,0 +1,169 @@
+"""How much a memory is worth at a moment: small functions that are multiplied and added up.
+
+A score never changes a memory. What time does to its importance is computed from when it was made and last used, so
+that asking twice, or a hundred times, gives the same as asking once.
+
+::
+
+    score = hybrid(recency_weight=0.3, frequency_weight=0.2, worth=decayed(half_life(hours=24)))
+"""
+
+__all__ = [
+    "Circumstances",
+    "Score",
+    "decayed",
+    "frequency",
+    "half_life",
+    "hybrid",
+    "importance",
+    "product",
+    "recency",
+    "retention",
+    "similarity",
+    "weighted",
+]
+
+import math
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.memory.record import MemoryRecord
+
+_HOUR, _DAY = 3600.0, 86400.0
+
+
+class Circumstances(Struct, frozen=True, gc=False):
+    """What a score depends on beside the memory itself.
+
+    Attributes:
+        now: The moment, in POSIX seconds.
+        similarity: How near the memory is to what was asked, from -1 to 1; 0 where nothing was asked.
+        most_uses: How often the most recalled of the memories that are compared was recalled.
+    """
+
+    now: float
+    similarity: float = 0.0
+    most_uses: int = 0
+
+
+Score = Callable[[MemoryRecord, Circumstances], float]
+"""Says what a memory is worth; more is better."""
+
+
+def importance(record: MemoryRecord, at: Circumstances) -> float:
+    """Score by what the memory was judged to be worth when it was made: ``importance``, from 0 to 1."""
+    return record.importance
+
+
+def similarity(record: MemoryRecord, at: Circumstances) -> float:
+    """Score by nearness to what was asked: ``cos(a, b) = a . b / (|a| |b|)``, and no less than 0."""
+    return max(0.0, at.similarity)
+
+
+def frequency(record: MemoryRecord, at: Circumstances) -> float:
+    """Score by how often it was recalled beside the others: ``uses / (most_uses + 1)``, from 0 to below 1."""
+    return record.uses / (max(at.most_uses, record.uses) + 1)
+
+
+def half_life(hours: float) -> Score:
+    """Score by age, halved every so many hours: ``exp(-age_in_hours * ln 2 / hours)``, from 1 down to 0.
+
+    Args:
+        hours: After how many hours a memory is worth half.
+
+    Raises:
+        ConfigurationError: it is not above 0.
+    """
+    _positive("half_life", "hours", hours)
+    return _fading("half_life", hours * _HOUR / math.log(2))
+
+
+def recency(hours: float = 24.0) -> Score:
+    """Score by age: ``exp(-age_in_hours / hours)``, from 1 down to 0.
+
+    Args:
+        hours: After how many hours 1/e, about 0.37, is left; a day is what `hybrid` takes.
+
+    Raises:
+        ConfigurationError: it is not above 0.
+    """
+    _positive("recency", "hours", hours)
+    return _fading("recency", hours * _HOUR)
+
+
+def retention(stability_days: float = 30.0) -> Score:
+    """Score by Ebbinghaus' forgetting curve: ``exp(-days_since_last_use / stability_days)``, from 1 down to 0.
+
+    Ebbinghaus measured in 1885 how what is not rehearsed is lost, fast at first. Recalling a memory is rehearsing
+    it, so its curve begins anew.
+
+    Args:
+        stability_days: After how many days without use 1/e, about 0.37, is left.
+
+    Raises:
+        ConfigurationError: it is not above 0.
+    """
+    _positive("retention", "stability_days", stability_days)
+    stability = stability_days * _DAY
+
+    def retention(record: MemoryRecord, at: Circumstances) -> float:
+        return math.exp(-max(0.0, at.now - max(record.used, record.created)) / stability)
+
+    return retention
+
+
+def product(*scores: Score) -> Score:
+    """Multiply scores: ``s1 * s2 * ...``."""
+
+    def product(record: MemoryRecord, at: Circumstances) -> float:
+        return math.prod(score(record, at) for score in scores)
+
+    return product
+
+
+def weighted(*parts: tuple[float, Score]) -> Score:
+    """Add up scores by their weights: ``w1 * s1 + w2 * s2 + ...``."""
+
+    def weighted(record: MemoryRecord, at: Circumstances) -> float:
+        return math.fsum(weight * score(record, at) for weight, score in parts)
+
+    return weighted
+
+
+def decayed(decay: Score) -> Score:
+    """Score by what is left of the importance: ``importance * decay``, as in ``decayed(half_life(hours=24))``."""
+    return product(importance, decay)
+
+
+def hybrid(*, recency_weight: float, frequency_weight: float, worth: Score = importance) -> Score:
+    """Score by worth, recency and use together.
+
+    ``worth + recency_weight * exp(-age_in_hours / 24) + frequency_weight * uses / (most_uses + 1)``
+
+    Args:
+        recency_weight: What a memory made just now gains.
+        frequency_weight: What one that is often recalled gains, at most.
+        worth: What it is worth beside these; ``decayed(half_life(...))`` to let that fade too.
+
+    Raises:
+        ConfigurationError: a weight is below 0 or no number.
+    """
+    for name, weight in (("recency_weight", recency_weight), ("frequency_weight", frequency_weight)):
+        if not 0 <= weight < math.inf:
+            raise ConfigurationError(f"hybrid: {name} is a number from 0 up, got {weight!r}")
+    return weighted((1.0, worth), (recency_weight, recency()), (frequency_weight, frequency))
+
+
+def _fading(name: str, seconds: float) -> Score:
+    def fading(record: MemoryRecord, at: Circumstances) -> float:
+        return math.exp(-max(0.0, at.now - record.created) / seconds)
+
+    fading.__name__ = name
+    return fading
+
+
+def _positive(function: str, name: str, value: float) -> None:
+    if not 0 < value < math.inf:
+        raise ConfigurationError(f"{function}: {name} is a number above 0, got {value!r}")
