@@ -1,0 +1,96 @@
+"""What happened: episodes that fade, and come to mind by what they are worth now."""
+
+__all__ = ["EpisodicMemory"]
+
+import math
+from collections.abc import Sequence
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.memory.eviction import Eviction, lowest
+from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.scoring import Score, importance
+from ziggurat.memory.store import MemoryStore
+from ziggurat.memory.view import CANDIDATES, Recalled, View, weighed
+
+_LOWEST = lowest()
+
+
+class EpisodicMemory(View):
+    """Keeps episodes of one owner and recalls the ones that score best.
+
+    ::
+
+        memory = EpisodicMemory(store, "ann", score=decayed(half_life(hours=24)), capacity=1000)
+        await memory.remember("The deployment failed at noon.", importance=0.9)
+        for recalled in await memory.recall(limit=3):
+            print(recalled.score, recalled.content)
+
+    Args:
+        store: Where the episodes are kept.
+        owner: Whose they are.
+        score: What an episode is worth; `importance`, ``decayed(half_life(...))``, `hybrid` or your own.
+        max_age: After how many seconds an episode is recalled no more; None for never.
+        capacity: How many may be in use; None for any number.
+        evict: Chooses who goes beyond the capacity; the least important, never the newcomer.
+        keep_evicted: Archive what goes; False to delete it.
+        ctx: Whose clock and ids are used; the system's without.
+
+    Raises:
+        ConfigurationError: a bound is not above 0, or there is no owner.
+    """
+
+    kind = "episodic"
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        owner: str,
+        *,
+        score: Score = importance,
+        max_age: float | None = None,
+        capacity: int | None = None,
+        evict: Eviction = _LOWEST,
+        keep_evicted: bool = True,
+        ctx: Context | None = None,
+    ) -> None:
+        super().__init__(store, owner, capacity=capacity, evict=evict, keep_evicted=keep_evicted, ctx=ctx)
+        if max_age is not None and not 0 < max_age < math.inf:
+            raise ConfigurationError(f"EpisodicMemory: max_age is a number of seconds above 0, got {max_age!r}")
+        self.score = score
+        self.max_age = max_age
+
+    async def recall(
+        self,
+        query: str | None = None,
+        *,
+        limit: int = 10,
+        tags: Sequence[str] = (),
+        embedding: bytes | None = None,
+    ) -> list[Recalled]:
+        """Return the episodes that score best, of equals the first made, and note in them that they were recalled.
+
+        Args:
+            query: Only episodes that have to do with this; all are weighed without.
+            limit: How many at most.
+            tags: Only episodes that have all of these.
+            embedding: The vector of the query.
+        """
+        if query is None:
+            candidates = [(record, 0.0) for record in await self._young(tags)]
+        else:
+            hits = await self._found(query, limit * CANDIDATES, tags, embedding)
+            candidates = [each for each in weighed(query, hits) if self._is_young(each[0])]
+        return await self._best(candidates, self.score, limit)
+
+    async def prune(self) -> int:
+        """Let go of what is older than `max_age`; returns how many went."""
+        old = [record async for record in self.scan() if not self._is_young(record)]
+        await self._let_go(old)
+        return len(old)
+
+    def _is_young(self, record: MemoryRecord) -> bool:
+        return self.max_age is None or self.ctx.clock.now() - record.created <= self.max_age
+
+    async def _young(self, tags: Sequence[str]) -> list[MemoryRecord]:
+        return [record async for record in self.scan(tags=tags) if self._is_young(record)]

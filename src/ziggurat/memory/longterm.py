@@ -1,0 +1,140 @@
+"""What stays: memories that are forgotten along a curve unless they are used, and merged when they are alike."""
+
+__all__ = ["LongTermMemory"]
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from msgspec.structs import replace
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.memory.contradiction import contradict
+from ziggurat.memory.eviction import lowest
+from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.scoring import Circumstances, decayed, product, retention, similarity
+from ziggurat.memory.similar import duplicates
+from ziggurat.memory.store import MemoryStore
+from ziggurat.memory.view import CANDIDATES, Recalled, View, weighed
+
+
+class LongTermMemory(View):
+    """Keeps memories whose worth is ``importance * exp(-days_since_last_use / stability_days)``.
+
+    ::
+
+        memory = LongTermMemory(store, "ann", capacity=1000)
+        await memory.remember("Rust ownership rules prevent data races", importance=0.9)
+        hits = await memory.recall("ownership memory safety", limit=5)
+        await memory.prune()  # archive what is all but forgotten
+        await memory.consolidate()  # merge what is almost the same
+
+    Args:
+        store: Where the memories are kept.
+        owner: Whose they are.
+        capacity: How many may be in use; the one of least worth goes first.
+        min_importance: `prune` lets go of what is worth less.
+        stability_days: After how many days without use 1/e, about 0.37, of a memory's worth is left.
+        keep_evicted: Archive what goes; False to delete it.
+        ctx: Whose clock and ids are used; the system's without.
+
+    Raises:
+        ConfigurationError: a number is out of its range, or there is no owner.
+    """
+
+    kind = "longterm"
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        owner: str,
+        *,
+        capacity: int | None = 10_000,
+        min_importance: float = 0.05,
+        stability_days: float = 30.0,
+        keep_evicted: bool = True,
+        ctx: Context | None = None,
+    ) -> None:
+        if not 0.0 <= min_importance <= 1.0:
+            raise ConfigurationError(f"LongTermMemory: min_importance is from 0 to 1, got {min_importance!r}")
+        self.worth = decayed(retention(stability_days))
+        self.min_importance = min_importance
+        super().__init__(store, owner, capacity=capacity, evict=lowest(self.worth), keep_evicted=keep_evicted, ctx=ctx)
+
+    async def recall(
+        self, query: str, *, limit: int = 10, tags: Sequence[str] = (), embedding: bytes | None = None
+    ) -> list[Recalled]:
+        """Return what has to do with a query, by ``similarity * importance * retention``, and note the use of it.
+
+        Args:
+            query: What is looked for.
+            limit: How many at most.
+            tags: Only memories that have all of these.
+            embedding: The vector of the query; words are compared without.
+        """
+        hits = await self._found(query, limit * CANDIDATES, tags, embedding)
+        return await self._best(weighed(query, hits), product(similarity, self.worth), limit)
+
+    async def prune(self) -> int:
+        """Let go of what is worth less than `min_importance` by now; returns how many went.
+
+        Nothing is written to what stays, so that pruning twice is pruning once.
+        """
+        at = Circumstances(self.ctx.clock.now())
+        faded = [record async for record in self.scan() if self.worth(record, at) < self.min_importance]
+        await self._let_go(faded)
+        return len(faded)
+
+    async def consolidate(self, above: float = 0.85) -> list[MemoryRecord]:
+        """Merge memories that are almost the same; returns the new ones, each with its parts in `history`.
+
+        The earliest takes in, one after the other, those whose cosine with it is above the bound and that do not
+        contradict it. What comes of it has the longest content, the mean importance and all uses together, and
+        was made when the earliest was.
+
+        Args:
+            above: The bound, from 0 to 1.
+
+        Raises:
+            MissingExtra: the memories have embeddings, and NumPy is not installed.
+        """
+        records = [record async for record in self.scan()]
+        merged: list[MemoryRecord] = []
+        for group in _groups(records, above):
+            new = _merged(group)
+            await self.store.put([new, *(replace(record, archived=True) for record in group)])
+            merged.append(new)
+        return merged
+
+
+def _groups(records: Sequence[MemoryRecord], above: float) -> list[list[MemoryRecord]]:
+    taken: set[int] = set()
+    groups: dict[int, list[MemoryRecord]] = {}
+    for near in duplicates(records, above):
+        if near.first in taken or near.second in taken or near.second in groups:
+            continue
+        first, second = records[near.first], records[near.second]
+        if not contradict(first, second):
+            groups.setdefault(near.first, [first]).append(second)
+            taken.add(near.second)
+    return list(groups.values())
+
+
+def _merged(group: Sequence[MemoryRecord]) -> MemoryRecord:
+    longest = max(group, key=lambda record: len(record.content))
+    first = group[0]
+    sources = [record.id for record in group]
+    return replace(
+        first,
+        id=blake2b("\0".join(sources).encode(), digest_size=16).hexdigest(),
+        content=longest.content,
+        embedding=longest.embedding,
+        origin=longest.origin,
+        importance=sum(record.importance for record in group) / len(group),
+        tags=tuple(dict.fromkeys(tag for record in group for tag in record.tags)),
+        taint=tuple(sorted({each for record in group for each in record.taint})),
+        used=max(record.used for record in group),
+        uses=sum(record.uses for record in group),
+        supersedes=first.id,
+        facts={**first.facts, "sources": sources},
+    )

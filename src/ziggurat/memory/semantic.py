@@ -1,0 +1,99 @@
+"""What is known: facts, found by what they mean or by their tags."""
+
+__all__ = ["SemanticMemory"]
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ziggurat.memory.record import MemoryRecord, Origin
+from ziggurat.memory.similar import nearness
+from ziggurat.memory.view import Recalled, View
+
+_KEY = "key:"
+
+
+class SemanticMemory(View):
+    """Keeps facts of one owner; a fact kept under a key takes the place of the one that was there.
+
+    ::
+
+        memory = SemanticMemory(store, "ann")
+        await memory.remember("Cats are fluffy animals.", key="cat", tags=["animal"])
+        (best, *others) = await memory.recall("fluffy pets")
+    """
+
+    kind = "semantic"
+
+    async def remember(
+        self,
+        content: str,
+        *,
+        key: str | None = None,
+        importance: float = 0.5,
+        tags: Iterable[str] = (),
+        origin: Origin = "user",
+        taint: Iterable[str] = (),
+        supersedes: str | None = None,
+        embedding: bytes | None = None,
+        facts: Mapping[str, object] | None = None,
+    ) -> MemoryRecord:
+        """Keep a fact; see `View.remember`.
+
+        Args:
+            content: The fact.
+            key: What it is about. The fact that was kept under it is superseded, and the same again is kept once.
+            importance: From 0 to 1.
+            tags: Words to find it by.
+            origin: Who said it.
+            taint: The tools whose results it was made of.
+            supersedes: The id of a fact that it contradicts or replaces.
+            embedding: Its vector.
+            facts: A few plain values to keep beside it.
+        """
+        if key is not None:
+            tags = [*tags, _KEY + key]
+            facts = {**(facts or {}), "key": key}
+            before = await self.about(key)
+            if before is not None and supersedes is None:
+                if before.content == content and before.tags == tuple(dict.fromkeys(tags)):
+                    return before
+                supersedes = before.id
+        return await super().remember(
+            content,
+            importance=importance,
+            tags=tags,
+            origin=origin,
+            taint=taint,
+            supersedes=supersedes,
+            embedding=embedding,
+            facts=facts,
+        )
+
+    async def about(self, key: str) -> MemoryRecord | None:
+        """Return the fact that is kept under a key, or None."""
+        async for record in self.store.scan(
+            owner=self.owner, kind=self.kind, tags=[_KEY + key], newest_first=True, limit=1
+        ):
+            return record
+        return None
+
+    async def recall(
+        self,
+        query: str | None = None,
+        *,
+        limit: int = 10,
+        tags: Sequence[str] = (),
+        embedding: bytes | None = None,
+    ) -> list[Recalled]:
+        """Return facts by meaning, by tags, or by both, and note in them that they were recalled.
+
+        Args:
+            query: What is looked for; the nearest come first, each with its nearness as its score.
+            limit: How many at most.
+            tags: Only facts that have all of these; without a query, the latest come first.
+            embedding: The vector of the query.
+        """
+        if query is None:
+            records = self.store.scan(owner=self.owner, kind=self.kind, tags=tags, newest_first=True, limit=limit)
+            return await self._noted([Recalled(record, record.importance) async for record in records])
+        hits = await self._found(query, limit, tags, embedding)
+        return await self._noted([Recalled(hit.record, nearness(query, hit)) for hit in hits])

@@ -1,0 +1,116 @@
+"""How alike two texts or two memories are, and which of many are almost the same."""
+
+__all__ = ["Near", "duplicates", "nearness", "term_cosine", "terms"]
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from functools import lru_cache
+
+from msgspec import Struct
+
+from ziggurat.core.errors import MissingExtra
+from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.store import Hit
+
+_WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
+_BLOCK = 1024
+
+
+def terms(text: str) -> list[str]:
+    """Return the words of a text in small letters, in their order.
+
+    >>> terms("Don't panic: 42!")
+    ["don't", 'panic', '42']
+    """
+    return [word.replace("\u2019", "'") for word in _WORD.findall(text.lower())]
+
+
+@lru_cache(maxsize=4096)
+def _counted(text: str) -> tuple[Counter[str], float]:
+    counts = Counter(terms(text))
+    return counts, math.sqrt(sum(count * count for count in counts.values()))
+
+
+def term_cosine(one: str, other: str) -> float:
+    """Return the cosine of two texts' word counts: ``sum(f1 * f2) / sqrt(sum(f1**2) * sum(f2**2))``, from 0 to 1.
+
+    >>> round(term_cosine("tea is hot", "tea is cold"), 3)
+    0.667
+    """
+    (counts, length), (others, other_length) = _counted(one), _counted(other)
+    if not length or not other_length:
+        return 0.0
+    if len(others) < len(counts):
+        counts, others = others, counts
+    return sum(count * others[word] for word, count in counts.items() if word in others) / (length * other_length)
+
+
+def nearness(query: str, hit: Hit) -> float:
+    """Return how near a hit is to what was asked: the cosine of the vectors, or of the words where one is missing."""
+    return term_cosine(query, hit.record.content) if hit.similarity is None else hit.similarity
+
+
+class Near(Struct, frozen=True):
+    """Two memories that are almost the same.
+
+    Attributes:
+        first: The place of the one that comes first in the list that was searched.
+        second: The place of the other.
+        similarity: The cosine of their vectors, or of their words.
+    """
+
+    first: int
+    second: int
+    similarity: float
+
+
+def duplicates(records: Sequence[MemoryRecord], above: float = 0.85) -> list[Near]:
+    """Return every two memories with a cosine above a bound, by their places.
+
+    Their vectors are compared where all have one of the same size, else their words.
+
+    Raises:
+        MissingExtra: there are vectors, and NumPy is not installed.
+    """
+    sizes = {0 if record.embedding is None else len(record.embedding) for record in records}
+    if len(sizes) == 1 and sizes != {0}:
+        return _by_vectors(records, above)
+    return _by_words(records, above)
+
+
+def _by_vectors(records: Sequence[MemoryRecord], above: float) -> list[Near]:
+    try:
+        import numpy as np
+    except ImportError:
+        raise MissingExtra("comparing embeddings", "memory") from None
+    matrix = np.frombuffer(b"".join(record.embedding or b"" for record in records), dtype="<f4")
+    matrix = matrix.reshape(len(records), -1)
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    matrix = matrix / np.where(lengths == 0, 1, lengths)
+    found: list[Near] = []
+    for start in range(0, len(records), _BLOCK):
+        near = matrix[start : start + _BLOCK] @ matrix[start:].T
+        for row, column in np.argwhere(near > above).tolist():
+            if row < column:
+                found.append(Near(start + row, start + column, float(near[row, column])))
+    return found
+
+
+def _by_words(records: Sequence[MemoryRecord], above: float) -> list[Near]:
+    """Compare through a list of who has which word, so that what shares no word is never looked at."""
+    counted = [_counted(record.content) for record in records]
+    having: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    found: list[Near] = []
+    for place, (counts, length) in enumerate(counted):
+        products: defaultdict[int, int] = defaultdict(int)
+        for word, count in counts.items():
+            for other, often in having[word]:
+                products[other] += count * often
+            having[word].append((place, count))
+        for other in sorted(products):
+            if (cosine := products[other] / (length * counted[other][1])) > above:
+                found.append(Near(other, place, cosine))
+    found.sort(key=lambda near: (near.first, near.second))
+    return found

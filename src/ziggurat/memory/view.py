@@ -1,0 +1,221 @@
+"""What every kind of memory has in common: one owner's records of one kind in any store."""
+
+__all__ = ["CANDIDATES", "Recalled", "View", "weighed"]
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from heapq import nlargest
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.core.context import Context, root
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.memory.eviction import Eviction, lowest
+from ziggurat.memory.record import MemoryRecord, Origin
+from ziggurat.memory.scoring import Circumstances, Score
+from ziggurat.memory.similar import nearness
+from ziggurat.memory.store import Hit, MemoryStore, Query
+
+_LOWEST = lowest()
+CANDIDATES = 4
+"""How many times more memories are looked up than are asked for, when a score may change their order."""
+
+
+class Recalled(Struct, frozen=True):
+    """A memory that came to mind.
+
+    Attributes:
+        record: The memory, as it was before this recall was noted in it.
+        score: What it scored; comparable within one recall only.
+    """
+
+    record: MemoryRecord
+    score: float
+
+    @property
+    def content(self) -> str:
+        """The text of the memory."""
+        return self.record.content
+
+
+class View:
+    """One owner's memories of one kind; the kinds derive from it, and differ in how they recall and forget.
+
+    A view holds nothing but its settings: what it keeps is in the store, where other views and processes see it.
+
+    Args:
+        store: Where the memories are kept.
+        owner: Whose they are, such as an agent's name.
+        capacity: How many may be in use; None for any number. Beyond it, `evict` chooses who goes, never the newcomer.
+        evict: Chooses who goes.
+        keep_evicted: Archive what goes, so that it can still be read; False to delete it for good.
+        ctx: Whose clock and ids are used; the system's without.
+
+    Raises:
+        ConfigurationError: the capacity is below 1, or there is no owner.
+    """
+
+    kind: str | None = None
+    """The kind that it keeps; None for a view of all kinds, which makes records of the kind ``"memory"``."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        owner: str,
+        *,
+        capacity: int | None = None,
+        evict: Eviction = _LOWEST,
+        keep_evicted: bool = True,
+        ctx: Context | None = None,
+    ) -> None:
+        if not owner:
+            raise ConfigurationError(f"{type(self).__name__}: whose memory is it? owner is empty")
+        if capacity is not None and capacity < 1:
+            raise ConfigurationError(f"{type(self).__name__}: capacity is 1 or more, got {capacity}")
+        self.store = store
+        self.owner = owner
+        self.capacity = capacity
+        self.evict = evict
+        self.keep_evicted = keep_evicted
+        self.ctx = ctx or root("memory")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.store!r}, {self.owner!r})"
+
+    async def remember(
+        self,
+        content: str,
+        *,
+        importance: float = 0.5,
+        tags: Iterable[str] = (),
+        origin: Origin = "user",
+        taint: Iterable[str] = (),
+        supersedes: str | None = None,
+        embedding: bytes | None = None,
+        facts: Mapping[str, object] | None = None,
+    ) -> MemoryRecord:
+        """Keep something, and make room for it.
+
+        Args:
+            content: What is to be remembered.
+            importance: From 0 to 1; what lies outside is taken for the nearer of them.
+            tags: Words to find it by.
+            origin: Who said it.
+            taint: The tools whose results it was made of; what a tool said is tainted by the tool at least.
+            supersedes: The id of a memory that this contradicts or replaces; that one is archived in the same write.
+            embedding: Its vector, as `record.pack` writes it.
+            facts: A few plain values to keep beside it.
+
+        Raises:
+            ConfigurationError: there is no content, or the owner has no memory with the id that is superseded.
+        """
+        if not content.strip():
+            raise ConfigurationError("remember: the content is empty")
+        now = self.ctx.clock.now()
+        record = MemoryRecord(
+            id=self.ctx.new_id(),
+            owner=self.owner,
+            content=content,
+            kind=self.kind or "memory",
+            embedding=embedding,
+            importance=min(1.0, max(0.0, importance)) if importance == importance else importance,
+            tags=tuple(dict.fromkeys(tags)),
+            origin=origin,
+            taint=tuple(sorted(set(taint))) or (("tool",) if origin == "tool" else ()),
+            created=now,
+            used=now,
+            supersedes=supersedes,
+            facts=dict(facts or {}),
+        )
+        if supersedes is None:
+            await self.store.add([record])
+        else:
+            await self.store.put([record, replace(await self._mine(supersedes), archived=True)])
+        await self._make_room(record.id)
+        return record
+
+    async def forget(self, *ids: str) -> int:
+        """Archive memories of this owner: no recall finds them, yet `history` does; returns how many were in use."""
+        found = [record for record in await self.store.get(ids) if record.owner == self.owner and not record.archived]
+        await self._archive(found)
+        return len(found)
+
+    async def erase(self, *ids: str) -> int:
+        """Delete memories of this owner for good, with all they superseded; returns how many there were."""
+        going: dict[str, None] = {}
+        for each in ids:
+            going.update(dict.fromkeys(record.id for record in await self.history(each)))
+        return await self.store.remove(list(going))
+
+    async def history(self, memory: str) -> list[MemoryRecord]:
+        """Return the memory with this id and all it took the place of, the latest first; empty if unknown."""
+        found: dict[str, MemoryRecord] = {}
+        waiting = [memory]
+        while waiting:
+            records = [record for record in await self.store.get(waiting) if record.owner == self.owner]
+            found.update({record.id: record for record in records})
+            before = [each for record in records for each in _predecessors(record)]
+            waiting = [each for each in dict.fromkeys(before) if each not in found]
+        return list(found.values())
+
+    def scan(self, *, tags: Sequence[str] = (), newest_first: bool = False) -> AsyncIterator[MemoryRecord]:
+        """Go through the memories in use, by age."""
+        return self.store.scan(owner=self.owner, kind=self.kind, tags=tags, newest_first=newest_first)
+
+    async def count(self) -> int:
+        """Return how many memories are in use."""
+        return await self.store.count(owner=self.owner, kind=self.kind)
+
+    async def _mine(self, memory: str) -> MemoryRecord:
+        for record in await self.store.get([memory]):
+            if record.owner == self.owner:
+                return record
+        raise ConfigurationError(f"{self.owner!r} has no memory with the id {memory!r} that could be superseded")
+
+    async def _make_room(self, newcomer: str) -> None:
+        if self.capacity is None:
+            return
+        over = await self.count() - self.capacity
+        if over > 0:
+            others = [record async for record in self.scan() if record.id != newcomer]
+            await self._let_go(self.evict(others, over, self.ctx.clock.now()))
+
+    async def _let_go(self, records: Sequence[MemoryRecord]) -> None:
+        if self.keep_evicted:
+            await self._archive(records)
+        elif records:
+            await self.store.remove([record.id for record in records])
+
+    async def _archive(self, records: Sequence[MemoryRecord]) -> None:
+        if records:
+            await self.store.put([replace(record, archived=True) for record in records])
+
+    async def _found(self, query: str, limit: int, tags: Sequence[str], embedding: bytes | None) -> list[Hit]:
+        return await self.store.search(
+            Query(owner=self.owner, text=query, embedding=embedding, limit=limit, kind=self.kind, tags=tuple(tags))
+        )
+
+    async def _best(self, candidates: Sequence[tuple[MemoryRecord, float]], score: Score, limit: int) -> list[Recalled]:
+        """Return those that score best, of equals the first in the list, and note that they were recalled."""
+        most = max((record.uses for record, _ in candidates), default=0)
+        now = self.ctx.clock.now()
+        scored = [
+            Recalled(record, score(record, Circumstances(now, similarity, most))) for record, similarity in candidates
+        ]
+        return await self._noted(nlargest(limit, scored, key=lambda recalled: recalled.score))
+
+    async def _noted(self, recalled: list[Recalled]) -> list[Recalled]:
+        if recalled:
+            await self.store.touch([each.record.id for each in recalled], self.ctx.clock.now())
+        return recalled
+
+
+def _predecessors(record: MemoryRecord) -> list[str]:
+    sources = record.facts.get("sources")
+    merged = [each for each in sources if isinstance(each, str)] if isinstance(sources, (list, tuple)) else []
+    return merged if record.supersedes is None else [record.supersedes, *merged]
+
+
+def weighed(query: str, hits: Sequence[Hit]) -> list[tuple[MemoryRecord, float]]:
+    """Return the memories of hits with how near each is to the query."""
+    return [(hit.record, nearness(query, hit)) for hit in hits]

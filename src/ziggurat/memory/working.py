@@ -1,0 +1,99 @@
+"""What is at hand: a few values by their names, of which the least recently used goes first."""
+
+__all__ = ["WorkingMemory"]
+
+from ziggurat.core.context import Context, root
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.memory.record import MemoryRecord, Origin
+from ziggurat.memory.store import MemoryStore
+
+_INSTANT = 1e-6
+
+
+class WorkingMemory:
+    """Keeps a bounded number of texts by name; reading one or setting it makes it the latest used.
+
+    It is a scratch pad: what is set again is overwritten, and what has no room is deleted.
+
+    ::
+
+        memory = WorkingMemory(store, "ann", capacity=2)
+        await memory.set("goal", "book a flight")
+        await memory.get("goal")
+
+    Args:
+        store: Where the values are kept.
+        owner: Whose they are.
+        capacity: How many there may be.
+        ctx: Whose clock is used; the system's without.
+
+    Raises:
+        ConfigurationError: the capacity is below 1, or there is no owner.
+    """
+
+    kind = "working"
+
+    def __init__(self, store: MemoryStore, owner: str, *, capacity: int = 64, ctx: Context | None = None) -> None:
+        if not owner:
+            raise ConfigurationError("WorkingMemory: whose memory is it? owner is empty")
+        if capacity < 1:
+            raise ConfigurationError(f"WorkingMemory: capacity is 1 or more, got {capacity}")
+        self.store = store
+        self.owner = owner
+        self.capacity = capacity
+        self.ctx = ctx or root("memory")
+        self._last = 0.0
+
+    def __repr__(self) -> str:
+        return f"WorkingMemory({self.store!r}, {self.owner!r}, capacity={self.capacity})"
+
+    async def set(self, name: str, value: str, *, origin: Origin = "user", taint: tuple[str, ...] = ()) -> None:
+        """Keep a value under a name, in the place of what was there."""
+        now = self._instant()
+        record = MemoryRecord(
+            id=self._id(name),
+            owner=self.owner,
+            content=value,
+            kind=self.kind,
+            origin=origin,
+            taint=taint or (("tool",) if origin == "tool" else ()),
+            created=now,
+            used=now,
+            facts={"name": name},
+        )
+        await self.store.put([record])
+        over = await self.store.count(owner=self.owner, kind=self.kind) - self.capacity
+        if over > 0:
+            going = [each for each in await self._by_use() if each.id != record.id][:over]
+            await self.store.remove([each.id for each in going])
+
+    async def get(self, name: str) -> str | None:
+        """Return the value under a name, or None, and note that it was used."""
+        for record in await self.store.get([self._id(name)]):
+            await self.store.touch([record.id], self._instant())
+            return record.content
+        return None
+
+    async def discard(self, name: str) -> bool:
+        """Delete the value under a name; returns whether there was one."""
+        return await self.store.remove([self._id(name)]) > 0
+
+    async def clear(self) -> None:
+        """Delete all values."""
+        await self.store.remove([record.id for record in await self._by_use()])
+
+    async def items(self) -> dict[str, str]:
+        """Return all values by their names, the least recently used first; this counts as no use."""
+        return {str(record.facts["name"]): record.content for record in await self._by_use()}
+
+    async def _by_use(self) -> list[MemoryRecord]:
+        records = [record async for record in self.store.scan(owner=self.owner, kind=self.kind)]
+        return sorted(records, key=lambda record: record.used)
+
+    def _id(self, name: str) -> str:
+        return f"working:{len(self.owner)}:{self.owner}:{name}"
+
+    def _instant(self) -> float:
+        """Return the time, later than any returned before, so that there is an order even within one moment."""
+        self._last = max(self.ctx.clock.now(), self._last + _INSTANT)
+        return self._last

@@ -1,0 +1,14 @@
+"""A store, a clock that is moved by hand, and ids in order, for tests of memory."""
+
+from itertools import count
+
+from ziggurat.core.clock import CLOCK, IDS
+from ziggurat.core.context import Context, root
+from ziggurat.testing.clock import HandClock
+
+HOUR, DAY = 3600.0, 86400.0
+
+
+def context(clock: HandClock) -> Context:
+    numbers = count(1)
+    return root("test").within(CLOCK, clock).within(IDS, lambda: f"m{next(numbers)}")

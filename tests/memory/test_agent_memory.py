@@ -1,0 +1,67 @@
+"""The memory of one agent, all kinds together."""
+
+import asyncio
+
+import pytest
+
+from tests.memory.making import DAY, context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.memory.agent_memory import AgentMemory
+from ziggurat.memory.episodic import EpisodicMemory
+from ziggurat.memory.scoring import decayed, half_life
+from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.testing.clock import HandClock
+
+
+def test_one_question_asks_all_kinds() -> None:
+    async def main() -> None:
+        memory = AgentMemory(InMemoryStore(), "ann")
+        await memory.remember("We talked about trains.", kind="episodic")
+        await memory.remember("Ann prefers trains to planes.", kind="semantic", key="travel")
+        await memory.remember("Trains to Rome leave at night.", kind="longterm")
+        await memory.working.set("goal", "trains")
+        recalled = await memory.recall("trains")
+        assert sorted(each.record.kind for each in recalled) == ["episodic", "longterm", "semantic"]
+        assert await memory.semantic.about("travel") is not None
+        assert [each.record.kind for each in await memory.episodic.recall("trains")] == ["episodic"]
+        assert await memory.count() == 4
+
+    asyncio.run(main())
+
+
+def test_a_score_orders_what_was_found() -> None:
+    async def main() -> None:
+        clock = HandClock()
+        memory = AgentMemory(InMemoryStore(), "ann", score=decayed(half_life(24)), ctx=context(clock))
+        await memory.remember("tea tea tea", importance=0.9)
+        await clock.advance(DAY)
+        await memory.remember("the tea of today", importance=0.5, kind="longterm")
+        assert [each.score for each in await memory.recall("tea")] == pytest.approx([0.5, 0.45])
+
+    asyncio.run(main())
+
+
+def test_what_contradicts_supersedes_across_kinds() -> None:
+    async def main() -> None:
+        memory = AgentMemory(InMemoryStore(), "ann")
+        told = await memory.remember("Ann lives in Rome")
+        fact = await memory.remember("Ann lives in Oslo", kind="semantic", supersedes=told.id)
+        assert [each.record.id for each in await memory.recall("Ann lives")] == [fact.id]
+        assert [each.id for each in await memory.history(fact.id)] == [fact.id, told.id]
+
+    asyncio.run(main())
+
+
+def test_mistakes_are_told_at_the_door() -> None:
+    store = InMemoryStore()
+    with pytest.raises(ConfigurationError, match="is not a part of the memory of 'ann'"):
+        AgentMemory(store, "ann", episodic=EpisodicMemory(store, "ben"))
+
+    async def main() -> None:
+        memory = AgentMemory(store, "ann")
+        with pytest.raises(ConfigurationError, match="kind is one of episodic, semantic, longterm, got 'working'"):
+            await memory.remember("x", kind="working")  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match="only facts have a key"):
+            await memory.remember("x", key="y")
+
+    asyncio.run(main())

@@ -1,0 +1,49 @@
+"""What cannot both be true, as far as words tell."""
+
+import pytest
+
+from ziggurat.memory.contradiction import contradict
+from ziggurat.memory.record import MemoryRecord
+
+
+def fact(text: str, key: str | None = None) -> MemoryRecord:
+    return MemoryRecord(id=text, owner="ann", content=text, facts={} if key is None else {"key": key})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The user lives in Paris.", "The user lives in Rome."),
+        ("The user is vegetarian.", "The user is not vegetarian."),
+        ("Ann likes green tea.", "Ann doesn't like green tea."),
+        ("The meeting starts at 5 pm.", "The meeting starts at 6 pm."),
+        ("The budget is 1,000 euros.", "The budget is 2,000 euros."),
+        ("Ann's favourite colour is blue.", "Ann's favourite colour is dark green."),
+        ("She works at Acme.", "She works for Umbrella."),
+    ],
+)
+def test_these_exclude_each_other(one: str, other: str) -> None:
+    assert contradict(fact(one), fact(other))
+    assert contradict(fact(other), fact(one))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The user lives in Paris.", "the user lives in Paris!"),
+        ("The user likes tea.", "The user likes coffee."),
+        ("Ann is not tall.", "Ben is not tall."),
+        ("Ann has 2 cats.", "Ben owns 3 dogs."),
+        ("The user lives in Paris.", "The user lives in the centre of Paris."),
+        ("Ann does not eat meat.", "Ann went to the market and bought bread."),
+        ("It is raining.", "Rome is old."),
+    ],
+)
+def test_these_do_not(one: str, other: str) -> None:
+    assert not contradict(fact(one), fact(other))
+    assert not contradict(fact(other), fact(one))
+
+
+def test_one_key_has_one_fact() -> None:
+    assert contradict(fact("blue", "colour"), fact("any but blue", "colour"))
+    assert not contradict(fact("blue", "colour"), fact("blue", "colour"))

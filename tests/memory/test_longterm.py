@@ -1,0 +1,163 @@
+"""Lasting memories: the forgetting curve, what is all but forgotten, and what is almost the same."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.memory.making import DAY, context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.memory.longterm import LongTermMemory
+from ziggurat.memory.record import pack
+from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.testing.clock import HandClock
+
+
+def test_ownership_and_safety_bring_the_rules_of_rust_to_mind() -> None:
+    async def main() -> None:
+        clock = HandClock()
+        memory = LongTermMemory(
+            InMemoryStore(), "ann", capacity=1_000, min_importance=0.05, stability_days=30.0, ctx=context(clock)
+        )
+        made = await memory.remember("Rust ownership rules prevent data races", importance=0.9)
+        await memory.remember("Tea is hot", importance=1.0)
+        (top,) = await memory.recall("ownership memory safety", limit=5)
+        assert top.record == made
+        assert top.score == pytest.approx(0.9 / 18**0.5)  # one word of three and of six: 1 / sqrt(3 * 6)
+        assert await memory.prune() == 0
+        assert await memory.consolidate() == []
+
+    asyncio.run(main())
+
+
+def test_retention_is_applied_once_and_recalling_begins_it_anew() -> None:
+    async def main() -> None:
+        clock = HandClock()
+        memory = LongTermMemory(InMemoryStore(), "ann", stability_days=30, ctx=context(clock))
+        await memory.remember("tea", importance=0.9)
+        await clock.advance(30 * DAY)
+        await memory.prune()
+        assert (await memory.recall("tea"))[0].score == pytest.approx(0.331091, abs=1e-6)  # 0.9 / e
+        assert (await memory.recall("tea"))[0].score == pytest.approx(0.9)
+
+    asyncio.run(main())
+
+
+def test_what_is_all_but_forgotten_is_let_go_when_its_time_comes() -> None:
+    async def main() -> None:
+        clock = HandClock()
+        memory = LongTermMemory(InMemoryStore(), "ann", ctx=context(clock))
+        await memory.remember("low", importance=0.1)
+        await memory.remember("high", importance=0.9)
+        await clock.advance(20.79 * DAY)  # 30 * ln(0.1 / 0.05) = 20.794
+        assert await memory.prune() == 0
+        await clock.advance(0.01 * DAY)
+        assert await memory.prune() == 1
+        await clock.advance(65.9 * DAY)  # 30 * ln(0.9 / 0.05) = 86.711
+        assert await memory.prune() == 0
+        await clock.advance(0.02 * DAY)
+        assert await memory.prune() == 1
+        assert await memory.store.count(owner="ann", archived=True) == 2
+
+    asyncio.run(main())
+
+
+def test_beyond_the_capacity_goes_what_is_worth_least_by_now() -> None:
+    async def main() -> None:
+        clock = HandClock()
+        memory = LongTermMemory(InMemoryStore(), "ann", capacity=2, keep_evicted=False, ctx=context(clock))
+        await memory.remember("once great", importance=0.9)
+        await clock.advance(60 * DAY)  # 0.9 / e**2 = 0.12
+        await memory.remember("small", importance=0.2)
+        await memory.remember("new", importance=0.0)
+        assert [record.content async for record in memory.scan()] == ["small", "new"]
+
+    asyncio.run(main())
+
+
+def test_near_duplicates_become_one_and_their_parts_stay_reachable() -> None:
+    async def main() -> None:
+        clock = HandClock()
+        memory = LongTermMemory(InMemoryStore(), "ann", ctx=context(clock))
+        first = await memory.remember("the user likes green tea with milk", importance=0.8, tags=["tea"], taint=["web"])
+        await clock.advance(DAY)
+        second = await memory.remember("the user likes green tea with milk today", importance=0.4, tags=["drink"])
+        third = await memory.remember("the user plays chess", importance=0.4)
+        await memory.store.touch([first.id, second.id, second.id], clock.now())
+        (merged,) = await memory.consolidate()
+        assert merged.content == second.content  # the longer; 7 / sqrt(7 * 8) = 0.935
+        assert merged.importance == pytest.approx(0.6)
+        assert (merged.uses, merged.created, merged.supersedes) == (3, first.created, first.id)
+        assert (merged.tags, merged.taint) == (("tea", "drink"), ("web",))
+        assert {record.id async for record in memory.scan()} == {merged.id, third.id}
+        assert [each.id for each in await memory.history(merged.id)] == [merged.id, first.id, second.id]
+        assert await memory.consolidate() == []
+
+    asyncio.run(main())
+
+
+def test_only_what_is_above_the_bound_is_merged() -> None:
+    async def main() -> None:
+        memory = LongTermMemory(InMemoryStore(), "ann")
+        await memory.remember("one", embedding=pack([1, 0]))
+        await memory.remember("two", embedding=pack([0.6, 0.8]))
+        assert await memory.consolidate(above=0.601) == []
+        assert len(await memory.consolidate(above=0.599)) == 1
+
+    asyncio.run(main())
+
+
+def test_what_contradicts_is_not_merged() -> None:
+    async def main() -> None:
+        memory = LongTermMemory(InMemoryStore(), "ann")
+        await memory.remember("The weekly meeting of the whole team starts at 5 pm")
+        await memory.remember("The weekly meeting of the whole team starts at 6 pm")
+        assert await memory.consolidate() == []
+
+    asyncio.run(main())
+
+
+def test_mistakes_are_told_at_the_door() -> None:
+    with pytest.raises(ConfigurationError, match="min_importance is from 0 to 1"):
+        LongTermMemory(InMemoryStore(), "ann", min_importance=2)
+    with pytest.raises(ConfigurationError, match="stability_days"):
+        LongTermMemory(InMemoryStore(), "ann", stability_days=0)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 50)), max_size=12))
+def test_pruning_twice_is_pruning_once(made: list[tuple[float, float]]) -> None:
+    async def main() -> None:
+        clock, store = HandClock(), InMemoryStore()
+        memory = LongTermMemory(store, "ann", ctx=context(clock))
+        for importance, days in made:
+            await memory.remember("x", importance=importance)
+            await clock.advance(days * DAY)
+        await memory.prune()
+        once = [record async for record in store.scan(owner="ann", archived=None)]
+        assert await memory.prune() == 0
+        assert [record async for record in store.scan(owner="ann", archived=None)] == once
+        assert len(once) == len(made)
+
+    asyncio.run(main())
+
+
+words = st.lists(
+    st.sampled_from(["tea", "milk", "cup", "hot", "cold", "the", "is", "1", "2", "not"]), min_size=1, max_size=6
+)
+
+
+@given(st.lists(words.map(" ".join), max_size=12))
+def test_consolidation_loses_no_content_and_is_done_after_once(texts: list[str]) -> None:
+    async def main() -> None:
+        store = InMemoryStore()
+        memory = LongTermMemory(store, "ann", ctx=context(HandClock()))
+        made = [await memory.remember(text) for text in texts]
+        merged = await memory.consolidate()
+        reachable = {each.id async for each in memory.scan()}
+        for each in list(reachable):
+            reachable |= {record.id for record in await memory.history(each)}
+        assert {record.id for record in made} <= reachable
+        assert await memory.count() == len(made) - sum(len(record.facts["sources"]) - 1 for record in merged)  # type: ignore[arg-type]
+
+    asyncio.run(main())

@@ -1,0 +1,60 @@
+"""Facts: found by meaning, by tags and by both; one fact under one key."""
+
+import asyncio
+
+import pytest
+
+from ziggurat.memory.record import pack
+from ziggurat.memory.semantic import SemanticMemory
+from ziggurat.memory.stores.in_memory import InMemoryStore
+
+
+def test_fluffy_pets_bring_the_fact_about_cats_to_mind_first() -> None:
+    async def main() -> None:
+        memory = SemanticMemory(InMemoryStore(), "ann")
+        await memory.remember("cats are fluffy animals", key="cat_fact")
+        await memory.remember("quantum mechanics uncertainty principle", key="physics")
+        first, *_ = await memory.recall("fluffy pets", limit=2)
+        assert first.record.facts["key"] == "cat_fact"
+        assert first.score == pytest.approx(0.353553, abs=1e-6)  # one word of two and of four: 1 / sqrt(2 * 4)
+
+    asyncio.run(main())
+
+
+def test_tags_must_all_be_there_and_narrow_a_search() -> None:
+    async def main() -> None:
+        memory = SemanticMemory(InMemoryStore(), "ann")
+        for content, tags in (("cats purr", ["animal", "home"]), ("lions purr", ["animal"]), ("cars purr", [])):
+            await memory.remember(content, tags=tags)
+        assert {each.content for each in await memory.recall(tags=["animal"])} == {"cats purr", "lions purr"}
+        assert [each.content for each in await memory.recall(tags=["home", "animal"])] == ["cats purr"]
+        assert [each.content for each in await memory.recall("cars cats", tags=["animal"])] == ["cats purr"]
+
+    asyncio.run(main())
+
+
+def test_meaning_is_the_cosine_of_embeddings() -> None:
+    async def main() -> None:
+        memory = SemanticMemory(InMemoryStore(), "ann")
+        await memory.remember("north", embedding=pack([0, 1]))
+        await memory.remember("east", embedding=pack([1, 0]))
+        recalled = await memory.recall("elsewhere", embedding=pack([3, 4]))
+        assert [(each.content, round(each.score, 6)) for each in recalled] == [("north", 0.8), ("east", 0.6)]
+
+    asyncio.run(main())
+
+
+def test_a_fact_takes_the_place_of_the_one_under_its_key() -> None:
+    async def main() -> None:
+        memory = SemanticMemory(InMemoryStore(), "ann")
+        blue = await memory.remember("Ann's colour is blue.", key="colour")
+        assert await memory.remember("Ann's colour is blue.", key="colour") == blue
+        red = await memory.remember("Ann's colour is red.", key="colour", origin="tool", taint=["web"])
+        await memory.remember("Ann's town is Rome.", key="town")
+        assert red.supersedes == blue.id
+        assert await memory.about("colour") == red
+        assert await memory.about("shape") is None
+        assert await memory.count() == 2
+        assert [each.id for each in await memory.history(red.id)] == [red.id, blue.id]
+
+    asyncio.run(main())
