@@ -15,6 +15,7 @@ from ziggurat.messages.agent import Decision
 from ziggurat.messages.message import Message
 from ziggurat.models.approval import gated
 from ziggurat.tools.approval import APPROVALS
+from ziggurat.tools.held import HELD
 from ziggurat.tools.permissions import AUDIT, DECLARED_ONLY, GRANTS, narrowed
 
 Deps = Mapping[Key[Any], Any]
@@ -80,7 +81,7 @@ def given(ctx: Context, deps: Deps | None) -> Context:
 def guarded(ctx: Context) -> Context:
     """Return a context whose calls pass the gates that its dependencies have brought."""
     scope = ctx.scope
-    if scope.get(APPROVALS) is None and (DECLARED_ONLY in scope or AUDIT in scope):
+    if scope.get(APPROVALS) is None and (DECLARED_ONLY in scope or AUDIT in scope or HELD in scope):
         ctx = ctx.within(APPROVALS, ())  # so that calls of tools that declare nothing are checked too
     return gated(ctx)
 

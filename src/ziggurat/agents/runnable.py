@@ -3,39 +3,35 @@
 __all__ = ["Runnable"]
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar, Unpack
 
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.blocking import blocking
-from ziggurat.agents.doors import Deps, RunOptions, check_options, decided, given, guarded
-from ziggurat.agents.drive import Prompt, drive, request_of, unbegun
-from ziggurat.agents.enter import AGENT, AgentParts, AgentService, Setup, enter
+from ziggurat.agents.doors import Deps, RunOptions, check_options, given
+from ziggurat.agents.drive import Prompt, request_of, unbegun
+from ziggurat.agents.enter import AgentService, enter
 from ziggurat.agents.frame import FRAME
 from ziggurat.agents.handle import RunHandle
+from ziggurat.agents.on_record import OnRecord, heard
 from ziggurat.agents.steering import STEERABLE, STEERING, Mailbox
-from ziggurat.agents.stored import StoredRuns, is_finished, runs_in
-from ziggurat.core.broadcast import Broadcast, Heard, subscribe
-from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK, new_id
-from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
-from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context
-from ziggurat.core.entries import Entered, Opened
-from ziggurat.core.errors import ConfigurationError, RunExists, RunNotFound
+from ziggurat.agents.stored import is_finished
+from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK
+from ziggurat.core.clock import new_id as fresh_id
+from ziggurat.core.codec import SHAPE_VERSION, digest
+from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.entries import Opened
+from ziggurat.core.errors import ConfigurationError, RunExists
 from ziggurat.core.event import SILENCE, Listener
-from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
+from ziggurat.core.facts import fact
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.layer import stack
-from ziggurat.core.path import escaped
-from ziggurat.core.scope import Key, Scope
-from ziggurat.core.store import Store
 from ziggurat.core.stream import EventStream, open_stream
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
+from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.events import Warned
 from ziggurat.messages.message import Message
-from ziggurat.messages.middleware import screened
-from ziggurat.stores.connect import connect
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.stores.running import Running
 from ziggurat.tools.threads import POOL, loop_of_this_thread
@@ -43,7 +39,7 @@ from ziggurat.tools.threads import POOL, loop_of_this_thread
 J = TypeVar("J", bound=MemoryJournal)
 
 
-class Runnable:
+class Runnable(OnRecord):
     """Runs a service from AgentRequest to AgentRun, and is one itself.
 
     Args:
@@ -51,25 +47,6 @@ class Runnable:
         name: What it is called in paths.
         store: Where runs are kept so that they can be resumed; unfinished ones are kept in this process anyway.
     """
-
-    def __init__(
-        self, service: AgentService, *, name: str | None = None, store: str | MemoryStore | Store | None = None
-    ) -> None:
-        if not callable(service):
-            raise ConfigurationError(f"Runnable() needs a service (request, ctx), got {type(service).__name__}")
-        self.inner = service
-        self.store = MemoryStore(finished=False) if store is None else connect(store)
-        self._runs = runs_in(self.store)
-        parts = fact(service, AGENT)
-        if parts is None:
-            given = name or str(getattr(service, "__name__", "agent"))
-            parts = AgentParts(given, None, Setup(dict))
-        self.name = name or parts.name
-        self.facts: dict[Fact[Any], Any] = {AGENT: parts, COMPOSITE: True, NAME: self.name}
-
-    def __call__(self, request: AgentRequest, ctx: Context, /) -> Awaitable[AgentRun]:
-        """Answer as a service, at this context's path."""
-        return self.inner(request, ctx) if ctx._entered else enter(self, request, ctx)
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -175,74 +152,6 @@ class Runnable:
         nothing = unbegun(self.name, request, stops.Cancelled(), run_id or "")
         return RunHandle(begin, nothing, fact(self, STEERABLE), 0 if frame is None else frame.depth + 1)
 
-    async def resume(
-        self,
-        run_id: str,
-        decisions: Mapping[str, Decision] | None = None,
-        *,
-        deps: Deps | None = None,
-        listeners: Sequence[Listener] = (),
-    ) -> AgentRun:
-        """Go on with a run that was suspended, cancelled or failed; what was done is not done again.
-
-        Args:
-            run_id: Its id.
-            decisions: For each pending item's id, ``Approve()``, ``Deny(reason)`` or ``Modify(arguments)``.
-            deps: As for `run`; they are not kept.
-            listeners: As for `run`.
-
-        Raises:
-            RunNotFound: no such run is kept here.
-            ConfigurationError: a decision names nothing that is pending; the text lists what is.
-        """
-        check_options(deps, listeners)
-        runs = self._runs
-        if isinstance(runs, MemoryStore):
-            known = runs.open(run_id)
-            runs.check_idle(run_id)
-            ctx, journal, request = await self._again(known, run_id, deps, decisions or {})
-            return await self._drive(request, _heard(ctx, listeners), journal, named=True)
-        info = await runs.find(run_id)
-        if info is not None and is_finished(info):
-            return await self._answered(run_id, deps, listeners, decisions)
-        stored = await runs.take(run_id, deps or {})
-        try:
-            ctx, journal, request = await self._again(stored, run_id, deps, decisions or {})
-        except BaseException:
-            await runs.let_go(run_id, stored)
-            raise
-        return await self._drive(request, _heard(ctx, listeners), journal, named=True)
-
-    def subscribe(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Heard, None]:
-        """Follow a run by its id, from its beginning or after an entry's number, also while it goes on::
-
-            async for heard in agent.subscribe("r-17", after=12):
-                print(heard.number, heard.what)
-
-        What is on record comes complete and in order, whenever one joins; pieces of a reply come while they pass.
-        Any number of readers may follow; none makes the run wait.
-
-        Raises:
-            RunNotFound: no such run goes on or is kept here.
-        """
-        if isinstance(self._runs, StoredRuns):
-            return self._runs.subscribe(run_id, after)
-        return subscribe(self._runs.open(run_id), self._runs.broadcast(run_id), after=after)
-
-    async def replay(self, run_id: str) -> AgentRun:
-        """Go through a recorded run again without calling anything.
-
-        Raises:
-            JournalMismatch: this agent would have gone another way; the text shows where.
-        """
-        if isinstance(self._runs, StoredRuns):
-            journal = await self._runs.read(run_id, "replay")
-        else:
-            journal = MemoryJournal.load(self._runs.dump(run_id), "replay")
-        request = self._recorded_request(journal, run_id)
-        journal.reopen(run_id, 0.0)
-        return await drive(self, self.name, request, self._root(journal, run_id, None), journal, MemoryStore())
-
     # -- wrapping ------------------------------------------------------------------------------------------------
 
     def layered(self, *layers: Callable[[AgentService], AgentService]) -> "Runnable":
@@ -275,7 +184,7 @@ class Runnable:
     ) -> AgentRun:
         opened = await self._opened(request, deps, run_id)
         ctx, journal, *runs = opened
-        return await self._drive(request, _heard(ctx, listeners), journal, *runs, named=run_id is not None)
+        return await self._drive(request, heard(ctx, listeners), journal, *runs, named=run_id is not None)
 
     async def _opened(
         self, request: AgentRequest, deps: Deps | None, run_id: str | None
@@ -286,7 +195,7 @@ class Runnable:
             return *self._open(runs, request, deps, run_id), runs
         info = None if run_id is None else await runs.find(run_id)
         if info is None or run_id is None:
-            run_id = run_id or given_deps.get(IDS, new_id)()
+            run_id = run_id or given_deps.get(IDS, fresh_id)()
             journal = await runs.create(run_id, self.name, request, given_deps, self._screen)
             return self._root(journal, run_id, deps), journal, runs
         if info.request != digest(request):
@@ -300,39 +209,6 @@ class Runnable:
             await runs.let_go(run_id, stored)
             raise
         return ctx, known, runs
-
-    async def _again(
-        self, journal: J, run_id: str, deps: Deps | None, decisions: Mapping[str, Decision]
-    ) -> tuple[Context, J, AgentRequest]:
-        """Go on with a record: decisions are on it before they are acted upon."""
-        request = self._recorded_request(journal, run_id)
-        self._screen(journal)
-        for entry in decided(journal, decisions):
-            waiting = journal.append(entry)
-            if waiting is not None:
-                await waiting
-        clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
-        reopened = journal.reopen(run_id, clock.now(), clock)
-        if reopened is not None:
-            await reopened
-        return self._root(journal, run_id, deps), journal, request
-
-    async def _copied(self, run_id: str, deps: Deps | None) -> "tuple[Context, MemoryJournal, Running]":
-        """Open a copy of the record of a run that has ended: it answers, and nothing is written."""
-        assert isinstance(self._runs, StoredRuns)
-        clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
-        journal = await self._runs.read(run_id, clock=clock)
-        self._recorded_request(journal, run_id)
-        journal.reopen(run_id, clock.now(), clock)
-        return self._root(journal, run_id, deps), journal, MemoryStore()
-
-    async def _answered(
-        self, run_id: str, deps: Deps | None, listeners: Sequence[Listener], decisions: Mapping[str, Decision] | None
-    ) -> AgentRun:
-        ctx, journal, runs = await self._copied(run_id, deps)
-        decided(journal, decisions or {})  # nothing waits: each is refused
-        request = self._recorded_request(journal, run_id)
-        return await self._drive(request, _heard(ctx, listeners), journal, runs, named=True)
 
     def _open(
         self, runs: MemoryStore, request: AgentRequest, deps: Deps | None, run_id: str | None
@@ -356,55 +232,10 @@ class Runnable:
         journal.append(Opened("", ctx.run_id, SHAPE_VERSION, clock.now(), request))
         return ctx, journal
 
-    def _root(self, journal: MemoryJournal, run_id: str | None, deps: Deps | None) -> Context:
-        values: dict[Key[Any], Any] = {JOURNAL: journal}
-        if deps is not None:
-            values.update(deps)
-        values[RUN_ID] = run_id or values.get(IDS, new_id)()
-        ctx = Context(escaped(self.name), SILENCE, None, Scope(values))
-        return ctx if deps is None else guarded(ctx)
-
-    def _drive(
-        self,
-        request: AgentRequest,
-        ctx: Context,
-        journal: MemoryJournal,
-        runs: Running | None = None,
-        *,
-        named: bool,
-    ) -> Coroutine[Any, Any, AgentRun]:
-        home = runs or self._runs
-        if named or self._runs.finished:  # somebody may know its id, and subscribe
-            broadcast = Broadcast(journal, ctx.emit)
-            home.announce(ctx.run_id, broadcast)
-            ctx = ctx.emitting(broadcast)
-        return drive(self, self.name, request, ctx, journal, home)
-
     async def _detached(self, ambient: Context, run: Coroutine[Any, Any, AgentRun]) -> AgentRun:
         if ambient.listens(Warned):
             await ambient.emit(Warned(ambient.path, f"{self.name} was started as a run of its own (detached)"))
         return await run
-
-    def _screen(self, journal: MemoryJournal) -> None:
-        """Let this agent's middleware go over what is recorded of the run as a whole, before its path is known."""
-        parts = fact(self, AGENT)
-        if parts is not None and parts.chain is not None:
-            screened(journal, parts.chain, "")
-
-    def _recorded_request(self, journal: MemoryJournal, run_id: str) -> AgentRequest:
-        opened = journal.entries[0] if journal.entries else None
-        record = journal.find(escaped(self.name))
-        begun = any(isinstance(entry, Entered) for entry in journal.entries)  # not yet, if cancelled in a hook
-        if not isinstance(opened, Opened) or opened.request is None or (begun and (not record or not record.entered)):
-            raise RunNotFound(f"the run {run_id!r} was not begun by an agent named {self.name!r}")
-        return as_type(opened.request, AgentRequest)
-
-    def __repr__(self) -> str:
-        return repr(self.inner)
-
-
-def _heard(ctx: Context, listeners: Sequence[Listener]) -> Context:
-    return ctx.heard_by(*listeners) if listeners else ctx
 
 
 def _check_joins(run_id: str | None) -> None:

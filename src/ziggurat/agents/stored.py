@@ -1,19 +1,21 @@
 """Runs in a store: begun, taken up again by one process at a time, and read by any."""
 
-__all__ = ["StoredRuns", "is_finished", "runs_in"]
+__all__ = ["StoredRuns", "effects_of", "is_finished", "plant", "record_of", "runs_in"]
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from weakref import WeakValueDictionary
 
+from ziggurat.agents.forks import held
 from ziggurat.core.broadcast import Heard, subscribe
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK, Clock
-from ziggurat.core.codec import SHAPE_VERSION, digest
-from ziggurat.core.entries import Opened
-from ziggurat.core.errors import JournalCorrupt, RunNotFound
+from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
+from ziggurat.core.entries import LABELS, Entry, Opened
+from ziggurat.core.errors import JournalCorrupt, RunExists, RunNotFound
 from ziggurat.core.journal import MemoryJournal
-from ziggurat.core.lines import read_entry
+from ziggurat.core.lines import read_entry, write_entry
 from ziggurat.core.recorder import Mode
 from ziggurat.core.scope import Key
 from ziggurat.core.store import UNFINISHED, LogInfo, Store, run_log
@@ -21,6 +23,7 @@ from ziggurat.core.stored import PROBE, StoredJournal, lines_of, read_rows
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.stores.running import Running
+from ziggurat.tools.held import HELD
 
 Deps = Mapping[Key[Any], Any]
 
@@ -68,7 +71,8 @@ class StoredRuns(Running):
             log = run_log(run_id)
             journal = StoredJournal(self.store, log, 1, clock=clock, probe=deps.get(PROBE))
             screen(journal)
-            opened = journal.screened(Opened("", run_id, SHAPE_VERSION, clock.now(), request))
+            labels = deps.get(LABELS)
+            opened = journal.screened(Opened("", run_id, SHAPE_VERSION, clock.now(), request, None, labels))
             rows, blobs = journal.rows_of([journal.written(opened)])
             info = LogInfo(log, agent, digest(request), clock.now())
             try:
@@ -107,6 +111,21 @@ class StoredRuns(Running):
                 await self.store.release(log, epoch)
             raise
         return journal
+
+    async def plant(self, run_id: str, agent: str, lines: Sequence[bytes]) -> None:
+        """Begin a run with these entries, and leave it for whoever resumes it.
+
+        Raises:
+            RunExists: there is one of this id.
+            StoreError: it cannot be written.
+        """
+        log = run_log(run_id)
+        opened = read_entry(lines[0])
+        assert isinstance(opened, Opened)
+        rows, blobs = StoredJournal(self.store, log, 1).rows_of(list(lines))
+        request = digest(as_type(opened.request, AgentRequest))
+        epoch = await self.store.create(LogInfo(log, agent, request, opened.at), rows, blobs)
+        await self.store.release(log, epoch)
 
     async def let_go(self, run_id: str, journal: StoredJournal) -> None:
         """Give a run back that was taken and not driven."""
@@ -172,6 +191,46 @@ def runs_in(store: MemoryStore | Store) -> MemoryStore | StoredRuns:
     if runs is None:
         runs = _runs[id(store)] = StoredRuns(store)
     return runs
+
+
+async def record_of(runs: MemoryStore | StoredRuns, run_id: str) -> bytes:
+    """Return the record of a run as JSON lines.
+
+    Raises:
+        RunNotFound: there is none of this id.
+        JournalCorrupt: an entry was damaged; the text names it.
+    """
+    return runs.dump(run_id) if isinstance(runs, MemoryStore) else (await runs.read(run_id)).dump()
+
+
+async def plant(runs: MemoryStore | StoredRuns, run_id: str, agent: str, entries: Sequence[Entry]) -> None:
+    """Begin a run with a record that it did not make itself; resume it to go on.
+
+    Raises:
+        RunExists: there is one of this id.
+        StoreError: it cannot be written.
+    """
+    lines = [write_entry(entry) for entry in entries]
+    if isinstance(runs, StoredRuns):
+        await runs.plant(run_id, agent, lines)
+        return
+    runs.check_idle(run_id)
+    if runs.find(run_id) is not None:
+        raise RunExists(f"the run {run_id!r} exists; choose another id")
+    runs.load(run_id, b"\n".join(lines))
+
+
+async def effects_of(runs: MemoryStore | StoredRuns, journal: MemoryJournal, deps: Deps | None) -> Deps | None:
+    """Return dependencies with what keeps a fork from acting upon the world; as they are for any other run."""
+    opened = journal.entries[0]
+    if not isinstance(opened, Opened) or opened.forked is None:
+        return deps
+    before: list[Entry] = []
+    if opened.forked.effects == "recorded":
+        with suppress(RunNotFound):  # it may have been removed since
+            before = MemoryJournal.load(await record_of(runs, opened.forked.run_id)).entries
+    kept = held(opened.forked, before)
+    return deps if kept is None else {**(deps or {}), HELD: kept}
 
 
 def is_finished(info: LogInfo) -> bool:

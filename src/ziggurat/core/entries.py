@@ -1,6 +1,7 @@
 """What a journal holds: one frozen entry per thing that happened, and the record of one call made of them."""
 
 __all__ = [
+    "LABELS",
     "Decided",
     "Ended",
     "Entered",
@@ -8,6 +9,7 @@ __all__ = [
     "Failure",
     "Intent",
     "Opened",
+    "Origin",
     "Outcome",
     "Pending",
     "Record",
@@ -16,9 +18,11 @@ __all__ = [
     "Screen",
 ]
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
+
+from ziggurat.core.scope import Key
 
 
 class Entry(Struct, frozen=True, gc=False, tag=True, tag_field="entry"):
@@ -31,6 +35,20 @@ class Entry(Struct, frozen=True, gc=False, tag=True, tag_field="entry"):
     path: str
 
 
+class Origin(Struct, frozen=True, gc=False):
+    """Where a forked run comes from.
+
+    Attributes:
+        run_id: The run whose record it began with.
+        step: The first step of that run that is not in it.
+        effects: What becomes of calls that act upon the world.
+    """
+
+    run_id: str
+    step: int
+    effects: str = "refuse"
+
+
 class Opened(Entry, frozen=True, gc=False):
     """A run began, or went on in a new process."""
 
@@ -40,6 +58,10 @@ class Opened(Entry, frozen=True, gc=False):
     """POSIX seconds."""
     request: object = None
     """What was asked, before any hook; where the run goes on it is not said again."""
+    forked: Origin | None = None
+    """Where the run comes from, if it is a fork."""
+    labels: object = None
+    """What whoever began the run wanted to be kept with it: a mapping from names to plain values."""
 
 
 class Entered(Entry, frozen=True, gc=False):
@@ -114,6 +136,9 @@ class Ended(Entry, frozen=True, gc=False):
 
 
 Outcome = Result | Failure
+
+LABELS = Key[Mapping[str, object]]("labels")
+"""Plain values to be kept with a stored run from its beginning: ``run(..., deps={LABELS: {"asked by": "ada"}})``."""
 
 Screen = Callable[[Entry], Entry]
 """Returns an entry as it may be kept, without what must not be written down."""

@@ -14,6 +14,7 @@ __all__ = [
     "Retrying",
     "Silence",
     "UnderPressure",
+    "difference",
     "listening_to",
 ]
 
@@ -93,6 +94,31 @@ class Diverged(Event, frozen=True):
     what: str
     recorded: str
     asked: str
+
+    @property
+    def diff(self) -> str:
+        """Both sides as lines with ``-`` (on record) and ``+`` (asked now)."""
+        return difference(self.recorded, self.asked)
+
+
+_DIFF_LINES = 60
+
+
+def difference(recorded: str, asked: str) -> str:
+    """Return how two texts differ, for people: both, or of longer ones the lines around each difference.
+
+    >>> print(difference("Be brief.", "Be formal."))
+    - recorded: Be brief.
+    + asked:    Be formal.
+    """
+    if "\n" not in recorded and "\n" not in asked:
+        return f"- recorded: {recorded}\n+ asked:    {asked}"
+    from difflib import unified_diff
+
+    lines = list(unified_diff(recorded.splitlines(), asked.splitlines(), "recorded", "asked", n=2, lineterm=""))
+    if len(lines) > _DIFF_LINES:
+        lines[_DIFF_LINES:] = [f"... and {len(lines) - _DIFF_LINES} lines more"]
+    return "\n".join(lines)
 
 
 class Emit(Protocol):

@@ -18,7 +18,7 @@ from ziggurat.core.codec import Raw, as_type, decode
 from ziggurat.core.context import METER, Context
 from ziggurat.core.entries import Entered, Entry, Failure, Outcome, Record, Result, Screen
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalMismatch
-from ziggurat.core.event import Diverged
+from ziggurat.core.event import Diverged, difference
 from ziggurat.core.lines import as_error, fingerprint
 from ziggurat.core.path import is_beneath, parent_of
 from ziggurat.core.scope import Key
@@ -143,6 +143,11 @@ class Recorder:
         return entry
 
     @property
+    def original(self) -> Sequence[Entry]:
+        """What differences are told from."""
+        return self.entries
+
+    @property
     def elapsed(self) -> float:
         """Seconds of the run's allowance used up: time in this process and all before, waiting excluded."""
         return self._elapsed + self._monotonic() - self._since
@@ -157,7 +162,7 @@ class Recorder:
         if recorded == asked:
             return None
         if self.strict:
-            raise JournalMismatch(f"first divergence at {path}: {what}\n- recorded: {recorded}\n+ asked:    {asked}")
+            raise JournalMismatch(f"first divergence at {path}: {what}\n{difference(recorded, asked)}")
         return Diverged(path, what, recorded, asked)
 
     # -- the call ------------------------------------------------------------------------------------------------
@@ -339,7 +344,9 @@ class Recorder:
         if event is None and (self.strict or ctx.listens(Diverged)):  # nobody else would hear of a difference
             was = outcome.request
             recorded = decode(was, str) if isinstance(was, Raw) else fingerprint(was)
-            event = self.diverged(ctx.path, "request", recorded, fingerprint(request))
+            asked = fingerprint(request)
+            if recorded != asked:
+                event = self.diverged(ctx.path, *self._compared(ctx.path, request, recorded, asked))
         if event is not None and ctx.listens(Diverged):
             await ctx.emit(event)
         spent = self.pass_over(outcome)
@@ -354,6 +361,12 @@ class Recorder:
             raise JournalCorrupt(f"the result of {ctx.path} ({name}): {error}") from error
         self._settle(ctx, [], spent)
         return value
+
+    def _compared(self, path: str, request: object, recorded: str, asked: str) -> tuple[str, str, str]:
+        """Return what differs and both sides of it, as people can read it where the request can tell."""
+        own: Callable[[Sequence[Entry], str, str], tuple[str, str, str] | None] | None
+        own = getattr(request, "compared", None)
+        return (None if own is None else own(self.original, path, recorded)) or ("request", recorded, asked)
 
     # -- what calls have cost ------------------------------------------------------------------------------------
 

@@ -2,16 +2,19 @@
 
 __all__ = ["Effect", "FinishReason", "ModelRequest", "ModelResponse", "ModelSettings", "OutputSchema", "ToolSpec"]
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 from ziggurat.core.codec import canonical, digest
+from ziggurat.core.entries import Entry
 from ziggurat.core.facts import Effect
 from ziggurat.messages.conversation import Mark, Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.recorded import first_difference, said_before
 from ziggurat.messages.usage import Usage
 
 FinishReason = Literal[
@@ -117,6 +120,19 @@ class ModelRequest(Struct, frozen=True, gc=False):
     def fingerprint(self) -> str:
         """Return a digest of the conversation; instructions, tools and settings are recorded apart."""
         return self.messages.digest()
+
+    def compared(self, entries: Sequence[Entry], path: str, recorded: str) -> tuple[str, str, str] | None:
+        """Return which message differs from the question on record and both as text; None if that cannot be told.
+
+        Args:
+            entries: The record.
+            path: Where the question stands.
+            recorded: The fingerprint of the question on record.
+        """
+        was = said_before(entries, path)
+        if was is None or Transcript.of(*was).digest() != recorded:
+            return None
+        return first_difference(was, self.messages)
 
     def identity(self) -> bytes:
         """Return all that bears on the answer as JSON with sorted keys; each message is written once in a run."""

@@ -25,6 +25,7 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.approval import APPROVALS, agree
 from ziggurat.tools.function import AGREED, FROZEN, Frozen, FunctionTool
+from ziggurat.tools.held import HELD
 from ziggurat.tools.permissions import check as check_permissions
 from ziggurat.tools.permissions import note_unknown
 from ziggurat.tools.results import error_result
@@ -61,7 +62,8 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
             result = error_result(error, call)
     else:
         result = await _guarded(box, entry, record, call, ctx, journal, chain or _NO_CHAIN)
-    waiting = journal.append(Result(ctx.path, call.name, call, result))
+    elapsed = journal.elapsed if journal.durable else 0.0
+    waiting = journal.append(Result(ctx.path, call.name, call, result, (), elapsed))
     if waiting is not None:
         await waiting
     meter = ctx.scope.get(METER)
@@ -116,7 +118,11 @@ async def _guarded(
         if entry is None:
             note_unknown(call.name, ctx)
             raise ToolError(box.unknown(call.name), kind="not_found")
-        if record is not None and record.returned is not None:
+        held = None if entry.composite else ctx.scope.get(HELD)
+        kept = None if held is None else held.instead(entry.spec, call, ctx.path)
+        if kept is not None:
+            result = kept
+        elif record is not None and record.returned is not None:
             result = as_type(record.returned.value, ToolResult)
         else:
             begun = record is not None and record.intent is not None

@@ -1,0 +1,278 @@
+"""What can be done with runs that are on record: go on with them, through them again, and another way from a step."""
+
+__all__ = ["OnRecord", "heard"]
+
+from collections.abc import AsyncGenerator, Awaitable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from ziggurat.agents.doors import Deps, check_options, decided, guarded
+from ziggurat.agents.drive import Prompt, drive
+from ziggurat.agents.enter import AGENT, AgentParts, AgentService, Setup, enter
+from ziggurat.agents.forks import forked
+from ziggurat.agents.replaying import Live, replaying
+from ziggurat.agents.stored import StoredRuns, effects_of, is_finished, plant, record_of, runs_in
+from ziggurat.core.broadcast import Broadcast, Heard, subscribe
+from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK
+from ziggurat.core.clock import new_id as fresh_id
+from ziggurat.core.codec import as_type
+from ziggurat.core.context import JOURNAL, RUN_ID, Context
+from ziggurat.core.entries import Entered, Opened, Origin
+from ziggurat.core.errors import ConfigurationError, RunNotFound
+from ziggurat.core.event import SILENCE, Listener
+from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.path import escaped
+from ziggurat.core.scope import Key, Scope
+from ziggurat.core.store import Store
+from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
+from ziggurat.messages.middleware import screened
+from ziggurat.stores.connect import connect
+from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.running import Running
+from ziggurat.tools.held import Effects
+
+J = TypeVar("J", bound=MemoryJournal)
+
+
+class OnRecord:
+    """The part of a Runnable that knows runs by their ids.
+
+    Args:
+        service: An agent loop, a team, or any function `(request, ctx)` that answers with an AgentRun.
+        name: What it is called in paths.
+        store: Where runs are kept.
+    """
+
+    def __init__(
+        self, service: AgentService, *, name: str | None = None, store: str | MemoryStore | Store | None = None
+    ) -> None:
+        if not callable(service):
+            raise ConfigurationError(f"Runnable() needs a service (request, ctx), got {type(service).__name__}")
+        self.inner = service
+        self.store = MemoryStore(finished=False) if store is None else connect(store)
+        self._runs = runs_in(self.store)
+        parts = fact(service, AGENT)
+        if parts is None:
+            given = name or str(getattr(service, "__name__", "agent"))
+            parts = AgentParts(given, None, Setup(dict))
+        self.name = name or parts.name
+        self.facts: dict[Fact[Any], Any] = {AGENT: parts, COMPOSITE: True, NAME: self.name}
+
+    def __call__(self, request: AgentRequest, ctx: Context, /) -> Awaitable[AgentRun]:
+        """Answer as a service, at this context's path."""
+        return self.inner(request, ctx) if ctx._entered else enter(self, request, ctx)
+
+    async def resume(
+        self,
+        run_id: str,
+        decisions: Mapping[str, Decision] | None = None,
+        *,
+        strict: bool = False,
+        deps: Deps | None = None,
+        listeners: Sequence[Listener] = (),
+    ) -> AgentRun:
+        """Go on with a run that was suspended, cancelled or failed; what was done is not done again.
+
+        Args:
+            run_id: Its id.
+            decisions: For each pending item's id, ``Approve()``, ``Deny(reason)`` or ``Modify(arguments)``.
+            strict: Raise where this agent differs from the record (its model, instructions, tools, what it asks),
+                rather than emit `Diverged`, as without it: then the record wins.
+            deps: As for `run`; they are not kept.
+            listeners: As for `run`.
+
+        Raises:
+            RunNotFound: no such run is kept here.
+            ConfigurationError: a decision names nothing that is pending; the text lists what is.
+            JournalMismatch: it differs and that is to be `strict`; the text shows where, with a diff.
+        """
+        check_options(deps, listeners)
+        runs = self._runs
+        if isinstance(runs, MemoryStore):
+            known = runs.open(run_id)
+            runs.check_idle(run_id)
+            known.strict = strict
+            ctx, journal, request = await self._again(known, run_id, deps, decisions or {})
+            return await self._drive(request, heard(ctx, listeners), journal, named=True)
+        info = await runs.find(run_id)
+        if info is not None and is_finished(info):
+            return await self._answered(run_id, deps, listeners, decisions)
+        stored = await runs.take(run_id, deps or {})
+        stored.strict = strict
+        try:
+            ctx, journal, request = await self._again(stored, run_id, deps, decisions or {})
+        except BaseException:
+            await runs.let_go(run_id, stored)
+            raise
+        return await self._drive(request, heard(ctx, listeners), journal, named=True)
+
+    def subscribe(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Heard, None]:
+        """Follow a run by its id, from its beginning or after an entry's number, also while it goes on::
+
+            async for heard in agent.subscribe("r-17", after=12):
+                print(heard.number, heard.what)
+
+        What is on record comes complete and in order, whenever one joins; pieces of a reply come while they pass.
+        Any number of readers may follow; none makes the run wait.
+
+        Raises:
+            RunNotFound: no such run goes on or is kept here.
+        """
+        if isinstance(self._runs, StoredRuns):
+            return self._runs.subscribe(run_id, after)
+        return subscribe(self._runs.open(run_id), self._runs.broadcast(run_id), after=after)
+
+    async def replay(
+        self,
+        run_id: str,
+        *,
+        live: Live = "nothing",
+        strict: bool = True,
+        deps: Deps | None = None,
+        listeners: Sequence[Listener] = (),
+    ) -> AgentRun:
+        """Go through a recorded run again without calling anything; nothing is recorded.
+
+        Args:
+            run_id: Its id.
+            live: Call its ``"tools"`` again while its models answer from the record, or its ``"models"`` while its
+                tools do. Tools that are called act upon the world as ever.
+            strict: Raise where something differs, rather than emit `Diverged` and go on as long as the record answers.
+            deps: As for `run`; they are not kept.
+            listeners: As for `run`.
+
+        Raises:
+            JournalMismatch: this agent would have gone another way; the text shows where, with a diff.
+        """
+        check_options(deps, listeners)
+        journal = replaying(await record_of(self._runs, run_id), live, strict=strict)
+        request = self._recorded_request(journal, run_id)
+        journal.reopen(run_id, 0.0)
+        ctx = heard(self._root(journal, run_id, deps), listeners)
+        return await drive(self, self.name, request, ctx, journal, MemoryStore())
+
+    async def fork(
+        self,
+        run_id: str,
+        at: int,
+        prompt: Prompt | None = None,
+        *,
+        effects: Effects = "refuse",
+        new_id: str | None = None,
+        deps: Deps | None = None,
+        listeners: Sequence[Listener] = (),
+    ) -> AgentRun:
+        """Begin a new run with what a recorded one did before a step, and go another way from there::
+
+            other = Agent("openai:gpt-5", tools=[...], store=agent.store)
+            run = await other.fork("r-17", at=3, prompt="In one sentence, please.")
+
+        Steps before it are kept whole and cost nothing; the run before stays as it is. Where it came from is on record.
+
+        Args:
+            run_id: The run to begin with, of an agent of this name.
+            at: The first step that is made anew, from 1.
+            prompt: What is said at that step; at the first it takes the place of the question.
+            effects: What becomes of calls of tools that act upon the world (all but ``effect="none"``): ``"refuse"``
+                them, answer those that the run before made as it was answered (``"recorded"``), or make them
+                (``"live"``).
+            new_id: The id of the new run.
+            deps: As for `run`; they are not kept.
+            listeners: As for `run`.
+
+        Raises:
+            RunNotFound: no such run is kept here.
+            RunExists: `new_id` belongs to a run.
+            ConfigurationError: it has no such step, or cannot go on from there; the text says where it can.
+        """
+        check_options(deps, listeners, new_id)
+        given_deps = deps or {}
+        before = MemoryJournal.load(await record_of(self._runs, run_id))
+        self._recorded_request(before, run_id)
+        new_id = new_id or given_deps.get(IDS, fresh_id)()
+        at_time = given_deps.get(CLOCK, SYSTEM_CLOCK).now()
+        entries = forked(before.entries, escaped(self.name), new_id, Origin(run_id, at, effects), prompt, at_time)
+        screens = MemoryJournal()
+        self._screen(screens)
+        await plant(self._runs, new_id, self.name, [screens.screened(entry) for entry in entries])
+        return await self.resume(new_id, deps=deps, listeners=listeners)
+
+    async def _again(
+        self, journal: J, run_id: str, deps: Deps | None, decisions: Mapping[str, Decision]
+    ) -> tuple[Context, J, AgentRequest]:
+        """Go on with a record: decisions are on it before they are acted upon."""
+        request = self._recorded_request(journal, run_id)
+        self._screen(journal)
+        for entry in decided(journal, decisions):
+            waiting = journal.append(entry)
+            if waiting is not None:
+                await waiting
+        clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
+        reopened = journal.reopen(run_id, clock.now(), clock)
+        if reopened is not None:
+            await reopened
+        deps = await effects_of(self._runs, journal, deps)
+        return self._root(journal, run_id, deps), journal, request
+
+    async def _copied(self, run_id: str, deps: Deps | None) -> "tuple[Context, MemoryJournal, Running]":
+        """Open a copy of the record of a run that has ended: it answers, and nothing is written."""
+        assert isinstance(self._runs, StoredRuns)
+        clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
+        journal = await self._runs.read(run_id, clock=clock)
+        self._recorded_request(journal, run_id)
+        journal.reopen(run_id, clock.now(), clock)
+        return self._root(journal, run_id, deps), journal, MemoryStore()
+
+    async def _answered(
+        self, run_id: str, deps: Deps | None, listeners: Sequence[Listener], decisions: Mapping[str, Decision] | None
+    ) -> AgentRun:
+        ctx, journal, runs = await self._copied(run_id, deps)
+        decided(journal, decisions or {})  # nothing waits: each is refused
+        request = self._recorded_request(journal, run_id)
+        return await self._drive(request, heard(ctx, listeners), journal, runs, named=True)
+
+    def _root(self, journal: MemoryJournal, run_id: str | None, deps: Deps | None) -> Context:
+        values: dict[Key[Any], Any] = {JOURNAL: journal}
+        if deps is not None:
+            values.update(deps)
+        values[RUN_ID] = run_id or values.get(IDS, fresh_id)()
+        ctx = Context(escaped(self.name), SILENCE, None, Scope(values))
+        return ctx if deps is None else guarded(ctx)
+
+    def _drive(
+        self,
+        request: AgentRequest,
+        ctx: Context,
+        journal: MemoryJournal,
+        runs: Running | None = None,
+        *,
+        named: bool,
+    ) -> Coroutine[Any, Any, AgentRun]:
+        home = runs or self._runs
+        if named or self._runs.finished:  # somebody may know its id, and subscribe
+            broadcast = Broadcast(journal, ctx.emit)
+            home.announce(ctx.run_id, broadcast)
+            ctx = ctx.emitting(broadcast)
+        return drive(self, self.name, request, ctx, journal, home)
+
+    def _screen(self, journal: MemoryJournal) -> None:
+        """Let this agent's middleware go over what is recorded of the run as a whole, before its path is known."""
+        parts = fact(self, AGENT)
+        if parts is not None and parts.chain is not None:
+            screened(journal, parts.chain, "")
+
+    def _recorded_request(self, journal: MemoryJournal, run_id: str) -> AgentRequest:
+        opened = journal.entries[0] if journal.entries else None
+        record = journal.find(escaped(self.name))
+        begun = any(isinstance(entry, Entered) for entry in journal.entries)  # not yet, if cancelled in a hook
+        if not isinstance(opened, Opened) or opened.request is None or (begun and (not record or not record.entered)):
+            raise RunNotFound(f"the run {run_id!r} was not begun by an agent named {self.name!r}")
+        return as_type(opened.request, AgentRequest)
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+
+def heard(ctx: Context, listeners: Sequence[Listener]) -> Context:
+    """Return a context whose events also go to listeners."""
+    return ctx.heard_by(*listeners) if listeners else ctx

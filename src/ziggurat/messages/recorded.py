@@ -1,0 +1,164 @@
+"""A conversation as the record of a run tells it, step by step, without running anything."""
+
+__all__ = ["RecordedStep", "first_difference", "recorded_steps", "said_before", "shown"]
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise, zip_longest
+from typing import TypeVar
+
+from msgspec import Struct, field
+
+from ziggurat.core.codec import Raw, as_type, encode
+from ziggurat.core.entries import Entered, Entry, Result
+from ziggurat.core.path import is_question, parent_of
+from ziggurat.messages.delta import fit
+from ziggurat.messages.message import Message
+from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
+
+T = TypeVar("T")
+
+_STEP = re.compile(r"step-(\d+)/([^/]+)")
+_TOOL = re.compile(r"tool-(\d+):")
+
+
+class _Asked(Struct):
+    """What an agent was asked, of all that is recorded of it."""
+
+    messages: tuple[Message, ...]
+
+
+class _Replied(Struct):
+    """What a model said, of all that is recorded of its answer."""
+
+    message: Message
+
+
+class _Steered(Struct):
+    """What a model was told from outside."""
+
+    messages: tuple[Message, ...]
+    step: int
+    place: str
+
+
+class RecordedStep(Struct):
+    """One step of one agent, as far as it is on record.
+
+    Attributes:
+        number: From 1.
+        before: What was said before its question from outside.
+        replies: What the model said; several if it was asked again.
+        results: What came of the calls of its last reply, by their places from 1.
+        after: What the runtime said at its end.
+        due: What was said from outside in its midst; it is told before the next question.
+    """
+
+    number: int
+    before: list[Message] = field(default_factory=list)
+    replies: list[Message] = field(default_factory=list)
+    results: dict[int, ToolResult] = field(default_factory=dict)
+    after: list[Message] = field(default_factory=list)
+    due: list[Message] = field(default_factory=list)
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls that its last reply asked for."""
+        return self.replies[-1].tool_calls if self.replies else ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether the model has answered, and each of its calls has a result."""
+        return bool(self.replies) and len(self.results) >= len(self.calls)
+
+    def messages(self) -> list[Message]:
+        """Return what was said in this step, in order."""
+        results = [Message("tool", (self.results[number],)) for number in sorted(self.results)]
+        return [*self.before, *self.replies, *results, *self.after]
+
+
+def recorded_steps(entries: Iterable[Entry], agent: str) -> tuple[tuple[Message, ...] | None, list[RecordedStep]]:
+    """Return what the agent at a path was asked (None if it was not entered), and its steps."""
+    asked: tuple[Message, ...] | None = None
+    steps: dict[int, RecordedStep] = {}
+    under = agent + "/"
+    for entry in entries:
+        if isinstance(entry, Entered) and entry.path == agent:
+            asked = _read(entry.request, _Asked).messages
+        elif isinstance(entry, Result) and entry.path.startswith(under):
+            _take(entry, entry.path[len(under) :], steps)
+    ordered = [steps[number] for number in sorted(steps)]
+    for earlier, later in pairwise(ordered):
+        later.before[:0] = earlier.due
+    return asked, ordered
+
+
+def _take(entry: Result, place: str, steps: dict[int, RecordedStep]) -> None:
+    if place.startswith("steering-") and "/" not in place:
+        steer = _read(entry.value, _Steered)
+        step = steps.setdefault(steer.step, RecordedStep(steer.step))
+        (step.before if steer.place == "before" else step.due).extend(steer.messages)
+        return
+    found = _STEP.fullmatch(place)
+    if found is None:
+        return
+    step = steps.setdefault(int(found[1]), RecordedStep(int(found[1])))
+    tool = _TOOL.match(found[2])
+    if is_question(entry.path):
+        step.replies.append(fit(_read(entry.value, _Replied).message))
+    elif tool is not None:
+        step.results[int(tool[1])] = as_type(entry.value, ToolResult)
+    elif found[2] == "nudge":
+        step.after.append(as_type(entry.value, Message))
+
+
+def _read(value: object, kind: type[T]) -> T:
+    return as_type(value, kind) if isinstance(value, Raw) else value  # type: ignore[return-value]
+
+
+def said_before(entries: Iterable[Entry], path: str) -> list[Message] | None:
+    """Return the conversation on record before the question at ``.../step-3/model``, None if that is no such path.
+
+    Replies that were not accepted, and what was rewritten, are not told apart: whoever must be sure compares digests.
+    """
+    if not is_question(path):
+        return None
+    number = int(parent_of(path).rpartition("-")[2])
+    asked, steps = recorded_steps(entries, parent_of(parent_of(path)))
+    if asked is None:
+        return None
+    said = [*asked]
+    for step in steps:
+        if step.number < number:
+            said += step.messages()
+        elif step.number == number:
+            said += step.before
+    return said
+
+
+def first_difference(recorded: Sequence[Message], asked: Iterable[Message]) -> tuple[str, str, str]:
+    """Return which message is the first that differs, and both as text."""
+    pairs = list(zip_longest(recorded, asked))
+    at = next((at for at, (was, now) in enumerate(pairs) if encode(was) != encode(now)), 0)
+    was, now = pairs[at]
+    role = (now or was).role  # one of them there is
+    return f"message {at + 1} of the question ({role})", shown(was), shown(now)
+
+
+def shown(message: Message | None) -> str:
+    """Return a message as people can compare it; that there is none is said."""
+    if message is None:
+        return "(no message)"
+    lines = []
+    for part in message.parts:
+        if isinstance(part, Text):
+            lines.append(part.text)
+        elif isinstance(part, Thinking):
+            lines.append(f"(thought) {part.text}")
+        elif isinstance(part, ToolCall):
+            lines.append(f"{part.name}({part.arguments})")
+        elif isinstance(part, ToolResult):
+            lines.append(f"{part.name} {'failed' if part.error else 'returned'}: {part.text}")
+        else:
+            lines.append(f"({type(part).__name__.lower()})")
+    return "\n".join(lines)

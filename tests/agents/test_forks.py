@@ -1,0 +1,204 @@
+"""Forks: what lies before a step is kept, what comes after goes another way, and nothing acts unasked."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agents.support import assert_sendable
+from tests.stores.places import PLACES, Place
+from ziggurat.agents.agent import Agent
+from ziggurat.core.entries import Opened, Origin
+from ziggurat.core.errors import ConfigurationError, RunExists, RunNotFound
+from ziggurat.core.store import Store
+from ziggurat.messages import stops
+from ziggurat.messages.agent import Approve
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.memory import MemoryStore
+from ziggurat.tools.function import tool
+from ziggurat.tools.toolbox import Tool
+
+
+class World:
+    """What the tools have done."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+        self.sent: list[str] = []
+
+    def agent(self, store: Store | str, *replies: object, tools: tuple[Tool, ...] = ()) -> Agent:
+        @tool(effect="none")
+        def read(page: str) -> str:
+            """Read a page."""
+            self.read.append(page)
+            return f"page {page}"
+
+        @tool
+        def send(to: str) -> str:
+            """Send a page."""
+            self.sent.append(to)
+            return f"sent to {to}, number {len(self.sent)}"
+
+        said = replies or (
+            [tool_call("read", page="1"), tool_call("send", id="s", to="ada")],
+            tool_call("send", to="bob"),
+            "All sent.",
+        )
+        return Agent(ScriptedModel(*said), tools=[read, send, *tools], store=store)  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=[*PLACES, "in process"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    if request.param == "in process":
+        store = MemoryStore()
+        yield lambda: store  # type: ignore[return-value,arg-type]
+        return
+    opened: list[Store] = []
+    opens = PLACES[request.param](tmp_path)
+
+    def again() -> Store:
+        opened.append(opens())
+        return opened[-1]
+
+    yield again
+
+    async def close() -> None:
+        for store in opened:
+            await store.close()
+
+    asyncio.run(close())
+
+
+async def first(agent: Agent, run_id: str) -> Opened:
+    heard = agent.subscribe(run_id)
+    opened = (await anext(heard)).what
+    await heard.aclose()
+    assert isinstance(opened, Opened)
+    return opened
+
+
+def test_what_lies_before_a_step_is_kept_and_costs_nothing(place: Place) -> None:
+    async def main() -> None:
+        world = World()
+        before = await world.agent(place()).run("Send it", run_id="r")
+        assert world.sent == ["ada", "bob"]
+        other = world.agent(place(), "Only Ada got it.")
+        fork = await other.fork("r", at=2, new_id="f")
+        assert (fork.text, fork.steps, fork.id) == ("Only Ada got it.", 2, "f")
+        assert fork.messages[:4] == before.messages[:4]
+        assert (world.read, world.sent) == (["1"], ["ada", "bob"])
+        assert fork.usage.requests == 2
+        assert_sendable(fork.messages)
+        opened = await first(other, "f")
+        assert opened.forked == Origin("r", 2, "refuse")
+        assert (await world.agent(place(), "never said").resume("r")).text == "All sent.", "the run before is as it was"
+
+    asyncio.run(main())
+
+
+def test_effects_of_a_fork(place: Place) -> None:
+    async def main() -> None:
+        world = World()
+        await world.agent(place()).run("Send it", run_id="r")
+        again = (tool_call("send", to="bob"), tool_call("send", to="eve"), "Done.")
+        refused = await world.agent(place(), *again).fork("r", at=2)
+        assert all("is a fork" in observed for observed in refused.observations[2:])
+        kept = await world.agent(place(), *again).fork("r", at=2, effects="recorded")
+        assert kept.observations[2] == "sent to bob, number 2"
+        assert "the run before made no such call" in kept.observations[3]
+        assert world.sent == ["ada", "bob"]
+        live = await world.agent(place(), *again).fork("r", at=2, effects="live")
+        assert live.observations[2:] == ("sent to bob, number 3", "sent to eve, number 4")
+
+    asyncio.run(main())
+
+
+def test_another_prompt_at_the_first_step_takes_the_place_of_the_question(place: Place) -> None:
+    async def main() -> None:
+        world = World()
+        await world.agent(place()).run("Send it", run_id="r")
+        fork = await world.agent(place(), "No.").fork("r", at=1, prompt="Do nothing")
+        assert [message.text for message in fork.messages] == ["Do nothing", "No."]
+        same = await world.agent(place(), "Yes.").fork("r", at=1)
+        assert [message.text for message in same.messages] == ["Send it", "Yes."]
+
+    asyncio.run(main())
+
+
+def test_another_prompt_later_is_said_before_that_step(place: Place) -> None:
+    async def main() -> None:
+        world = World()
+        await world.agent(place()).run("Send it", run_id="r")
+        other = world.agent(place(), "Stopped.")
+        fork = await other.fork("r", at=2, prompt="Not to Bob", new_id="f")
+        assert [message.role for message in fork.messages] == ["user", "assistant", "tool", "tool", "user", "assistant"]
+        assert fork.messages[-2].text == "Not to Bob"
+        further = await world.agent(place(), "As you like.").fork("f", at=3, prompt="Sure?", new_id="g")
+        assert [message.text for message in further.messages[-4:]] == [
+            "Not to Bob",
+            "Stopped.",
+            "Sure?",
+            "As you like.",
+        ]
+        assert_sendable(further.messages)
+        assert (await other.replay("g")).messages == further.messages
+
+    asyncio.run(main())
+
+
+def test_a_fork_that_waits_goes_on_in_another_process_and_is_still_held_back(place: Place) -> None:
+    @tool(approval=True, effect="none")
+    def ask() -> str:
+        """Ask."""
+        return "asked"
+
+    async def main() -> None:
+        world = World()
+        await world.agent(place()).run("Send it", run_id="r")
+        replies = (tool_call("ask"), tool_call("send", to="eve"), "Done.")
+        fork = await world.agent(place(), *replies[:1], tools=(ask,)).fork("r", at=2, new_id="f")
+        assert fork.stop == stops.Suspended()
+        run = await world.agent(place(), *replies[1:], tools=(ask,)).resume(
+            "f", {item.id: Approve() for item in fork.pending}
+        )
+        assert run.observations[2] == "asked"
+        assert run.observations[3].startswith("send was not run")
+        assert world.sent == ["ada", "bob"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("at", "options", "told"),
+    [
+        (0, {}, "cannot be forked at step 0: it can at steps 1 to 4"),
+        (5, {}, "cannot be forked at step 5"),
+        (4, {}, "answered in step 3; to go on from there give the fork a prompt"),
+        (True, {}, "number of a step"),
+        ("2", {}, "number of a step"),
+        (2, {"effects": "some"}, "effects is one of live, recorded, refuse"),
+        (2, {"prompt": " "}, "the prompt is empty"),
+    ],
+)
+def test_a_fork_that_makes_no_sense_is_refused(at: int, options: dict[str, str], told: str) -> None:
+    async def main() -> None:
+        agent = World().agent("memory:")
+        await agent.run("Send it", run_id="r")
+        with pytest.raises(ConfigurationError, match=told):
+            await agent.fork("r", at, **options)  # type: ignore[arg-type]
+
+    asyncio.run(main())
+
+
+def test_ids_of_forks(place: Place) -> None:
+    async def main() -> None:
+        agent = World().agent(place())
+        await agent.run("Send it", run_id="r")
+        with pytest.raises(RunExists):
+            await agent.fork("r", at=1, new_id="r")
+        with pytest.raises(RunNotFound):
+            await agent.fork("nothing", at=1)
+
+    asyncio.run(main())
