@@ -128,8 +128,10 @@ class Store(Protocol):
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
         """Return the rows numbered higher than `after`, in order, at most `limit`; empty when there are none.
 
+        A row that is there and cannot be read has its data as found, and an empty digest.
+
         Raises:
-            JournalCorrupt: a row cannot be read; the text names it.
+            JournalCorrupt: rows cannot be told apart; the text says where.
         """
         ...
 

@@ -152,7 +152,7 @@ class FileStore:
             if not mine and known.until > self.clock.now() and not is_gone(known.owner):
                 raise LeaseHeld(f"{log} is being written by another process ({known.owner}); try again when it ended")
             repaired(self._disk, at / "log.jsonl")
-            rows = rows_in(at / "log.jsonl", log)
+            rows = rows_in(at / "log.jsonl")
             self._lease_to(at, known.epoch + 1)
             self._counts[log] = (len(rows), (at / "log.jsonl").stat().st_size)
         self._held[log] = known.epoch + 1
@@ -216,7 +216,7 @@ class FileStore:
         path = self._at(log) / "log.jsonl"
         if not path.exists():
             return []
-        return rows_in(path, log)[after : None if limit is None else after + limit]
+        return rows_in(path)[after : None if limit is None else after + limit]
 
     def _infos(self, prefix: str) -> list[LogInfo]:
         self._prepare()

@@ -25,7 +25,7 @@ from string import ascii_lowercase, digits
 import msgspec
 from msgspec import Raw, Struct
 
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, StoreError
+from ziggurat.core.errors import ConfigurationError, StoreError
 from ziggurat.core.store import Row
 from ziggurat.stores.disk import Disk
 
@@ -113,25 +113,21 @@ def repaired(disk: Disk, path: Path) -> None:
             disk.close(at)
 
 
-def rows_in(path: Path, log: str) -> list[Row]:
+def rows_in(path: Path) -> list[Row]:
     """Return the rows of a file; a last line that was cut by a crash is none.
 
-    Args:
-        path: The file.
-        log: What it is called in errors.
-
-    Raises:
-        JournalCorrupt: a line before the last cannot be read; the text names it.
+    A line that cannot be read is a row without a digest, so that it fits nothing before or after it.
     """
     data = path.read_bytes()
     whole = data.rfind(b"\n") + 1
     rows: list[Row] = []
-    for text in data[:whole].splitlines():
+    for text in data[:whole].split(b"\n")[:-1]:
         try:
             line = LINE.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise JournalCorrupt(f"entry {len(rows) + 1} of {log} cannot be read: {error}") from error
-        rows.append(Row(line.number, line.digest, bytes(memoryview(line.data)), line.status))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            rows.append(Row(len(rows) + 1, "", text, ""))
+        else:
+            rows.append(Row(line.number, line.digest, bytes(memoryview(line.data)), line.status))
     return rows
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.errors import JournalCorrupt, LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
 from ziggurat.stores.owner import is_gone, new_owner
 from ziggurat.stores.sqlite_connection import SqliteConnection
@@ -169,7 +169,7 @@ class SqliteStore:
         rows: list[Row] = []
         for number, digest, data, status in found:
             if not isinstance(data, bytes):  # SQLite keeps whatever another hand puts into a column
-                raise JournalCorrupt(f"entry {number} of {log} was changed after it was written")
+                digest, data = "", str(data).encode("utf-8", "replace")
             rows.append(Row(number, digest, data, status))
         return rows
 

@@ -1,0 +1,363 @@
+"""Sessions: the conversation over many runs, in a store or in this process."""
+
+__all__ = ["Conflict", "Hold", "Session"]
+
+import random
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Literal, get_args
+from weakref import WeakKeyDictionary
+
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.codec import encode
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseHeld, RunExists, RunNotFound
+from ziggurat.core.store import LogInfo, Row, Store, chained, session_log
+from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
+from ziggurat.messages.message import Message
+from ziggurat.stores.connect import connect, rows_of
+from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.session_log import (
+    Added,
+    Cleared,
+    Kept,
+    Popped,
+    SessionEntry,
+    SessionState,
+    latest,
+    state_of,
+)
+from ziggurat.stores.turns import Turns
+
+Conflict = Literal["queue", "reject", "branch"]
+"""What becomes of a run whose session is being written by another: it waits, is refused, or goes on in a copy."""
+
+_STATUS = "Idle"
+_KNOWN = 64
+_FIRST_LOOK, _LAST_LOOK = 0.005, 0.2  # seconds between looks at a lease that another process holds
+
+
+class _Desk:
+    """What this process knows of the sessions of one store: whose turn it is, and what was read of them."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self._states: OrderedDict[str, SessionState] = OrderedDict()
+
+    async def state(self, store: Store, log: str) -> SessionState:
+        """Return what a session holds, reading what has come since it was last looked at.
+
+        Raises:
+            JournalCorrupt: it is damaged elsewhere than at its end; it is in quarantine from then on.
+        """
+        state = self._states.get(log)
+        rows: list[Row] = []
+        if state is not None and state.rows and not state.damaged:
+            count, last = state.rows, state.digest
+            rows = await store.read(log, count - 1)
+            if rows and rows[0].digest == last:
+                rows = rows[1 + state.rows - count :]  # a run of this process may have written some meanwhile
+            else:
+                state = None
+        else:
+            state = None
+        if state is None:
+            rows = await store.read(log)
+        state, problem = state_of(rows, state)
+        if problem:
+            self.forget(log)
+            await store.quarantine(log, f"{log}: {problem}")
+            raise JournalCorrupt(f"{log}: {problem}; the session is set apart, others are not affected")
+        self._states[log] = state
+        self._states.move_to_end(log)
+        while len(self._states) > _KNOWN:
+            self._states.popitem(last=False)
+        return state
+
+    def forget(self, log: str) -> None:
+        """Read a session anew when it is next asked for."""
+        self._states.pop(log, None)
+
+
+_desks: "WeakKeyDictionary[Store, _Desk]" = WeakKeyDictionary()
+
+
+class Session:
+    """A conversation over many runs::
+
+        chat = Session("alice", "sqlite:///agents.db", limit=100)
+        run = await agent.run("Hello", session=chat)
+        await chat.get_items(10)
+
+    `agent.run(..., session="alice")` is short for one in the agent's own store. One run writes it at a time, whatever
+    process it is in.
+
+    Args:
+        session_id: Its name.
+        store: An address or a store; without one it lives as long as this object.
+        limit: How many messages a run begins with at most, the newest; it begins with a user's, and calls keep their
+            results. All by default.
+        conflict: What becomes of a run while another writes the session: ``"queue"`` waits, ``"reject"`` raises
+            LeaseHeld, ``"branch"`` goes on in a copy of its own, whose id is in `run.session`.
+        wait: Seconds to wait at most; then LeaseHeld is raised.
+        clock: Tells the time.
+
+    Raises:
+        ConfigurationError: one of these makes no sense.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        store: str | MemoryStore | Store | None = None,
+        *,
+        limit: int | None = None,
+        conflict: Conflict = "queue",
+        wait: float = 300.0,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        if not isinstance(session_id, str) or not session_id.strip():
+            raise ConfigurationError(f"a session's id is a text that is not empty, got {session_id!r}")
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+            raise ConfigurationError(f"a session's limit is a number of messages, 0 or more; got {limit!r}")
+        if conflict not in get_args(Conflict):
+            raise ConfigurationError(f"conflict is 'queue', 'reject' or 'branch', got {conflict!r}")
+        if not isinstance(wait, (int, float)) or isinstance(wait, bool) or not 0 <= wait < float("inf"):
+            raise ConfigurationError(f"wait is a number of seconds, got {wait!r}")
+        self.id = session_id
+        self.limit = limit
+        self.conflict = conflict
+        self.wait = wait
+        self.clock = clock
+        self.store = MemoryStore() if store is None else connect(store)
+        self._rows = rows_of(self.store)
+        self._desk = _desks.setdefault(self._rows, _Desk())
+        self._log = session_log(session_id)
+
+    def __repr__(self) -> str:
+        return f"Session({self.id!r}, {self.store!r})"
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    async def get_items(self, limit: int | None = None) -> list[RunItem]:
+        """Return the newest items, at most `limit`, the oldest of them first; all without a limit.
+
+        Items keep what was said as it was said, also where runs go on with something shorter.
+
+        Raises:
+            JournalCorrupt: the session is damaged elsewhere than at its end.
+        """
+        _check_limit(limit)
+        return (await self._state()).items(limit)
+
+    async def get_messages(self, limit: int | None = None) -> list[Message]:
+        """Return the conversation as the next run finds it: the newest messages, at most `limit`, in whole turns.
+
+        Raises:
+            JournalCorrupt: the session is damaged elsewhere than at its end.
+        """
+        _check_limit(limit)
+        return latest((await self._state()).current(), limit)
+
+    async def history(self) -> list[Message]:
+        """Return all messages as they were said, also those that compaction has replaced.
+
+        Raises:
+            JournalCorrupt: the session is damaged elsewhere than at its end.
+        """
+        return (await self._state()).said()
+
+    async def damaged(self) -> tuple[int, ...]:
+        """Return the numbers of rows that could not be read and were passed over."""
+        return tuple((await self._state()).damaged)
+
+    async def _state(self) -> SessionState:
+        await self._check_sound()
+        return await self._desk.state(self._rows, self._log)
+
+    async def _check_sound(self) -> bool:
+        info = await self._rows.find(self._log)
+        if info is not None and info.status == "Quarantined":
+            raise JournalCorrupt(f"the session {self.id!r} is set apart: {info.problem}")
+        return info is not None
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    async def add_items(self, items: Sequence[RunItem | Message]) -> None:
+        """Add items or messages at the end.
+
+        Raises:
+            ConfigurationError: one is neither.
+            LeaseHeld: a run writes the session, and did so until there was no more waiting.
+        """
+        if isinstance(items, (str, Message)) or not isinstance(items, Sequence):
+            raise ConfigurationError(f"add_items() takes a list of items or messages, got {items!r}")
+        kept: list[Kept] = []
+        for each in items:
+            if isinstance(each, Message):
+                kept.append(Kept(message=each))
+            elif isinstance(each, (MessageItem, ToolCallItem, ToolOutputItem, HandoffItem)):
+                kept.append(Kept(item=each))
+            else:
+                raise ConfigurationError(f"a session holds items and messages, got {each!r}")
+        if kept:
+            async with self._held() as hold:
+                await hold.write([Added(self.clock.now(), tuple(kept))], release=True)
+
+    async def pop_item(self) -> RunItem | None:
+        """Take the newest item out and return it; None if there is none.
+
+        Raises:
+            LeaseHeld: as for `add_items`.
+        """
+        async with self._held() as hold:
+            newest = hold.state.items(1)
+            if newest:
+                await hold.write([Popped(self.clock.now())], release=True)
+            return newest[0] if newest else None
+
+    async def clear(self) -> None:
+        """Take everything out; the rows stay in the store until it is deleted.
+
+        Raises:
+            LeaseHeld: as for `add_items`.
+        """
+        async with self._held() as hold:
+            await hold.write([Cleared(self.clock.now())], release=True)
+
+    @asynccontextmanager
+    async def _held(self) -> AsyncGenerator["Hold", None]:
+        hold = await self.hold(branching=False)
+        try:
+            yield hold
+        finally:
+            await hold.leave()
+
+    # -- the lease -----------------------------------------------------------------------------------------------
+
+    async def hold(self, *, branching: bool = True) -> "Hold":
+        """Become the only writer until `leave`, as the conflict policy says.
+
+        Raises:
+            LeaseHeld: another writes it; it was not to be waited for, or took too long.
+            JournalCorrupt: the session is damaged elsewhere than at its end.
+        """
+        waits = self.conflict == "queue" or (self.conflict == "branch" and not branching)
+        until = self.clock.monotonic() + (self.wait if waits else 0.0)
+        turns, log = self._desk.turns, self._log
+        if not turns.taken(log) and not (waits and await turns.wait(log, self.wait, self.clock)):
+            if self.conflict == "branch" and branching:
+                return await self._branched()
+            raise LeaseHeld(f"the session {self.id!r} is being written by another run of this process; try again later")
+        try:
+            return await self._leased(until)
+        except BaseException as error:
+            turns.leave(log)
+            if isinstance(error, LeaseHeld) and self.conflict == "branch" and branching:
+                return await self._branched()
+            raise
+
+    async def _leased(self, until: float) -> "Hold":
+        epoch = await self._epoch(until)
+        try:
+            return Hold(self, epoch, await self._state())
+        except BaseException:
+            await self._rows.release(self._log, epoch)
+            raise
+
+    async def _epoch(self, until: float) -> int:
+        """Lease the session, made if need be; look again and again while another process holds it."""
+        store, pause = self._rows, _FIRST_LOOK
+        while True:
+            try:
+                if await self._check_sound():
+                    return await store.lease(self._log)
+                return await store.create(LogInfo(self._log, created=self.clock.now()))
+            except (RunExists, RunNotFound):
+                continue  # another was quicker
+            except LeaseHeld:
+                if self.clock.monotonic() >= until:
+                    raise
+            await self.clock.sleep(pause * (0.5 + random.random()))  # noqa: S311 - no secret
+            pause = min(2 * pause, _LAST_LOOK)
+
+    async def _branched(self) -> "Hold":
+        """Copy what is there into a session of its own, and hold that."""
+        store = self._rows
+        rows = await store.read(self._log)
+        number = 2
+        while True:
+            branch = Session(f"{self.id}~{number}", self.store, limit=self.limit, wait=self.wait, clock=self.clock)
+            number += 1
+            if not branch._desk.turns.taken(branch._log):
+                continue
+            try:
+                epoch = await store.create(LogInfo(branch._log, created=self.clock.now()), rows)
+                return Hold(branch, epoch, await branch._state())
+            except RunExists:
+                branch._desk.turns.leave(branch._log)
+            except BaseException:
+                branch._desk.turns.leave(branch._log)
+                raise
+
+
+class Hold:
+    """The right to write a session, until it is given back or has passed to another.
+
+    Attributes:
+        session: The session; with ``"branch"`` it may be another than was asked for.
+        epoch: The number of the lease, higher than any before.
+        state: What the session holds.
+    """
+
+    def __init__(self, session: Session, epoch: int, state: SessionState) -> None:
+        self.session = session
+        self.epoch = epoch
+        self.state = state
+        self._held = True
+
+    async def write(self, entries: Sequence[SessionEntry], *, release: bool = False) -> None:
+        """Write entries; they are durable when this returns.
+
+        Args:
+            entries: At least one.
+            release: Give the right back with them.
+
+        Raises:
+            LeaseLost: it has passed to another.
+            StoreError: they cannot be written.
+        """
+        state = self.state
+        rows: list[Row] = []
+        before = state.digest
+        for number, entry in enumerate(entries, state.rows + 1):
+            data = encode(entry)
+            before = chained(before, data)
+            rows.append(Row(number, before, data, _STATUS))
+        session = self.session
+        try:
+            await session._rows.append(session._log, self.epoch, rows, release=release)
+        except BaseException:
+            session._desk.forget(session._log)  # nobody knows what of it is there
+            raise
+        state_of(rows, state)
+        if release:
+            self._leave()
+
+    async def leave(self) -> None:
+        """Give the right back; harmless when that was done, or when it has passed to another."""
+        if self._held:
+            try:
+                await self.session._rows.release(self.session._log, self.epoch)
+            finally:
+                self._leave()
+
+    def _leave(self) -> None:
+        if self._held:
+            self._held = False
+            self.session._desk.turns.leave(self.session._log)
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+        raise ConfigurationError(f"a limit is a number of items, 0 or more; got {limit!r}")

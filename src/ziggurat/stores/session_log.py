@@ -1,0 +1,277 @@
+"""What stands in the log of a session, and what the entries together say."""
+
+__all__ = [
+    "Added",
+    "Cleared",
+    "Popped",
+    "Said",
+    "SessionEntry",
+    "SessionState",
+    "Shortened",
+    "latest",
+    "read_session_entry",
+    "state_of",
+]
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.core.store import Row, chained
+from ziggurat.messages.item_codec import items_to_messages, messages_to_items
+from ziggurat.messages.items import RunItem
+from ziggurat.messages.message import Message
+from ziggurat.messages.parts import Text, ToolCall, ToolResult
+
+
+class _Entry(Struct, frozen=True, gc=False, tag=True, tag_field="entry", omit_defaults=True):
+    at: float
+    """POSIX seconds."""
+
+
+class Said(_Entry, frozen=True, gc=False):
+    """What was said in a run: its messages from number `start` on, in place of any of it that stood there before."""
+
+    run: str
+    start: int
+    messages: tuple[Message, ...]
+
+
+class Shortened(_Entry, frozen=True, gc=False):
+    """A run has made its conversation shorter: what it goes on with is this.
+
+    It takes the place of the rows up to `after`, which the run began with, and of its own first `count` messages.
+    `number` says how often the run has done so.
+    """
+
+    run: str
+    after: int
+    count: int
+    number: int
+    messages: tuple[Message, ...]
+
+
+class Kept(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A message or an item."""
+
+    message: Message | None = None
+    item: RunItem | None = None
+
+
+class Added(_Entry, frozen=True, gc=False):
+    """What was put into the session by hand."""
+
+    kept: tuple[Kept, ...]
+
+
+class Popped(_Entry, frozen=True, gc=False):
+    """The newest item was taken out."""
+
+
+class Cleared(_Entry, frozen=True, gc=False):
+    """Everything was taken out."""
+
+
+SessionEntry = Said | Shortened | Added | Popped | Cleared
+
+_decoder: "msgspec.json.Decoder[SessionEntry]" = msgspec.json.Decoder(SessionEntry)
+
+
+def read_session_entry(data: bytes) -> SessionEntry | None:
+    """Return what a row says, None if it cannot be read."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+class _Value(Struct):
+    """A message or an item of a session, and where it comes from."""
+
+    value: Message | RunItem
+    row: int
+    at: float
+    run: str = ""
+    index: int = 0
+    covered: bool = False  # something shorter stands for it
+
+
+class SessionState:
+    """What a session holds after some of its rows.
+
+    Attributes:
+        rows: How many rows there are, those that were set aside included.
+        digest: Of the last row that counts.
+        counts: By run, how many of its messages are on record.
+        shortened: By run, how often it has made the conversation shorter.
+        damaged: The numbers of rows that cannot be read and were set aside.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.digest = ""
+        self.counts: dict[str, int] = {}
+        self.shortened: dict[str, int] = {}
+        self.damaged: list[int] = []
+        self._values: list[_Value] = []
+        self._base: list[Message] | None = None
+
+    def take_in(self, number: int, entry: SessionEntry) -> None:
+        """Go on by one row."""
+        if isinstance(entry, Said):
+            self._said(number, entry)
+        elif isinstance(entry, Shortened):
+            self._shorten(entry)
+        elif isinstance(entry, Added):
+            for index, kept in enumerate(entry.kept):
+                value = kept.item if kept.message is None else kept.message
+                if value is not None:
+                    self._values.append(_Value(value, number, entry.at, "", index))
+        elif isinstance(entry, Popped):
+            self.pop()
+        else:
+            self._values, self._base = [], None
+
+    def _said(self, number: int, entry: Said) -> None:
+        if entry.start < self.counts.get(entry.run, 0):
+            gone = [each for each in self._values if each.run == entry.run and each.index >= entry.start]
+            if any(each.covered for each in gone):
+                self._uncover()
+            self._values = [each for each in self._values if not (each.run == entry.run and each.index >= entry.start)]
+        for index, message in enumerate(entry.messages, entry.start):
+            self._values.append(_Value(message, number, entry.at, entry.run, index))
+        self.counts[entry.run] = entry.start + len(entry.messages)
+
+    def _shorten(self, entry: Shortened) -> None:
+        self._base = list(entry.messages)
+        self.shortened[entry.run] = entry.number
+        for each in self._values:
+            each.covered = each.index < entry.count if each.run == entry.run else each.row <= entry.after
+
+    def _uncover(self) -> None:
+        self._base = None
+        for each in self._values:
+            each.covered = False
+
+    def pop(self) -> RunItem | None:
+        """Take the newest item out and return it, None if there is none."""
+        if not self._values:
+            return None
+        last = self._values[-1]
+        *_, item = _items_of(last)
+        rest = _without_last(last.value)
+        if last.covered and self._base and self._base[-1] == last.value:
+            self._base[-1:] = [] if rest is None else [rest]
+        if rest is None:
+            self._values.pop()
+        else:
+            last.value = rest
+        return item
+
+    def items(self, limit: int | None = None) -> list[RunItem]:
+        """Return the newest items, at most `limit`, the oldest of them first."""
+        found: list[RunItem] = []
+        for each in reversed(self._values):
+            if limit is not None and len(found) >= limit:
+                break
+            found.extend(reversed(_items_of(each)))
+        found.reverse()
+        return found if limit is None else found[len(found) - min(limit, len(found)) :]
+
+    def said(self) -> list[Message]:
+        """Return all messages as they were said, the oldest first."""
+        return _messages(each.value for each in self._values)
+
+    def current(self) -> list[Message]:
+        """Return the conversation as the next run finds it: of what was made shorter, the short form."""
+        if self._base is None:
+            return self.said()
+        return [*self._base, *_messages(each.value for each in self._values if not each.covered)]
+
+    def of_run(self, run: str) -> dict[int, Message]:
+        """Return what is on record of a run, by the numbers of its messages."""
+        found = {each.index: each.value for each in self._values if each.run == run}
+        return {index: value for index, value in found.items() if isinstance(value, Message)}
+
+
+def _messages(values: Iterable[Message | RunItem]) -> list[Message]:
+    """Return values as messages; items that follow each other are read together."""
+    found: list[Message] = []
+    items: list[RunItem] = []
+    for value in values:
+        if not isinstance(value, Message):
+            items.append(value)
+            continue
+        if items:
+            found += items_to_messages(items)
+            items = []
+        found.append(value)
+    return found + items_to_messages(items) if items else found
+
+
+def _items_of(value: _Value) -> list[RunItem]:
+    """Return a value of a session as items: a message has at least one."""
+    if not isinstance(value.value, Message):
+        return [value.value]
+    made = messages_to_items([value.value], ids=lambda: "")
+    when = datetime.fromtimestamp(value.at, UTC)
+    return [
+        replace(item, id=item.id or f"{value.row}.{value.index}.{number}", created_at=when)  # the same at each look
+        for number, item in enumerate(made, 1)
+    ]
+
+
+def _without_last(value: Message | RunItem) -> Message | None:
+    """Return what is left of a message without its last item."""
+    if not isinstance(value, Message):
+        return None
+    last = next((part for part in reversed(value.parts) if isinstance(part, (ToolCall, ToolResult))), None)
+    if last is None:
+        return None
+    rest = tuple(part for part in value.parts if part is not last)
+    return replace(value, parts=rest) if any(isinstance(each, (Text, ToolCall, ToolResult)) for each in rest) else None
+
+
+def latest(messages: Sequence[Message], limit: int | None) -> list[Message]:
+    """Return the newest messages, at most `limit`, from a user's on; a call is never parted from its result."""
+    if limit is None or len(messages) <= limit:
+        return list(messages)
+    start = len(messages) - limit
+    users = (index for index in range(start, len(messages)) if messages[index].role == "user")
+    found = next(users, None)
+    while found is None and start < len(messages) and messages[start].role == "tool":
+        start += 1
+    return list(messages[start if found is None else found :])
+
+
+def state_of(rows: Sequence[Row], state: SessionState | None = None) -> tuple[SessionState, str]:
+    """Go over rows in order; return what they say, and what is wrong with them if that cannot be passed over.
+
+    The newest rows may be damaged: they are set aside, as are those that a later row was written in spite of. Damage
+    in the midst of rows that follow each other is a fault of the whole.
+    """
+    state = SessionState() if state is None else state
+    suspect: Row | None = None
+    for row in rows:
+        entry = read_session_entry(row.data)
+        state.rows += 1
+        if row.digest == chained(state.digest, row.data) and entry is not None:
+            state.take_in(state.rows, entry)
+            state.digest = row.digest
+            suspect = None
+            continue
+        if suspect is not None and _follows(row, suspect, entry):
+            return state, f"entry {state.rows - 1} was changed, lost or damaged after it was written"
+        state.damaged.append(state.rows)
+        suspect = row
+    return state, ""
+
+
+def _follows(row: Row, before: Row, entry: SessionEntry | None) -> bool:
+    """Tell whether a row was written when the one before it was still whole."""
+    return row.digest == chained(before.digest, row.data) or (
+        not before.digest and row.digest != "" and entry is not None
+    )

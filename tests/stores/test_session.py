@@ -1,0 +1,327 @@
+"""Sessions by themselves: items in and out, one writer at a time, and what becomes of damage."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.stores.places import PLACES, Place
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseHeld, LeaseLost
+from ziggurat.core.store import Store
+from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
+from ziggurat.messages.message import Message, assistant, tool_message, user
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.stores.file import FileStore
+from ziggurat.stores.memory_rows import MemoryRows
+from ziggurat.stores.session import Hold, Session
+from ziggurat.stores.session_log import Said, Shortened
+from ziggurat.testing.clock import HandClock, settle
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+TURN = [
+    user("Weather in Ur?"),
+    assistant("I look.", ToolCall("c1", "look", '{"city": "Ur"}')),
+    tool_message(ToolResult("c1", "look", "dry")),
+    assistant("Dry."),
+]
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    opened: list[Store] = []
+    opens = PLACES[request.param](tmp_path)
+
+    def again() -> Store:
+        opened.append(opens())
+        return opened[-1]
+
+    yield again
+
+    async def close() -> None:
+        for store in opened:
+            await store.close()
+
+    asyncio.run(close())
+
+
+def shown(items: list[RunItem]) -> list[str]:
+    """Return items in a word each."""
+    words: list[str] = []
+    for item in items:
+        if isinstance(item, MessageItem):
+            words.append(f"{item.role}: {item.content}")
+        elif isinstance(item, ToolCallItem):
+            words.append(f"call {item.id}")
+        else:
+            words.append(f"output of {item.tool_call_id}" if isinstance(item, ToolOutputItem) else "handoff")
+    return words
+
+
+def texts(messages: list[Message]) -> list[str]:
+    return [message.text or message.role for message in messages]
+
+
+async def put(session: Session, run: str, *messages: Message, start: int = 0) -> None:
+    """Commit messages as a run does."""
+    hold = await session.hold()
+    await hold.write([Said(1.0, run, start, messages)], release=True)
+
+
+def test_items_come_back_in_order_and_the_newest_can_be_taken(place: Place) -> None:
+    async def main() -> None:
+        chat = Session("alice", place())
+        assert await chat.get_items() == []
+        assert await chat.pop_item() is None
+        handoff = HandoffItem(id="h", from_agent="a", to_agent="b", created_at=NOON)
+        await chat.add_items([*TURN, handoff, MessageItem(id="m", role="user", content="Thanks", created_at=NOON)])
+        elsewhere = Session("alice", place())
+        everything = [
+            "user: Weather in Ur?", "assistant: I look.", "call c1", "output of c1", "assistant: Dry.",
+            "handoff", "user: Thanks",
+        ]  # fmt: skip
+        for session in (chat, elsewhere):
+            items = await session.get_items()
+            assert shown(items) == everything
+            assert await session.get_items(3) == items[-3:]
+            assert await session.get_items(0) == []
+            assert await session.get_items(99) == items
+            assert texts(await session.get_messages()) == [*texts(TURN), "Thanks"]
+        assert len({item.id for item in items}) == len(items)
+        popped = [await elsewhere.pop_item() for _ in range(5)]
+        assert popped == items[:1:-1]
+        assert shown(await chat.get_items()) == ["user: Weather in Ur?", "assistant: I look."]
+        await chat.add_items([user("Again")])
+        assert shown(await elsewhere.get_items(1)) == ["user: Again"]
+        await elsewhere.clear()
+        assert await chat.get_items() == []
+        assert await chat.get_messages() == []
+        assert await Session("bob", place()).get_items() == []
+
+    asyncio.run(main())
+
+
+def test_a_limit_never_parts_a_call_from_its_result(place: Place) -> None:
+    async def main() -> None:
+        chat = Session("alice", place())
+        await chat.add_items([user("One"), assistant("1"), *TURN])
+        for limit, expected in ((9, 6), (6, 6), (5, 4), (4, 4), (3, 3), (2, 1), (1, 1), (0, 0)):
+            found = await chat.get_messages(limit)
+            assert len(found) == expected
+            assert not found or found[0].role != "tool"
+        assert (await chat.get_messages(5))[0].text == "Weather in Ur?", "a run begins with a whole turn"
+
+    asyncio.run(main())
+
+
+def test_what_a_run_says_anew_takes_the_place_of_what_it_said(place: Place) -> None:
+    async def main() -> None:
+        chat = Session("alice", place())
+        await put(chat, "r1", user("Hi"), assistant("first try"))
+        await put(chat, "r1", assistant("second try"), start=1)
+        await put(chat, "r1", assistant("second try"), start=1)
+        assert texts(await chat.history()) == ["Hi", "second try"]
+        await put(chat, "r2", user("Bye"), assistant("Bye."))
+        await put(chat, "r1", user("More"), start=2)
+        assert texts(await Session("alice", place()).history()) == ["Hi", "second try", "Bye", "Bye.", "More"]
+
+    asyncio.run(main())
+
+
+def test_what_was_made_shorter_is_what_goes_on_and_the_rest_stays_readable(place: Place) -> None:
+    async def main() -> None:
+        chat = Session("alice", place())
+        await put(chat, "r1", user("One"), assistant("1"))
+        hold = await chat.hold()
+        after = hold.state.rows
+        await hold.write([Said(1.0, "r2", 0, (user("Two"), assistant("2")))])
+        await hold.write([Shortened(1.0, "r2", after, 2, 1, (user("(before: 1, 2)"),))])
+        await hold.write([Said(1.0, "r2", 2, (user("Three"),))], release=True)
+        for session in (chat, Session("alice", place())):
+            assert texts(await session.get_messages()) == ["(before: 1, 2)", "Three"]
+            assert texts(await session.history()) == ["One", "1", "Two", "2", "Three"]
+            assert len(await session.get_items()) == 5
+        await put(chat, "r2", assistant("otherwise"), start=1)
+        assert texts(await chat.get_messages()) == ["One", "1", "Two", "otherwise"], "it spoke of what is gone"
+
+    asyncio.run(main())
+
+
+def test_one_writes_at_a_time_in_the_order_of_asking(place: Place) -> None:
+    async def main() -> None:
+        store = place()
+        first = await Session("alice", store).hold()
+        order: list[int] = []
+
+        async def wait(number: int) -> None:
+            hold = await Session("alice", store).hold()
+            order.append(number)
+            assert hold.epoch > first.epoch
+            await hold.leave()
+
+        waiting = [asyncio.create_task(wait(number)) for number in range(5)]
+        await settle()
+        waiting[1].cancel()
+        with pytest.raises(LeaseHeld, match="another run of this process"):
+            await Session("alice", store, conflict="reject").hold()
+        await (await Session("bob", store, conflict="reject").hold()).leave()
+        await first.leave()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert order == [0, 2, 3, 4]
+        with pytest.raises(LeaseLost):
+            await first.write([Said(1.0, "r", 0, (user("late"),))])
+        assert await Session("alice", store).history() == []
+
+    asyncio.run(main())
+
+
+def test_another_process_waits_or_is_refused(place: Place) -> None:
+    async def main() -> None:
+        clock = HandClock()
+        hold = await Session("alice", place()).hold()
+        with pytest.raises(LeaseHeld):
+            await Session("alice", place(), conflict="reject").hold()
+        waiting = asyncio.create_task(Session("alice", place(), clock=clock, wait=60.0).hold())
+        patient = asyncio.create_task(Session("alice", place(), clock=clock, wait=600.0).hold())
+        while not waiting.done():
+            await asyncio.sleep(0)
+            await clock.advance(1.0)
+        with pytest.raises(LeaseHeld):
+            await waiting
+        await hold.leave()
+        while not patient.done():
+            await asyncio.sleep(0)
+            await clock.advance(1.0)
+        assert (await patient).epoch > hold.epoch
+
+    asyncio.run(main())
+
+
+def test_waiting_in_this_process_ends_too() -> None:
+    async def main() -> None:
+        store, clock = MemoryRows(), HandClock()
+        await Session("alice", store).hold()
+        waiting = asyncio.create_task(Session("alice", store, clock=clock, wait=60.0).hold())
+        await settle()
+        await clock.advance(61.0)
+        with pytest.raises(LeaseHeld):
+            await waiting
+
+    asyncio.run(main())
+
+
+def test_a_branch_is_a_copy_of_its_own(place: Place) -> None:
+    async def main() -> None:
+        store = place()
+        await put(Session("alice", store), "r1", user("Hi"), assistant("Hello"))
+        hold = await Session("alice", store).hold()
+        branches: list[Hold] = [await Session("alice", each, conflict="branch").hold() for each in (store, place())]
+        assert [each.session.id for each in branches] == ["alice~2", "alice~3"]
+        await hold.write([Said(1.0, "r2", 0, (user("main"),))], release=True)
+        for branch in branches:
+            await branch.write([Said(1.0, "r3", 0, (user("aside"),))], release=True)
+            assert texts(await Session(branch.session.id, place()).history()) == ["Hi", "Hello", "aside"]
+        assert texts(await Session("alice", place()).history()) == ["Hi", "Hello", "main"]
+
+    asyncio.run(main())
+
+
+def damage_sqlite(folder: Path, number: int) -> None:
+    with sqlite3.connect(folder / "runs.db") as database:
+        database.execute("UPDATE rows SET data = replace(data, 'said', 'sold') WHERE number = ?", (number,))
+
+
+def damage_file(folder: Path, number: int) -> None:
+    path = next((folder / "runs" / "logs").glob("session*")) / "log.jsonl"
+    lines = path.read_bytes().split(b"\n")
+    lines[number - 1] = lines[number - 1][:20] + b"\xff\xfe" + lines[number - 1][22:]
+    path.write_bytes(b"\n".join(lines))
+
+
+@pytest.mark.parametrize(("kind", "damage"), [("sqlite", damage_sqlite), ("file", damage_file)])
+def test_the_newest_rows_are_passed_over_when_they_are_damaged(
+    kind: str, damage: Callable[[Path, int], None], tmp_path: Path
+) -> None:
+    opens = PLACES[kind](tmp_path)
+
+    async def main() -> None:
+        first = opens()
+        for number in (1, 2, 3, 4):
+            await put(Session("alice", first), f"r{number}", user(f"said {number}"))
+        await put(Session("bob", first), "r", user("said"))
+        await first.close()
+        damage(tmp_path, 3)
+        damage(tmp_path, 4)
+        store = opens()
+        chat = Session("alice", store)
+        assert texts(await chat.get_messages()) == ["said 1", "said 2"]
+        assert shown(await chat.get_items(1)) == ["user: said 2"]
+        assert await chat.damaged() == (3, 4)
+        popped = await chat.pop_item()
+        assert isinstance(popped, MessageItem)
+        assert popped.content == "said 2"
+        await put(chat, "r5", user("said 5"))
+        await store.close()
+        again = opens()
+        assert texts(await Session("alice", again).history()) == ["said 1", "said 5"]
+        await again.close()
+        damage(tmp_path, 1)  # later rows were written when it was whole
+        last = opens()
+        for _ in range(2):
+            with pytest.raises(JournalCorrupt, match="entry 1"):
+                await Session("alice", last).get_items()
+        with pytest.raises(JournalCorrupt, match="set apart"):
+            await Session("alice", last).add_items([user("x")])
+        assert texts(await Session("bob", last).history()) == ["said"]
+        await last.close()
+
+    asyncio.run(main())
+
+
+def test_a_session_that_was_deleted_begins_anew(place: Place) -> None:
+    async def main() -> None:
+        store = place()
+        chat = Session("alice", store)
+        await put(chat, "r1", user("Hi"))
+        assert await store.delete("session:alice")
+        assert await chat.history() == []
+        await put(chat, "r2", user("Ho"))
+        await put(chat, "r3", user("Hum"))
+        assert texts(await chat.history()) == ["Ho", "Hum"]
+
+    asyncio.run(main())
+
+
+def test_a_failed_write_gives_the_session_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = FileStore(tmp_path)
+        chat = Session("alice", store)
+        await chat.add_items([user("Hi")])
+        with pytest.raises(TypeError):
+            async with chat._held() as hold:
+                await hold.write([Said(1.0, "r", 0, (object(),))])  # type: ignore[arg-type]
+        await chat.add_items([user("Ho")])
+        assert texts(await chat.history()) == ["Hi", "Ho"]
+        await store.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: Session(""), "id is a text"),
+        (lambda: Session("a", limit=-1), "limit is a number"),
+        (lambda: Session("a", conflict="merge"), "'queue', 'reject' or 'branch'"),  # type: ignore[arg-type]
+        (lambda: Session("a", wait=-1.0), "wait is a number"),
+        (lambda: Session("a", "nowhere://"), "no store is known"),
+        (lambda: asyncio.run(Session("a").add_items(["x"])), "holds items and messages"),  # type: ignore[list-item]
+        (lambda: asyncio.run(Session("a").add_items("x")), "takes a list"),  # type: ignore[arg-type]
+        (lambda: asyncio.run(Session("a").get_items(-1)), "limit is a number"),
+    ],
+)
+def test_wrong_use_is_told_at_the_door(make: Callable[[], object], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        make()
