@@ -184,7 +184,7 @@ def test_another_process_waits_or_is_refused(place: Place) -> None:
         with pytest.raises(LeaseHeld):
             await Session("alice", place(), conflict="reject").hold()
         waiting = asyncio.create_task(Session("alice", place(), clock=clock, wait=60.0).hold())
-        patient = asyncio.create_task(Session("alice", place(), clock=clock, wait=600.0).hold())
+        patient = asyncio.create_task(Session("alice", place(), clock=clock, wait=1e9).hold())
         while not waiting.done():
             await asyncio.sleep(0)
             await clock.advance(1.0)
@@ -230,11 +230,12 @@ def test_a_branch_is_a_copy_of_its_own(place: Place) -> None:
 
 def damage_sqlite(folder: Path, number: int) -> None:
     with sqlite3.connect(folder / "runs.db") as database:
-        database.execute("UPDATE rows SET data = replace(data, 'said', 'sold') WHERE number = ?", (number,))
+        here = "number = ? AND id = (SELECT id FROM logs WHERE log = 'session:alice')"
+        database.execute(f"UPDATE rows SET data = replace(data, 'said', 'sold') WHERE {here}", (number,))
 
 
 def damage_file(folder: Path, number: int) -> None:
-    path = next((folder / "runs" / "logs").glob("session*")) / "log.jsonl"
+    path = next((folder / "runs" / "logs").glob("session*alice")) / "log.jsonl"
     lines = path.read_bytes().split(b"\n")
     lines[number - 1] = lines[number - 1][:20] + b"\xff\xfe" + lines[number - 1][22:]
     path.write_bytes(b"\n".join(lines))
