@@ -5,10 +5,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.stores.server import schema
 from ziggurat.core.store import Store
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.stores.memory_rows import MemoryRows
+from ziggurat.stores.postgres import PostgresStore
 from ziggurat.stores.sqlite import SqliteStore
 
 Place = Callable[[], Store]
@@ -20,10 +22,16 @@ def _memory(folder: Path) -> Place:
     return lambda: MemoryRows(shared=place)
 
 
+def _postgres(folder: Path) -> Place:
+    url = schema()
+    return lambda: PostgresStore(url)
+
+
 PLACES: dict[str, Callable[[Path], Place]] = {
     "memory": _memory,
     "file": lambda folder: lambda: FileStore(folder / "runs"),
     "sqlite": lambda folder: lambda: SqliteStore(folder / "runs.db", synchronous="NORMAL"),
+    "postgres": _postgres,
 }
 
 
@@ -56,6 +64,8 @@ def reopened(store: Store) -> Store:
         again: Store = MemoryRows(shared=store)
     elif isinstance(store, FileStore):
         again = FileStore(store.folder)
+    elif isinstance(store, PostgresStore):
+        again = PostgresStore(f"{store.address.secret}?schema={store.address.schema}")
     else:
         assert isinstance(store, SqliteStore)
         again = SqliteStore(store.path, synchronous="NORMAL")

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.stores.server import schema
 from ziggurat.core.clock import Clock
 from ziggurat.core.store import Store
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.memory_rows import MemoryRows
+from ziggurat.stores.postgres import PostgresStore
 from ziggurat.stores.sqlite import SqliteStore
 from ziggurat.testing.stores import CHECKS, Check, Factory, run_check
 
@@ -30,7 +32,18 @@ def _fast(folder: Path) -> Factory:
     return lambda clock: SqliteStore(folder / "runs.db", synchronous="NORMAL", clock=clock)
 
 
-STORES: dict[str, Callable[[Path], Factory]] = {"memory": _memory, "file": _file, "sqlite": _sqlite, "fast": _fast}
+def _postgres(folder: Path) -> Factory:
+    url = schema()
+    return lambda clock: PostgresStore(url, clock=clock)
+
+
+STORES: dict[str, Callable[[Path], Factory]] = {
+    "memory": _memory,
+    "file": _file,
+    "sqlite": _sqlite,
+    "fast": _fast,
+    "postgres": _postgres,
+}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

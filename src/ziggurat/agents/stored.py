@@ -18,7 +18,7 @@ from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.lines import read_entry, write_entry
 from ziggurat.core.recorder import Mode
 from ziggurat.core.scope import Key
-from ziggurat.core.store import UNFINISHED, LogInfo, Store, run_log
+from ziggurat.core.store import UNFINISHED, LogInfo, Store, Wakes, run_log
 from ziggurat.core.stored import PROBE, StoredJournal, lines_of, read_rows
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.stores.memory import MemoryStore
@@ -29,6 +29,9 @@ Deps = Mapping[Key[Any], Any]
 
 POLL = 0.1
 """Seconds between looks at a run that goes on in another process."""
+
+WAIT = 1.0
+"""The same where the store tells of what other processes write."""
 
 
 class StoredRuns(Running):
@@ -177,7 +180,10 @@ class StoredRuns(Running):
             if number >= info.count and info.status != "running":
                 return
             if not rows:
-                await SYSTEM_CLOCK.sleep(POLL)
+                if isinstance(self.store, Wakes):
+                    await self.store.changed(log, number, WAIT)
+                else:
+                    await SYSTEM_CLOCK.sleep(POLL)
 
 
 _runs: "WeakValueDictionary[int, StoredRuns]" = WeakValueDictionary()

@@ -23,7 +23,8 @@
         ├── JournalCorrupt          … an entry cannot be read
         └── StoreError              … the store cannot write or read: the disk is full, the server is gone
             ├── LeaseHeld           … another process drives the run, or writes the session
-            └── LeaseLost           … the right to write has passed to another
+            ├── LeaseLost           … the right to write has passed to another
+            └── StoreUnavailable    … the server cannot be reached; resume the run when it is back
 
     Suspend (BaseException)         a signal in flight: the run waits for a person
 """
@@ -47,6 +48,7 @@ __all__ = [
     "RunNotFound",
     "ServiceError",
     "StoreError",
+    "StoreUnavailable",
     "StreamInterrupted",
     "Suspend",
     "Timeout",
@@ -281,6 +283,12 @@ class LeaseHeld(StoreError):
 
 class LeaseLost(StoreError):
     """The right to write has passed to another, so nothing more may be recorded or done here."""
+
+
+class StoreUnavailable(StoreError):
+    """The server of a store cannot be reached; what it was asked last may have been done. Resume when it is back."""
+
+    transient = True
 
 
 class Suspend(BaseException):

@@ -5,7 +5,7 @@ them in order, refuses a writer whose lease has passed to another, and gives the
 with `ziggurat.testing.stores`.
 """
 
-__all__ = ["UNFINISHED", "LogInfo", "Row", "Store", "chained", "run_log", "session_log"]
+__all__ = ["UNFINISHED", "LogInfo", "Row", "Store", "Wakes", "chained", "run_log", "session_log"]
 
 from collections.abc import Awaitable, Mapping, Sequence
 from hashlib import blake2b
@@ -179,6 +179,15 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Write what is left, give back leases, and let go of files, threads and connections."""
+        ...
+
+
+@runtime_checkable
+class Wakes(Protocol):
+    """A store that can tell when another process has written; who follows a log then need not look time and again."""
+
+    async def changed(self, log: str, count: int, seconds: float) -> None:
+        """Return when a log may have more rows than `count`, at the latest after so many seconds."""
         ...
 
 

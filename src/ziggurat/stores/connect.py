@@ -3,6 +3,7 @@
 __all__ = ["connect", "rows_of"]
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 from weakref import WeakValueDictionary
@@ -10,8 +11,12 @@ from weakref import WeakValueDictionary
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.store import Store
 from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.postgres_address import PostgresAddress, without_secrets
 
-_KNOWN = "'memory:', 'sqlite:///file.db' (an absolute path has four slashes) and 'file:///folder'"
+_KNOWN = (
+    "'memory:', 'sqlite:///file.db' (an absolute path has four slashes), 'file:///folder' "
+    "and 'postgresql://user@host/database'"
+)
 _open: "WeakValueDictionary[str, Store]" = WeakValueDictionary()
 _lock = threading.Lock()
 
@@ -24,12 +29,14 @@ def connect(url: str | MemoryStore | Store) -> MemoryStore | Store:
         connect("sqlite:///agents.db")                     # in the current folder; sqlite:////var/agents.db elsewhere
         connect("sqlite:///agents.db?synchronous=NORMAL")  # faster; a loss of power may cost the last moments
         connect("file:///var/agents")                      # a folder of JSON lines
+    connect("postgresql://ada@db.example/agents")      # a server, for many processes on many machines
 
     Args:
         url: The address, or a store that is passed through.
 
     Raises:
         ConfigurationError: the address is of no known kind, or has a part that means nothing.
+        MissingExtra: the driver for a PostgreSQL store is not installed.
     """
     if not isinstance(url, str):
         if not isinstance(url, (MemoryStore, Store)):
@@ -38,15 +45,30 @@ def connect(url: str | MemoryStore | Store) -> MemoryStore | Store:
     if url == "memory:":
         return MemoryStore()
     scheme, colon, rest = url.partition(":")
+    if scheme in ("postgresql", "postgres"):
+        return _opened(url, lambda: _postgres(url))
     if not colon or scheme not in ("sqlite", "file"):
-        raise ConfigurationError(f"no store is known at {url!r}; known are {_KNOWN}")
+        raise ConfigurationError(f"no store is known at {without_secrets(url)!r}; known are {_KNOWN}")
     path, options = _path(url, scheme, rest)
     known = f"{scheme}:{path.absolute()}?{sorted(options.items())}"
+    return _opened(known, lambda: _made(url, scheme, path.absolute(), options))
+
+
+def _opened(known: str, make: Callable[[], Store]) -> Store:
     with _lock:
         store = _open.get(known)
         if store is None or getattr(store, "closed", False):
-            store = _open[known] = _made(url, scheme, path.absolute(), options)
+            store = _open[known] = make()
         return store
+
+
+def _postgres(url: str) -> Store:
+    from ziggurat.stores.postgres import PostgresStore
+
+    address = PostgresAddress.of(url)
+    options = dict(address.options)
+    timeout = _seconds(address.shown, options, "timeout", 10.0)
+    return PostgresStore(url, timeout=timeout, lease=_seconds(address.shown, options, "lease", 30.0))
 
 
 def _path(url: str, scheme: str, rest: str) -> tuple[Path, dict[str, str]]:

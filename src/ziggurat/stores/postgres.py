@@ -1,0 +1,294 @@
+"""Logs in a PostgreSQL database: many processes on many machines, many runs in one transaction."""
+
+__all__ = ["PostgresStore"]
+
+import time
+from asyncio import Future
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any, TypeVar
+
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.errors import JournalError, LeaseHeld, LeaseLost, MissingExtra, RunExists, RunNotFound
+from ziggurat.core.store import UNFINISHED, LogInfo, Row
+from ziggurat.stores import postgres_statements as sql
+from ziggurat.stores.owner import is_gone, new_owner
+from ziggurat.stores.postgres_address import PostgresAddress
+from ziggurat.stores.postgres_append import Append, write
+from ziggurat.stores.postgres_connection import Connection, PostgresConnection, opened
+from ziggurat.stores.postgres_listener import PostgresListener
+from ziggurat.stores.postgres_schema import prepare
+from ziggurat.stores.writer import Job, Writer
+
+T = TypeVar("T")
+
+_WATCHED = 60.0
+"""Seconds for which whoever writes a log tells those that follow it."""
+
+_VACUUM_SECONDS = 3600.0
+_POLL = 0.1
+
+
+class PostgresStore:
+    """Keeps logs in a schema of a PostgreSQL database; any number of processes may use it at once.
+
+    A process has one connection that writes, one that reads, and, while it follows runs of others, one that listens.
+
+    Args:
+        address: ``postgresql://user@host/database``, with what the driver understands after a question mark, and
+            ``schema=``; the password may stand in it, or in PGPASSWORD or a password file.
+        timeout: Seconds to wait for an answer of the server, and for its return when the connection was lost.
+        lease: Seconds after which the lease of a process that has stopped passes on, where it cannot be seen that
+            the process is gone.
+        clock: Tells the time; that of the database if it is None.
+
+    Raises:
+        MissingExtra: the driver is not installed.
+        ConfigurationError: the address is none.
+    """
+
+    def __init__(self, address: str, *, timeout: float = 10.0, lease: float = 30.0, clock: Clock | None = None) -> None:
+        if find_spec("asyncpg") is None:
+            raise MissingExtra("a PostgreSQL store", "postgres")
+        self.address = PostgresAddress.of(address)
+        self.seconds = lease
+        self.owner = new_owner()
+        self._clock = clock
+        self._held: dict[str, tuple[int, int]] = {}
+        self._renewed = 0.0
+        self._followed: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        self._channel = f"ziggurat_{self.address.schema}"[:63]
+        self._writing = PostgresConnection(self.address, timeout, prepare)
+        self._reading = PostgresConnection(self.address, timeout, prepare)
+        name = f"ziggurat {self.address.shown}"
+        pause = min(1.0, lease / 4)
+        self._writer = Writer(name, self._together, self._renew, pause, self._writing.close)
+        self._reader = Writer(name, _one_by_one, lambda: None, 60.0, self._reading.close)
+        self._listener = PostgresListener(lambda: opened(self.address, timeout, prepare), self._channel)
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({self.address.shown!r})"
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has been closed."""
+        return self._writer.closed
+
+    def _now(self) -> float | None:
+        return None if self._clock is None else self._clock.now()
+
+    # -- in the thread -------------------------------------------------------------------------------------------
+
+    def _together(self, jobs: Sequence[Job[Any]]) -> None:
+        """Do what writes in order; appends to different logs that stand next to each other in one transaction."""
+        start = 0
+        while start < len(jobs):
+            end, logs = start, set[str]()
+            while end < len(jobs) and isinstance(jobs[end].work, Append) and jobs[end].log not in logs:
+                logs.add(jobs[end].log)
+                end += 1
+            if end == start:
+                end += 1
+                jobs[start].do()
+            else:
+                self._append_all(jobs[start:end])
+            start = end
+
+    def _append_all(self, jobs: Sequence[Job[Any]]) -> None:
+        appends: list[Append] = [job.work for job in jobs]  # type: ignore[misc]
+        try:
+            done = self._writing.run(
+                lambda connection, again: write(connection, appends, self._now(), self.seconds, self._channel, again)
+            )
+        except JournalError as error:
+            for job in jobs:
+                job.error = type(error)(str(error))
+                self._held.pop(job.log, None)  # nobody goes on with it here: let the lease run out
+            return
+        for job, append in zip(jobs, appends, strict=True):
+            if append.id not in done:
+                job.error = LeaseLost(
+                    f"{job.log}: the right to write has passed to another; resume the run to go on with it"
+                )
+            over = append.id not in done or append.release
+            if over and self._held.get(job.log) == (append.id, append.epoch):
+                del self._held[job.log]
+
+    def _renew(self) -> None:
+        if not self._held or time.monotonic() - self._renewed < self.seconds / 4:
+            return
+        self._renewed = time.monotonic()
+        held = list(self._held.values())
+        self._writing.fetch(sql.RENEW, self._now(), self.seconds, [at for at, _ in held], [epoch for _, epoch in held])
+
+    def _create(self, info: LogInfo, rows: Sequence[Row], blobs: Mapping[str, bytes]) -> int:
+        log = info.log
+        status = rows[-1].status if rows else "running"
+        values = (log, info.agent, info.request, info.created or None, status, len(rows), self.owner)
+        columns = (
+            [row.number for row in rows],
+            [row.digest for row in rows],
+            [row.data for row in rows],
+            [row.status for row in rows],
+            list(blobs),
+            list(blobs.values()),
+        )
+
+        async def work(connection: Connection, again: bool) -> int | None:
+            made: int | None = await connection.fetchval(sql.CREATE, self._now(), self.seconds, *values, *columns)
+            if made is None and again:
+                made = await connection.fetchval(sql.BEGUN, log, self.owner)
+            return made
+
+        number = self._writing.run(work)
+        if number is None:
+            raise RunExists(f"{log} exists already; choose another id")
+        self._held[log] = (number, 1)
+        return 1
+
+    def _lease(self, log: str) -> int:
+        while True:
+            found = self._writing.fetch(sql.HOLDER, self._now(), log)
+            if not found:
+                raise RunNotFound(f"there is no {log} in {self.address.shown}")
+            number, owner, epoch, holds = found[0]
+            if owner and owner != self.owner and holds and not is_gone(owner):
+                raise LeaseHeld(f"{log} is being written by another process ({owner}); try again when it has ended")
+            taken = self._writing.fetch(sql.TAKE, self._now(), self.seconds, self.owner, number, epoch, owner)
+            if taken:  # nobody was quicker
+                self._held[log] = (number, taken[0][0])
+                return int(taken[0][0])
+
+    def _release(self, log: str, epoch: int) -> None:
+        if log in self._held and self._held[log][1] == epoch:
+            del self._held[log]
+        self._writing.fetch(sql.FREE, log, epoch, self.owner)
+
+    def _release_all(self) -> None:
+        held = list(self._held.values())
+        self._held.clear()
+        self._writing.fetch(sql.FREE_ALL, [at for at, _ in held], [epoch for _, epoch in held])
+
+    def _remove(self, find: str, *values: object) -> int:
+        """Remove the logs that a statement finds and locks, with all that they hold."""
+
+        async def work(connection: Connection, again: bool) -> int:
+            async with connection.transaction():
+                ids = [row[0] for row in await connection.fetch(find, *values)]
+                for statement in sql.DELETE if ids else ():
+                    await connection.execute(statement, ids)
+            return len(ids)
+
+        return self._writing.run(work)
+
+    def _shrink(self) -> None:
+        async def work(connection: Connection, again: bool) -> None:
+            await connection.execute("VACUUM logs, rows, blobs", timeout=_VACUUM_SECONDS)
+
+        self._writing.run(work)
+
+    # -- the verbs -----------------------------------------------------------------------------------------------
+
+    def _read(self, statement: str, *values: object) -> "Future[Sequence[Any]]":
+        return self._reader.submit(lambda: self._reading.fetch(statement, *values))
+
+    async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
+        """Begin a log; see `Store`."""
+        return await self._writer.submit(lambda: self._create(info, rows, blobs or {}), info.log)
+
+    async def lease(self, log: str) -> int:
+        """Become the only writer of a log; see `Store`."""
+        return await self._writer.submit(lambda: self._lease(log), log)
+
+    def append(
+        self,
+        log: str,
+        epoch: int,
+        rows: Sequence[Row],
+        blobs: Mapping[str, bytes] | None = None,
+        *,
+        release: bool = False,
+    ) -> "Future[None]":
+        """Write rows; see `Store`."""
+        at, _ = self._held.get(log, (0, 0))  # of no log
+        return self._writer.submit(Append(at, epoch, rows, blobs or {}, release), log)
+
+    def release(self, log: str, epoch: int) -> "Future[None]":
+        """Give a lease back; see `Store`."""
+        return self._writer.submit(lambda: self._release(log, epoch), log)
+
+    async def find(self, log: str) -> LogInfo | None:
+        """Return what is known of a log; see `Store`."""
+        found = await self._read(sql.INFO, log)
+        return LogInfo(*found[0]) if found else None
+
+    async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
+        """Return rows; see `Store`."""
+        return [Row(*row) for row in await self._read(sql.READ, log, after, limit)]
+
+    async def blob(self, log: str, digest: str) -> bytes | None:
+        """Return a large value; see `Store`."""
+        found = await self._read(sql.BLOB, log, digest)
+        return bytes(found[0][0]) if found else None
+
+    async def logs(
+        self,
+        prefix: str = "",
+        *,
+        agent: str | None = None,
+        status: str | None = None,
+        before: float | None = None,
+        limit: int = 100,
+    ) -> list[LogInfo]:
+        """Return what is known of logs; see `Store`."""
+        return [LogInfo(*found) for found in await self._read(sql.LIST, prefix, agent, status, before, limit)]
+
+    async def changed(self, log: str, count: int, seconds: float) -> None:
+        """Wait until a log has more rows; see `Wakes`."""
+        if not await self._listener.ready():
+            await SYSTEM_CLOCK.sleep(min(seconds, _POLL))
+            return
+        number, marked = self._followed.get(log, (0, 0.0))
+        if not self._listener.knows(number) or time.monotonic() - marked > _WATCHED / 3:
+            found = await self._read(sql.WATCH, self._now(), _WATCHED, log)
+            if not found:
+                return
+            number = found[0][0]
+            self._listener.follow(number, found[0][1])
+            self._followed[log] = (number, time.monotonic())
+            while len(self._followed) > 1000:
+                self._followed.popitem(last=False)
+        await self._listener.wait(number, count, seconds)
+
+    async def quarantine(self, log: str, problem: str) -> None:
+        """Set a damaged log apart; see `Store`."""
+        await self._writer.submit(lambda: self._writing.fetch(sql.QUARANTINE, problem, log), log)
+
+    async def delete(self, log: str) -> bool:
+        """Remove a log; see `Store`."""
+        find = "SELECT id FROM logs WHERE log = $1 FOR UPDATE"
+        return await self._writer.submit(lambda: self._remove(find, log), log) > 0
+
+    async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
+        """Remove old logs and give the room back; see `Store`."""
+        kept = [] if unfinished else list(UNFINISHED)
+        work: Callable[[], int] = lambda: self._remove(sql.OLD, self._now(), before, prefix, kept)  # noqa: E731
+        removed = await self._writer.submit(work, prefix)
+        await self._writer.submit(self._shrink)
+        return removed
+
+    async def close(self) -> None:
+        """Give leases back, and let go of threads and connections; see `Store`."""
+        try:
+            if self._held:
+                await self._writer.submit(self._release_all)
+        finally:
+            self._writer.close()
+            self._reader.close()
+            self._listener.close()
+
+
+def _one_by_one(jobs: Sequence[Job[Any]]) -> None:
+    for job in jobs:
+        job.do()

@@ -1,0 +1,64 @@
+"""Where a PostgreSQL store is: the address for the server, what of it may be shown, and the options that are ours."""
+
+__all__ = ["PostgresAddress", "without_secrets"]
+
+import re
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from msgspec import Struct
+
+from ziggurat.core.errors import ConfigurationError
+
+_OURS = ("schema", "timeout", "lease")
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+
+class PostgresAddress(Struct, frozen=True):
+    """The address of a server, taken apart.
+
+    Attributes:
+        secret: What the driver is given, perhaps with a password; never shown.
+        shown: The same without password and options.
+        schema: Where the tables are.
+        options: Those of ours that were given, as text.
+    """
+
+    secret: str
+    shown: str
+    schema: str
+    options: dict[str, str]
+
+    def __repr__(self) -> str:
+        return f"PostgresAddress({self.shown!r})"
+
+    @classmethod
+    def of(cls, url: str) -> "PostgresAddress":
+        """Take an address apart.
+
+        Raises:
+            ConfigurationError: it is none, or names a schema that cannot be.
+        """
+        try:
+            parts = urlsplit(url)
+            if "," not in parts.netloc:  # of several servers the driver reads the ports
+                _ = parts.port
+        except ValueError:
+            raise ConfigurationError(
+                f"{without_secrets(url)!r} is no address of a server: write "
+                "postgresql://user:password@host:5432/database, with %40, %2F, %3A, %5B for @, /, :, [ in a password"
+            ) from None
+        given = parse_qsl(parts.query, keep_blank_values=True)
+        ours = {name: value for name, value in given if name in _OURS}
+        theirs = urlencode([(name, value) for name, value in given if name not in _OURS])
+        user, _, host = parts.netloc.rpartition("@")
+        shown = f"postgresql://{user.partition(':')[0]}{'@' if user else ''}{host}{parts.path}"
+        schema = ours.pop("schema", "ziggurat")
+        if _SCHEMA.fullmatch(schema) is None:
+            raise ConfigurationError(f"{shown!r}: a schema is small letters, digits and _, got {schema!r}")
+        secret = parts._replace(scheme="postgresql", query=theirs, fragment="").geturl()
+        return cls(secret, shown, schema, ours)
+
+
+def without_secrets(url: str) -> str:
+    """Return an address of any kind as it may be shown: without what stands before an @ and after password=."""
+    return re.sub(r"(?i)((?:ssl)?password=)[^&]*", r"\1***", re.sub(r"(?<=//).*@", "***@", url, flags=re.DOTALL))

@@ -1,0 +1,177 @@
+"""One connection to a PostgreSQL server, used by one thread: opened when needed, opened again when it was lost."""
+
+__all__ = ["Connection", "PostgresConnection", "opened"]
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol, TypeVar
+
+from ziggurat.core.errors import JournalCorrupt, MissingExtra, StoreError, StoreUnavailable, ZigguratError
+from ziggurat.stores.postgres_address import PostgresAddress
+
+T = TypeVar("T")
+
+Prepare = Callable[["Connection", PostgresAddress], Awaitable[None]]
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+_DAMAGED = ("XX001", "XX002")
+_PASSING = ("08", "40", "53300", "55P03", "57")
+"""Codes, or how they begin, of what passes: lost connections, deadlocks, too many clients, a server going or coming."""
+
+
+class Connection(Protocol):
+    """What is used of the driver's connection."""
+
+    async def fetch(self, statement: str, *values: object) -> Sequence[Any]:
+        """Run a statement and return its rows."""
+        ...
+
+    async def fetchrow(self, statement: str, *values: object) -> Any:
+        """Run a statement and return its first row, or None."""
+        ...
+
+    async def fetchval(self, statement: str, *values: object) -> Any:
+        """Run a statement and return the first value of its first row, or None."""
+        ...
+
+    async def execute(self, statement: str, *values: object, timeout: float | None = None) -> str:
+        """Run a statement and return what it says of itself."""
+        ...
+
+    def transaction(self) -> AbstractAsyncContextManager[object]:
+        """Do what is within all or not at all."""
+        ...
+
+    async def add_listener(self, channel: str, callback: Callable[..., object]) -> None:
+        """Have a function called with what is notified on a channel."""
+        ...
+
+    def add_termination_listener(self, callback: Callable[..., object]) -> None:
+        """Have a function called when the connection is lost."""
+        ...
+
+    def is_closed(self) -> bool:
+        """Tell whether it is of no more use."""
+        ...
+
+    def terminate(self) -> None:
+        """Let go of it at once."""
+        ...
+
+
+async def opened(address: PostgresAddress, timeout: float, prepare: Prepare) -> Connection:
+    """Open a connection in this event loop.
+
+    Raises:
+        MissingExtra: the driver is not installed.
+    """
+    try:
+        import asyncpg
+    except ImportError as error:
+        raise MissingExtra("a PostgreSQL store", "postgres") from error
+    settings = {"search_path": address.schema, "enable_seqscan": "off", "jit": "off"}
+    if "application_name=" not in address.secret:
+        settings["application_name"] = "ziggurat"
+    connection: Connection = await asyncpg.connect(
+        address.secret, timeout=timeout, command_timeout=timeout, server_settings=settings
+    )
+    try:
+        await prepare(connection, address)
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection
+
+
+class PostgresConnection:
+    """A connection of a store, with an event loop of its own that runs in the thread that uses it.
+
+    When the connection is lost in the midst of something, that is done again on a new one, so a server that is back
+    within `timeout` seconds is not noticed. A server that was never reached is not waited for.
+
+    Args:
+        address: Of the server.
+        timeout: Seconds to wait for an answer, and for a server that was lost.
+        prepare: Makes a new connection fit for use.
+    """
+
+    def __init__(self, address: PostgresAddress, timeout: float, prepare: Prepare) -> None:
+        self.address = address
+        self._timeout = timeout
+        self._prepare = prepare
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._connection: Connection | None = None
+        self._reached = False
+
+    def run(self, work: Callable[[Connection, bool], Awaitable[T]]) -> T:
+        """Do something with the connection, and return what it returns.
+
+        Args:
+            work: Is told whether it may have been done before, on a connection that was lost before it could say so.
+
+        Raises:
+            StoreUnavailable: the server cannot be reached; whether it was done is not known.
+            StoreError: the server refused; it was not done.
+            JournalCorrupt: the server says that its files are damaged.
+        """
+        until, pause, again = time.monotonic() + self._timeout, _FIRST_PAUSE, False
+        while True:
+            try:
+                return self._run(self._once(work, again))
+            except ZigguratError:
+                raise
+            except Exception as error:
+                self._give_up()
+                if not passes(error):
+                    raise self._named(error) from error
+                if not self._reached or time.monotonic() + pause > until:
+                    raise StoreUnavailable(f"{self.address.shown} cannot be reached: {self._said(error)}") from error
+            again = True
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def fetch(self, statement: str, *values: object) -> Sequence[Any]:
+        """Run one statement that may be done twice, and return its rows; see `run`."""
+        return self.run(lambda connection, again: connection.fetch(statement, *values))
+
+    async def _once(self, work: Callable[[Connection, bool], Awaitable[T]], again: bool) -> T:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await opened(self.address, self._timeout, self._prepare)
+            self._reached = True
+        return await work(self._connection, again)
+
+    def _run(self, work: Awaitable[T]) -> T:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+        return self._loop.run_until_complete(work)
+
+    def _named(self, error: Exception) -> ZigguratError:
+        if getattr(error, "sqlstate", None) in _DAMAGED:
+            return JournalCorrupt(f"{self.address.shown}: {self._said(error)}")
+        return StoreError(f"{self.address.shown}: {self._said(error)}")
+
+    def _said(self, error: Exception) -> str:
+        return f"{str(error) or 'no answer in time'} ({getattr(error, 'sqlstate', None) or type(error).__name__})"
+
+    def _give_up(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+
+    def close(self) -> None:
+        """Let go of the connection and the event loop."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            self._give_up()
+            loop.run_until_complete(asyncio.sleep(0))  # the transport closes a turn later
+            loop.close()
+
+
+def passes(error: Exception) -> bool:
+    """Tell whether an error of the driver or the network is one that passes by itself."""
+    code = getattr(error, "sqlstate", None)
+    if code is not None:
+        return str(code).startswith(_PASSING)
+    return isinstance(error, (OSError, TimeoutError)) or type(error).__name__ == "InterfaceError"

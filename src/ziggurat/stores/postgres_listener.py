@@ -1,0 +1,138 @@
+"""The connection on which a PostgreSQL store hears that logs have changed; there is none until somebody follows one."""
+
+__all__ = ["PostgresListener"]
+
+import asyncio
+import concurrent.futures
+import contextlib
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+
+from ziggurat.core.errors import ZigguratError
+from ziggurat.stores.postgres_connection import Connection, passes
+
+logger = logging.getLogger("ziggurat")
+
+_MOST = 1000
+"""So many logs are kept in mind; of the others it is asked anew."""
+
+
+class PostgresListener:
+    """Hears in a thread what other processes write, and wakes whoever waits for it, in any event loop.
+
+    Args:
+        opens: Opens a connection.
+        channel: What is notified on it is ``<id>:<count>`` of a log.
+    """
+
+    def __init__(self, opens: Callable[[], Awaitable[Connection]], channel: str) -> None:
+        self._opens = opens
+        self._channel = channel
+        self._lock = threading.Lock()
+        self._counts: OrderedDict[int, int] = OrderedDict()
+        self._waiting: dict[int, set[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
+        self._started: concurrent.futures.Future[bool] | None = None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended: asyncio.Event | None = None
+        self._closed = False
+
+    async def ready(self) -> bool:
+        """Begin to listen, if it is not done yet; tell whether that is possible."""
+        with self._lock:
+            if self._closed:
+                return False
+            started = self._started
+            if started is None:
+                started = self._started = concurrent.futures.Future()
+                self._thread = threading.Thread(target=self._run, args=(started,), name=self._channel, daemon=True)
+                self._thread.start()
+        return await asyncio.wrap_future(started)
+
+    def knows(self, number: int) -> bool:
+        """Tell whether all is known of a log that was notified since it was followed."""
+        return number in self._counts
+
+    def follow(self, number: int, count: int) -> None:
+        """Keep a log in mind, from the count on that it has now."""
+        with self._lock:
+            self._counts[number] = max(count, self._counts.get(number, 0))
+            self._counts.move_to_end(number)
+            while len(self._counts) > _MOST:
+                self._counts.popitem(last=False)
+
+    async def wait(self, number: int, count: int, seconds: float) -> None:
+        """Return when a log has more rows than `count`, when that can no longer be known, or after so many seconds."""
+        waiter = (asyncio.get_running_loop(), asyncio.Event())
+        with self._lock:
+            if self._counts.get(number, count + 1) > count:
+                return
+            self._waiting.setdefault(number, set()).add(waiter)
+        try:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(waiter[1].wait(), seconds)
+        finally:
+            with self._lock:
+                waiting = self._waiting.get(number, set())
+                waiting.discard(waiter)
+                if not waiting:
+                    self._waiting.pop(number, None)
+
+    def _run(self, started: "concurrent.futures.Future[bool]") -> None:
+        loop = asyncio.new_event_loop()
+        try:
+            loop.run_until_complete(self._listen(started))
+        except ZigguratError as error:
+            logger.warning("%s: %s; who follows a run looks again and again instead", self._channel, error)
+        except Exception as error:
+            if not passes(error):
+                raise
+        finally:
+            with self._lock:
+                self._started = self._loop = self._ended = None
+                self._counts.clear()
+                for number in list(self._waiting):
+                    self._wake(number)
+            if not started.done():
+                started.set_result(False)
+            loop.close()
+
+    async def _listen(self, started: "concurrent.futures.Future[bool]") -> None:
+        connection = await self._opens()
+        try:
+            ended = asyncio.Event()
+            connection.add_termination_listener(lambda _: ended.set())
+            await connection.add_listener(self._channel, self._heard)
+            with self._lock:
+                self._loop, self._ended = asyncio.get_running_loop(), ended
+                if self._closed:
+                    return
+            started.set_result(True)
+            await ended.wait()
+        finally:
+            connection.terminate()
+            await asyncio.sleep(0)
+
+    def _heard(self, connection: object, process: int, channel: str, payload: str) -> None:
+        number, _, count = (int(part) if part.isdigit() else 0 for part in payload.partition(":"))
+        with self._lock:
+            if self._counts.get(number, count) < count:
+                self._counts[number] = count
+            self._wake(number)
+
+    def _wake(self, number: int) -> None:
+        for loop, event in self._waiting.get(number, ()):
+            with contextlib.suppress(RuntimeError):  # that loop has ended, and nobody waits there any more
+                loop.call_soon_threadsafe(event.set)
+
+    def close(self) -> None:
+        """Wake all that wait, and end the thread."""
+        with self._lock:
+            self._closed = True
+            if self._loop is not None and self._ended is not None:
+                self._loop.call_soon_threadsafe(self._ended.set)
+            thread = self._thread
+        if thread is not None:
+            thread.join()

@@ -1,0 +1,83 @@
+"""The tables of a PostgreSQL store and their migrations."""
+
+__all__ = ["MIGRATIONS", "prepare"]
+
+import logging
+
+from ziggurat.core.errors import StoreError
+from ziggurat.stores.postgres_address import PostgresAddress
+from ziggurat.stores.postgres_connection import Connection
+
+MIGRATIONS = (
+    (
+        """CREATE TABLE logs (
+            id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, log text NOT NULL UNIQUE, agent text NOT NULL,
+            request text NOT NULL, created float8 NOT NULL, status text NOT NULL, updated float8 NOT NULL,
+            count bigint NOT NULL, owner text NOT NULL, until float8 NOT NULL, epoch bigint NOT NULL,
+            problem text NOT NULL, watched float8 NOT NULL) WITH (fillfactor = 60)""",
+        """CREATE TABLE rows (
+            id bigint NOT NULL, number bigint NOT NULL, digest text NOT NULL, data bytea NOT NULL,
+            status text NOT NULL, PRIMARY KEY (id, number))""",
+        "CREATE TABLE blobs (id bigint NOT NULL, digest text NOT NULL, data bytea NOT NULL, PRIMARY KEY (id, digest))",
+    ),
+)
+"""What makes each version of the format of the one before; the table `format` says which one a schema has."""
+
+_ADVISORY = 0x5A494747
+"""The first half of the key of the lock under which a schema is changed; the second is of the schema's name."""
+
+logger = logging.getLogger("ziggurat")
+
+
+async def prepare(connection: Connection, address: PostgresAddress) -> None:
+    """Make a new connection fit for use: what is committed is on the disk, the tables are of the newest format.
+
+    Raises:
+        StoreError: the schema belongs to another program or was written by a newer version, or the database does not
+            keep Unicode.
+    """
+    encoding, flushes, table = await connection.fetchrow(
+        "SELECT current_setting('server_encoding'), current_setting('fsync'), to_regclass($1)::text",
+        f"{address.schema}.format",
+    )
+    if encoding != "UTF8":
+        raise StoreError(f"{address.shown}: the database is encoded in {encoding}; make one with ENCODING 'UTF8'")
+    if flushes != "on":
+        logger.warning("%s has fsync=%s: a crash of the machine may damage records", address.shown, flushes)
+    await connection.execute(
+        "SELECT set_config('synchronous_commit', 'on', false) "
+        "WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')"
+    )
+    if table is None or await _version(connection, address) < len(MIGRATIONS):
+        async with connection.transaction():
+            await _migrate(connection, address)
+
+
+async def _version(connection: Connection, address: PostgresAddress) -> int:
+    version: int = await connection.fetchval("SELECT version FROM format")
+    if version > len(MIGRATIONS):
+        raise StoreError(
+            f"{address.shown}: the schema {address.schema} was written by a newer version (format {version}); "
+            "upgrade ziggurat to open it"
+        )
+    return version
+
+
+async def _migrate(connection: Connection, address: PostgresAddress) -> None:
+    """Bring the schema to the newest format; whoever comes meanwhile waits, and finds it done."""
+    schema = address.schema
+    await connection.execute("SELECT pg_advisory_xact_lock($1, hashtext($2))", _ADVISORY, schema)
+    if await connection.fetchval("SELECT to_regnamespace($1)::text", schema) is None:
+        await connection.execute(f"CREATE SCHEMA {schema}")
+    version = 0
+    if await connection.fetchval("SELECT to_regclass($1)::text", f"{schema}.format") is not None:
+        version = await _version(connection, address)
+    elif await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = $1", schema):
+        raise StoreError(f"{address.shown}: the schema {schema} is another program's; choose one with ?schema=name")
+    else:
+        await connection.execute("CREATE TABLE format (version integer NOT NULL)")
+        await connection.execute("INSERT INTO format VALUES (0)")
+    for statements in MIGRATIONS[version:]:
+        for statement in statements:
+            await connection.execute(statement)
+    await connection.execute("UPDATE format SET version = $1", len(MIGRATIONS))

