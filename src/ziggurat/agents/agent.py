@@ -137,7 +137,7 @@ class Agent(Runnable):
         instructions = settings.instructions
         return {
             "model": settings.model_name,
-            "instructions": instructions if isinstance(instructions, str) else name_of(instructions or ""),
+            "instructions": name_of(instructions) if callable(instructions) else instructions or "",
             "tools": ", ".join(f"{spec.name}:{digest(spec)[:8]}" for spec in settings.specs),
             "settings": digest(settings.settings),
         }

@@ -14,10 +14,10 @@ from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, METER, Context, Journal
 from ziggurat.core.entries import Intent, Record, Result
-from ziggurat.core.errors import JournalError, ToolError
+from ziggurat.core.errors import JournalError, Suspend, ToolError
 from ziggurat.core.event import SILENCE, Diverged
 from ziggurat.core.service import Service
-from ziggurat.messages.approval import is_waiting, waiting_call, written
+from ziggurat.messages.approval import is_waiting, item_of, waiting_call, written
 from ziggurat.messages.events import ApprovalExecuted, ToolEnded, ToolStarted
 from ziggurat.messages.hooks import hooked, tell
 from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
@@ -51,7 +51,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     if ctx.emit is not SILENCE:
         await ctx.emit(ToolStarted(ctx.path, call))
     if journal.refusing:
-        journal.missing(ctx.path, call.name)
+        _refuse(record, call, ctx, journal)
     free = (chain is None or not chain.acts) and not journal.durable
     if entry is not None and entry.plain and free and record is None and ctx.scope.get(APPROVALS) is None:
         try:
@@ -79,6 +79,13 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     if ctx.emit is not SILENCE:
         await ctx.emit(ToolEnded(ctx.path, call, result, seconds))
     return result
+
+
+def _refuse(record: Record | None, call: ToolCall, ctx: Context, journal: Journal) -> None:
+    """Make no call that is not on record; one that waited for a decision waits again."""
+    if journal.replaying and record is not None and record.waits:
+        raise Suspend((item_of(waiting_call(record, ctx) or call, ctx),))
+    journal.missing(ctx.path, call.name)
 
 
 def _held(tool: FunctionTool, call: ToolCall, ctx: Context) -> Context:
