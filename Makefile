@@ -5,7 +5,7 @@
 #   make questions      measure the embedded model: arithmetic from a printed seed, oblique requests
 #   make fuzz           the long fuzz tests; make conformance: against recorded provider traffic
 #   make approvals      race changes of a call against its approval, 1,000 times for each kind
-#   make faults         kill runs with SIGKILL, 1,000 times over; cut power and fill the disk at every write
+#   make faults         cancel runs at every turn, kill them 1,000 times over; cut power and fill the disk at every write
 #   make golden         record the golden runs anew, when the format of records has changed on purpose
 #   make bench          measure what layers cost, and overhead beside the floors and peers that are set up
 PYTHON ?= python3
@@ -58,6 +58,7 @@ approvals: $(TEST_STAMP)  # the long form of the races against the gate
 	$(BIN)/python -m tests.tools.approval_races 1000
 
 faults: $(TEST_STAMP)  # ZIGGURAT_POSTGRES: the address of a server, to storm that too
+	ZIGGURAT_EVERY_TURN=1 $(BIN)/python -m pytest -q tests/hard_cases/test_06_cancel_everywhere.py
 	$(BIN)/python -m tests.faults kills --kills 400 --store sqlite --store file $(if $(ZIGGURAT_POSTGRES),--store $(ZIGGURAT_POSTGRES))
 	$(BIN)/python -m tests.faults power
 	$(BIN)/python -m tests.faults disk

@@ -17,6 +17,7 @@ from ziggurat.messages.delta import Fold
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message
 from ziggurat.stores.memory import MemoryStore
+from ziggurat.testing.clock import disk
 
 T = TypeVar("T")
 
@@ -97,8 +98,9 @@ async def streamed(agent: Agent, prompt: Any, **options: Any) -> tuple[AgentRun,
 
 
 async def turns(number: int) -> None:
-    """Let the event loop turn so many times."""
+    """Let the event loop turn so many times; waiting for a disk is one turn, however long it takes."""
     for _ in range(number):
+        await disk()
         await asyncio.sleep(0)
 
 

@@ -4,13 +4,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.agents.support import elsewhere
+from ziggurat.agents.stored import runs_in
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.context import Context
+from ziggurat.core.entries import Entry
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
+from ziggurat.stores.memory import MemoryStore
 
 Said = str | ToolCall | Message | Exception | Sequence[ToolCall] | Callable[[ModelRequest], "Said"]
 
@@ -45,6 +48,40 @@ class ByTurn:
 def through_json(store: Any, run_id: str, clock: Clock = SYSTEM_CLOCK) -> Any:
     """Return a new store with a run as another process reads it: written out, and read into new objects."""
     return elsewhere(store, run_id, clock)
+
+
+async def record(store: Any, run_id: str, entry: Entry) -> None:
+    """Append an entry to a run that stands, as a process does that ends right after."""
+    if isinstance(store, MemoryStore):
+        store.open(run_id).append(entry)
+        return
+    journal = await runs_in(store).take(run_id, {})  # type: ignore[union-attr]
+    await journal.append(entry)  # type: ignore[misc]
+    await journal.release()
+
+
+async def entries_of(store: Any, run_id: str) -> list[Entry]:
+    """Return what a store holds of a run; nothing when it does not know it."""
+    if run_id not in await ids_in(store):
+        return []
+    if isinstance(store, MemoryStore):
+        return store.open(run_id).entries
+    return (await runs_in(store).read(run_id)).entries  # type: ignore[union-attr, misc]
+
+
+async def ids_in(store: Any) -> list[str]:
+    """Return the ids of the runs that a store holds."""
+    if isinstance(store, MemoryStore):
+        return list(store.runs())
+    return [info.id for info in await store.logs("run:")]
+
+
+async def written(store: Any) -> bytes:
+    """Return all that a store has written down."""
+    if isinstance(store, MemoryStore):
+        return b"".join(store.dump(run_id) for run_id in store.runs())
+    rows = [row for info in await store.logs() for row in await store.read(info.log)]
+    return b"".join(row.data for row in rows)
 
 
 def results(run: AgentRun) -> list[ToolResult]:

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from tests.agents.support import assert_sendable
-from tests.hard_cases.support import ByTurn, results_in, through_json
+from tests.hard_cases.support import ByTurn, entries_of, record, results_in, through_json
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
+from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Decided, Intent
 from ziggurat.core.errors import ConfigurationError
@@ -176,9 +177,9 @@ def test_an_approval_deep_down_suspends_the_run_and_another_process_goes_on(arou
     assert run.pending == ()
     assert sorted(world.done) == ["balance", "look weather", "mail hello", "pay 5 to böb", "rate EUR"]
     assert world.bytes == [BYTES]
-    (intent,) = [each for each in second.store.open("r").entries if isinstance(each, Intent) and each.name == "pay"]
-    assert isinstance(intent.request, ToolCall)
-    assert intent.request.arguments == BYTES
+    entries = asyncio.run(entries_of(second.store, "r"))
+    (intent,) = [each for each in entries if isinstance(each, Intent) and each.name == "pay"]
+    assert as_type(intent.request, ToolCall).arguments == BYTES
     assert_sendable(run.messages)
 
     assert len(first.outer.asked) == len(first.inner.asked) == 1
@@ -330,7 +331,7 @@ def test_a_decision_on_record_is_acted_upon_if_the_process_ended_right_after(aro
     world = World()
     first = Process(world, around, new_store())
     (item,) = _suspended(first).pending
-    first.store.open("r").append(Decided(item.path, item.id, Approve()))
+    asyncio.run(record(first.store, "r", Decided(item.path, item.id, Approve())))
     second = _next(world, around, first)
     assert asyncio.run(second.agent.resume("r")).text == "all done"
     assert world.done.count("pay 5 to böb") == 1

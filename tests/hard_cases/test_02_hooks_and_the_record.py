@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.agents.support import Folded, assert_sendable, said
-from tests.hard_cases.support import ByTurn, results, results_in, through_json
+from tests.hard_cases.support import ByTurn, results, results_in, through_json, written
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
@@ -186,7 +186,7 @@ def test_the_journal_holds_no_secret_and_neither_does_anything_heard_at_the_end(
     """Of a tool that acts once the journal keeps what it returned before any hook, so that the record is never late."""
     world, store, heard = World(), new_store(), Folded()
     run = asyncio.run(_run(_agent(world, store, effect="repeatable"), streamed, heard))
-    assert SECRET.encode() not in store.dump("r")
+    assert SECRET.encode() not in asyncio.run(written(store))
     assert SECRET not in repr(run)
     assert heard.messages() == said(run), "what was heard, folded, is the conversation"
 

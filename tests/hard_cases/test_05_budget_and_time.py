@@ -304,12 +304,12 @@ def test_the_allowance_of_a_nested_agent_goes_on_too() -> None:
             model = ScriptedModel(rules=[("start", tool_call("worker", input="go"))], always="over")
             return Agent(model, tools=[inner], store=store)
 
-        clock, store = HandClock(auto=True), new_store()
-        suspended = await outer(store).run("start", run_id="r", deps={CLOCK: clock})
+        clock, store, run_id = HandClock(auto=True), new_store(), f"r-{works}"
+        suspended = await outer(store).run("start", run_id=run_id, deps={CLOCK: clock})
         clock = HandClock(auto=True)
-        store = elsewhere(store, "r", clock)
+        store = elsewhere(store, run_id, clock)
         decisions = {item.id: Approve() for item in suspended.pending}
-        return await outer(store).resume("r", decisions, deps={CLOCK: clock})
+        return await outer(store).resume(run_id, decisions, deps={CLOCK: clock})
 
     enough, not_enough = asyncio.run(once(2.9)), asyncio.run(once(3.1))
     assert enough.messages[2].tool_results[0].text == "done"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.agents.support import assert_sendable
-from tests.hard_cases.support import ByTurn, results, results_in, through_json
+from tests.hard_cases.support import ByTurn, entries_of, ids_in, results, results_in, through_json
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.core.clock import CLOCK
@@ -118,9 +118,9 @@ def test_it_joins_the_run_and_its_record(form: str) -> None:
     run = agent.run_sync("go", run_id="r")
     assert run.text == "done"
     assert results(run)[0].text == "helped: deleted it"
-    entered = [entry.path for entry in store.open("r").entries if isinstance(entry, Entered)]
+    entered = [entry.path for entry in asyncio.run(entries_of(store, "r")) if isinstance(entry, Entered)]
     assert entered == ["agent", "agent/step-1/tool-1:consult/helper"]
-    assert store.runs() == ("r",)
+    assert asyncio.run(ids_in(store)) == ["r"]
     assert helper.store.runs() == (), "it is no run of its own"
     assert (run.usage, run.model_calls, run.tool_calls) == (Usage(40, 4, requests=4), 4, 2)
     assert asyncio.run(agent.replay("r")).messages == run.messages
@@ -361,11 +361,14 @@ def test_two_helpers_at_once_in_one_tool_both_wait(how: str) -> None:
 
     store = new_store()
     run = process(store).run_sync("go", run_id="r")
-    rounds = 0
-    while run.stop == stops.Suspended() and rounds < 3:
-        rounds += 1
-        store = through_json(store, "r")
-        run = asyncio.run(process(store).resume("r", {item.id: Approve() for item in run.pending}))
+    assert run.stop == stops.Suspended()
+    assert [item.call.parsed()["what"] for item in run.pending] == ["a", "b"]
+    first, second = run.pending
+    store = through_json(store, "r")
+    run = asyncio.run(process(store).resume("r", {second.id: Approve()}))
+    assert world.deleted == ["b"], "the other comes to its end before the first waits again"
+    assert run.pending == (first,)
+    run = asyncio.run(process(through_json(store, "r")).resume("r", {first.id: Approve()}))
     assert run.text == "done"
     assert results(run)[0].text == "deleted a, deleted b"
     assert sorted(world.deleted) == ["a", "b"]

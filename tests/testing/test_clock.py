@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from ziggurat.core.clock import Clock
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.store import LogInfo
+from ziggurat.stores.sqlite import SqliteStore
 from ziggurat.testing.clock import HandClock, settle
 
 
@@ -120,3 +122,17 @@ def test_settling_ends_though_somebody_spins():
 def test_time_moves_forward_only(seconds):
     with pytest.raises(ConfigurationError, match="advance"):
         asyncio.run(HandClock().advance(seconds))
+
+
+def test_a_store_that_writes_is_waited_for_before_time_passes(tmp_path):
+    async def main():
+        store, clock = SqliteStore(tmp_path / "x.db", synchronous="NORMAL"), HandClock(auto=True)
+        created = asyncio.ensure_future(store.create(LogInfo("run:r")))
+        await clock.sleep(60)
+        assert created.done()
+        released = asyncio.ensure_future(store.release("run:r", 1))
+        await settle()
+        assert released.done()
+        await store.close()
+
+    asyncio.run(main())

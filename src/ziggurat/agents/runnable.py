@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar, Unpack
 
 from ziggurat.agents.as_tool import AgentTool
+from ziggurat.agents.beside import Beside
 from ziggurat.agents.blocking import blocking
 from ziggurat.agents.doors import Deps, RunOptions, check_options, given
 from ziggurat.agents.drive import Prompt, request_of, unbegun
@@ -177,7 +178,8 @@ class Runnable(OnRecord):
         if loop is not None and loop is not asyncio.get_running_loop():  # a tool's thread made a loop of its own
             return POOL.run_on(loop, lambda: self._joined(ambient, request, deps, listeners, run_id))
         ctx = given(ambient.under(self.name), deps)
-        return await enter(self, request, ctx.heard_by(*listeners) if listeners else ctx)
+        beside = ambient.state(Beside, Beside)
+        return await beside.run(enter(self, request, ctx.heard_by(*listeners) if listeners else ctx))
 
     async def _begun(
         self, request: AgentRequest, deps: Deps | None, listeners: Sequence[Listener], run_id: str | None

@@ -1,6 +1,6 @@
 """The one thread of a store that touches its files: what comes while it writes is written together next."""
 
-__all__ = ["Job", "Writer"]
+__all__ = ["Job", "Writer", "is_busy"]
 
 import asyncio
 import logging
@@ -9,12 +9,21 @@ import threading
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from ziggurat.core.errors import StoreError
 
 T = TypeVar("T")
 
 logger = logging.getLogger("ziggurat")
+
+_under_way: "WeakKeyDictionary[asyncio.AbstractEventLoop, int]" = WeakKeyDictionary()
+"""How many jobs of each event loop have been given to a thread and not been told of; touched in that loop only."""
+
+
+def is_busy(loop: asyncio.AbstractEventLoop) -> bool:
+    """Tell whether a store's thread is at work for an event loop, which will hear of it."""
+    return _under_way.get(loop, 0) > 0
 
 
 class Job(Generic[T]):
@@ -103,8 +112,10 @@ class Writer:
         ready = self._ready.get(job.loop)
         if ready is None:
             ready = self._ready[job.loop] = []
+            _under_way.setdefault(job.loop, 0)
             job.loop.call_soon(self._hand_over, job.loop)
         ready.append(job)
+        _under_way[job.loop] += 1
         return job.future
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -177,5 +188,6 @@ class Writer:
 
 
 def _told(jobs: list[Job[Any]]) -> None:
+    _under_way[jobs[0].loop] -= len(jobs)
     for job in jobs:
         job.told()

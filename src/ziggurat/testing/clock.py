@@ -8,8 +8,11 @@ from heapq import heappop, heappush
 from math import isfinite
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.stores.writer import is_busy
 
 _TURNS = 10_000
+_PAUSE = 0.001
+"""Seconds of real time after which it is seen again whether a store has done what it was asked."""
 
 
 class _HandTimer:
@@ -29,13 +32,20 @@ def _is_idle() -> bool | None:
     return None if ready is None else not ready
 
 
+async def disk() -> None:
+    """Wait while nothing is ready to run and a store's thread is at work for this event loop."""
+    while is_busy(asyncio.get_running_loop()) and _is_idle():  # noqa: ASYNC110 - a thread rings no event
+        await asyncio.sleep(_PAUSE)
+
+
 async def settle(turns: int = _TURNS) -> None:
     """Let the event loop run until every task waits for something, at most `turns` times around.
 
-    What other threads and sockets will bring is not waited for.
+    What stores will have written is waited for; what other threads and sockets will bring is not.
     """
     for turn in range(turns):
         await asyncio.sleep(0)
+        await disk()
         idle = _is_idle()
         if idle or (idle is None and turn > 100):
             return
@@ -52,8 +62,8 @@ class HandClock:
 
     Args:
         now: POSIX seconds at the beginning; `monotonic` begins at 0.
-        auto: Jump to the next timer by itself whenever nothing else is ready to run. Threads and sockets that
-            are being waited for count as nothing.
+        auto: Jump to the next timer by itself whenever nothing else is ready to run and no store is being waited
+            for. Other threads, and sockets, that are being waited for count as nothing.
     """
 
     def __init__(self, now: float = 1_000_000_000.0, *, auto: bool = False) -> None:
@@ -129,9 +139,11 @@ class HandClock:
         return False
 
     def _drive(self) -> None:
-        if _is_idle() is not False:
+        loop = asyncio.get_running_loop()
+        writing = is_busy(loop)
+        if _is_idle() is not False and not writing:
             self._run_next(float("inf"))
         if any(timer.callback is not None for _, _, timer in self._timers):
-            asyncio.get_running_loop().call_soon(self._drive)
+            loop.call_later(_PAUSE, self._drive) if writing else loop.call_soon(self._drive)
         else:
             self._driven = None

@@ -78,9 +78,9 @@ def _waiting_in(group: BaseExceptionGroup[BaseException]) -> tuple[object, ...]:
     pending: list[object] = []
     for error in group.exceptions:
         if isinstance(error, Suspend):
-            pending.extend(error.pending)
+            pending.extend(item for item in error.pending if item not in pending)  # each tells of the others too
         elif isinstance(error, BaseExceptionGroup):
-            pending.extend(_waiting_in(error))
+            pending.extend(item for item in _waiting_in(error) if item not in pending)
     return tuple(pending)
 
 
