@@ -120,6 +120,7 @@ OURS = [
     errors.StoreError("full"),
     errors.LeaseHeld("held"),
     errors.LeaseLost("lost"),
+    errors.StoreUnavailable("the server cannot be reached"),
     errors.ZigguratError("bad"),
 ]
 
