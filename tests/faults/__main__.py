@@ -21,9 +21,11 @@ from tests.faults.power import KINDS, record
 from tests.faults.power import examine as after_losses
 from tests.faults.storm import Opens, Tally, storm
 from tests.faults.world import QUICK, Verdict
+from tests.stores.server import schema
 from ziggurat.core.store import Row, Store
 from ziggurat.stores.connect import connect
 from ziggurat.stores.file import FileStore
+from ziggurat.stores.postgres_address import without_secrets
 
 
 class LyingStore(FileStore):
@@ -59,6 +61,8 @@ def opens(store: str, folder: Path) -> Opens:
         "normal": f"sqlite:///{folder}/runs.db?synchronous=NORMAL",
         "file": f"file://{folder}/runs",
     }
+    if store == "postgres":
+        known[store] = schema()  # on a server of our own, made by this process before it forks
 
     def opened() -> Store:
         made = LyingStore(folder / "runs") if store == "lying" else connect(known.get(store, store))
@@ -75,7 +79,7 @@ def kills(options: argparse.Namespace) -> int:
         began = time.monotonic()
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             tally = storm(opens(store, Path(folder)), Path(folder), options.seed, options.kills, options.workers)
-        wrong += report(f"kills on {store.partition('@')[0]}", tally, options.seed, time.monotonic() - began)
+        wrong += report(f"kills on {without_secrets(store)}", tally, options.seed, time.monotonic() - began)
     return wrong
 
 
@@ -153,7 +157,9 @@ def main() -> int:
     for work in (kills, power, disk):
         command = commands.add_parser(work.__name__, help=work.__doc__)
         command.set_defaults(run=work)
-        command.add_argument("--store", action="append", help="sqlite, normal, file, or an address; may be repeated")
+        command.add_argument(
+            "--store", action="append", help="sqlite, normal, file, postgres, or an address; again for more"
+        )
         command.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(2)))
         if work is kills:
             command.add_argument("--kills", type=int, default=400, help="how many for each store")

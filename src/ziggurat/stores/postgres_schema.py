@@ -3,6 +3,7 @@
 __all__ = ["MIGRATIONS", "prepare"]
 
 import logging
+from collections.abc import Sequence
 
 from ziggurat.core.errors import StoreError
 from ziggurat.stores.postgres_address import PostgresAddress
@@ -29,7 +30,9 @@ _ADVISORY = 0x5A494747
 logger = logging.getLogger("ziggurat")
 
 
-async def prepare(connection: Connection, address: PostgresAddress) -> None:
+async def prepare(
+    connection: Connection, address: PostgresAddress, migrations: Sequence[Sequence[str]] = MIGRATIONS
+) -> None:
     """Make a new connection fit for use: what is committed is on the disk, the tables are of the newest format.
 
     Raises:
@@ -48,14 +51,14 @@ async def prepare(connection: Connection, address: PostgresAddress) -> None:
         "SELECT set_config('synchronous_commit', 'on', false) "
         "WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')"
     )
-    if table is None or await _version(connection, address) < len(MIGRATIONS):
+    if table is None or await _version(connection, address, len(migrations)) < len(migrations):
         async with connection.transaction():
-            await _migrate(connection, address)
+            await _migrate(connection, address, migrations)
 
 
-async def _version(connection: Connection, address: PostgresAddress) -> int:
+async def _version(connection: Connection, address: PostgresAddress, newest: int) -> int:
     version: int = await connection.fetchval("SELECT version FROM format")
-    if version > len(MIGRATIONS):
+    if version > newest:
         raise StoreError(
             f"{address.shown}: the schema {address.schema} was written by a newer version (format {version}); "
             "upgrade ziggurat to open it"
@@ -63,7 +66,7 @@ async def _version(connection: Connection, address: PostgresAddress) -> int:
     return version
 
 
-async def _migrate(connection: Connection, address: PostgresAddress) -> None:
+async def _migrate(connection: Connection, address: PostgresAddress, migrations: Sequence[Sequence[str]]) -> None:
     """Bring the schema to the newest format; whoever comes meanwhile waits, and finds it done."""
     schema = address.schema
     await connection.execute("SELECT pg_advisory_xact_lock($1, hashtext($2))", _ADVISORY, schema)
@@ -71,13 +74,13 @@ async def _migrate(connection: Connection, address: PostgresAddress) -> None:
         await connection.execute(f"CREATE SCHEMA {schema}")
     version = 0
     if await connection.fetchval("SELECT to_regclass($1)::text", f"{schema}.format") is not None:
-        version = await _version(connection, address)
+        version = await _version(connection, address, len(migrations))
     elif await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = $1", schema):
         raise StoreError(f"{address.shown}: the schema {schema} is another program's; choose one with ?schema=name")
     else:
         await connection.execute("CREATE TABLE format (version integer NOT NULL)")
         await connection.execute("INSERT INTO format VALUES (0)")
-    for statements in MIGRATIONS[version:]:
+    for statements in migrations[version:]:
         for statement in statements:
             await connection.execute(statement)
-    await connection.execute("UPDATE format SET version = $1", len(MIGRATIONS))
+    await connection.execute("UPDATE format SET version = $1", len(migrations))

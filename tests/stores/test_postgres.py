@@ -1,0 +1,298 @@
+"""What is asked of the PostgreSQL store beyond the checks for all stores."""
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from tests.stores.proxy import Proxy
+from tests.stores.server import PASSWORD, schema, server
+from ziggurat.core.errors import ConfigurationError, LeaseHeld, LeaseLost, StoreError, StoreUnavailable, is_transient
+from ziggurat.core.store import LogInfo, Wakes, run_log
+from ziggurat.stores.connect import connect
+from ziggurat.stores.postgres import PostgresStore
+from ziggurat.stores.postgres_address import PostgresAddress, without_secrets
+from ziggurat.stores.postgres_connection import Connection, PostgresConnection
+from ziggurat.stores.postgres_schema import MIGRATIONS, prepare
+from ziggurat.testing.stores import rows
+
+SECRET = unquote(PASSWORD)
+
+
+def asked(url: str, *statements: str, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> Any:
+    """Ask the server past the store, and return the first value of the last answer."""
+
+    def work() -> Any:
+        connection = PostgresConnection(PostgresAddress.of(url), 10.0, partial(prepare, migrations=migrations))
+        try:
+            found = [connection.fetch(statement) for statement in statements][-1]
+            return found[0][0] if found else None
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(work).result()
+
+
+def run(url: str, main: Callable[[PostgresStore], Awaitable[None]]) -> None:
+    """Do something with a store and close it."""
+
+    async def work() -> None:
+        store = PostgresStore(url)
+        try:
+            await main(store)
+        finally:
+            await store.close()
+
+    asyncio.run(work())
+
+
+def test_many_that_begin_at_once_make_the_tables_once() -> None:
+    url = schema()
+
+    async def main() -> None:
+        stores = [PostgresStore(url) for _ in range(6)]
+        await asyncio.gather(*(store.create(LogInfo(f"run:{at}"), rows(1)) for at, store in enumerate(stores)))
+        assert len(await stores[0].logs()) == 6
+        await asyncio.gather(*(store.close() for store in stores))
+
+    asyncio.run(main())
+    assert asked(url, "SELECT count(*) FROM format") == 1
+
+
+def test_an_older_format_is_migrated_and_a_newer_or_foreign_one_refused() -> None:
+    url, foreign = schema(), schema()
+    name = PostgresAddress.of(url).schema
+    run(url, lambda store: store.create(LogInfo("run:a"), rows(2)))  # type: ignore[arg-type, return-value]
+    steps = (*MIGRATIONS, ("ALTER TABLE logs ADD COLUMN mark text NOT NULL DEFAULT 'new'",))
+    assert asked(url, "SELECT mark FROM logs", migrations=steps) == "new"
+    assert asked(url, "SELECT version FROM format", migrations=steps) == len(steps)
+    with pytest.raises(StoreError, match="newer version"):
+        run(url, lambda store: store.find("run:a"))  # type: ignore[arg-type, return-value]
+    other = PostgresAddress.of(foreign).schema
+    asked(f"{server().url}?schema={name}z", f"CREATE SCHEMA {other}", f"CREATE TABLE {other}.users (n int)")
+    with pytest.raises(StoreError, match="another program's"):
+        run(foreign, lambda store: store.find("run:a"))  # type: ignore[arg-type, return-value]
+
+
+def test_what_is_committed_is_on_the_disk_also_where_the_server_was_told_otherwise() -> None:
+    url = schema("synchronous_commit=off")
+    assert asked(url, "SHOW synchronous_commit") == "on"
+    assert asked(schema("synchronous_commit=remote_apply"), "SHOW synchronous_commit") == "remote_apply"
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        (f"postgresql://ada:{PASSWORD}@127.0.0.1:none/db", "no address of a server"),
+        (f"postgresql://ada:{PASSWORD}@127.0.0.1/db?schema=No-good", "a schema is"),
+        (f"postgresql://ada:{PASSWORD}@127.0.0.1/db?lease=-1", "lease is a positive number"),
+        (f"postgresq://ada:{PASSWORD}@127.0.0.1/db", "no store is known"),
+        (f"mysql://h/db?user=ada&password={PASSWORD}", "no store is known"),
+    ],
+)
+def test_wrong_addresses_are_told_at_the_door_without_the_password(url: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told) as raised:
+        connect(url)
+    assert PASSWORD not in str(raised.value)
+    assert SECRET not in str(raised.value)
+
+
+def test_no_password_is_seen_anywhere(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    wrong = server().url.replace(PASSWORD, "swordfish")
+    closed = server().url.replace(f":{server().url.rpartition(':')[2]}", ":1/postgres")
+    seen: list[str] = []
+
+    async def main() -> None:
+        for url in (wrong, closed, f"{server().url}?password=swordfish&schema=t"):
+            store = connect(url)
+            assert isinstance(store, PostgresStore)
+            seen.extend((repr(store), repr(store.address), without_secrets(url)))
+            try:
+                await store.create(LogInfo("run:a"), rows(1))
+            except StoreError as error:
+                seen.append("".join(traceback.format_exception(error)))
+            await store.close()
+
+    asyncio.run(main())
+    everything = "\n".join([*seen, caplog.text])
+    assert "cannot be reached" in everything
+    assert "authentication failed" in everything
+    assert "127.0.0.1" in everything
+    assert PASSWORD not in everything
+    assert SECRET not in everything
+    assert "swordfish" not in everything
+
+
+def test_leases_go_by_the_clock_of_the_database() -> None:
+    url, log = schema(), run_log("r")
+    elsewhere = "UPDATE logs SET owner = 'far|1|1|x', until = extract(epoch FROM clock_timestamp())"
+
+    async def main(store: PostgresStore) -> None:
+        epoch = await store.create(LogInfo(log), rows(1))
+        asked(url, f"{elsewhere} + 60")
+        with pytest.raises(LeaseHeld, match="another process"):
+            await store.lease(log)
+        asked(url, f"{elsewhere} - 1")
+        assert await store.lease(log) == epoch + 1
+        with pytest.raises(LeaseLost):
+            await store.append(log, epoch, rows(1, 1))
+
+    run(url, main)
+
+
+def test_who_follows_a_log_is_woken_when_another_process_writes() -> None:
+    url, log = schema(), run_log("r")
+
+    async def main() -> None:
+        writer, reader = PostgresStore(url), PostgresStore(url)
+        assert isinstance(reader, Wakes)
+        epoch = await writer.create(LogInfo(log), rows(1))
+        await reader.changed(log, 0, 1000.0)  # there is one already
+        for count in (1, 2, 3):
+            woken = asyncio.ensure_future(reader.changed(log, count, 1000.0))
+            await reader.changed(log, count, 0.001)
+            assert not woken.done()
+            await writer.append(log, epoch, rows(1, count))
+            await asyncio.wait_for(woken, 20)
+        await reader.changed(log, 2, 1000.0)  # known without asking
+        waiting = asyncio.ensure_future(reader.changed(log, 4, 1000.0))
+        await reader.changed(log, 4, 0.001)
+        asked(url, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
+        await asyncio.wait_for(waiting, 20)  # it can no longer be known
+        await writer.append(log, epoch, rows(1, 4))
+        await reader.changed(log, 4, 1000.0)  # listens anew
+        await writer.close()
+        await reader.close()
+        await reader.changed(log, 5, 0.001)
+
+    asyncio.run(main())
+
+
+def test_nobody_is_told_where_nobody_listens() -> None:
+    url = schema()
+
+    async def main(store: PostgresStore) -> None:
+        epoch = await store.create(LogInfo("run:r"), rows(1))
+        await store.append("run:r", epoch, rows(1, 1))
+        assert asked(url, "SELECT watched FROM logs") == 0.0
+
+    run(url, main)
+
+
+def test_a_process_has_few_connections_however_much_it_does() -> None:
+    url = schema("application_name=few")
+
+    async def main(store: PostgresStore) -> None:
+        epochs = await asyncio.gather(*(store.create(LogInfo(f"run:{at}"), rows(1)) for at in range(40)))
+        await asyncio.gather(*(store.append(f"run:{at}", epoch, rows(1, 1)) for at, epoch in enumerate(epochs)))
+        await asyncio.gather(*(store.read(f"run:{at}") for at in range(40)))
+        await asyncio.gather(*(store.changed(f"run:{at}", 0, 1.0) for at in range(40)))
+        assert asked(server().url, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'few'") == 3
+
+    run(url, main)
+    assert asked(server().url, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'few'") == 0
+
+
+def test_rows_of_many_runs_share_one_transaction() -> None:
+    url = schema()
+
+    async def main(store: PostgresStore) -> None:
+        epochs = await asyncio.gather(*(store.create(LogInfo(f"run:{at}"), rows(1)) for at in range(50)))
+        await asyncio.gather(*(store.append(f"run:{at}", epoch, rows(1, 1)) for at, epoch in enumerate(epochs)))
+        assert asked(url, "SELECT count(DISTINCT xmin::text) FROM rows WHERE number = 2") == 1
+
+    run(url, main)
+
+
+@pytest.mark.parametrize("cut", ["before it is done", "before it is said"])
+def test_a_connection_lost_in_the_midst_is_not_noticed(cut: str) -> None:
+    url, log = schema(), run_log("r")
+
+    async def main() -> None:
+        async with Proxy(url) as proxy:
+            store = PostgresStore(proxy.url)
+            await store.find(log)
+
+            async def through(value: str, work: Callable[[], Awaitable[Any]]) -> Any:
+                """Do something, and lose the connection over the statement with this value."""
+                proxy.cut(value.encode(), answered=cut == "before it is said")
+                result = await work()
+                assert proxy.cuts.pop() == value
+                return result
+
+            known = rows(3)
+            epoch = await through(known[0].digest, lambda: store.create(LogInfo(log), known[:1], {"aa": b"x"}))
+            await through(known[1].digest, lambda: store.append(log, epoch, known[1:], {"bb": b"y"}))
+            assert await store.read(log) == known
+            assert (await store.blob(log, "aa"), await store.blob(log, "bb")) == (b"x", b"y")
+            newer = await through(store.owner, lambda: store.lease(log))
+            assert newer > epoch
+            with pytest.raises(LeaseLost):
+                await store.append(log, epoch, rows(1, 3))
+            await through(store.owner, lambda: store.release(log, newer))
+            info = await store.find(log)
+            assert info is not None
+            assert not info.owner
+            await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_server_that_stays_away_is_a_transient_error_and_nothing_is_written_after_it() -> None:
+    url, log = schema("timeout=1"), run_log("r")
+
+    async def main() -> None:
+        async with Proxy(url) as proxy:
+            store = connect(proxy.url)
+            assert isinstance(store, PostgresStore)
+            epoch = await store.create(LogInfo(log), rows(1))
+            proxy.shut()
+            with pytest.raises(StoreUnavailable, match="cannot be reached") as raised:
+                await store.append(log, epoch, rows(1, 1))
+            assert is_transient(raised.value)
+            proxy.open()
+            with pytest.raises(LeaseLost):
+                await store.append(log, epoch, rows(1, 1))
+            assert await store.lease(log) == epoch + 1
+            assert await store.read(log) == rows(1)
+            await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_deadlock_is_tried_again() -> None:
+    connection = PostgresConnection(PostgresAddress.of(schema()), 10.0, prepare)
+    tries: list[bool] = []
+
+    async def work(connection: Connection, again: bool) -> int:
+        tries.append(again)
+        if not again:
+            await connection.execute("DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '40P01'; END $$")
+        return 7
+
+    assert connection.run(work) == 7
+    assert tries == [False, True]
+    with pytest.raises(StoreError, match="42P01"):
+        connection.fetch("SELECT * FROM nowhere")
+    connection.close()
+
+
+def test_room_is_given_back() -> None:
+    url = schema()
+
+    async def main(store: PostgresStore) -> None:
+        for at in range(3):
+            epoch = await store.create(LogInfo(f"run:{at}"), rows(1), {"aa": bytes(100_000)})
+            await store.append(f"run:{at}", epoch, rows(1, 1, status="Completed"), release=True)
+        assert await store.vacuum(10_000_000_000.0) == 3
+        assert asked(url, "SELECT pg_relation_size('rows') + pg_relation_size('logs') + pg_relation_size('blobs')") == 0
+
+    run(url, main)
