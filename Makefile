@@ -57,9 +57,9 @@ conformance: $(TEST_STAMP)  # against recorded material, where it lies beside th
 approvals: $(TEST_STAMP)  # the long form of the races against the gate
 	$(BIN)/python -m tests.tools.approval_races 1000
 
-faults: $(TEST_STAMP)  # ZIGGURAT_POSTGRES: the address of a server, to storm that too
+faults: $(TEST_STAMP)  # ZIGGURAT_POSTGRES: the address of a server, instead of one that is started
 	ZIGGURAT_EVERY_TURN=1 $(BIN)/python -m pytest -q tests/hard_cases/test_06_cancel_everywhere.py
-	$(BIN)/python -m tests.faults kills --kills 400 --store sqlite --store file $(if $(ZIGGURAT_POSTGRES),--store $(ZIGGURAT_POSTGRES))
+	$(BIN)/python -m tests.faults kills --kills 400 --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
 	$(BIN)/python -m tests.faults power
 	$(BIN)/python -m tests.faults disk
 

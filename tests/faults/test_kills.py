@@ -3,10 +3,12 @@
 import re
 import subprocess
 import sys
+from urllib.parse import unquote
 
 import pytest
 
 from tests.faults.world import QUICK, Verdict, judge
+from tests.stores.server import PASSWORD, schema
 
 
 def _storm(store: str, kills: int, seed: int) -> tuple[int, str]:
@@ -20,6 +22,13 @@ def _storm(store: str, kills: int, seed: int) -> tuple[int, str]:
 def test_killed_runs_go_on_and_lose_nothing(store: str) -> None:
     code, said = _storm(store, 16, 5)
     assert re.search(r"faults 16 survived 16 lost 0 doubled 0 stuck 0 leaked 0 ", said), said
+    assert code == 0
+
+
+def test_killed_runs_go_on_and_lose_nothing_upon_a_server() -> None:
+    code, said = _storm(schema(), 12, 6)
+    assert re.search(r"faults 12 survived 12 lost 0 doubled 0 stuck 0 leaked 0 ", said), said
+    assert unquote(PASSWORD) not in unquote(said)
     assert code == 0
 
 

@@ -15,7 +15,7 @@ from ziggurat.core.store import Store, run_log
 from ziggurat.messages import stops
 from ziggurat.stores.connect import connect
 
-RUNS = tuple(f"r{number}" for number in range(5))
+RUNS = tuple(f"r{number}" for number in range(3))
 
 
 class Outage:
@@ -77,7 +77,7 @@ def test_a_server_that_is_killed_in_the_middle_of_runs_loses_nothing(tmp_path: P
     short = f"{url}&timeout=1&lease=1"  # it cannot give back its leases
 
     async def main() -> None:
-        went = await drive(short, tmp_path, Outage(40, back=False))
+        went = await drive(short, tmp_path, Outage(25, back=False))
         assert [type(each) for each in went] == [StoreUnavailable] * len(RUNS)
         server().start()
         again = await drive(url, tmp_path, Outage(20, back=True))
