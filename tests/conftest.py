@@ -10,6 +10,7 @@ from ziggurat.models.real import forbid_real_calls
 
 forbid_real_calls()
 os.environ.pop("PYTHONASYNCIODEBUG", None)
+os.environ["ZIGGURAT_STORE"] = "memory:"  # no test writes to the data directory of who runs it
 
 settings.register_profile("ziggurat", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("ziggurat")

@@ -72,3 +72,11 @@ silent = Agent(script(""), name="silent")
 broken = Agent(FunctionModel(lambda messages: 3), name="broken")
 long = Agent(script("word " * 20_000), name="long")
 model = FunctionModel(remembered)
+
+
+def deciding_reply(messages):
+    results = [result.text for each in messages for result in each.tool_results]
+    return f"heard: {results[-1]}" if results else SUM
+
+
+deciding = Agent(FunctionModel(deciding_reply), tools=[calculator], approvals=Approvals("calculator"), name="deciding")

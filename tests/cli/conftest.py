@@ -33,6 +33,7 @@ def ziggurat(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     """Call the command line with arguments and text on standard input."""
     monkeypatch.delenv("ZIGGURAT_MODEL", raising=False)
     monkeypatch.delenv("ZIGGURAT_DEBUG", raising=False)
+    monkeypatch.setenv("ZIGGURAT_STORE", "memory:")
     monkeypatch.setattr(sys, "path", list(sys.path))
 
     def run(*arguments: str, stdin: str = "") -> Ended:

@@ -32,7 +32,7 @@ def test_the_version_is_that_of_the_package(ziggurat):
 def test_an_unknown_command_is_told_the_near_one(ziggurat):
     ended = ziggurat("runn")
     assert ended.code == 2
-    assert "Did you mean 'run'?" in ended.err
+    assert "Did you mean 'run', 'runs'?" in ended.err
 
 
 def test_tracebacks_are_shown_only_when_asked_for(ziggurat, monkeypatch):

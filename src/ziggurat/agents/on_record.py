@@ -5,6 +5,8 @@ __all__ = ["OnRecord", "heard"]
 from collections.abc import AsyncGenerator, Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from ziggurat.agents.doors import Deps, check_options, decided, guarded
 from ziggurat.agents.drive import Prompt, drive
 from ziggurat.agents.enter import AGENT, AgentParts, AgentService, Setup, enter
@@ -16,7 +18,7 @@ from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK
 from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
-from ziggurat.core.entries import Entered, Opened, Origin
+from ziggurat.core.entries import LABELS, Entered, Opened, Origin
 from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.core.event import SILENCE, Listener
 from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
@@ -192,6 +194,8 @@ class OnRecord:
         new_id = new_id or given_deps.get(IDS, fresh_id)()
         at_time = given_deps.get(CLOCK, SYSTEM_CLOCK).now()
         entries = forked(before.entries, escaped(self.name), new_id, Origin(run_id, at, effects), prompt, at_time)
+        if LABELS in given_deps:
+            entries[0] = replace(entries[0], labels=given_deps[LABELS])
         screens = MemoryJournal()
         self._screen(screens)
         await plant(self._runs, new_id, self.name, [screens.screened(entry) for entry in entries])

@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from ziggurat.cli import options
+from ziggurat.cli.app_runs import add_run_commands
+
 _app = typer.Typer(
     name="ziggurat",
     add_completion=False,
@@ -20,41 +23,6 @@ _models = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]}
 )
 _app.add_typer(_models, name="models")
-
-_Model = Annotated[
-    str | None,
-    typer.Option("--model", "-m", metavar="NAME", help="The model; by default $ZIGGURAT_MODEL, else local."),
-]
-_Tools = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--tool",
-        "-t",
-        metavar="MODULE:FUNCTION",
-        help="A tool, as module:function, file.py:function, or one of calculator, echo, timestamp. May be repeated. "
-        "Without any: calculator and timestamp.",
-    ),
-]
-_Agent = Annotated[
-    str | None,
-    typer.Option("--agent", "-a", metavar="FILE.PY:NAME", help="An agent of your own, as file.py:name or module:name."),
-]
-_Instructions = Annotated[
-    str | None, typer.Option("--instructions", "-i", metavar="TEXT", help="What the agent should be.")
-]
-_Steps = Annotated[
-    int | None, typer.Option("--max-steps", min=1, metavar="N", help="How many turns it may take; 25 by default.")
-]
-_Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="How long it may take.")]
-_Approve = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--approve",
-        metavar="PATTERN",
-        help="Ask before a tool whose name fits is called, such as 'delete_*'. May be repeated.",
-    ),
-]
-_Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Write the answer only, without the live view.")]
 
 
 def execute(arguments: Sequence[str]) -> int:
@@ -90,6 +58,9 @@ def _main(
       ziggurat run --tool weather.py:forecast "Rain in Paris tomorrow?"
       ziggurat run --model anthropic:claude-sonnet-4-5 "Who are you?"
       ziggurat chat --agent desk.py:agent
+      ziggurat runs --since 1d
+      ziggurat approve RUN
+      ziggurat fork RUN --at 2 --model openai:gpt-5-mini
 
     \b
     Exit codes: 0 done, 1 failed or stopped early, 2 wrong usage, 3 waits for
@@ -102,23 +73,24 @@ def run(
     question: Annotated[
         str | None, typer.Argument(help="What to ask, in quotes; - or nothing on a pipe reads standard input.")
     ] = None,
-    model: _Model = None,
-    tool: _Tools = None,
-    agent: _Agent = None,
-    instructions: _Instructions = None,
-    max_steps: _Steps = None,
-    timeout: _Timeout = None,
-    approve: _Approve = None,
+    model: options.Model = None,
+    tool: options.Tools = None,
+    agent: options.Agent = None,
+    instructions: options.Instructions = None,
+    max_steps: options.Steps = None,
+    timeout: options.Timeout = None,
+    approve: options.Approve = None,
+    store: options.Store = None,
     json: Annotated[
         bool, typer.Option("--json", help="Write events to standard output, one per line; the last is AgentEnded.")
     ] = False,
-    quiet: _Quiet = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Ask one question and show how it is answered.
 
     On a terminal everything is shown as it happens. On a pipe the answer alone goes to standard output, the view of
     tools and steps to standard error. Where a tool needs approval you are asked; without a terminal the run ends
-    with 3.
+    with 3, and the last line says how to go on with it. Runs are kept: ziggurat runs lists them.
 
     \b
     Examples:
@@ -132,24 +104,28 @@ def run(
     """
     from ziggurat.cli.approve import approving
     from ziggurat.cli.build import Wish, agent_of
+    from ziggurat.cli.made import labels_of
     from ziggurat.cli.question import question_of
     from ziggurat.cli.run import Output, run_question
+    from ziggurat.core.entries import LABELS
 
-    wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout)
+    wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()))
     asked = question_of(question)
-    raise typer.Exit(run_question(agent_of(wish), asked, Output(json, quiet), approving(approve or ())))
+    deps = {**(approving(wish.approve) or {}), LABELS: labels_of(wish)}
+    raise typer.Exit(run_question(agent_of(wish, store), asked, Output(json, quiet), deps))
 
 
 @_app.command()
 def chat(
-    model: _Model = None,
-    tool: _Tools = None,
-    agent: _Agent = None,
-    instructions: _Instructions = None,
-    max_steps: _Steps = None,
-    timeout: _Timeout = None,
-    approve: _Approve = None,
-    quiet: _Quiet = False,
+    model: options.Model = None,
+    tool: options.Tools = None,
+    agent: options.Agent = None,
+    instructions: options.Instructions = None,
+    max_steps: options.Steps = None,
+    timeout: options.Timeout = None,
+    approve: options.Approve = None,
+    store: options.Store = None,
+    quiet: options.Quiet = False,
 ) -> None:
     """Talk with an agent that remembers what was said.
 
@@ -165,9 +141,15 @@ def chat(
     from ziggurat.cli.approve import approving
     from ziggurat.cli.build import Wish, agent_of
     from ziggurat.cli.chat import Chat
+    from ziggurat.cli.made import labels_of
+    from ziggurat.core.entries import LABELS
 
-    wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout)
-    raise typer.Exit(Chat(agent_of(wish), quiet=quiet, deps=approving(approve or ())).run())
+    wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()))
+    deps = {**(approving(wish.approve) or {}), LABELS: labels_of(wish)}
+    raise typer.Exit(Chat(agent_of(wish, store), quiet=quiet, deps=deps).run())
+
+
+add_run_commands(_app)
 
 
 @_models.callback()

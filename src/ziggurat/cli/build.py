@@ -11,7 +11,9 @@ from msgspec import Struct
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.load import BUILTIN_TOOLS, load_agent, load_tool
+from ziggurat.cli.store import open_store
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.stores.memory import MemoryStore
 from ziggurat.tools.toolbox import Tool
 
 MODEL = "ZIGGURAT_MODEL"
@@ -30,10 +32,16 @@ class Wish(Struct, frozen=True):
     instructions: str | None = None
     max_steps: int | None = None
     timeout: float | None = None
+    approve: tuple[str, ...] = ()
+    folder: str | None = None
 
 
-def agent_of(wish: Wish) -> Runnable:
+def agent_of(wish: Wish, store: str | None = "memory:") -> Runnable:
     """Return the agent that is asked for: a ready one, or one made of the options.
+
+    Args:
+        wish: What is asked for.
+        store: Where its runs are kept; None for the store of a ready agent, if it has one, else that of the user.
 
     Raises:
         ConfigurationError: options that exclude each other, or one of them names nothing that can be used.
@@ -52,7 +60,7 @@ def agent_of(wish: Wish) -> Runnable:
                 f"--agent takes an agent that is made already, so {' and '.join(given)} cannot be given with it; "
                 f"set it in {wish.agent.rpartition(':')[0] or wish.agent}"
             )
-        return load_agent(wish.agent)
+        return _kept(_loaded(wish.agent, wish.folder), store)
     if wish.timeout is not None and not 0 < wish.timeout < math.inf:
         raise ConfigurationError(
             f"--timeout is a number of seconds above 0, got {wish.timeout:g}; without it there is no limit"
@@ -64,10 +72,27 @@ def agent_of(wish: Wish) -> Runnable:
         instructions=wish.instructions,
         timeout=wish.timeout,
         max_steps=MAX_STEPS if wish.max_steps is None else wish.max_steps,
+        store=open_store(store),
     )
     if model.strip() == "local":
         _require_embedded()
     return agent
+
+
+def _loaded(spec: str, folder: str | None) -> Runnable:
+    try:
+        return load_agent(spec)
+    except ConfigurationError as error:
+        if folder is None or folder == os.getcwd():
+            raise
+        raise ConfigurationError(f"{error}; the run was begun in {folder}: go there, or give --agent anew") from error
+
+
+def _kept(agent: Runnable, store: str | None) -> Runnable:
+    """Return an agent with its runs in a store: its own, where it has one that lasts and no other was named."""
+    if store is None and not isinstance(agent.store, MemoryStore):
+        return agent
+    return Runnable(agent, name=agent.name, store=open_store(store))
 
 
 def _tools(specs: Sequence[str]) -> list[Tool]:

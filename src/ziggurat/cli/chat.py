@@ -14,6 +14,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.approve import decided
 from ziggurat.cli.codes import COMPLETED, INTERRUPTED, STOPPED, code_of
 from ziggurat.cli.run import answer_text, explain
+from ziggurat.cli.store import closed
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.agent import AgentRun, Decision
 from ziggurat.messages.message import Message
@@ -54,7 +55,8 @@ class Chat:
             with suppress(ImportError):
                 import readline  # noqa: F401 - lines can be edited and called back
             self._say(f"{self._agent.name}: ask, or /help. Ctrl-C stops an answer, Ctrl-D leaves.")
-        with asyncio.Runner() as runner:
+        with asyncio.Runner() as runner, ExitStack() as stack:
+            stack.callback(lambda: runner.run(closed(self._agent.store)))
             while True:
                 try:
                     line = self._line("> ")
@@ -91,7 +93,8 @@ class Chat:
         if name == "/help":
             self._say("\n".join(f"{command:<8}{what}" for command, what in _COMMANDS.items()))
         elif name == "/tools":
-            specs = self._agent.tools.specs if isinstance(self._agent, Agent) else ()
+            made = self._agent if isinstance(self._agent, Agent) else self._agent.inner
+            specs = made.tools.specs if isinstance(made, Agent) else ()
             told = [f"{spec.name}: {shortened(spec.description) or '(no description)'}" for spec in specs]
             self._say("\n".join(told) or "there are no tools to list")
         elif name == "/clear":

@@ -1,11 +1,12 @@
 """``ziggurat run``: one question, one answer, and an honest exit code."""
 
-__all__ = ["Output", "answer_text", "explain", "run_question"]
+__all__ = ["Begin", "Output", "answer_text", "explain", "run_question", "show_run"]
 
 import asyncio
 import sys
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, redirect_stdout
-from typing import TextIO
+from typing import Any, TextIO
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,15 +16,19 @@ from ziggurat.agents.drive import partial_of
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.approve import by_hand, decided, typed
 from ziggurat.cli.codes import COMPLETED, INTERRUPTED, code_of
+from ziggurat.cli.store import closed
+from ziggurat.core.clock import new_id
 from ziggurat.core.codec import encode
 from ziggurat.core.event import Listener
 from ziggurat.core.path import escaped
+from ziggurat.core.store import UNFINISHED
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.events import AgentEnded
 from ziggurat.observe.console import ConsoleView
 from ziggurat.observe.jsonl import JsonLines
 from ziggurat.observe.wording import call_text, plural, stop_text
+from ziggurat.stores.memory import MemoryStore
 
 
 class Output(Struct, frozen=True):
@@ -38,33 +43,49 @@ class Output(Struct, frozen=True):
     quiet: bool = False
 
 
+Begin = Callable[[Sequence[Listener]], Coroutine[Any, Any, AgentRun]]
+"""Begins a run, or goes on with one, that is heard by listeners."""
+
+
 def run_question(agent: Runnable, question: str, output: Output, deps: Deps | None = None) -> int:
     """Ask an agent and write its answer; return the exit code."""
+    run_id = new_id()
+
+    def begin(listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
+        return agent.run(question, deps=deps, listeners=listeners, run_id=run_id)
+
+    return show_run(agent, begin, output, deps, run_id)
+
+
+def show_run(agent: Runnable, begin: Begin, output: Output, deps: Deps | None, run_id: str) -> int:
+    """Show how a run goes and write its answer; return the exit code."""
     out = sys.stdout
     whole = out.isatty() and not output.json and not output.quiet
     with ExitStack() as stack:
         if not whole:  # what tools print must not get into a pipe that is to hold the answer
             stack.enter_context(redirect_stdout(sys.stderr))
         if output.json:
-            return _in_json(agent, question, out, deps)
+            return _in_json(agent, begin, out, run_id)
         view = None
         if not output.quiet:
             view = ConsoleView(out if whole else sys.stderr, text=whole, reasons=False)
         try:
-            run = _by_hand(agent, question, view, deps)
+            run = _by_hand(agent, begin, view, deps)
         except KeyboardInterrupt:
             stack.close()
             sys.stderr.write("ziggurat: interrupted\n")
+            _tell_how_to_go_on(agent, run_id)
             return INTERRUPTED
-    return _finish(run, out, shown=whole)
+    return _finish(agent, run, out, shown=whole)
 
 
-def _by_hand(agent: Runnable, question: str, view: ConsoleView | None, deps: Deps | None) -> AgentRun:
+def _by_hand(agent: Runnable, begin: Begin, view: ConsoleView | None, deps: Deps | None) -> AgentRun:
     """Run to the end, asking the person about what waits for a decision, if there is one."""
     listeners: list[Listener] = [] if view is None else [view]
-    with asyncio.Runner() as runner:
+    with asyncio.Runner() as runner, ExitStack() as stack:
+        stack.callback(lambda: runner.run(closed(agent.store)))
         with view or ExitStack():
-            run = runner.run(agent.run(question, deps=deps, listeners=listeners))
+            run = runner.run(begin(listeners))
         while run.pending and by_hand():
             decisions = decided(run, typed, _say)
             with view or ExitStack():
@@ -78,7 +99,15 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _finish(run: AgentRun, out: TextIO, *, shown: bool) -> int:
+def _tell_how_to_go_on(agent: Runnable, run_id: str, *, waits: bool = False) -> None:
+    """Say what goes on with a run that is kept."""
+    if isinstance(agent.store, MemoryStore):
+        return
+    how = f"ziggurat approve {run_id} (or --deny REASON)" if waits else f"ziggurat resume {run_id}"
+    sys.stderr.write(f"ziggurat: to go on with it: {how}\n")
+
+
+def _finish(agent: Runnable, run: AgentRun, out: TextIO, *, shown: bool) -> int:
     """Write the answer, unless it was shown as it came, or why there is none."""
     code = code_of(run.stop)
     if code == COMPLETED:
@@ -89,15 +118,17 @@ def _finish(run: AgentRun, out: TextIO, *, shown: bool) -> int:
         elif not text and isinstance(run.stop, stops.Completed):
             sys.stderr.write("ziggurat: the model's answer is empty\n")
     else:
-        _unasked(run)
-        sys.stderr.write(f"ziggurat: {explain(run)}\n")
+        _unfinished(agent, run)
     return code
 
 
-def _unasked(run: AgentRun) -> None:
-    """Say why nobody was asked about what waits."""
+def _unfinished(agent: Runnable, run: AgentRun) -> None:
+    """Say why there is no answer, and how there may be one."""
     if run.pending:
         sys.stderr.write("ziggurat: nobody could be asked: decisions are made on a terminal, without --json\n")
+    sys.stderr.write(f"ziggurat: {explain(run)}\n")
+    if type(run.stop).__name__ in UNFINISHED:
+        _tell_how_to_go_on(agent, run.id, waits=bool(run.pending))
 
 
 def answer_text(run: AgentRun) -> str:
@@ -138,14 +169,14 @@ def _failed_hint(stop: stops.Failed) -> str:
 # -- events as JSON --------------------------------------------------------------------------------------------------
 
 
-def _in_json(agent: Runnable, question: str, out: TextIO, deps: Deps | None) -> int:
+def _in_json(agent: Runnable, begin: Begin, out: TextIO, run_id: str) -> int:
     """Write every event of a run as a line; however it ends, the last line is the agent's AgentEnded."""
     reconfigure = getattr(out, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(encoding="utf-8")
-    asked = _Asked(agent, out, deps)
+    asked = _Asked(agent, out)
     try:
-        run = asyncio.run(asked.run(question))
+        run = asyncio.run(asked.run(begin))
     except asyncio.CancelledError:
         if not asked.gone:
             raise
@@ -153,6 +184,7 @@ def _in_json(agent: Runnable, question: str, out: TextIO, deps: Deps | None) -> 
     except KeyboardInterrupt:
         asked.end(stops.Cancelled())
         sys.stderr.write("ziggurat: interrupted\n")
+        _tell_how_to_go_on(agent, run_id)
         return INTERRUPTED
     except Exception as error:
         asked.end(stops.Failed(str(error), type(error).__name__), error)
@@ -161,17 +193,15 @@ def _in_json(agent: Runnable, question: str, out: TextIO, deps: Deps | None) -> 
         raise BrokenPipeError
     code = code_of(run.stop)
     if code != COMPLETED:
-        _unasked(run)
-        sys.stderr.write(f"ziggurat: {explain(run)}\n")
+        _unfinished(agent, run)
     return code
 
 
 class _Asked:
     """A question under way whose events are written as JSON."""
 
-    def __init__(self, agent: Runnable, out: TextIO, deps: Deps | None) -> None:
+    def __init__(self, agent: Runnable, out: TextIO) -> None:
         self._agent = agent
-        self._deps = deps
         self._lines = JsonLines(out, on_closed=self._left)
         self.gone = False
         self._task: asyncio.Task[AgentRun | None] | None = None
@@ -183,15 +213,17 @@ class _Asked:
         if self._task is not None:
             self._task.cancel()
 
-    async def run(self, question: str) -> AgentRun | None:
+    async def run(self, begin: Begin) -> AgentRun | None:
         """Run to the end; None when the reader has left."""
         self._task = asyncio.current_task()
         listeners: list[Listener] = [self._lines]
         try:
-            run = await self._agent.run(question, deps=self._deps, listeners=listeners)
+            run = await begin(listeners)
         except asyncio.CancelledError as error:
             self._partial = partial_of(error)
             raise
+        finally:
+            await closed(self._agent.store)
         return None if self.gone else run
 
     def end(self, stop: stops.Stop, error: BaseException | None = None) -> None:

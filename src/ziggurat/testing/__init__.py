@@ -1,7 +1,9 @@
 """What tests of agents need: scripted models, doubles, a clock by hand, faults, a check for leaks."""
 
 from ziggurat.models.real import allow_real_calls, forbid_real_calls
+from ziggurat.models.replay import ReplayModel
 from ziggurat.models.scripted import PAUSE, Pause, ScriptedModel
+from ziggurat.testing.cassettes import Cassette, replay_record
 from ziggurat.testing.clock import HandClock, settle
 from ziggurat.testing.expect import Expected, Handle, Reply, expect
 from ziggurat.testing.faults import FailingOn, fail_on
@@ -9,11 +11,13 @@ from ziggurat.testing.leaks import assert_no_leaks
 
 __all__ = [
     "PAUSE",
+    "Cassette",
     "Expected",
     "FailingOn",
     "HandClock",
     "Handle",
     "Pause",
+    "ReplayModel",
     "Reply",
     "ScriptedModel",
     "allow_real_calls",
@@ -21,5 +25,6 @@ __all__ = [
     "expect",
     "fail_on",
     "forbid_real_calls",
+    "replay_record",
     "settle",
 ]

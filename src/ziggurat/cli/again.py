@@ -1,0 +1,126 @@
+"""``ziggurat resume``, ``approve``, ``replay`` and ``fork``: what is done with runs that are kept."""
+
+__all__ = ["approve_run", "fork_run", "replay_run", "resume_run"]
+
+import asyncio
+import sys
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
+
+from ziggurat.agents.doors import Deps
+from ziggurat.agents.replaying import Live
+from ziggurat.agents.runnable import Runnable
+from ziggurat.cli.approve import approving
+from ziggurat.cli.build import Wish, agent_of
+from ziggurat.cli.codes import COMPLETED
+from ziggurat.cli.made import labels_of, wish_for
+from ziggurat.cli.run import Output, answer_text, show_run
+from ziggurat.cli.store import closed, find_run, open_store, record_in
+from ziggurat.core.clock import new_id
+from ziggurat.core.codec import as_type
+from ziggurat.core.entries import LABELS, Pending
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import Listener
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify
+from ziggurat.messages.canonical import canonical
+from ziggurat.messages.parts import ToolCall
+from ziggurat.observe.wording import call_text, clean, plural
+from ziggurat.tools.held import Effects
+
+
+def _made(run: str, given: Wish, store: str | None) -> tuple[str, Runnable, MemoryJournal, Wish]:
+    """Find a run and make its agent again."""
+
+    async def known() -> tuple[str, MemoryJournal]:
+        place = agent.store if agent is not None else open_store(store)
+        try:
+            info = await find_run(place, run)
+            return info.id, await record_in(place, info.id)
+        finally:
+            await closed(place)
+
+    agent = None if given.agent is None else agent_of(given, store)
+    run_id, journal = asyncio.run(known())
+    wish = wish_for(run_id, journal, given)
+    return run_id, agent_of(wish, store), journal, wish
+
+
+def resume_run(run: str, given: Wish, store: str | None, output: Output, *, strict: bool) -> int:
+    """Go on with a run; return the exit code."""
+    run_id, agent, _, wish = _made(run, given, store)
+    return _going_on(agent, run_id, {}, approving(wish.approve), output, strict=strict)
+
+
+def _going_on(
+    agent: Runnable,
+    run_id: str,
+    decisions: Mapping[str, Decision],
+    deps: Deps | None,
+    output: Output,
+    *,
+    strict: bool = False,
+) -> int:
+    def begin(listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
+        return agent.resume(run_id, decisions, strict=strict, deps=deps, listeners=listeners)
+
+    return show_run(agent, begin, output, deps, run_id)
+
+
+def approve_run(
+    run: str, item: str | None, given: Wish, store: str | None, output: Output, *, deny: str | None, modify: str | None
+) -> int:
+    """Decide upon a call that waits, and go on with its run; return the exit code."""
+    if deny is not None and modify is not None:
+        raise ConfigurationError("a call is denied or modified, not both: give --deny or --modify")
+    run_id, agent, journal, wish = _made(run, given, store)
+    waiting = _meant(journal.pending(), run_id, item)
+    decision: Decision = Approve() if deny is None else Deny(deny)
+    if modify is not None:
+        decision = Modify(canonical(modify, waiting.name))
+    return _going_on(agent, run_id, {waiting.id: decision}, approving(wish.approve), output)
+
+
+def _meant(pending: list[Pending], run_id: str, item: str | None) -> Pending:
+    if not pending:
+        raise ConfigurationError(f"nothing waits for a decision in the run {run_id}")
+    meant = [each for each in pending if item is None or each.id.startswith(item)]
+    if len(meant) == 1:
+        return meant[0]
+    listed = "\n".join(f"  {each.id}  {call_text(as_type(each.request, ToolCall))}" for each in pending)
+    lack = f"no call, or more than one, begins with {item!r}" if item else f"{plural(len(pending), 'call')} wait"
+    raise ConfigurationError(f"{lack}; name one of them, as in ziggurat approve {run_id} {pending[0].id}:\n{listed}")
+
+
+def replay_run(run: str, given: Wish, store: str | None, *, live: Live) -> int:
+    """Go through a run again, and say whether it went the same way; return the exit code."""
+    run_id, agent, _, wish = _made(run, given, store)
+
+    async def replayed() -> AgentRun:
+        try:
+            return await agent.replay(run_id, live=live, deps=approving(wish.approve))
+        finally:
+            await closed(agent.store)
+
+    went = asyncio.run(replayed())
+    if text := answer_text(went):
+        sys.stdout.write(clean(text) + "\n")
+    called = {"nothing": "nothing was called", "tools": "its tools were called", "models": "its models were called"}
+    sys.stderr.write(f"ziggurat: {plural(went.steps, 'step')} as on record; {called[live]}\n")
+    return COMPLETED
+
+
+def fork_run(
+    run: str, step: int, prompt: str | None, given: Wish, store: str | None, output: Output, *, effects: Effects
+) -> int:
+    """Begin another run with what a run did before a step; return the exit code."""
+    run_id, agent, _, wish = _made(run, given, store)
+    forked = new_id()
+    deps = {**(approving(wish.approve) or {}), LABELS: labels_of(wish)}
+
+    def begin(listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
+        return agent.fork(run_id, step, prompt, effects=effects, new_id=forked, deps=deps, listeners=listeners)
+
+    code = show_run(agent, begin, output, deps, forked)
+    sys.stderr.write(f"ziggurat: this is the run {forked}\n")
+    return code

@@ -1,0 +1,52 @@
+"""Options that several commands take."""
+
+__all__ = ["Agent", "Approve", "Instructions", "Model", "Quiet", "Run", "Steps", "Store", "Timeout", "Tools"]
+
+from typing import Annotated
+
+import typer
+
+Model = Annotated[
+    str | None,
+    typer.Option("--model", "-m", metavar="NAME", help="The model; by default $ZIGGURAT_MODEL, else local."),
+]
+Tools = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tool",
+        "-t",
+        metavar="MODULE:FUNCTION",
+        help="A tool, as module:function, file.py:function, or one of calculator, echo, timestamp. May be repeated. "
+        "Without any: calculator and timestamp.",
+    ),
+]
+Agent = Annotated[
+    str | None,
+    typer.Option("--agent", "-a", metavar="FILE.PY:NAME", help="An agent of your own, as file.py:name or module:name."),
+]
+Instructions = Annotated[
+    str | None, typer.Option("--instructions", "-i", metavar="TEXT", help="What the agent should be.")
+]
+Steps = Annotated[
+    int | None, typer.Option("--max-steps", min=1, metavar="N", help="How many turns it may take; 25 by default.")
+]
+Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="How long it may take.")]
+Approve = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--approve",
+        metavar="PATTERN",
+        help="Ask before a tool whose name fits is called, such as 'delete_*'. May be repeated.",
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Write the answer only, without the live view.")]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="Where runs are kept, such as sqlite:///runs.db, file:///folder or memory: for not at all; by default "
+        "$ZIGGURAT_STORE, else a database in your data directory.",
+    ),
+]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or a beginning of it that no other has.")]

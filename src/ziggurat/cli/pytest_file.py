@@ -1,0 +1,109 @@
+"""A recorded run as a test file that stands on its own."""
+
+__all__ = ["as_test"]
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ziggurat.cli.build import MAX_STEPS, Wish
+from ziggurat.cli.made import wish_for
+from ziggurat.core.entries import Ended, Result
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.path import escaped
+from ziggurat.core.store import LogInfo
+from ziggurat.messages.recorded import recorded_steps
+
+_FILE = '''"""The run {id}, recorded on {day}, as a test without network: a change of its course fails, with a diff.
+
+{how}
+"""
+
+import asyncio
+
+{imports}
+
+RECORD = (
+{lines}
+)
+
+
+def test_run_{name}() -> None:
+    agent = {agent}
+    run = asyncio.run(replay_record(agent, RECORD{deps}))
+    assert type(run.stop).__name__ == {stop!r}
+    assert run.text == {text!r}
+'''
+
+
+def as_test(info: LogInfo, journal: MemoryJournal, agent: str | None) -> str:
+    """Return the text of a test that goes through a run again.
+
+    Args:
+        info: What is known of it.
+        journal: Its record.
+        agent: Where its agent is, as ``file.py:name`` or ``module:name``, if not as it is on record.
+
+    Raises:
+        ConfigurationError: how the agent is made is not on record, and it was not named.
+    """
+    wish = wish_for(info.id, journal, Wish(agent=agent))
+    made, imports, how = _agent(wish)
+    deps = ""
+    if wish.approve:
+        imports.append("from ziggurat.cli.approve import approving")
+        deps = f", deps=approving({list(wish.approve)!r})"
+    imports.append("from ziggurat.testing import replay_record")
+    lines = [repr(line.decode() + "\n") for line in journal.dump().splitlines()]
+    stop = next((entry.stop for entry in reversed(journal.entries) if isinstance(entry, Ended)), info.status)
+    return _FILE.format(
+        id=info.id,
+        day=datetime.fromtimestamp(info.created, UTC).date().isoformat(),
+        how=how,
+        imports="\n".join(sorted(imports, key=lambda line: line.split()[1])),
+        lines="\n".join(f"    {line}  # noqa: E501" for line in lines),
+        name=re.sub(r"\W", "_", info.id),
+        agent=made,
+        deps=deps,
+        stop=stop,
+        text=_last_text(info, journal),
+    )
+
+
+def _agent(wish: Wish) -> tuple[str, list[str], str]:
+    """Return how the agent is made, what that needs, and what to say of it."""
+    if wish.agent is not None:
+        where, _, name = wish.agent.rpartition(":")
+        if where.endswith(".py"):
+            return (
+                f"load_agent({f'{Path(where).absolute()}:{name}'!r})",
+                ["from ziggurat.cli.load import load_agent"],
+                "Its agent is found by its file.",
+            )
+        return name, [f"from {where} import {name}"], "Its agent is imported as ever."
+    options = ["ReplayModel(RECORD)"]
+    tools = wish.tools or ("calculator", "timestamp")
+    options.append(f"tools=[{', '.join(f'load_tool({tool!r})' for tool in tools)}]")
+    for option, value in (("instructions", wish.instructions), ("timeout", wish.timeout)):
+        options += [] if value is None else [f"{option}={value!r}"]
+    options.append(f"max_steps={wish.max_steps or MAX_STEPS}")
+    imports = [
+        "from ziggurat import Agent",
+        "from ziggurat.cli.load import load_tool",
+        "from ziggurat.models.replay import ReplayModel",
+    ]
+    return f"Agent({', '.join(options)})", imports, "Its model answers from the record; its tools are those it had."
+
+
+def _last_text(info: LogInfo, journal: MemoryJournal) -> str:
+    """Return what the run said last: the text of its last message, as `AgentRun.text` is."""
+    root = escaped(info.agent)
+    outcome = journal.find(root)
+    if outcome is not None and isinstance(outcome.result, Result):
+        from ziggurat.core.codec import as_type
+        from ziggurat.messages.agent import AgentRun
+
+        return as_type(outcome.result.value, AgentRun).text
+    _, steps = recorded_steps(journal.entries, root)
+    said = [reply.text for step in steps for reply in step.replies if step.complete]
+    return said[-1] if said else ""

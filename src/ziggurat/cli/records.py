@@ -1,0 +1,148 @@
+"""``ziggurat runs``, ``export`` and ``vacuum``: what is kept, in a list, as a file, and no longer."""
+
+__all__ = ["export_run", "list_runs", "seconds_of", "vacuum_runs"]
+
+import asyncio
+import re
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from ziggurat.cli.codes import COMPLETED
+from ziggurat.cli.store import closed, find_run, open_store, record_in
+from ziggurat.core.codec import as_type, encode
+from ziggurat.core.entries import Opened
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt
+from ziggurat.core.lines import read_entry
+from ziggurat.core.store import LogInfo, Store
+from ziggurat.core.stored import lines_of
+from ziggurat.messages.agent import AgentRequest
+from ziggurat.observe.wording import clean, duration, plural, shortened
+from ziggurat.stores.connect import rows_of
+
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_BATCH = 1000
+
+
+class _Kept(Struct):
+    """What a list tells of a run."""
+
+    id: str
+    status: str
+    agent: str
+    entries: int
+    created: float
+    updated: float
+    question: str
+    forked_from: str | None = None
+
+
+def seconds_of(text: str, option: str) -> float:
+    """Return a span such as ``90m`` or ``2d`` in seconds, or how long ago a date was.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
+    span = _SPAN.fullmatch(text.strip())
+    if span is not None:
+        return float(span[1]) * _SECONDS[span[2]]
+    try:
+        return time.time() - datetime.fromisoformat(text.strip()).timestamp()
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{option} is a span such as 90m, 12h or 7d, or a date such as 2026-11-22; got {text!r}"
+        ) from error
+
+
+def list_runs(
+    store: str | None, *, status: str | None, agent: str | None, since: str | None, limit: int, json: bool
+) -> int:
+    """Write what runs are kept, the latest first; return the exit code."""
+    after = None if since is None else time.time() - seconds_of(since, "--since")
+    runs = asyncio.run(_kept(store, status, agent, after, limit))
+    if json:
+        for run in runs:
+            sys.stdout.write(encode(run).decode() + "\n")
+        return COMPLETED
+    if not runs:
+        sys.stderr.write("ziggurat: no such run is kept\n")
+        return COMPLETED
+    widths = [max(len(getattr(run, name)) for run in runs) for name in ("id", "status", "agent")]
+    now = time.time()
+    for run in runs:
+        cells = (run.id.ljust(widths[0]), run.status.ljust(widths[1]), clean(run.agent).ljust(widths[2]))
+        age = f"{duration(max(0.0, now - run.updated))} ago"
+        sys.stdout.write(f"{'  '.join(cells)}  {age:>16}  {shortened(run.question, 60)}\n")
+    return COMPLETED
+
+
+async def _kept(
+    store: str | None, status: str | None, agent: str | None, after: float | None, limit: int
+) -> list[_Kept]:
+    place = rows_of(open_store(store))
+    try:
+        statuses = {info.status.lower(): info.status for info in await place.logs("run:", limit=_BATCH)}
+        wanted = None if status is None else statuses.get(status.lower(), status)
+        infos = await place.logs("run:", agent=agent, status=wanted, limit=limit)
+        return [await _told(place, info) for info in infos if after is None or info.updated >= after]
+    finally:
+        await place.close()
+
+
+async def _told(store: Store, info: LogInfo) -> _Kept:
+    question, origin = "", None
+    try:
+        (line,) = await lines_of(store, info.log, await store.read(info.log, 0, 1))
+        opened = read_entry(line)
+        if isinstance(opened, Opened) and opened.request is not None:
+            question = as_type(opened.request, AgentRequest).messages[-1].text
+            origin = None if opened.forked is None else opened.forked.run_id
+    except (JournalCorrupt, ValueError):  # a list tells of damaged runs too
+        question = info.problem or "(cannot be read)"
+    return _Kept(info.id, info.status, info.agent, info.count, info.created, info.updated, question, origin)
+
+
+def export_run(run: str, store: str | None, *, pytest: bool, agent: str | None, file: Path | None) -> int:
+    """Write a run as JSON lines, or as a test; return the exit code."""
+    text = asyncio.run(_exported(run, store, pytest, agent))
+    if file is None:
+        sys.stdout.write(text)
+        return COMPLETED
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be written: {error.strerror}") from error
+    sys.stderr.write(f"ziggurat: wrote {file}\n")
+    return COMPLETED
+
+
+async def _exported(run: str, store: str | None, pytest: bool, agent: str | None) -> str:
+    place = open_store(store)
+    try:
+        info = await find_run(place, run)
+        journal = await record_in(place, info.id)
+    finally:
+        await closed(place)
+    if not pytest:
+        return journal.dump().decode()
+    from ziggurat.cli.pytest_file import as_test
+
+    return as_test(info, journal, agent)
+
+
+def vacuum_runs(store: str | None, *, older: str, unfinished: bool) -> int:
+    """Remove runs that have not changed for long; return the exit code."""
+
+    async def removed() -> int:
+        place = rows_of(open_store(store))
+        try:
+            return await place.vacuum(time.time() - seconds_of(older, "--older-than"), unfinished=unfinished)
+        finally:
+            await place.close()
+
+    sys.stdout.write(f"{plural(asyncio.run(removed()), 'run')} removed\n")
+    return COMPLETED

@@ -1,0 +1,185 @@
+"""``ziggurat show``: a run as a tree of its calls in the order in which they ended, with time, tokens and cost."""
+
+__all__ = ["show_record"]
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from ziggurat.cli.codes import COMPLETED
+from ziggurat.cli.made import shown_wish, wish_in
+from ziggurat.cli.store import closed, find_run, open_store, record_in
+from ziggurat.core.codec import Raw, as_type, decode, encode
+from ziggurat.core.entries import Decided, Ended, Entered, Entry, Failure, Opened, Pending, Result
+from ziggurat.core.errors import JournalCorrupt, MissingExtra, described
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.lines import as_error
+from ziggurat.core.path import is_question, is_tool_call, parent_of
+from ziggurat.core.store import LogInfo
+from ziggurat.messages.agent import AgentRequest, AgentRun, decision_of
+from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.usage import Usage
+from ziggurat.observe.wording import call_text, clean, duration, plural, result_text, shortened, stop_text, usage_text
+
+_WIDTH = 100
+
+
+def show_record(run: str, store: str | None) -> int:
+    """Write what is on record of a run; return the exit code."""
+    info, journal = asyncio.run(_found(run, store))
+    picture = _Picture(info, journal)
+    lines = list(picture.lines())
+    sys.stdout.write("\n".join([*picture.head(), "", *lines]) + "\n")
+    return COMPLETED
+
+
+async def _found(run: str, store: str | None) -> tuple[LogInfo, MemoryJournal]:
+    place = open_store(store)
+    try:
+        info = await find_run(place, run)
+        return info, await record_in(place, info.id)
+    finally:
+        await closed(place)
+
+
+class _Picture:
+    """A record put into lines, and added up meanwhile."""
+
+    def __init__(self, info: LogInfo, journal: MemoryJournal) -> None:
+        self._info = info
+        self._journal = journal
+        self._usage = Usage(requests=0)
+        self._cost: Decimal | None = Decimal(0)
+        self._priced = _prices()
+        self._models = self._tools = 0
+        self._steps: set[str] = set()
+        self._seconds = 0.0
+        self._calls: dict[str, ToolCall] = {}
+        self._latest: dict[str, float] = {}
+
+    def head(self) -> Iterator[str]:
+        """Yield what is to be said of the run as a whole; `lines` must have been read."""
+        info = self._info
+        begun = datetime.fromtimestamp(info.created, UTC).astimezone().isoformat(" ", "seconds")
+        yield f"run     {info.id}  {info.status}  {clean(info.agent)}  begun {begun}"
+        opened = self._journal.entries[0]
+        if isinstance(opened, Opened) and opened.request is not None:
+            yield f"asked   {shortened(as_type(opened.request, AgentRequest).messages[-1].text, _WIDTH)}"
+            if opened.forked is not None:
+                origin = opened.forked
+                yield f"forked  from {origin.run_id} at step {origin.step}, effects: {origin.effects}"
+        wish = wish_in(self._journal)
+        if wish is not None:
+            yield f"made    {shortened(shown_wish(wish), 300)}"
+        calls = f"{plural(self._models, 'model call')}, {plural(self._tools, 'tool call')}"
+        cost = "cost unknown" if self._cost is None else f"${self._cost.normalize():f}"
+        figures = (plural(len(self._steps), "step"), calls, usage_text(self._usage), duration(self._seconds), cost)
+        yield f"sums    {' · '.join(figures)}"
+
+    def lines(self) -> Iterator[str]:
+        """Yield one line per thing that happened: when, how long it took, and beneath what it stands."""
+        for number, entry in enumerate(self._journal.entries):
+            told = self._told(entry, number)
+            if told is None:
+                continue
+            elapsed = float(getattr(entry, "elapsed", 0.0))
+            took = self._took(entry, elapsed)
+            self._seconds = max(self._seconds, elapsed)
+            at = f"{elapsed:.2f} s" if elapsed else ""
+            spent = duration(took) if took is not None else ""
+            yield f"{at:>10} {spent:>9}  {'  ' * entry.path.count('/')}{clean(told)}"
+
+    def _took(self, entry: Entry, elapsed: float) -> float | None:
+        """Return how long a call took: from the end of what came before it in its agent."""
+        agent = parent_of(parent_of(entry.path))
+        if isinstance(entry, Entered):
+            self._latest[entry.path] = elapsed
+            return None
+        if not elapsed or not isinstance(entry, (Result, Failure)):
+            return None
+        step = parent_of(entry.path)
+        began = self._latest.get(step) if is_tool_call(entry.path) else self._latest.get(agent)
+        if is_question(entry.path):
+            self._latest[step] = elapsed
+        self._latest[agent] = max(elapsed, self._latest.get(agent, 0.0))
+        return None if began is None else max(0.0, elapsed - began)
+
+    def _told(self, entry: Entry, number: int) -> str | None:
+        name = entry.path.rpartition("/")[2]
+        match entry:
+            case Result() if is_question(entry.path):
+                return self._answer(entry)
+            case Result() if is_tool_call(entry.path):
+                return self._result(entry, name)
+            case Result():
+                return self._other(entry, name)
+            case Failure():
+                return f"{name}: failed: {shortened(described(as_error(entry.error)), _WIDTH)}"
+            case Entered(request=request) if request is not None:
+                return f"{name}: entered"
+            case Pending():
+                why = f" ({entry.reason})" if entry.reason else ""
+                return f"{name}: waits for a decision{why}: {call_text(as_type(entry.request, ToolCall))} [{entry.id}]"
+            case Decided():
+                decision = decision_of(entry.decision)
+                return f"{name}: {type(decision).__name__.lower()} {shortened(str(getattr(decision, 'reason', '')))}"
+            case Opened() if number:
+                return "went on"
+            case Ended():
+                return f"ended: {entry.stop}"
+        return None
+
+    def _answer(self, entry: Result) -> str:
+        response = as_type(entry.value, ModelResponse)
+        step = parent_of(entry.path)
+        self._models += 1
+        self._steps.add(step)
+        self._usage = self._usage + response.usage
+        for number, call in enumerate(response.message.tool_calls, 1):
+            self._calls[f"{step}/tool-{number}"] = call
+        price = self._price(response, entry.name)
+        said = "; ".join([shortened(response.text), *map(call_text, response.tool_calls)]).strip("; ")
+        priced = "" if price is None else f", ${price.normalize():f}"
+        return f"{entry.name}: {said or '(nothing)'}  [{usage_text(response.usage)}{priced}]"
+
+    def _price(self, response: ModelResponse, name: str) -> Decimal | None:
+        """Return what an answer has cost, and add it up; one unknown price makes the sum unknown."""
+        price = None
+        if self._priced is not None:
+            provider = name.partition(":")[0] if ":" in name else None
+            price = self._priced(response.usage, response.model or name, provider)
+        self._cost = None if price is None or self._cost is None else self._cost + price
+        return price
+
+    def _result(self, entry: Result, name: str) -> str:
+        self._tools += 1
+        place, _, _ = name.partition(":")
+        call = self._calls.get(f"{parent_of(entry.path)}/{place}")
+        shown = entry.name if call is None else call_text(call, 60)
+        return f"{shown} → {result_text(as_type(entry.value, ToolResult))}"
+
+    def _other(self, entry: Result, name: str) -> str:
+        """Return what came of something made of calls, or recorded besides."""
+        value = entry.value
+        if isinstance(value, Raw):
+            try:
+                return f"{name}: {stop_text(decode(value, AgentRun).stop)}"
+            except JournalCorrupt:
+                return f"{name}: {shortened(bytes(memoryview(value)).decode())}"
+        if isinstance(value, AgentRun):
+            return f"{name}: {stop_text(value.stop)}"
+        return f"{name}: {shortened(encode(value).decode())}"
+
+
+def _prices() -> Callable[[Usage, str, str | None], Decimal | None] | None:
+    """Return what knows prices, None where it is not installed."""
+    from ziggurat.observe import price
+
+    try:
+        price._library()
+    except MissingExtra:
+        return None
+    return price.cost

@@ -1,0 +1,84 @@
+"""Which store a command works on, and which of its runs is meant."""
+
+__all__ = ["STORE", "closed", "default_store", "find_run", "open_store", "record_in"]
+
+import os
+import sys
+from pathlib import Path
+
+from ziggurat.agents.stored import StoredRuns, record_of, runs_in
+from ziggurat.core.errors import ConfigurationError, RunNotFound
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.store import LogInfo, Store
+from ziggurat.stores.connect import connect
+from ziggurat.stores.memory import MemoryStore
+
+STORE = "ZIGGURAT_STORE"
+"""The environment variable that says where runs are kept where no option does."""
+
+
+def default_store() -> Path:
+    """Return the database in the user's data directory, as the platform has it."""
+    home = Path.home()
+    if sys.platform == "darwin":
+        folder = home / "Library" / "Application Support"
+    elif os.name == "nt":
+        folder = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    else:
+        given = os.environ.get("XDG_DATA_HOME", "")
+        folder = Path(given) if os.path.isabs(given) else home / ".local" / "share"
+    return folder / "ziggurat" / "runs.db"
+
+
+def open_store(given: str | None) -> MemoryStore | Store:
+    """Return the store of an option, else of the environment, else that of the user.
+
+    Raises:
+        ConfigurationError: it cannot be opened; the text says how to go without.
+    """
+    url = given if given is not None else os.environ.get(STORE) or None
+    if url is not None:
+        return connect(url)
+    path = default_store()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise ConfigurationError(
+            f"runs cannot be kept in {path.parent}: {error.strerror}; name another place with --store sqlite:///FILE "
+            "or keep none with --store memory:"
+        ) from error
+    return connect(f"sqlite:///{path}")
+
+
+async def closed(store: MemoryStore | Store) -> None:
+    """Let go of a store."""
+    if not isinstance(store, MemoryStore):
+        await store.close()
+
+
+async def find_run(store: MemoryStore | Store, run: str) -> LogInfo:
+    """Return the run that is meant by its id, or by the beginning of it that no other has.
+
+    Raises:
+        RunNotFound: there is none, or several; the text lists some.
+    """
+    if isinstance(store, MemoryStore):
+        raise ConfigurationError("with --store memory: no run outlives the command; leave it away")
+    exact = await store.find(f"run:{run}")
+    if exact is not None:
+        return exact
+    like = await store.logs(f"run:{run}", limit=5)
+    if len(like) == 1:
+        return like[0]
+    if like:
+        raise RunNotFound(f"several runs begin with {run!r}: {', '.join(info.id for info in like)}")
+    latest = ", ".join(info.id for info in await store.logs("run:", limit=3)) or "none"
+    raise RunNotFound(f"there is no run {run!r} (the latest: {latest}); ziggurat runs lists them")
+
+
+async def record_in(store: MemoryStore | Store, run_id: str) -> MemoryJournal:
+    """Return the record of a run, to be read."""
+    runs = runs_in(store)
+    if isinstance(runs, StoredRuns):
+        return await runs.read(run_id)
+    return MemoryJournal.load(await record_of(runs, run_id))

@@ -1,0 +1,111 @@
+"""A model that answers as it did in a run on record, and calls nobody."""
+
+__all__ = ["ReplayModel"]
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ziggurat.core.codec import Raw, as_type
+from ziggurat.core.context import RUN_ID, Context
+from ziggurat.core.entries import Failure, Outcome
+from ziggurat.core.errors import ConfigurationError, JournalMismatch
+from ziggurat.core.event import difference
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.lines import as_error
+from ziggurat.core.path import is_question, parent_of
+from ziggurat.messages.delta import deltas_of, fit
+from ziggurat.messages.events import Delta
+from ziggurat.messages.facts import OutputMode
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.models.reply import model_facts
+
+
+class ReplayModel:
+    """Answers each question as the one at the same place in a recorded run was answered, failed tries included::
+
+        model = ReplayModel(Path("tests/rain.jsonl"))
+        run = await Agent(model, tools=[weather]).run("Rain in Paris?")
+
+    Tools are called; what they return must be what they returned then, since the model answered upon that.
+
+    Args:
+        record: The record as JSON lines, or a file of them.
+        strict: Raise where another question is asked than on record.
+        window: How many tokens the model takes, where that matters.
+        output_modes: How it can be held to a schema, best first.
+
+    Raises:
+        ConfigurationError: there is no such file, or no model was asked in it.
+        JournalCorrupt: it is no record; the text names the line.
+    """
+
+    def __init__(
+        self,
+        record: bytes | str | Path,
+        *,
+        strict: bool = True,
+        window: int | None = None,
+        output_modes: Sequence[OutputMode] = ("tool", "prompted"),
+    ) -> None:
+        self._journal = MemoryJournal.load(_read(record))
+        self._strict = strict
+        self._asked: dict[tuple[str, str], int] = {}
+        self._outcomes: dict[str, list[Outcome]] = {}
+        for entry in self._journal.entries:
+            if isinstance(entry, Outcome) and is_question(entry.path):
+                self._outcomes.setdefault(entry.path, []).append(entry)
+        if not self._outcomes:
+            raise ConfigurationError("no model was asked in this record, so there is nothing to answer with")
+        self.name = next(iter(self._outcomes.values()))[0].name
+        self.facts = model_facts(self.name, window, output_modes)
+
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+        """Answer from the record.
+
+        Raises:
+            JournalMismatch: it holds no answer for this place, or one to another question; the text shows the diff.
+        """
+        outcome = self._next(ctx)
+        self._compare(outcome, request)
+        if isinstance(outcome, Failure):
+            raise as_error(outcome.error)
+        response = as_type(outcome.value, ModelResponse)
+        if ctx.listens(Delta):
+            for delta in deltas_of(fit(response.message)):
+                await ctx.emit(Delta(ctx.path, delta))
+        return response
+
+    def _next(self, ctx: Context) -> Outcome:
+        path = ctx.path
+        while path and path not in self._outcomes:
+            path = parent_of(path)  # of an alternative, or another layer's
+        if not path:
+            there = ", ".join(list(self._outcomes)[-3:])
+            raise JournalMismatch(f"the record holds no answer of a model at {ctx.path} (the latest: {there})")
+        place = (ctx.scope.get(RUN_ID) or "", path)
+        number = self._asked[place] = self._asked.get(place, 0) + 1
+        outcomes = self._outcomes[path]
+        return outcomes[min(number, len(outcomes)) - 1]
+
+    def _compare(self, outcome: Outcome, request: ModelRequest) -> None:
+        was = outcome.request
+        recorded = as_type(was, str) if isinstance(was, Raw) else ""
+        asked = request.fingerprint()
+        if not self._strict or recorded == asked:
+            return
+        told = request.compared(self._journal.entries, outcome.path, recorded) or ("request", recorded, asked)
+        raise JournalMismatch(f"first divergence at {outcome.path}: {told[0]}\n{difference(told[1], told[2])}")
+
+    def __repr__(self) -> str:
+        return f"replay({self.name!r}, {len(self._outcomes)} answers)"
+
+
+def _read(record: bytes | str | Path) -> bytes:
+    if isinstance(record, Path):
+        try:
+            return record.read_bytes()
+        except OSError as error:
+            raise ConfigurationError(f"the record {record} cannot be read: {error.strerror}") from error
+    if not isinstance(record, (bytes, str)):
+        raise ConfigurationError(f"a record is JSON lines as bytes or text, or a Path; got {record!r}")
+    return record.encode() if isinstance(record, str) else record

@@ -1,0 +1,129 @@
+"""Runs recorded once, and gone through again in every test: no network, no key, no surprise."""
+
+__all__ = ["RECORD", "Cassette", "replay_record"]
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ziggurat.agents.doors import Deps
+from ziggurat.agents.drive import Prompt, request_of
+from ziggurat.agents.replaying import Live
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.codec import as_type
+from ziggurat.core.entries import Opened
+from ziggurat.core.errors import ConfigurationError, JournalMismatch
+from ziggurat.core.event import Listener, difference
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.message import Message
+from ziggurat.messages.recorded import first_difference
+from ziggurat.stores.memory import MemoryStore
+
+RECORD = "ZIGGURAT_RECORD"
+"""The environment variable that says when cassettes are recorded: ``always``, ``never``, or when ``missing``.
+
+By default those that are missing are; where the variable ``CI`` is set, none.
+"""
+
+_RECORDS = ("missing", "always", "never")
+_BROKEN = (stops.Failed, stops.Cancelled, stops.Timeout)
+
+
+async def replay_record(
+    agent: Runnable,
+    record: bytes | str,
+    *,
+    live: Live = "nothing",
+    deps: Deps | None = None,
+    listeners: Sequence[Listener] = (),
+) -> AgentRun:
+    """Go through a record with an agent, as `Runnable.replay` does with a run that is kept.
+
+    Args:
+        agent: An agent named as the one in the record.
+        record: JSON lines, such as ``ziggurat export`` writes.
+        live: What is called: ``"nothing"``, ``"tools"`` or ``"models"``.
+        deps: What tools may ask for.
+        listeners: Called with every event.
+
+    Raises:
+        JournalMismatch: the agent goes another way; the text names the path and shows the difference.
+    """
+    store = MemoryStore()
+    store.load("record", record.encode() if isinstance(record, str) else record)
+    return await Runnable(agent, name=agent.name, store=store).replay(
+        "record", live=live, deps=deps, listeners=listeners
+    )
+
+
+class Cassette:
+    """A file with the record of one run; made when it is missing, gone through when it is there::
+
+        async def test_rain() -> None:
+            run = await Cassette("tests/rain.jsonl").run(agent, "Rain in Paris?")
+            assert "umbrella" in run.text
+
+    Args:
+        path: The file. Remove it, or set ``ZIGGURAT_RECORD=always``, to record it anew.
+        live: What is called when it is gone through: ``"nothing"``, or ``"tools"`` to test those.
+    """
+
+    def __init__(self, path: str | Path, *, live: Live = "nothing") -> None:
+        self.path = Path(path)
+        self.live = live
+
+    async def run(
+        self,
+        agent: Runnable,
+        prompt: Prompt,
+        *,
+        history: Sequence[Message] = (),
+        deps: Deps | None = None,
+        listeners: Sequence[Listener] = (),
+    ) -> AgentRun:
+        """Run an agent, or go through its record; takes what `Runnable.run` takes.
+
+        Raises:
+            JournalMismatch: the question or what the agent makes of it is not as on record; the text shows where.
+            ConfigurationError: it is missing, and is not to be recorded.
+        """
+        if self._is_to_record():
+            return await self._recorded(agent, prompt, history, deps, listeners)
+        data = self.path.read_bytes()
+        opened = MemoryJournal.load(data).entries[:1]
+        asked = request_of(prompt, history)
+        known = as_type(opened[0].request, AgentRequest) if opened and isinstance(opened[0], Opened) else None
+        if known is not None and known.fingerprint() != asked.fingerprint():
+            what, was, now = first_difference(known.messages, asked.messages)
+            raise JournalMismatch(f"first divergence in {self.path}: {what}\n{difference(was, now)}")
+        return await replay_record(agent, data, live=self.live, deps=deps, listeners=listeners)
+
+    def _is_to_record(self) -> bool:
+        when = os.environ.get(RECORD) or ("never" if os.environ.get("CI") else "missing")
+        if when not in _RECORDS:
+            raise ConfigurationError(f"{RECORD} is one of {', '.join(_RECORDS)}; got {when!r}")
+        if when == "never" and not self.path.exists():
+            raise ConfigurationError(
+                f"the cassette {self.path} is missing, and is not recorded where CI or {RECORD}=never is set: "
+                "record it on your machine and commit it"
+            )
+        return when == "always" or not self.path.exists()
+
+    async def _recorded(
+        self,
+        agent: Runnable,
+        prompt: Prompt,
+        history: Sequence[Message],
+        deps: Deps | None,
+        listeners: Sequence[Listener],
+    ) -> AgentRun:
+        store = MemoryStore()
+        recorder = Runnable(agent, name=agent.name, store=store)
+        run_id = self.path.stem
+        run = await recorder.run(prompt, history=history, deps=deps, listeners=listeners, run_id=run_id, detached=True)
+        if not isinstance(run.stop, _BROKEN):  # such a run is no example
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.write_bytes(store.dump(run_id))
+        return run

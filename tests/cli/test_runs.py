@@ -1,0 +1,205 @@
+"""Runs that are kept, on the command line: listed, shown, resumed, decided upon, replayed, forked, written out."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import AGENTS, Ended
+from ziggurat.cli.records import seconds_of
+from ziggurat.cli.store import default_store
+from ziggurat.core.errors import ConfigurationError
+
+Command = Callable[..., Ended]
+
+
+@pytest.fixture(params=["sqlite:///{}/runs.db", "file:///{}/runs"])
+def kept(request: pytest.FixtureRequest, ziggurat: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setenv("ZIGGURAT_STORE", str(request.param).format(tmp_path).replace("////", "///"))
+    if str(request.param).startswith("sqlite"):
+        monkeypatch.setenv("ZIGGURAT_STORE", f"sqlite:///{tmp_path}/runs.db")
+    return ziggurat
+
+
+def listed(kept: Command, *options: str) -> list[dict[str, str]]:
+    return [json.loads(line) for line in kept("runs", "--json", *options).out.splitlines()]
+
+
+def test_runs_are_listed_and_filtered(kept: Command) -> None:
+    assert kept("runs").err == "ziggurat: no such run is kept\n"
+    kept("run", "-q", "--agent", f"{AGENTS}:plain", "What is 12 * (7 + 5)?")
+    kept("run", "-q", "--agent", f"{AGENTS}:careful", "What is it?")
+    assert [(run["agent"], run["status"]) for run in listed(kept)] == [("careful", "Suspended"), ("plain", "Completed")]
+    assert [run["agent"] for run in listed(kept, "--status", "suspended")] == ["careful"]
+    assert [run["agent"] for run in listed(kept, "--agent", "plain")] == ["plain"]
+    assert [run["agent"] for run in listed(kept, "--limit", "1")] == ["careful"]
+    assert len(listed(kept, "--since", "1h")) == 2
+    assert listed(kept, "--since", "2999-01-01") == []
+    assert "What is 12 * (7 + 5)?" in kept("runs").out
+
+
+def test_a_run_is_shown_with_what_it_called(kept: Command) -> None:
+    kept("run", "-q", "--agent", f"{AGENTS}:plain", "What is 12 * (7 + 5)?")
+    (run,) = listed(kept)
+    shown = kept("show", run["id"][:6])
+    assert shown.code == 0
+    assert "2 steps · 2 model calls, 1 tool call · tokens: 200 in, 20 out" in shown.out
+    assert 'calculator(expression="12 * (7 + 5)") → 144' in shown.out
+    assert f"--agent {AGENTS}:plain" in shown.out
+    assert shown.out.rstrip().endswith("ended: Completed")
+
+
+def test_a_run_that_waits_says_how_to_go_on_and_does(kept: Command) -> None:
+    ended = kept("run", "-q", "--agent", f"{AGENTS}:deciding", "Sum it up")
+    (run,) = listed(kept)
+    assert (ended.code, ended.err.splitlines()[-1]) == (
+        3,
+        f"ziggurat: to go on with it: ziggurat approve {run['id']} (or --deny REASON)",
+    )
+    went = kept("approve", "-q", run["id"])
+    assert (went.code, went.out) == (0, "heard: 144\n")
+    again = kept("approve", "-q", run["id"])
+    assert (again.code, again.err.splitlines()[-1]) == (
+        2,
+        f"ziggurat: nothing waits for a decision in the run {run['id']}",
+    )
+    assert kept("resume", "-q", run["id"]).out == "heard: 144\n"
+
+
+def test_decisions_are_denied_modified_and_named(kept: Command) -> None:
+    kept("run", "-q", "--agent", f"{AGENTS}:deciding", "x")
+    (run,) = listed(kept)
+    both = kept("approve", run["id"], "--deny", "no", "--modify", "{}")
+    assert (both.code, "not both" in both.err) == (2, True)
+    unknown = kept("approve", run["id"], "zzz")
+    assert unknown.code == 2
+    assert "begins with 'zzz'; name one of them" in unknown.err
+    bad = kept("approve", run["id"], "--modify", "[1")
+    assert bad.code in (1, 2)
+    assert "Traceback" not in bad.err
+    changed = kept("approve", "-q", run["id"], "--modify", '{"expression": "2 * 3"}')
+    assert (changed.code, changed.out) == (0, "heard: 6\n")
+    kept("run", "-q", "--agent", f"{AGENTS}:deciding", "y")
+    other = listed(kept)[0]["id"]
+    assert kept("approve", "-q", other, "--deny", "not today").out == "heard: denied: not today\n"
+
+
+def test_a_run_is_replayed_and_forked(kept: Command) -> None:
+    kept("run", "-q", "--agent", f"{AGENTS}:plain", "What is 12 * (7 + 5)?")
+    (run,) = listed(kept)
+    replayed = kept("replay", run["id"])
+    assert (replayed.code, replayed.out) == (0, "It is 144.\n")
+    assert replayed.err.splitlines()[-1] == "ziggurat: 2 steps as on record; nothing was called"
+    forked = kept("fork", "-q", run["id"], "--at", "1", "--prompt", "And now?")
+    assert forked.code == 0
+    fork = listed(kept)[0]
+    assert (fork["forked_from"], fork["question"]) == (run["id"], "And now?")
+    assert forked.err.splitlines()[-1] == f"ziggurat: this is the run {fork['id']}"
+    assert f"from {run['id']} at step 1, effects: refuse" in kept("show", fork["id"]).out
+    late = kept("fork", run["id"], "--at", "9")
+    assert (late.code, "it can at steps 1 to 3" in late.err) == (2, True)
+
+
+def test_a_run_is_written_out_as_lines_and_as_a_test_that_passes(kept: Command, tmp_path: Path) -> None:
+    kept("run", "-q", "--agent", f"{AGENTS}:plain", "What is 12 * (7 + 5)?")
+    (run,) = listed(kept)
+    lines = kept("export", run["id"]).out.splitlines()
+    assert json.loads(lines[0])["run_id"] == run["id"]
+    file = tmp_path / "test_recorded.py"
+    assert kept("export", run["id"], "--pytest", "-o", str(file)).code == 0
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "1 passed" in ended.stdout, ended.stdout
+    broken = file.read_text().replace("It is 144.", "It is 145.", 1)
+    assert broken != file.read_text()
+
+
+def test_what_a_run_was_made_of_is_made_again(kept: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(AGENTS).parent)
+    options = ("--model", f"{AGENTS}:model", "--tool", "agents.py:forecast")
+    asked = kept("run", "-q", *options, "Rain?")
+    if asked.code == 2:  # models of one's own are named otherwise
+        pytest.skip(asked.err)
+    (run,) = listed(kept)
+    monkeypatch.chdir("/")
+    assert kept("replay", run["id"]).code == 0
+
+
+def test_the_agent_of_a_run_of_a_program_must_be_named(kept: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    import asyncio
+    import os
+
+    from ziggurat.agents.agent import Agent
+    from ziggurat.models.scripted import ScriptedModel
+    from ziggurat.stores.connect import connect
+
+    async def begin() -> None:
+        store = connect(os.environ["ZIGGURAT_STORE"])
+        await Agent(ScriptedModel("Hello."), name="plain", store=store).run("Hi", run_id="r-1")
+        await store.close()  # type: ignore[union-attr]
+
+    asyncio.run(begin())
+    ended = kept("replay", "r-1")
+    assert ended.code == 2
+    assert "was not begun on the command line" in ended.err
+    assert "--agent FILE.PY:NAME" in ended.err
+    assert kept("show", "r-1").code == 0
+    different = kept("replay", "r-1", "--agent", f"{AGENTS}:plain")
+    assert different.code == 1
+    assert "first divergence at plain: tools" in different.err
+
+
+def test_runs_are_removed(kept: Command) -> None:
+    kept("run", "-q", "--agent", f"{AGENTS}:plain", "x")
+    assert kept("vacuum").out == "0 runs removed\n"
+    assert kept("vacuum", "--older-than", "0s").out == "1 run removed\n"
+    assert listed(kept) == []
+
+
+@pytest.mark.parametrize("command", ["show", "resume", "approve", "replay", "export"])
+def test_an_unknown_run_is_one_line_and_no_traceback(kept: Command, command: str) -> None:
+    ended = kept(command, "nothing")
+    assert ended.code == 2
+    assert ended.err == "ziggurat: there is no run 'nothing' (the latest: none); ziggurat runs lists them\n"
+
+
+def test_nothing_is_kept_in_memory(ziggurat: Command) -> None:
+    ended = ziggurat("run", "-q", "--agent", f"{AGENTS}:careful", "x")
+    assert ended.code == 3
+    assert "to go on" not in ended.err
+    assert "no run outlives the command" in ziggurat("show", "x").err
+
+
+def test_the_default_is_the_data_directory_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert default_store() == tmp_path / "ziggurat" / "runs.db"
+    monkeypatch.setenv("XDG_DATA_HOME", "not/absolute")
+    assert default_store() == Path.home() / ".local" / "share" / "ziggurat" / "runs.db"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert default_store() == Path.home() / "Library" / "Application Support" / "ziggurat" / "runs.db"
+
+
+def test_a_store_that_cannot_be_made_is_told(
+    ziggurat: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("XDG_DATA_HOME", str(blocked))
+    monkeypatch.delenv("ZIGGURAT_STORE")
+    ended = ziggurat("run", "-q", "--agent", f"{AGENTS}:plain", "x")
+    assert ended.code == 2
+    assert "--store memory:" in ended.err
+
+
+def test_spans() -> None:
+    assert [seconds_of(text, "--since") for text in ("5s", "1.5m", "2h", "1d", "1w")] == [5, 90, 7200, 86400, 604800]
+    with pytest.raises(ConfigurationError, match="--since is a span"):
+        seconds_of("yesterday", "--since")
