@@ -27,6 +27,7 @@ FLOORS = {
 }
 MAY_ALSO_IMPORT = {
     ("layers", "messages"): False,  # layers wrap any service and know no messages
+    ("memory", "stores"): True,  # memories are kept in the databases that stores open
     ("cli", "ziggurat"): True,  # the program stands on the face, as its users do
 }
 MAX_FILE, MAX_FUNCTION, MAX_FACE = 500, 60, 40

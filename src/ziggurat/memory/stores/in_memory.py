@@ -2,20 +2,16 @@
 
 __all__ = ["InMemoryStore"]
 
-import math
-import re
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.memory.record import MemoryRecord, unpack
+from ziggurat.memory.hybrid import Candidate, best
+from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import Hit, Query
-
-_WORD = re.compile(r"\w+")
-_K1, _B = 1.2, 0.75
-_FUSION = 60
+from ziggurat.memory.text import TextIndex, indexed
+from ziggurat.memory.vectors import VectorIndex
 
 
 class InMemoryStore:
@@ -23,6 +19,11 @@ class InMemoryStore:
 
     def __init__(self) -> None:
         self._records: dict[str, MemoryRecord] = {}
+        self._numbers: dict[str, int] = {}
+        self._ids: dict[int, str] = {}
+        self._last = 0
+        self._words = TextIndex()
+        self._vectors: dict[tuple[str, int], VectorIndex] = {}
 
     def __repr__(self) -> str:
         return f"InMemoryStore({len(self._records)} records)"
@@ -35,11 +36,40 @@ class InMemoryStore:
             raise ConfigurationError(
                 f"a memory with the id {(taken or list(fresh))[0]!r} is there already; put() replaces one"
             )
-        self._records.update(fresh)
+        self._keep(records)
 
     async def put(self, records: Sequence[MemoryRecord], /) -> None:
         """Keep memories in the place of what was there; see `MemoryStore.put`."""
-        self._records.update({record.id: record for record in records})
+        for record in records:
+            self._forget(record.id)
+        self._keep(list({record.id: record for record in records}.values()))
+
+    def _keep(self, records: Sequence[MemoryRecord]) -> None:
+        searched: list[tuple[int, MemoryRecord]] = []
+        for record in records:
+            self._records[record.id] = record
+            if not record.archived:
+                self._last += 1
+                self._numbers[record.id] = self._last
+                self._ids[self._last] = record.id
+                searched.append((self._last, record))
+        self._words.add((number, indexed(record)) for number, record in searched)
+        shelves: dict[tuple[str, int], list[tuple[int, bytes]]] = {}
+        for number, record in searched:
+            if record.embedding:
+                shelves.setdefault((record.owner, len(record.embedding)), []).append((number, record.embedding))
+        for key, entries in shelves.items():
+            index = self._vectors.get(key) or self._vectors.setdefault(key, VectorIndex(key[1]))
+            index.add([number for number, _ in entries], [embedding for _, embedding in entries])
+
+    def _forget(self, name: str) -> None:
+        """Take a memory out of the indexes; its record stays."""
+        number = self._numbers.pop(name, None)
+        if number is not None:
+            record = self._records[self._ids.pop(number)]
+            self._words.remove(number, indexed(record))
+            if record.embedding:
+                self._vectors[record.owner, len(record.embedding)].remove([number])
 
     async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
         """Return memories by their ids; see `MemoryStore.get`."""
@@ -53,6 +83,8 @@ class InMemoryStore:
 
     async def remove(self, ids: Sequence[str], /) -> int:
         """Delete memories; see `MemoryStore.remove`."""
+        for each in ids:
+            self._forget(each)
         return sum(self._records.pop(each, None) is not None for each in ids)
 
     async def scan(
@@ -78,20 +110,37 @@ class InMemoryStore:
 
     async def search(self, query: Query, /) -> list[Hit]:
         """Return the memories that come nearest; see `MemoryStore.search`."""
-        records = list(self._matching(query.owner, query.kind, query.tags, False))
-        similar = {} if query.embedding is None else _similarities(records, query.embedding)
-        worded = {} if query.text is None else _bm25(records, query.text)
-        fused: dict[int, float] = {}
-        for scores in (similar, worded):
-            for rank, place in enumerate(sorted(scores, key=lambda place: -scores[place]), start=1):
-                fused[place] = fused.get(place, 0.0) + 1 / (_FUSION + rank)
-        best = sorted(fused, key=lambda place: (-fused[place], place))[: query.limit]
+        found = best(query, self)
         return [
-            Hit(records[place], similar.get(place), worded.get(place), rank) for rank, place in enumerate(best, start=1)
+            Hit(self._records[self._ids[each.number]], each.similarity, each.text_score, rank)
+            for rank, each in enumerate(found, start=1)
         ]
 
     async def close(self) -> None:
         """Do nothing: all is in memory."""
+
+    def nearest(self, query: Query, count: int) -> Sequence[int]:
+        """Return numbers by their vectors; see `Source.nearest`."""
+        wanted = query.embedding or b""
+        indexes = [
+            index
+            for (owner, size), index in self._vectors.items()
+            if size == len(wanted) and query.owner in (None, owner)
+        ]
+        return [number for index in indexes for number in index.nearest(wanted, count)]
+
+    def worded(self, query: Query, count: int) -> Mapping[int, float]:
+        """Return numbers by their words; see `Source.worded`."""
+        return self._words.search(query.text or "", query.owner, count)
+
+    def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
+        """Return what may be found; see `Source.candidates`."""
+        found: list[Candidate] = []
+        for number in numbers:
+            record = self._records[self._ids[number]]
+            if query.kind in (None, record.kind) and all(tag in record.tags for tag in query.tags):
+                found.append(Candidate(number, record.embedding))
+        return found
 
     def _matching(
         self, owner: str | None, kind: str | None, tags: Sequence[str], archived: bool | None
@@ -104,30 +153,3 @@ class InMemoryStore:
                 and all(tag in record.tags for tag in tags)
             ):
                 yield record
-
-
-def _similarities(records: Sequence[MemoryRecord], embedding: bytes) -> dict[int, float]:
-    wanted = unpack(embedding)
-    length = math.hypot(*wanted)
-    found: dict[int, float] = {}
-    for place, record in enumerate(records):
-        if record.embedding is not None and len(record.embedding) == len(embedding):
-            vector = unpack(record.embedding)
-            product = length * math.hypot(*vector)
-            found[place] = sum(a * b for a, b in zip(wanted, vector, strict=True)) / product if product else 0.0
-    return found
-
-
-def _bm25(records: Sequence[MemoryRecord], text: str) -> dict[int, float]:
-    """Score records by ``sum(idf * f * (k1 + 1) / (f + k1 * (1 - b + b * length / average)))``."""
-    counts = [Counter(_WORD.findall(record.content.lower())) for record in records]
-    average = sum(count.total() for count in counts) / len(counts) if counts else 0.0
-    scores: dict[int, float] = {}
-    for word in dict.fromkeys(_WORD.findall(text.lower())):
-        having = [place for place, count in enumerate(counts) if word in count]
-        weight = math.log(1 + (len(counts) - len(having) + 0.5) / (len(having) + 0.5))
-        for place in having:
-            often = counts[place][word]
-            norm = often + _K1 * (1 - _B + _B * counts[place].total() / average)
-            scores[place] = scores.get(place, 0.0) + weight * often * (_K1 + 1) / norm
-    return scores

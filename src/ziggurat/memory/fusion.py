@@ -1,0 +1,29 @@
+"""Several rankings made one by the places in them, whatever their scores mean."""
+
+__all__ = ["fuse"]
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+K = TypeVar("K")
+
+CONSTANT = 10
+"""How much a first place is worth beside the next ones: the smaller, the more."""
+
+
+def fuse(rankings: Iterable[tuple[Sequence[K], float]], *, constant: float = CONSTANT) -> dict[K, float]:
+    """Score what is ranked by ``sum(weight / (constant + place))`` over the rankings, places from 1; best first.
+
+    ::
+
+        fuse([(by_words, 1.5), (by_meaning, 1.0)])
+
+    Args:
+        rankings: Each best first, with its weight. What is in none of them has no score.
+        constant: Of the formula.
+    """
+    scores: dict[K, float] = {}
+    for ranking, weight in rankings:
+        for place, key in enumerate(ranking, start=1):
+            scores[key] = scores.get(key, 0.0) + weight / (constant + place)
+    return dict(sorted(scores.items(), key=lambda each: -each[1]))

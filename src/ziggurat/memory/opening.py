@@ -1,0 +1,59 @@
+"""Stores of memories by their address."""
+
+__all__ = ["open_memory"]
+
+from urllib.parse import parse_qsl, unquote
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.memory.store import MemoryStore
+
+_KNOWN = "'memory:' and 'sqlite:///file.db' (an absolute path has four slashes)"
+
+
+def open_memory(url: str | MemoryStore) -> MemoryStore:
+    """Open the store of memories at an address; nothing is read before it is used.
+
+    ::
+
+        store = open_memory("sqlite:///agents.db")                     # the file may hold runs and sessions as well
+        store = open_memory("sqlite:///agents.db?synchronous=NORMAL")  # faster; a loss of power may cost the last
+        Args:
+        url: The address, or a store that is passed through.
+
+    Raises:
+        ConfigurationError: the address is of no known kind, or has a part that means nothing.
+        MissingExtra: the database needs a package that is not installed.
+    """
+    if not isinstance(url, str):
+        if not isinstance(url, MemoryStore):
+            raise ConfigurationError(
+                f"a memory is an address or an object with the verbs of a MemoryStore; got {url!r}"
+            )
+        return url
+    scheme, colon, rest = url.partition(":")
+    if url == "memory:":
+        from ziggurat.memory.stores.in_memory import InMemoryStore
+
+        return InMemoryStore()
+    if colon and scheme == "sqlite":
+        return _sqlite(url, rest)
+    raise ConfigurationError(f"no memory is known at {url!r}; known are {_KNOWN}")
+
+
+def _sqlite(url: str, rest: str) -> MemoryStore:
+    from ziggurat.memory.stores.sqlite import SqliteMemoryStore
+
+    place, _, query = rest.partition("?")
+    path = unquote(place.removeprefix("///"))
+    if not place.startswith("///") or not path.strip("/") or "\0" in path:
+        raise ConfigurationError(f"{url!r} names no file: write three slashes before it, as in {_KNOWN}")
+    if path == ":memory:":
+        raise ConfigurationError("a database in memory does not outlive the process: open 'memory:' instead")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    synchronous = options.pop("synchronous", "FULL").upper()
+    timeout = options.pop("timeout", "5")
+    if options or synchronous not in ("FULL", "NORMAL") or not timeout.replace(".", "", 1).isdigit():
+        raise ConfigurationError(
+            f"{url!r}: after the question mark stand synchronous=FULL or NORMAL, and timeout in seconds"
+        )
+    return SqliteMemoryStore(path, synchronous="NORMAL" if synchronous == "NORMAL" else "FULL", timeout=float(timeout))

@@ -1,0 +1,279 @@
+"""Memories in a SQLite database, in the same file as the runs if wanted: rows, words and vectors."""
+
+__all__ = ["SqliteMemoryStore"]
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from ziggurat.core.errors import ConfigurationError, StoreError
+from ziggurat.memory.hybrid import Candidate, best
+from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.store import Hit, Query
+from ziggurat.memory.stores.shelves import Shelves
+from ziggurat.memory.stores.sqlite_tables import CHOSEN, COLUMNS, INSERT, TABLES, record_of, row_of, where
+from ziggurat.memory.text import BM25, expression, indexed
+from ziggurat.stores.sqlite_connection import SqliteConnection
+from ziggurat.stores.writer import Job, Writer
+
+T = TypeVar("T")
+
+_WRITES = "memories"
+_PAGE = 500
+_NOTES = 1000
+_PAUSE = 1.0
+
+
+class SqliteMemoryStore:
+    """Keeps memories in a SQLite database; several processes may use it at once.
+
+    What is added in one turn of the event loop is written in one transaction. Notes of use (`touch`) wait for the
+    next write, at most a second.
+
+    Args:
+        path: The file; made with its folders when it is not there. It may be that of a store of runs.
+        synchronous: ``"FULL"`` keeps what was written over a loss of power, ``"NORMAL"`` over a crash of the process
+            only, and is faster.
+        timeout: Seconds to wait while another process writes.
+        connect: Opens the database as `sqlite3.connect` does; another may bring a file system of its own.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        synchronous: Literal["FULL", "NORMAL"] = "FULL",
+        timeout: float = 5.0,
+        connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
+    ) -> None:
+        self.path = Path(path)
+        self._database = SqliteConnection(self.path, synchronous, timeout, connect)
+        self._writer = Writer(f"ziggurat {self.path.name}", self._together, self._idle, _PAUSE, self._database.close)
+        self._shelves = Shelves(Path(f"{self.path}-vectors"), self._database)
+        self._notes: dict[str, tuple[float, int]] = {}
+        self._made = False
+
+    def __repr__(self) -> str:
+        return f"SqliteMemoryStore({str(self.path)!r})"
+
+    # -- in the thread -------------------------------------------------------------------------------------------
+
+    def _tables(self) -> None:
+        if not self._made:
+            self._database.transaction(lambda: [self._database.execute(statement) for statement in TABLES])
+            self._made = True
+
+    def _together(self, jobs: Sequence[Job[Any]]) -> None:
+        """Do what writes in one transaction; when that fails, all of it has failed."""
+
+        def all_of_them() -> None:
+            for job in jobs:
+                job.error = None
+                try:
+                    job.result = job.work()
+                except ConfigurationError as error:  # of this one alone, found before it wrote
+                    job.error = error
+            self._note()
+
+        try:
+            self._tables()
+            self._database.transaction(all_of_them)
+            self._notes.clear()
+        except StoreError as error:
+            for job in jobs:
+                job.error = type(error)(str(error))
+        except Exception as error:  # noqa: BLE001 - a fault of one of them; none was written
+            for job in jobs:
+                job.error = StoreError(f"{self.path}: {type(error).__name__}: {error}")
+
+    def _note(self) -> None:
+        if self._notes:
+            self._database.many(
+                "UPDATE memories SET used = max(used, ?), uses = uses + ? WHERE id = ?",
+                [(at, times, name) for name, (at, times) in self._notes.items()],
+            )
+
+    def _idle(self) -> None:
+        if self._notes:
+            self._database.transaction(self._note)
+            self._notes.clear()
+
+    def _numbered(self, ids: Sequence[str]) -> dict[str, tuple[int, MemoryRecord]]:
+        found = self._database.execute(
+            f"SELECT {COLUMNS} FROM memories WHERE id IN {CHOSEN}",  # noqa: S608
+            (msgspec.json.encode(ids).decode(),),
+        )
+        return {row[1]: (row[0], self._noted(record_of(row))) for row in found}
+
+    def _noted(self, record: MemoryRecord) -> MemoryRecord:
+        at, times = self._notes.get(record.id, (0.0, 0))
+        return replace(record, used=max(at, record.used), uses=record.uses + times) if times else record
+
+    def _add(self, records: Sequence[MemoryRecord]) -> None:
+        names = [record.id for record in records]
+        taken = self._numbered(names)
+        twice = next((name for place, name in enumerate(names) if name in taken or name in names[:place]), None)
+        if twice is not None:
+            raise ConfigurationError(f"a memory with the id {twice!r} is there already; put() replaces one")
+        self._insert(records)
+
+    def _insert(self, records: Sequence[MemoryRecord]) -> None:
+        words: list[tuple[object, ...]] = []
+        for record in records:
+            number = self._database.execute(INSERT, row_of(record)).lastrowid
+            if not record.archived:
+                words.append((number, *indexed(record)))
+        if words:
+            self._database.many("INSERT INTO memory_words (rowid, content, context, owner) VALUES (?, ?, ?, ?)", words)
+
+    def _put(self, records: Sequence[MemoryRecord]) -> None:
+        self._remove([record.id for record in records])
+        self._insert(list({record.id: record for record in records}.values()))
+
+    def _remove(self, ids: Sequence[str]) -> int:
+        there = self._numbered(ids)
+        for name in there:
+            self._notes.pop(name, None)
+        self._database.many(
+            "INSERT INTO memory_words (memory_words, rowid, content, context, owner) VALUES ('delete', ?, ?, ?, ?)",
+            [(number, *indexed(record)) for number, record in there.values() if not record.archived],
+        )
+        self._database.many("DELETE FROM memories WHERE number = ?", [(number,) for number, _ in there.values()])
+        return len(there)
+
+    def _touch(self, ids: Sequence[str], at: float) -> None:
+        for name in ids:
+            before, times = self._notes.get(name, (at, 0))
+            self._notes[name] = (max(at, before), times + 1)
+        if len(self._notes) > _NOTES:
+            self._idle()
+
+    def _search(self, query: Query) -> list[Hit]:
+        found = best(query, self)
+        chosen = msgspec.json.encode([each.number for each in found]).decode()
+        rows = self._database.execute(
+            f"SELECT {COLUMNS} FROM {CHOSEN} CROSS JOIN memories ON number = value",  # noqa: S608
+            (chosen,),
+        )
+        records = {row[0]: self._noted(record_of(row)) for row in rows}
+        return [
+            Hit(records[each.number], each.similarity, each.text_score, rank)
+            for rank, each in enumerate(found, start=1)
+        ]
+
+    def nearest(self, query: Query, count: int) -> Sequence[int]:
+        """Return numbers by their vectors, in the thread; see `Source.nearest`."""
+        return self._shelves.nearest(query.owner, query.embedding or b"", count)
+
+    def worded(self, query: Query, count: int) -> Mapping[int, float]:
+        """Return numbers by their words, in the thread; see `Source.worded`."""
+        asked = expression(query.text or "", query.owner)
+        if not asked:
+            return {}
+        found = self._database.execute(
+            f"SELECT rowid, {BM25.format(name='memory_words')} AS score FROM memory_words "  # noqa: S608
+            "WHERE memory_words MATCH ? ORDER BY score DESC, rowid LIMIT ?",
+            (asked, count),
+        )
+        return dict(found.fetchall())
+
+    def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
+        """Return what may be found, in the thread; see `Source.candidates`."""
+        condition, values = where(query.owner, query.kind, query.tags)
+        vector = "NULL" if query.embedding is None else "embedding"
+        found = self._database.execute(
+            f"SELECT number, {vector} FROM {CHOSEN} CROSS JOIN memories ON number = value WHERE {condition}",  # noqa: S608
+            (msgspec.json.encode(numbers).decode(), *values),
+        )
+        return [Candidate(number, embedding) for number, embedding in found]
+
+    def _page(self, condition: str, values: Sequence[object], order: str, limit: int) -> list[Any]:
+        found = self._database.execute(
+            f"SELECT {COLUMNS} FROM memories WHERE {condition} ORDER BY created {order}, number {order} LIMIT ?",  # noqa: S608
+            (*values, limit),
+        )
+        return [(row[5], row[0], self._noted(record_of(row))) for row in found]
+
+    # -- the verbs -----------------------------------------------------------------------------------------------
+
+    def _write(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        return self._writer.submit(work, _WRITES)
+
+    def _read(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        def reading() -> T:
+            self._tables()
+            return self._database.reading(work)
+
+        return self._writer.submit(reading)
+
+    async def add(self, records: Sequence[MemoryRecord], /) -> None:
+        """Keep new memories; see `MemoryStore.add`."""
+        await self._write(lambda: self._add(records))
+
+    async def put(self, records: Sequence[MemoryRecord], /) -> None:
+        """Keep memories in the place of what was there; see `MemoryStore.put`."""
+        await self._write(lambda: self._put(records))
+
+    async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
+        """Return memories by their ids; see `MemoryStore.get`."""
+        found = await self._read(lambda: self._numbered(ids))
+        return [found[name][1] for name in ids if name in found]
+
+    async def touch(self, ids: Sequence[str], at: float, /) -> None:
+        """Note that memories were recalled; see `MemoryStore.touch`."""
+        await self._read(lambda: self._touch(ids, at))
+
+    async def remove(self, ids: Sequence[str], /) -> int:
+        """Delete memories; see `MemoryStore.remove`."""
+        return await self._write(lambda: self._remove(ids))
+
+    async def scan(
+        self,
+        *,
+        owner: str | None,
+        kind: str | None = None,
+        tags: Sequence[str] = (),
+        archived: bool | None = False,
+        newest_first: bool = False,
+        limit: int | None = None,
+    ) -> AsyncIterator[MemoryRecord]:
+        """Go through memories by age, some hundreds at a time; see `MemoryStore.scan`."""
+        condition, values = where(owner, kind, tags, archived)
+        order, beyond = ("DESC", "<") if newest_first else ("ASC", ">")
+        after: tuple[object, ...] = ()
+        left = limit
+        while left is None or left > 0:
+            asked = f"{condition} AND (created, number) {beyond} (?, ?)" if after else condition
+            given, many = (*values, *after), _PAGE if left is None else min(_PAGE, left)
+            page = await self._read(lambda c=asked, v=given, m=many: self._page(c, v, order, m))  # type: ignore[misc]
+            for _, _, record in page:
+                yield record
+            if len(page) < many:
+                return
+            after = page[-1][:2]
+            left = None if left is None else left - len(page)
+
+    async def count(self, *, owner: str | None, kind: str | None = None, archived: bool | None = False) -> int:
+        """Return how many memories there are; see `MemoryStore.count`."""
+        condition, values = where(owner, kind, (), archived)
+        statement = f"SELECT count(*) FROM memories WHERE {condition}"  # noqa: S608
+        return int((await self._read(lambda: self._database.execute(statement, values).fetchone()))[0])
+
+    async def search(self, query: Query, /) -> list[Hit]:
+        """Return the memories that come nearest; see `MemoryStore.search`."""
+        return await self._read(lambda: self._search(query))
+
+    async def close(self) -> None:
+        """Write what is waiting and let go of the file; see `MemoryStore.close`."""
+        if not self._writer.closed:
+            await self._writer.submit(self._last_words)
+        self._writer.close()
+
+    def _last_words(self) -> None:
+        self._idle()
+        self._shelves.save(everything=True)

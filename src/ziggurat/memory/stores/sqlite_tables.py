@@ -1,0 +1,118 @@
+"""The tables of memories in a SQLite database, and how records become rows of them."""
+
+__all__ = ["CHOSEN", "COLUMNS", "INSERT", "TABLES", "record_of", "row_of", "where"]
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.text import TABLE
+
+TABLES = (
+    """CREATE TABLE IF NOT EXISTS memories (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, kind TEXT NOT NULL,
+        archived INTEGER NOT NULL, created REAL NOT NULL, used REAL NOT NULL, uses INTEGER NOT NULL,
+        importance REAL NOT NULL, tags TEXT NOT NULL, origin TEXT NOT NULL, taint TEXT NOT NULL, supersedes TEXT,
+        facts TEXT NOT NULL, content TEXT NOT NULL, embedding BLOB)""",
+    "CREATE INDEX IF NOT EXISTS memories_by_owner ON memories (owner)",
+    "CREATE INDEX IF NOT EXISTS memories_by_age ON memories (owner, created)",
+    "CREATE INDEX IF NOT EXISTS memories_by_time ON memories (created)",
+    """CREATE TABLE IF NOT EXISTS memory_indexes (
+        owner TEXT NOT NULL, size INTEGER NOT NULL, last INTEGER NOT NULL, file TEXT NOT NULL,
+        PRIMARY KEY (owner, size))""",
+    TABLE.format(name="memory_words"),
+)
+"""A memory that is replaced gets a new number, so that whoever has seen all up to one number sees it again."""
+
+_FIELDS = (
+    "id, owner, kind, archived, created, used, uses, importance, tags, origin, taint, supersedes, facts, content, "
+    "embedding"
+)
+COLUMNS = f"number, {_FIELDS}"
+"""What `record_of` reads."""
+
+INSERT = f"INSERT INTO memories ({_FIELDS}) VALUES ({', '.join('?' * 15)})"  # noqa: S608
+"""What `row_of` fills."""
+
+CHOSEN = "(SELECT value FROM json_each(?))"
+"""Several values given as one JSON list."""
+
+_encode = msgspec.json.encode
+_words = msgspec.json.Decoder(tuple[str, ...])
+_facts = msgspec.json.Decoder(dict[str, object])
+
+
+def row_of(record: MemoryRecord) -> tuple[object, ...]:
+    """Return the values of a row."""
+    return (
+        record.id,
+        record.owner,
+        record.kind,
+        record.archived,
+        record.created,
+        record.used,
+        record.uses,
+        record.importance,
+        _encode(record.tags).decode() if record.tags else "[]",
+        record.origin,
+        _encode(record.taint).decode() if record.taint else "[]",
+        record.supersedes,
+        _encode(record.facts).decode() if record.facts else "{}",
+        record.content,
+        record.embedding,
+    )
+
+
+def record_of(row: Sequence[object]) -> MemoryRecord:
+    """Return the record of a row of `COLUMNS`."""
+    (
+        _,
+        name,
+        owner,
+        kind,
+        archived,
+        created,
+        used,
+        uses,
+        importance,
+        tags,
+        origin,
+        taint,
+        old,
+        facts,
+        content,
+        vector,
+    ) = row
+    return MemoryRecord(
+        id=name,  # type: ignore[arg-type]
+        owner=owner,  # type: ignore[arg-type]
+        kind=kind,  # type: ignore[arg-type]
+        archived=bool(archived),
+        created=created,  # type: ignore[arg-type]
+        used=used,  # type: ignore[arg-type]
+        uses=uses,  # type: ignore[arg-type]
+        importance=importance,  # type: ignore[arg-type]
+        tags=() if tags == "[]" else _words.decode(tags),  # type: ignore[arg-type]
+        origin=origin,  # type: ignore[arg-type]
+        taint=() if taint == "[]" else _words.decode(taint),  # type: ignore[arg-type]
+        supersedes=old,  # type: ignore[arg-type]
+        facts={} if facts == "{}" else _facts.decode(facts),  # type: ignore[arg-type]
+        content=content,  # type: ignore[arg-type]
+        embedding=vector,  # type: ignore[arg-type]
+    )
+
+
+def where(
+    owner: str | None, kind: str | None, tags: Sequence[str] = (), archived: bool | None = False
+) -> tuple[str, list[object]]:
+    """Return a condition for memories and its values."""
+    terms, values = ["1"], list[object]()
+    for term, value in (("memories.owner = ?", owner), ("kind = ?", kind), ("archived = ?", archived)):
+        if value is not None:
+            terms.append(term)
+            values.append(value)
+    for tag in tags:
+        terms.append("EXISTS (SELECT 1 FROM json_each(memories.tags) WHERE value = ?)")
+        values.append(tag)
+    return " AND ".join(terms), values

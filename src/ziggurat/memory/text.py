@@ -1,0 +1,88 @@
+"""Text search by BM25 in SQLite's full-text index: what is indexed of a memory, and how a question is asked of it."""
+
+__all__ = ["CONTEXT", "BM25", "TABLE", "TextIndex", "expression", "fold", "indexed"]
+
+import re
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from ziggurat.memory.record import MemoryRecord
+
+CONTEXT = "context"
+"""The fact of a memory that helps to find it: what was said just before and after, for a turn of a conversation."""
+
+TABLE = """CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5(
+    content, context, owner, content='', tokenize='porter unicode61 remove_diacritics 2')"""
+"""Words by their stem; what is indexed is kept elsewhere."""
+
+BM25 = "-bm25({name}, 1.0, 0.5, 0.0)"
+"""How well a memory fits: its context counts half, its owner nothing."""
+
+_WORD = re.compile(r"\w+")
+_COMMON_WORDS = """
+    a about above after again against all am an and any are as at be because been before being below between both but
+    by can could did do does doing done down during each few for from further had has have having he her here hers him
+    his how i if in into is it its just me might more most must my no nor not now of off on once only or other our out
+    over own same shall she should so some such than that the their them then there these they this those through to
+    too under until up us very was we were what when where which while who whom whose why will with would you your
+"""
+_COMMON = frozenset(_COMMON_WORDS.split())
+
+
+def indexed(record: MemoryRecord) -> tuple[str, str, str]:
+    """Return what the index holds of a memory: its text and tags, its context, its owner as one word."""
+    context = record.facts.get(CONTEXT)
+    text = f"{record.content} {' '.join(record.tags)}" if record.tags else record.content
+    return text, context if isinstance(context, str) else "", fold(record.owner)
+
+
+def fold(owner: str) -> str:
+    """Return a name as one word of the index, whatever its characters."""
+    return f"o{owner.encode().hex()}"
+
+
+def expression(text: str, owner: str | None = None) -> str:
+    """Return what the index is asked for a question: any of its words that say something; empty for no words.
+
+    >>> expression("Where is the tea?")
+    '{content context} : ("tea")'
+    """
+    words = list(dict.fromkeys(_WORD.findall(text.lower())))
+    telling = [word for word in words if word not in _COMMON] or words
+    if not telling:
+        return ""
+    asked = "{content context} : (" + " OR ".join(f'"{word}"' for word in telling) + ")"
+    return asked if owner is None else f"{asked} AND owner : {fold(owner)}"
+
+
+class TextIndex:
+    """A full-text index in memory, numbers for texts."""
+
+    def __init__(self) -> None:
+        self._database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._database.execute(TABLE.format(name="words"))
+
+    def add(self, texts: Iterable[tuple[int, Sequence[str]]]) -> None:
+        """Index texts, as `indexed` returns them, under new numbers."""
+        self._database.executemany(
+            "INSERT INTO words (rowid, content, context, owner) VALUES (?, ?, ?, ?)",
+            [(number, *text) for number, text in texts],
+        )
+
+    def remove(self, number: int, text: Sequence[str]) -> None:
+        """Forget the text of a number; it must be told again."""
+        self._database.execute(
+            "INSERT INTO words (words, rowid, content, context, owner) VALUES ('delete', ?, ?, ?, ?)", (number, *text)
+        )
+
+    def search(self, text: str, owner: str | None, count: int) -> dict[int, float]:
+        """Return the numbers that fit best with their scores, best first."""
+        asked = expression(text, owner)
+        if not asked:
+            return {}
+        found = self._database.execute(
+            f"SELECT rowid, {BM25.format(name='words')} AS score FROM words WHERE words MATCH ? "  # noqa: S608
+            "ORDER BY score DESC, rowid LIMIT ?",
+            (asked, count),
+        )
+        return dict(found.fetchall())

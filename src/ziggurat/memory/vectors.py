@@ -1,0 +1,182 @@
+"""The nearest of many vectors: exactly while they are few, by codes of four bits a dimension beyond."""
+
+__all__ = ["EXACT", "VectorIndex", "similarities"]
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ziggurat.core.errors import ConfigurationError, MissingExtra
+
+EXACT = 4096
+"""Up to how many vectors all are compared in full."""
+
+_SPARE = 1024
+_BITS = 4
+
+
+def _numpy() -> Any:
+    try:
+        import numpy
+    except ImportError:
+        raise MissingExtra("searching memories by their vectors", "memory") from None
+    return numpy
+
+
+def _turbovec() -> Any:
+    try:
+        import turbovec
+    except ImportError:
+        raise MissingExtra(f"searching more than {EXACT} memories by their vectors", "memory") from None
+    return turbovec
+
+
+def similarities(wanted: bytes, embeddings: Sequence[bytes]) -> list[float]:
+    """Return the cosines of one vector with others of its length; 0 where one has no direction."""
+    np = _numpy()
+    if not embeddings:
+        return []
+    one = np.frombuffer(wanted, "<f4")
+    others = np.frombuffer(b"".join(embeddings), "<f4").reshape(len(embeddings), len(one))
+    lengths = np.sqrt(np.einsum("ij,ij->i", others, others)) * np.linalg.norm(one)
+    cosines: list[float] = (others @ one / np.where(lengths > 0, lengths, 1.0)).tolist()
+    return cosines
+
+
+class VectorIndex:
+    """Numbers for vectors of one length, nearest first by the cosine.
+
+    Few vectors are kept in full. More are kept as codes (half a byte a dimension, by the library turbovec): the codes
+    propose more than is asked for, and whoever asks compares the vectors themselves, which the index does not keep.
+
+    Args:
+        size: Bytes of a vector, as `record.pack` writes it.
+        exact: Up to how many vectors are kept in full.
+
+    Raises:
+        ConfigurationError: no vector has this size.
+    """
+
+    def __init__(self, size: int, *, exact: int = EXACT) -> None:
+        if size < 4 or size % 4:
+            raise ConfigurationError(f"an embedding is 32-bit floats, got {size} bytes; write it with pack()")
+        self.size = size
+        self.exact = exact
+        self.last = 0
+        """The highest number that was ever added."""
+        np = _numpy()
+        self._numbers = np.zeros(0, np.uint64)
+        self._vectors = np.zeros((0, size // 4), np.float32)
+        self._count = 0
+        self._codes: Any = None
+
+    def __len__(self) -> int:
+        return self._count if self._codes is None else len(self._codes)
+
+    @property
+    def coded(self) -> bool:
+        """Whether vectors are kept as codes."""
+        return self._codes is not None
+
+    def add(self, numbers: Sequence[int], embeddings: Sequence[bytes]) -> None:
+        """Take vectors in, under numbers that are new."""
+        if not numbers:
+            return
+        np = _numpy()
+        vectors = np.frombuffer(b"".join(embeddings), "<f4").reshape(len(numbers), self.size // 4)
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+        vectors = vectors / np.where(lengths > 0, lengths, 1.0)[:, None]
+        keys = np.asarray(numbers, dtype=np.uint64)
+        self.last = max(self.last, int(keys.max()))
+        if self._codes is None and self._count + len(keys) > self.exact:
+            self._codes = _turbovec().IdMapIndex(dim=self._width(), bit_width=_BITS)
+            self._encode(self._numbers[: self._count], self._vectors[: self._count])
+            self._numbers, self._vectors, self._count = self._numbers[:0], self._vectors[:0], 0
+        if self._codes is not None:
+            self._encode(keys, vectors)
+            return
+        self._room(len(keys))
+        self._numbers[self._count : self._count + len(keys)] = keys
+        self._vectors[self._count : self._count + len(keys)] = vectors
+        self._count += len(keys)
+
+    def _width(self) -> int:
+        return -(-self.size // 32) * 8  # the library wants a multiple of eight dimensions
+
+    def _encode(self, keys: Any, vectors: Any) -> None:
+        if len(keys):
+            self._codes.add_with_ids(self._padded(vectors), keys)
+
+    def _padded(self, vectors: Any) -> Any:
+        np = _numpy()
+        spare = self._width() - vectors.shape[1]
+        return np.ascontiguousarray(np.pad(vectors, ((0, 0), (0, spare))) if spare else vectors, dtype=np.float32)
+
+    def _room(self, more: int) -> None:
+        np = _numpy()
+        if self._count + more > len(self._numbers):
+            spare = max(more, _SPARE, len(self._numbers))
+            self._numbers = np.concatenate([self._numbers, np.zeros(spare, np.uint64)])
+            self._vectors = np.concatenate([self._vectors, np.zeros((spare, self.size // 4), np.float32)])
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Let numbers go; those that are not there are passed over."""
+        for number in numbers:
+            if self._codes is not None:
+                if self._codes.contains(number):
+                    self._codes.remove(number)
+                continue
+            (places,) = (self._numbers[: self._count] == number).nonzero()
+            for place in places.tolist():
+                self._count -= 1
+                self._numbers[place] = self._numbers[self._count]
+                self._vectors[place] = self._vectors[self._count]
+
+    def nearest(self, wanted: bytes, count: int) -> list[int]:
+        """Return the numbers of the nearest vectors, nearest first; codes may miss one in some hundreds.
+
+        Args:
+            wanted: A vector of the same size.
+            count: How many at most; ask for more than are needed, and compare the vectors themselves.
+        """
+        np = _numpy()
+        count = min(count, len(self))
+        if count <= 0 or len(wanted) != self.size:
+            return []
+        vector = np.frombuffer(wanted, "<f4")
+        nearest: list[int]
+        if self._codes is not None:
+            length = float(np.linalg.norm(vector)) or 1.0
+            _, found = self._codes.search(self._padded(vector[None] / length), k=count)
+            nearest = found[0].tolist()
+            return nearest
+        scores = self._vectors[: self._count] @ vector
+        best = np.argpartition(-scores, count - 1)[:count] if count < self._count else np.arange(self._count)
+        best = best[np.lexsort((self._numbers[best], -scores[best]))]
+        nearest = self._numbers[best].tolist()
+        return nearest
+
+    def save(self, path: Path) -> None:
+        """Write the codes to a file, whole or not at all; only for an index that has them."""
+        self._codes.write(str(path), durable=False)
+
+    @classmethod
+    def load(cls, path: Path, size: int, last: int) -> "VectorIndex":
+        """Read codes that `save` wrote.
+
+        Args:
+            path: The file.
+            size: Bytes of a vector.
+            last: The highest number that is in it.
+
+        Raises:
+            OSError: it cannot be read.
+            ValueError: it is damaged, or holds vectors of another length.
+        """
+        index = cls(size)
+        codes = _turbovec().IdMapIndex.load(str(path))
+        if codes.dim != index._width():
+            raise ValueError(f"{path} holds vectors of {codes.dim} dimensions, {index._width()} were expected")
+        index._codes = codes
+        index.last = last
+        return index
