@@ -12,8 +12,10 @@ from ziggurat.core.event import Listener
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Key
 from ziggurat.messages.agent import Decision
+from ziggurat.messages.approval import expired
 from ziggurat.messages.message import Message
 from ziggurat.models.approval import gated
+from ziggurat.stores.session import Session
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.held import HELD
 from ziggurat.tools.permissions import AUDIT, DECLARED_ONLY, GRANTS, narrowed
@@ -29,6 +31,7 @@ class RunOptions(TypedDict, total=False):
     deps: Deps | None
     listeners: Sequence[Listener]
     run_id: str | None
+    session: str | Session | None
     detached: bool
 
 
@@ -86,8 +89,8 @@ def guarded(ctx: Context) -> Context:
     return gated(ctx)
 
 
-def decided(journal: MemoryJournal, decisions: Mapping[str, Decision]) -> list[Decided]:
-    """Return decisions as the entries that record them.
+def decided(journal: MemoryJournal, decisions: Mapping[str, Decision], now: float) -> list[Decided]:
+    """Return decisions as the entries that record them; upon what has expired by now there is only one.
 
     Raises:
         ConfigurationError: one is none, or names nothing that waits; the text lists what does.
@@ -104,4 +107,5 @@ def decided(journal: MemoryJournal, decisions: Mapping[str, Decision]) -> list[D
             raise ConfigurationError(f"no call with the id {item_id!r} waits for a decision (waiting: {waiting})")
         if not isinstance(decision, Decision):
             raise ConfigurationError(f"a decision is Approve(), Deny(reason) or Modify(arguments); got {decision!r}")
-    return [Decided(pending[item_id].path, item_id, decision) for item_id, decision in decisions.items()]
+    upon = {item_id: (pending[item_id], decision) for item_id, decision in decisions.items()}
+    return [Decided(item.path, item.id, expired(item, now) or decision) for item, decision in upon.values()]

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ziggurat.agents.enter import AgentService, enter
+from ziggurat.agents.session import SEAT, Seat
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Ended
-from ziggurat.core.errors import ConfigurationError, JournalError, StoreError, Suspend
+from ziggurat.core.errors import ConfigurationError, JournalError, LeaseLost, StoreError, Suspend
 from ziggurat.core.event import SILENCE
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.store import UNFINISHED
@@ -110,24 +111,32 @@ async def drive(
     agent: AgentService, name: str, request: AgentRequest, ctx: Context, journal: MemoryJournal, store: Running
 ) -> AgentRun:
     """Run an agent as the root of a run; how it stopped is in the run, and only wrong use is raised."""
+    seat = ctx.scope.get(SEAT)
     store.begin(ctx.run_id, journal)
     run: AgentRun | None = None
     try:
         run = await enter(agent, request, ctx)
+        if seat is not None:
+            run = await seat.close(run)
         waiting = journal.append(Ended("", type(run.stop).__name__, journal.elapsed))
         if waiting is not None:
             await waiting
-    except (ConfigurationError, JournalError):
+    except (ConfigurationError, JournalError) as error:
+        if seat is not None and run is None and not isinstance(error, LeaseLost):
+            await _told(seat, _stopped(error, name, request, ctx))
         await _ended_anyway(journal, "Failed")
         raise
     except asyncio.CancelledError as error:
-        error.partial = _stopped(error, name, request, ctx) if run is None else run  # type: ignore[attr-defined]
+        stopped = _stopped(error, name, request, ctx) if run is None else run
+        error.partial = stopped if seat is None else await _told(seat, stopped)  # type: ignore[attr-defined]
         await _ended_anyway(journal, "Cancelled")
         raise
     except (Exception, Suspend) as error:
         if isinstance(error, Exception):
             logger.debug("the run %s stopped", ctx.run_id, exc_info=error)
         run = _stopped(error, name, request, ctx)
+        if seat is not None:
+            run = await seat.close_anyway(run)
         if ctx.emit is not SILENCE:
             await ctx.emit(AgentEnded(ctx.path, run))
         await _ended(journal, run)
@@ -135,6 +144,14 @@ async def drive(
         ended = journal.ended
         store.keep(ctx.run_id, journal, finished=ended is not None and ended.stop not in UNFINISHED)
     return run
+
+
+async def _told(seat: Seat, run: AgentRun) -> AgentRun:
+    """Keep in its session what was said in a run whose error is about to be raised."""
+    try:
+        return await seat.close_anyway(run)
+    except asyncio.CancelledError:  # told to stop again: it is on its way to the disk
+        return run
 
 
 async def _ended(journal: MemoryJournal, run: AgentRun) -> None:

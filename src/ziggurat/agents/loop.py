@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from ziggurat.agents.frame import FRAME
 from ziggurat.agents.output import Output
 from ziggurat.agents.reply import Answer, asking_again, judged, refused, taken
-from ziggurat.agents.rewrite import rewriters
+from ziggurat.agents.rewrite import Rewriters, rewriters
+from ziggurat.agents.session import Seat, seat_of
 from ziggurat.agents.steering import Steering, StoppedAfterStep, steering
 from ziggurat.agents.step import call_tool, call_tools, not_executed
 from ziggurat.agents.stop import Nudge, Policy, Progress, Verdict
@@ -63,7 +64,7 @@ class _Run:
     """One run of the loop, as it stands."""
 
     __slots__ = (
-        "complete", "conversation", "ctx", "instructions", "loop", "nudges", "results", "rewriters", "start",
+        "complete", "conversation", "ctx", "instructions", "loop", "nudges", "results", "rewriters", "seat", "start",
         "steering", "steps", "tally",
     )  # fmt: skip
 
@@ -75,10 +76,11 @@ class _Run:
         self.steps = 0
         self.results: tuple[ToolResult, ...] = ()
         self.tally = ctx.scope[FRAME]
-        self.rewriters = rewriters(ctx)
+        self.rewriters: Rewriters | None = rewriters(ctx)
         self.instructions: str | None = None
         self.nudges: list[Nudge] | None = None
         self.steering: Steering | None = steering(ctx)
+        self.seat: Seat | None = seat_of(ctx)
 
     def question(self) -> ModelRequest:
         """Return what the model is asked now."""
@@ -151,6 +153,7 @@ class _Run:
             self.start,
             _spent(self.ctx),
             None if self.rewriters is None else self.rewriters.past(),
+            "" if self.seat is None else self.seat.id,
         )
 
 
@@ -181,6 +184,7 @@ class AgentLoop:
         settings = self.settings
         policy = settings.policy
         steered = run.steering
+        attended = ctx.emit is not SILENCE or steered is not None or run.seat is not None
         task = asyncio.current_task()
         cancels = 0 if task is None else task.cancelling()
         try:
@@ -188,7 +192,7 @@ class AgentLoop:
             while True:
                 run.steps += 1
                 step = f"step-{run.steps}"
-                if ctx.emit is not SILENCE or steered is not None:
+                if attended:
                     await self._step_begun(run, ctx, step)
                 response = run.said(await run.ask(ctx, f"{step}/model"))
                 answer: Answer | None = None
@@ -220,7 +224,9 @@ class AgentLoop:
             raise
 
     async def _step_begun(self, run: _Run, ctx: Context, step: str) -> None:
-        """Let those in who steer the run from outside, and tell that a step begins."""
+        """Keep the step before in the session, let those in who steer the run, and tell that a step begins."""
+        if run.seat is not None and run.steps > 1:
+            await run.seat.step(run)
         if run.steering is not None:
             try:
                 run.told(await run.steering.before(run.steps))

@@ -12,7 +12,9 @@ from ziggurat.agents.drive import Prompt, drive
 from ziggurat.agents.enter import AGENT, AgentParts, AgentService, Setup, enter
 from ziggurat.agents.forks import forked
 from ziggurat.agents.replaying import Live, replaying
+from ziggurat.agents.session import SEAT, Seat, sit_again
 from ziggurat.agents.stored import StoredRuns, effects_of, is_finished, plant, record_of, runs_in
+from ziggurat.agents.terms import Terms, bound, terms_in
 from ziggurat.core.broadcast import Broadcast, Heard, subscribe
 from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK
 from ziggurat.core.clock import new_id as fresh_id
@@ -31,6 +33,7 @@ from ziggurat.messages.middleware import screened
 from ziggurat.stores.connect import connect
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.stores.running import Running
+from ziggurat.stores.session import Session
 from ziggurat.tools.held import Effects
 
 J = TypeVar("J", bound=MemoryJournal)
@@ -72,6 +75,7 @@ class OnRecord:
         strict: bool = False,
         deps: Deps | None = None,
         listeners: Sequence[Listener] = (),
+        session: Session | None = None,
     ) -> AgentRun:
         """Go on with a run that was suspended, cancelled or failed; what was done is not done again.
 
@@ -82,9 +86,11 @@ class OnRecord:
                 rather than emit `Diverged`, as without it: then the record wins.
             deps: As for `run`; they are not kept.
             listeners: As for `run`.
+            session: The run's session, only where it is kept in another store than the run.
 
         Raises:
             RunNotFound: no such run is kept here.
+            LeaseHeld: another process drives the run, or another run writes its session.
             ConfigurationError: a decision names nothing that is pending; the text lists what is.
             JournalMismatch: it differs and that is to be `strict`; the text shows where, with a diff.
         """
@@ -94,7 +100,7 @@ class OnRecord:
             known = runs.open(run_id)
             runs.check_idle(run_id)
             known.strict = strict
-            ctx, journal, request = await self._again(known, run_id, deps, decisions or {})
+            ctx, journal, request = await self._again(known, run_id, deps, decisions or {}, session)
             return await self._drive(request, heard(ctx, listeners), journal, named=True)
         info = await runs.find(run_id)
         if info is not None and is_finished(info):
@@ -102,7 +108,7 @@ class OnRecord:
         stored = await runs.take(run_id, deps or {})
         stored.strict = strict
         try:
-            ctx, journal, request = await self._again(stored, run_id, deps, decisions or {})
+            ctx, journal, request = await self._again(stored, run_id, deps, decisions or {}, session)
         except BaseException:
             await runs.let_go(run_id, stored)
             raise
@@ -150,7 +156,7 @@ class OnRecord:
         journal = replaying(await record_of(self._runs, run_id), live, strict=strict)
         request = self._recorded_request(journal, run_id)
         journal.reopen(run_id, 0.0)
-        ctx = heard(self._root(journal, run_id, deps), listeners)
+        ctx = heard(self._root(journal, run_id, deps, terms_in(journal)), listeners)
         return await drive(self, self.name, request, ctx, journal, MemoryStore())
 
     async def fork(
@@ -202,21 +208,33 @@ class OnRecord:
         return await self.resume(new_id, deps=deps, listeners=listeners)
 
     async def _again(
-        self, journal: J, run_id: str, deps: Deps | None, decisions: Mapping[str, Decision]
+        self,
+        journal: J,
+        run_id: str,
+        deps: Deps | None,
+        decisions: Mapping[str, Decision],
+        session: Session | None = None,
     ) -> tuple[Context, J, AgentRequest]:
         """Go on with a record: decisions are on it before they are acted upon."""
-        request = self._recorded_request(journal, run_id)
+        request, terms = self._recorded_request(journal, run_id), terms_in(journal)
         self._screen(journal)
-        for entry in decided(journal, decisions):
-            waiting = journal.append(entry)
-            if waiting is not None:
-                await waiting
         clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
-        reopened = journal.reopen(run_id, clock.now(), clock)
-        if reopened is not None:
-            await reopened
-        deps = await effects_of(self._runs, journal, deps)
-        return self._root(journal, run_id, deps), journal, request
+        entries = decided(journal, decisions, clock.now())
+        seat = await sit_again(session, terms, run_id, request, self.store) if terms.session else None
+        try:
+            for entry in entries:
+                waiting = journal.append(entry)
+                if waiting is not None:
+                    await waiting
+            reopened = journal.reopen(run_id, clock.now(), clock)
+            if reopened is not None:
+                await reopened
+            deps = await effects_of(self._runs, journal, deps)
+        except BaseException:
+            if seat is not None:
+                await seat.leave()
+            raise
+        return self._root(journal, run_id, deps, terms, seat), journal, request
 
     async def _copied(self, run_id: str, deps: Deps | None) -> "tuple[Context, MemoryJournal, Running]":
         """Open a copy of the record of a run that has ended: it answers, and nothing is written."""
@@ -231,17 +249,30 @@ class OnRecord:
         self, run_id: str, deps: Deps | None, listeners: Sequence[Listener], decisions: Mapping[str, Decision] | None
     ) -> AgentRun:
         ctx, journal, runs = await self._copied(run_id, deps)
-        decided(journal, decisions or {})  # nothing waits: each is refused
+        decided(journal, decisions or {}, 0.0)  # nothing waits: each is refused
         request = self._recorded_request(journal, run_id)
         return await self._drive(request, heard(ctx, listeners), journal, runs, named=True)
 
-    def _root(self, journal: MemoryJournal, run_id: str | None, deps: Deps | None) -> Context:
+    def _root(
+        self,
+        journal: MemoryJournal,
+        run_id: str | None,
+        deps: Deps | None,
+        terms: Terms | None = None,
+        seat: Seat | None = None,
+    ) -> Context:
         values: dict[Key[Any], Any] = {JOURNAL: journal}
         if deps is not None:
             values.update(deps)
+        guards = deps is not None
+        if terms is not None:
+            guards = bound(values, terms) or guards
+        if seat is not None:
+            values[SEAT] = seat
+            seat.journal, seat.path = journal, escaped(self.name)
         values[RUN_ID] = run_id or values.get(IDS, fresh_id)()
         ctx = Context(escaped(self.name), SILENCE, None, Scope(values))
-        return ctx if deps is None else guarded(ctx)
+        return guarded(ctx) if guards else ctx
 
     def _drive(
         self,
@@ -257,7 +288,9 @@ class OnRecord:
             broadcast = Broadcast(journal, ctx.emit)
             home.announce(ctx.run_id, broadcast)
             ctx = ctx.emitting(broadcast)
-        return drive(self, self.name, request, ctx, journal, home)
+        run = drive(self, self.name, request, ctx, journal, home)
+        seat = ctx.scope.get(SEAT)
+        return run if seat is None else seat.until(run)
 
     def _screen(self, journal: MemoryJournal) -> None:
         """Let this agent's middleware go over what is recorded of the run as a whole, before its path is known."""

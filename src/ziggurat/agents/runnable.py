@@ -16,8 +16,10 @@ from ziggurat.agents.enter import AgentService, enter
 from ziggurat.agents.frame import FRAME
 from ziggurat.agents.handle import RunHandle
 from ziggurat.agents.on_record import OnRecord, heard
+from ziggurat.agents.session import SEAT, asked_of, begun_in, request_in, session_for, sit
 from ziggurat.agents.steering import STEERABLE, STEERING, Mailbox
-from ziggurat.agents.stored import is_finished
+from ziggurat.agents.stored import StoredRuns, is_finished
+from ziggurat.agents.terms import Terms, terms_in, terms_of
 from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK
 from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, digest
@@ -35,9 +37,14 @@ from ziggurat.messages.events import Warned
 from ziggurat.messages.message import Message
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.stores.running import Running
+from ziggurat.stores.session import Session
 from ziggurat.tools.threads import POOL, loop_of_this_thread
 
 J = TypeVar("J", bound=MemoryJournal)
+
+
+Opening = tuple[Context, MemoryJournal, Running]
+"""Where a run stands, its record, and where it is driven."""
 
 
 class Runnable(OnRecord):
@@ -59,6 +66,7 @@ class Runnable(OnRecord):
         deps: Deps | None = None,
         listeners: Sequence[Listener] = (),
         run_id: str | None = None,
+        session: str | Session | None = None,
         detached: bool = False,
     ) -> Coroutine[Any, Any, AgentRun]:
         """Run to the end and return how it went; how it stopped is in ``run.stop``, not an exception.
@@ -71,20 +79,26 @@ class Runnable(OnRecord):
             deps: What tools may ask for through ``ctx.scope[KEY]``.
             listeners: Called with every event.
             run_id: An id of your own; with a store the same id and request give the same run.
+            session: The conversation that it goes on with, and that is kept: an id in this agent's store, or a
+                `Session` with settings.
             detached: Start a run of its own even inside another.
 
         Raises:
             ConfigurationError: something was used wrongly; the text says what and how to mend it.
             RunExists: the id belongs to a run with another request.
+            LeaseHeld: another run writes the session, and it was not to be waited for, or took too long.
         """
         request = request_of(prompt, history)
         if deps is not None or listeners != () or run_id is not None:
             check_options(deps, listeners, run_id)
         ambient = AMBIENT.get()
         if ambient is not None and not detached:
-            return self._joined(ambient, request, deps, listeners, run_id)
+            return self._joined(ambient, request, deps, listeners, run_id, session)
         run: Coroutine[Any, Any, AgentRun]
-        if run_id is None and not listeners and isinstance(self._runs, MemoryStore):
+        if session is not None:
+            chat = session_for(session, self.store, history)
+            run = self._begun(request, deps, listeners, run_id, chat)
+        elif run_id is None and not listeners and isinstance(self._runs, MemoryStore):
             run = self._drive(request, *self._open(self._runs, request, deps, None), named=False)
         else:  # with an id it is opened when it begins: another may have begun under it by then
             run = self._begun(request, deps, listeners, run_id)
@@ -102,6 +116,7 @@ class Runnable(OnRecord):
         deps: Deps | None = None,
         listeners: Sequence[Listener] = (),
         run_id: str | None = None,
+        session: str | Session | None = None,
         buffer: int = 64,
     ) -> AbstractAsyncContextManager[EventStream[AgentRun]]:
         """Run, and read what happens meanwhile::
@@ -117,24 +132,36 @@ class Runnable(OnRecord):
         check_options(deps, listeners, run_id)
         ambient = AMBIENT.get()
         if ambient is not None:  # who listens to the run around hears this one too
-            _check_joins(run_id)
+            _check_joins(run_id, session)
             _check_on_loop()
             joined = _Heard(self, (*listeners, *(() if ambient.emit is SILENCE else (ambient.emit,))))
             return open_stream(joined, request, given(ambient.under(self.name), deps), buffer=buffer)
-        return self._streamed(request, deps, listeners, run_id, buffer)
+        chat = None if session is None else session_for(session, self.store, history)
+        return self._streamed(request, deps, listeners, run_id, chat, buffer)
 
     @asynccontextmanager
     async def _streamed(
-        self, request: AgentRequest, deps: Deps | None, listeners: Sequence[Listener], run_id: str | None, buffer: int
+        self,
+        request: AgentRequest,
+        deps: Deps | None,
+        listeners: Sequence[Listener],
+        run_id: str | None,
+        session: Session | None,
+        buffer: int,
     ) -> AsyncGenerator[EventStream[AgentRun], None]:
-        ctx, journal, *runs = await self._opened(request, deps, run_id)
+        ctx, journal, *runs = await self._opened(request, deps, run_id, session)
 
         async def service(request: AgentRequest, ctx: Context) -> AgentRun:
             heard = ctx.heard_by(*listeners) if listeners else ctx
             return await self._drive(request, heard, journal, *runs, named=run_id is not None)
 
-        async with open_stream(service, request, ctx, buffer=buffer) as events:
-            yield events
+        seat = ctx.scope.get(SEAT)
+        try:
+            async with open_stream(service, request_in(ctx, request), ctx, buffer=buffer) as events:
+                yield events
+        finally:
+            if seat is not None:  # also when it was left before it began
+                await seat.leave()
 
     def start(self, prompt: Prompt, **options: Unpack[RunOptions]) -> RunHandle:
         """Start a run in the background of this event loop; takes what `run` takes."""
@@ -172,45 +199,102 @@ class Runnable(OnRecord):
         deps: Deps | None,
         listeners: Sequence[Listener],
         run_id: str | None,
+        session: str | Session | None,
     ) -> AgentRun:
-        _check_joins(run_id)
+        _check_joins(run_id, session)
         loop = loop_of_this_thread()
         if loop is not None and loop is not asyncio.get_running_loop():  # a tool's thread made a loop of its own
-            return POOL.run_on(loop, lambda: self._joined(ambient, request, deps, listeners, run_id))
+            return POOL.run_on(loop, lambda: self._joined(ambient, request, deps, listeners, run_id, session))
         ctx = given(ambient.under(self.name), deps)
         beside = ambient.state(Beside, Beside)
         return await beside.run(enter(self, request, ctx.heard_by(*listeners) if listeners else ctx))
 
     async def _begun(
-        self, request: AgentRequest, deps: Deps | None, listeners: Sequence[Listener], run_id: str | None
+        self,
+        request: AgentRequest,
+        deps: Deps | None,
+        listeners: Sequence[Listener],
+        run_id: str | None,
+        session: Session | None = None,
     ) -> AgentRun:
-        opened = await self._opened(request, deps, run_id)
-        ctx, journal, *runs = opened
-        return await self._drive(request, heard(ctx, listeners), journal, *runs, named=run_id is not None)
+        ctx, journal, *runs = await self._opened(request, deps, run_id, session)
+        asked = request_in(ctx, request)
+        return await self._drive(asked, heard(ctx, listeners), journal, *runs, named=run_id is not None)
 
     async def _opened(
-        self, request: AgentRequest, deps: Deps | None, run_id: str | None
-    ) -> "tuple[Context, MemoryJournal, Running]":
+        self, request: AgentRequest, deps: Deps | None, run_id: str | None, session: Session | None = None
+    ) -> Opening:
         """Open the record of a new run, or that of the run with this id, and say where it is driven."""
+        if session is not None:
+            return await self._seated(session, request, deps, run_id)
         runs, given_deps = self._runs, {} if deps is None else deps
         if isinstance(runs, MemoryStore):
             return *self._open(runs, request, deps, run_id), runs
-        info = None if run_id is None else await runs.find(run_id)
-        if info is None or run_id is None:
-            run_id = run_id or given_deps.get(IDS, fresh_id)()
-            journal = await runs.create(run_id, self.name, request, given_deps, self._screen)
-            return self._root(journal, run_id, deps), journal, runs
-        if info.request != digest(request):
+        if run_id is not None:
+            known = await self._continued(runs, run_id, digest(request), deps)
+            if known is not None:
+                return known
+        run_id = run_id or given_deps.get(IDS, fresh_id)()
+        journal = await runs.create(run_id, self.name, request, given_deps, self._screen, terms_of(deps))
+        return self._root(journal, run_id, deps), journal, runs
+
+    async def _continued(
+        self, runs: StoredRuns, run_id: str, asked: str, deps: Deps | None, session: Session | None = None
+    ) -> Opening | None:
+        """Open the record of the run with this id, which must have been asked the same; None when there is none."""
+        info = await runs.find(run_id)
+        if info is None:
+            return None
+        if info.request != asked:
             raise RunExists(f"the run {run_id!r} exists with another request; choose another id")
         if is_finished(info):
             return await self._copied(run_id, deps)
-        stored = await runs.take(run_id, given_deps)
+        stored = await runs.take(run_id, deps or {})
         try:
-            ctx, known, _ = await self._again(stored, run_id, deps, {})
+            ctx, known, _ = await self._again(stored, run_id, deps, {}, session)
         except BaseException:
             await runs.let_go(run_id, stored)
             raise
         return ctx, known, runs
+
+    async def _seated(self, session: Session, request: AgentRequest, deps: Deps | None, run_id: str | None) -> Opening:
+        """Open the record of a run that has a session to itself until it ends; what was said there comes first."""
+        runs, asked = self._runs, asked_of(request, session)
+        while True:
+            if run_id is not None:
+                if isinstance(runs, MemoryStore):
+                    known = await self._remembered(runs, run_id, request, deps, session)
+                else:
+                    known = await self._continued(runs, run_id, asked, deps, session)
+                if known is not None:
+                    return known
+            seat = await sit(session, run_id or (deps or {}).get(IDS, fresh_id)(), request)
+            try:
+                terms = seat.terms(terms_of(deps), self.store)
+                journal: MemoryJournal
+                if isinstance(runs, MemoryStore):
+                    journal = self._begin(runs, seat.request, deps, seat.run_id, terms)
+                else:
+                    journal = await runs.create(
+                        seat.run_id, self.name, seat.request, deps or {}, self._screen, terms, asked
+                    )
+                return self._root(journal, seat.run_id, deps, None, seat), journal, runs
+            except BaseException as error:
+                await seat.leave()
+                if not isinstance(error, RunExists) or run_id is None:  # else it was begun while we waited
+                    raise
+
+    async def _remembered(
+        self, runs: MemoryStore, run_id: str, request: AgentRequest, deps: Deps | None, session: Session
+    ) -> Opening | None:
+        runs.check_idle(run_id)
+        known = runs.find(run_id)
+        if known is None:
+            return None
+        if not begun_in(self._recorded_request(known, run_id), terms_in(known), request, session):
+            raise RunExists(f"the run {run_id!r} exists with another request or session; choose another id")
+        ctx, journal, _ = await self._again(known, run_id, deps, {}, session)
+        return ctx, journal, runs
 
     def _open(
         self, runs: MemoryStore, request: AgentRequest, deps: Deps | None, run_id: str | None
@@ -219,20 +303,40 @@ class Runnable(OnRecord):
             runs.check_idle(run_id)
             known = runs.find(run_id)
             if known is not None:
+                terms = terms_in(known)
                 self._screen(known)
                 kept = known.screened(Opened("", run_id, SHAPE_VERSION, 0.0, request))
                 asked = kept.request if isinstance(kept, Opened) else request
-                if digest(self._recorded_request(known, run_id)) not in (digest(request), digest(asked)):
+                was = digest(self._recorded_request(known, run_id))
+                if was not in (digest(request), digest(asked)) or terms.session:
                     raise RunExists(f"the run {run_id!r} exists with another request; choose another id")
                 clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
                 known.reopen(run_id, clock.now(), clock)
-                return self._root(known, run_id, deps), known
+                return self._root(known, run_id, deps, terms), known
         clock = SYSTEM_CLOCK if deps is None else deps.get(CLOCK, SYSTEM_CLOCK)
         journal = runs.create(run_id or "", clock)
         self._screen(journal)
         ctx = self._root(journal, run_id, deps)
-        journal.append(Opened("", ctx.run_id, SHAPE_VERSION, clock.now(), request))
+        terms_given = None if deps is None else terms_of(deps)
+        journal.append(Opened("", ctx.run_id, SHAPE_VERSION, clock.now(), request, None, None, terms_given))
         return ctx, journal
+
+    def _begin(
+        self, runs: MemoryStore, request: AgentRequest, deps: Deps | None, run_id: str, terms: Terms
+    ) -> MemoryJournal:
+        """Begin a record by reference under terms.
+
+        Raises:
+            RunExists: there is one of this id.
+        """
+        if runs.find(run_id) is not None:
+            raise RunExists(f"the run {run_id!r} exists; choose another id")
+        runs.check_idle(run_id)
+        clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
+        journal = runs.create(run_id, clock)
+        self._screen(journal)
+        journal.append(Opened("", run_id, SHAPE_VERSION, clock.now(), request, None, None, terms))
+        return journal
 
     async def _detached(self, ambient: Context, run: Coroutine[Any, Any, AgentRun]) -> AgentRun:
         if ambient.listens(Warned):
@@ -240,9 +344,12 @@ class Runnable(OnRecord):
         return await run
 
 
-def _check_joins(run_id: str | None) -> None:
-    if run_id is not None:
-        raise ConfigurationError("a run inside another has no id of its own; give one with run(..., detached=True)")
+def _check_joins(run_id: str | None, session: str | Session | None) -> None:
+    if run_id is not None or session is not None:
+        raise ConfigurationError(
+            f"a run inside another has no {'id' if session is None else 'session'} of its own; "
+            "give one with run(..., detached=True)"
+        )
 
 
 def _check_on_loop() -> None:

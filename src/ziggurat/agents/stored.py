@@ -9,6 +9,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from ziggurat.agents.forks import held
+from ziggurat.agents.terms import Terms
 from ziggurat.core.broadcast import Heard, subscribe
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
@@ -52,7 +53,14 @@ class StoredRuns(Running):
         return await self.store.find(run_log(run_id))
 
     async def create(
-        self, run_id: str, agent: str, request: AgentRequest, deps: Deps, screen: Callable[[MemoryJournal], None]
+        self,
+        run_id: str,
+        agent: str,
+        request: AgentRequest,
+        deps: Deps,
+        screen: Callable[[MemoryJournal], None],
+        terms: Terms | None = None,
+        asked: str = "",
     ) -> StoredJournal:
         """Begin a run: its first entry is durable and its lease is ours when this returns.
 
@@ -62,6 +70,8 @@ class StoredRuns(Running):
             request: What is asked.
             deps: What goes with it.
             screen: Sets what goes over entries before they are kept.
+            terms: What it is begun under.
+            asked: By what the same run is known again; by the request where this is empty.
 
         Raises:
             RunExists: another process has begun one of this id.
@@ -75,9 +85,9 @@ class StoredRuns(Running):
             journal = StoredJournal(self.store, log, 1, clock=clock, probe=deps.get(PROBE))
             screen(journal)
             labels = deps.get(LABELS)
-            opened = journal.screened(Opened("", run_id, SHAPE_VERSION, clock.now(), request, None, labels))
+            opened = journal.screened(Opened("", run_id, SHAPE_VERSION, clock.now(), request, None, labels, terms))
             rows, blobs = journal.rows_of([journal.written(opened)])
-            info = LogInfo(log, agent, digest(request), clock.now())
+            info = LogInfo(log, agent, asked or digest(request), clock.now())
             try:
                 await self.store.create(info, rows, blobs)
             except asyncio.CancelledError:

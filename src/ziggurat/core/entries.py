@@ -62,6 +62,8 @@ class Opened(Entry, frozen=True, gc=False):
     """Where the run comes from, if it is a fork."""
     labels: object = None
     """What whoever began the run wanted to be kept with it: a mapping from names to plain values."""
+    terms: object = None
+    """What the run was begun under and goes on under: its grants, its session."""
 
 
 class Entered(Entry, frozen=True, gc=False):
@@ -119,6 +121,8 @@ class Pending(Entry, frozen=True, gc=False):
     name: str
     request: object
     reason: str = ""
+    until: float | None = None
+    """When it is denied unless somebody has decided, in POSIX seconds."""
 
 
 class Decided(Entry, frozen=True, gc=False):

@@ -16,7 +16,7 @@ from ziggurat.core.codec import Raw, decode, digest, encode
 from ziggurat.core.entries import Entry, Failure, Result
 from ziggurat.core.errors import ForeignError, JournalCorrupt, ZigguratError, is_transient
 
-_RAW = frozenset({"request", "value", "error", "decision", "setup", "labels"})
+_RAW = frozenset({"request", "value", "error", "decision", "setup", "labels", "terms"})
 
 
 def _as_read(kind: type[Entry]) -> type[Struct]:

@@ -60,6 +60,7 @@ class PendingItem(Struct, frozen=True):
         call: Exactly what will be executed if it is approved; of a model, its name and the whole request.
         reason: Why it is asked.
         stage: Whether a tool is to be called or a model.
+        until: When it is denied unless somebody has decided, in POSIX seconds; None for never.
     """
 
     id: str
@@ -67,6 +68,7 @@ class PendingItem(Struct, frozen=True):
     call: ToolCall
     reason: str = ""
     stage: Stage = "tool"
+    until: float | None = None
 
     @property
     def shown(self) -> str:
@@ -141,6 +143,7 @@ class AgentRun(Struct, frozen=True, weakref=True):
         start: Where in `history` this run began; earlier messages were given to it.
         seconds: How long it took, waiting for people excluded.
         past: What was said before the conversation was made shorter, None if it was not.
+        session: The id of the session that it was kept in, empty if in none.
     """
 
     messages: Transcript
@@ -156,6 +159,7 @@ class AgentRun(Struct, frozen=True, weakref=True):
     start: int = 0
     seconds: float = 0.0
     past: Past | None = None
+    session: str = ""
 
     @property
     def text(self) -> str:

@@ -9,6 +9,7 @@ __all__ = [
     "Rule",
     "decide",
     "decision_for",
+    "expired",
     "is_waiting",
     "item_of",
     "judge",
@@ -19,6 +20,7 @@ __all__ = [
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
@@ -30,7 +32,7 @@ from ziggurat.core.context import AMBIENT, JOURNAL, Context, Journal
 from ziggurat.core.entries import Decided, Entry, Pending, Record
 from ziggurat.core.errors import ConfigurationError, Denied, JournalCorrupt, Suspend, Timeout, described
 from ziggurat.core.scope import Key
-from ziggurat.messages.agent import Decision, PendingItem, Stage, decision_of
+from ziggurat.messages.agent import Decision, Deny, PendingItem, Stage, decision_of
 from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
 from ziggurat.messages.parts import ToolCall
 
@@ -105,20 +107,28 @@ class Approvals:
         rules: Rules, or patterns of tools' names, which ask.
         approver: Asked in this process; None suspends the run until somebody resumes it with a decision.
         timeout: Seconds after which a call that the approver has not decided upon is denied.
+        expires: Seconds after which a call that made its run wait is denied, whoever asked for the decision and
+            whatever it is; the shortest of all that hold counts.
 
     Raises:
         ConfigurationError: one of these makes no sense.
     """
 
-    def __init__(self, *rules: str | Rule, approver: Approver | None = None, timeout: float | None = None) -> None:
+    def __init__(
+        self,
+        *rules: str | Rule,
+        approver: Approver | None = None,
+        timeout: float | None = None,
+        expires: float | None = None,
+    ) -> None:
         if approver is not None and not callable(approver):
             raise ConfigurationError(f"the approver must be callable with a PendingItem, got {approver!r}")
-        number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
-        if timeout is not None and not (number and 0 < timeout < float("inf")):
-            raise ConfigurationError(f"the timeout of an approver is a positive number of seconds, got {timeout!r}")
+        _check_seconds("the timeout of an approver", timeout)
+        _check_seconds("the time after which what waits expires", expires)
         self.rules = tuple(rule if isinstance(rule, Rule) else Rule(rule) for rule in rules)
         self.approver = approver
         self.timeout = timeout
+        self.expires = expires
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -146,6 +156,12 @@ class Approvals:
     def __repr__(self) -> str:
         shown = [repr(rule.pattern if rule == Rule(rule.pattern) else rule) for rule in self.rules]
         return f"Approvals({', '.join(shown)})"
+
+
+def _check_seconds(what: str, seconds: float | None) -> None:
+    number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if seconds is not None and not (number and 0 < seconds < float("inf")):
+        raise ConfigurationError(f"{what} is a positive number of seconds, got {seconds!r}")
 
 
 APPROVALS: Key[tuple[Approvals, ...]] = Key("approvals")
@@ -190,15 +206,36 @@ async def judge(name: str, arguments: str, ctx: Context, stage: Stage, *, always
     return Judgement("allow")
 
 
-def item_of(call: ToolCall, ctx: Context, reason: str = "", stage: Stage = "tool") -> PendingItem:
+def item_of(
+    call: ToolCall, ctx: Context, reason: str = "", stage: Stage = "tool", until: float | None = None
+) -> PendingItem:
     """Return what is waited for when this frozen call needs a decision; it holds a copy of the call."""
     copy = ToolCall(call.id, call.name, call.arguments)
-    return PendingItem(digest([ctx.path, call.name, call.arguments]), ctx.path, copy, reason, stage)
+    return PendingItem(digest([ctx.path, call.name, call.arguments]), ctx.path, copy, reason, stage, until)
 
 
 def pending_entry(item: PendingItem) -> Pending:
     """Return the entry that records what is waited for."""
-    return Pending(item.path, item.id, item.call.name, _copied(item.call), item.reason)
+    return Pending(item.path, item.id, item.call.name, _copied(item.call), item.reason, item.until)
+
+
+def expired(pending: Pending, now: float) -> Deny | None:
+    """Return the decision upon what has waited too long, None while it may wait.
+
+    Args:
+        pending: What waits.
+        now: The time, in POSIX seconds of the run's clock.
+    """
+    if pending.until is None or now < pending.until:
+        return None
+    until = datetime.fromtimestamp(pending.until, UTC)
+    return Deny(f"expired: nobody had decided by {until:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def _until(ctx: Context) -> float | None:
+    """Return when a call that begins to wait here is denied."""
+    given = [gate.expires for gate in ctx.scope.get(APPROVALS) or () if gate.expires is not None]
+    return ctx.clock.now() + min(given) if given else None
 
 
 def _copied(call: ToolCall) -> ToolCall:
@@ -215,7 +252,10 @@ async def decision_for(
     """
     journal = ctx.scope[JOURNAL]
     pending = None if record is None else record.pending
-    item = item_of(call, ctx, judgement.reason if pending is None else pending.reason, stage)
+    if pending is None:
+        item = item_of(call, ctx, judgement.reason, stage, _until(ctx))
+    else:
+        item = item_of(call, ctx, pending.reason, stage, pending.until)
     if record is not None and record.decided is not None:
         decision = decision_of(record.decided.decision)
         if record.decided.id != item.id:
@@ -223,8 +263,9 @@ async def decision_for(
     else:
         if pending is None:
             await written(journal, pending_entry(item))
-        shown = item_of(call, ctx, item.reason, stage)  # who decides may do with it what he likes
-        decision = await decide(shown, judgement.desk, ctx)
+        shown = item_of(call, ctx, item.reason, stage, item.until)  # who decides may do with it what he likes
+        late = None if pending is None else expired(pending, ctx.clock.now())
+        decision = await decide(shown, judgement.desk, ctx) if late is None else late
         await written(journal, Decided(ctx.path, item.id, decision))
     if ctx.listens(ApprovalDecided):
         await ctx.emit(ApprovalDecided(ctx.path, item.id, _copied(call), decision))

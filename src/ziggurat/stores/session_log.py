@@ -11,6 +11,7 @@ __all__ = [
     "latest",
     "read_session_entry",
     "state_of",
+    "whole",
 ]
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +24,7 @@ from msgspec.structs import replace
 from ziggurat.core.store import Row, chained
 from ziggurat.messages.item_codec import items_to_messages, messages_to_items
 from ziggurat.messages.items import RunItem
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import Message, tool_message
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 
 
@@ -245,6 +246,27 @@ def latest(messages: Sequence[Message], limit: int | None) -> list[Message]:
     while found is None and start < len(messages) and messages[start].role == "tool":
         start += 1
     return list(messages[start if found is None else found :])
+
+
+def whole(messages: Iterable[Message]) -> list[Message]:
+    """Return messages in which each call has its result and each result its call, as hands may not have left them."""
+    kept: list[Message] = []
+    awaited: dict[str, ToolCall] = {}
+    for message in messages:
+        if message.role != "tool":
+            kept += map(_unknown, awaited.values())
+            awaited = {call.id: call for call in message.tool_calls}
+        elif not all(result.id in awaited for result in message.tool_results):
+            continue
+        for result in message.tool_results:
+            del awaited[result.id]
+        kept.append(message)
+    return [*kept, *map(_unknown, awaited.values())]
+
+
+def _unknown(call: ToolCall) -> Message:
+    told = "no result of this call is known"
+    return tool_message(ToolResult(call.id, call.name, told, "interrupted", call.name))
 
 
 def state_of(rows: Sequence[Row], state: SessionState | None = None) -> tuple[SessionState, str]:

@@ -1,0 +1,264 @@
+"""A run's place in its session: what it begins with, and what of it is kept after each step."""
+
+__all__ = ["SEAT", "Seat", "asked_of", "begun_in", "request_in", "seat_of", "session_for", "sit", "sit_again"]
+
+import logging
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from ziggurat.agents.frame import FRAME
+from ziggurat.agents.rewrite import Rewriters
+from ziggurat.agents.terms import Terms
+from ziggurat.core.codec import as_type, digest
+from ziggurat.core.context import Context
+from ziggurat.core.entries import Entered
+from ziggurat.core.errors import ConfigurationError, StoreError
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.scope import Key
+from ziggurat.core.store import UNFINISHED, Store
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.conversation import Conversation
+from ziggurat.messages.message import Message
+from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.session import Hold, Session
+from ziggurat.stores.session_log import Said, SessionEntry, Shortened, latest, whole
+
+logger = logging.getLogger("ziggurat")
+
+
+class Seatable(Protocol):
+    """A run of a loop, of which the first `complete` messages are as they will stay."""
+
+    conversation: Conversation
+    complete: int
+    start: int
+    rewriters: Rewriters | None
+
+
+class Seat:
+    """One run's right to write its session.
+
+    Args:
+        hold: The right.
+        run_id: The run.
+        request: What it begins with, the session's messages first.
+        loaded: How many those are.
+        rows: How many rows the session had when they were loaded.
+    """
+
+    def __init__(self, hold: Hold, run_id: str, request: AgentRequest, loaded: int, rows: int) -> None:
+        self.run_id = run_id
+        self.request = request
+        self.loaded = loaded
+        self.rows = rows
+        self.journal: MemoryJournal | None = None
+        self.path = ""
+        self._hold = hold
+        self._known = hold.state.of_run(run_id)
+        self._count = hold.state.counts.get(run_id, 0)
+        self._shortened = hold.state.shortened.get(run_id, 0)
+        self._conversation: Conversation | None = None
+        self._seen = self._length = 0
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self._hold.session.id
+
+    def terms(self, terms: Terms | None, store: MemoryStore | Store) -> Terms:
+        """Return terms of the run with those that it has by its session."""
+        elsewhere = self._hold.session.store is not store
+        return replace(terms or Terms(), session=self.id, elsewhere=elsewhere, loaded=self.loaded, rows=self.rows)
+
+    async def step(self, run: Seatable) -> None:
+        """Keep what has become complete since the last step.
+
+        Raises:
+            LeaseLost: the session is written by another by now.
+            StoreError: it cannot be written.
+        """
+        log = run.conversation.log
+        if run.conversation is self._conversation:
+            new = log[self._seen : run.complete]
+            await self._write(self._entries(self._length, new))
+            self._length += len(new)
+        else:  # another try, or it was made shorter
+            past = None if run.rewriters is None else run.rewriters.past()
+            history = log[: run.complete] if past is None else [*past.messages, *log[past.since : run.complete]]
+            own = [*self.request.messages[self.loaded :], *history[run.start :]]
+            shorter = 0 if past is None else len(past.rewritings)
+            await self._write([*self._entries(0, own), *self._shorter(shorter, log[: run.complete])])
+            self._conversation, self._length = run.conversation, len(own)
+        self._seen = run.complete
+
+    async def close(self, run: AgentRun) -> AgentRun:
+        """Keep how a run went, give the session back, and return the run with the session's id.
+
+        Raises:
+            LeaseLost: the session is written by another by now.
+            StoreError: it cannot be written.
+        """
+        try:
+            history, start = run.history, run.start
+            asked = self.request.messages
+            if start == 0 and history[: len(asked)] == list(asked):  # of a service that does not say where it began
+                start = len(asked)
+            entries = self._entries(0, [*asked[self.loaded :], *history[start:]])
+            entries += self._shorter(0 if run.past is None else len(run.past.rewritings), run.messages)
+            await self._write(entries, release=True)
+        finally:
+            await self.leave()
+        return run if run.session == self.id else replace(run, session=self.id)
+
+    async def close_anyway(self, run: AgentRun) -> AgentRun:
+        """As `close`, for a run that may go on: what cannot be kept now is kept when it does."""
+        try:
+            return await self.close(run)
+        except StoreError as error:
+            if type(run.stop).__name__ not in UNFINISHED:
+                raise
+            logger.warning("the session %s was not written at the end of the run %s: %s", self.id, self.run_id, error)
+        return replace(run, session=self.id)
+
+    async def until(self, run: Awaitable[AgentRun]) -> AgentRun:
+        """Await a run, and give the session back however it ends."""
+        try:
+            return await run
+        finally:
+            await self.leave()
+
+    async def leave(self) -> None:
+        """Give the session back."""
+        try:
+            await self._hold.leave()
+        except StoreError as error:  # its lease runs out by itself
+            logger.warning("the session %s could not be given back: %s", self.id, error)
+
+    # -- within --------------------------------------------------------------------------------------------------
+
+    def _entries(self, start: int, messages: Sequence[Message]) -> list[SessionEntry]:
+        """Return what is to be written so that these are the run's messages from number `start` on."""
+        first = start
+        while first < start + len(messages) and self._has(first, messages[first - start]):
+            first += 1
+        new = messages[first - start :]
+        if not new:
+            return []
+        if first < self._count:  # it went another way this time
+            self._known = {index: known for index, known in self._known.items() if index < first}
+            self._shortened = 0
+        self._known.update(enumerate(new, first))
+        self._count = first + len(new)
+        return [Said(self._now(), self.run_id, first, self._screened(new))]
+
+    def _has(self, index: int, message: Message) -> bool:
+        if index >= self._count:
+            return False
+        known = self._known.get(index)  # None once it was taken out by hand
+        return known is None or known is message or known == message or known == self._screened([message])[0]
+
+    def _shorter(self, number: int, messages: Iterable[Message]) -> list[SessionEntry]:
+        if number <= self._shortened:
+            return []
+        self._shortened = number
+        return [Shortened(self._now(), self.run_id, self.rows, self._count, number, self._screened(messages))]
+
+    def _screened(self, messages: Iterable[Message]) -> tuple[Message, ...]:
+        """Return messages as the run's record may keep them."""
+        kept = tuple(messages)
+        if self.journal is None:
+            return kept
+        entry = self.journal.screened(Entered(self.path, "session", AgentRequest(kept)))
+        return as_type(entry.request, AgentRequest).messages if isinstance(entry, Entered) else kept
+
+    def _now(self) -> float:
+        return self._hold.session.clock.now()
+
+    async def _write(self, entries: Sequence[SessionEntry], *, release: bool = False) -> None:
+        if not entries:
+            return
+        try:
+            await self._hold.write(entries, release=release)
+        except BaseException:
+            if isinstance(entries[0], Said):
+                self._count = entries[0].start
+            self._shortened = 0
+            raise
+
+
+SEAT: Key[Seat] = Key("seat")
+
+
+def seat_of(ctx: Context) -> Seat | None:
+    """Return the seat of the run whose loop begins here; agents beneath have none."""
+    seat = ctx.scope.get(SEAT)
+    return None if seat is None or ctx.scope[FRAME].depth else seat
+
+
+def session_for(session: str | Session, store: MemoryStore | Store, history: Sequence[Message]) -> Session:
+    """Return the session that a run was given.
+
+    Raises:
+        ConfigurationError: it is none, or the run was given a history too.
+    """
+    if not isinstance(session, (str, Session)):
+        raise ConfigurationError(f"session is an id or a Session, got {session!r}")
+    if len(history):
+        raise ConfigurationError(
+            "a run in a session begins with what the session holds: leave history out, or put it into the session "
+            "once with Session(...).add_items(messages)"
+        )
+    return Session(session, store) if isinstance(session, str) else session
+
+
+def asked_of(request: AgentRequest, session: Session) -> str:
+    """Return a digest of what is asked in a session, whatever was said there before."""
+    return digest([request.messages, session.id])
+
+
+def begun_in(recorded: AgentRequest, terms: Terms, request: AgentRequest, session: Session) -> bool:
+    """Tell whether a run on record was asked this in this session, or in a branch of it."""
+    same = terms.session == session.id or terms.session.rpartition("~")[0] == session.id
+    return same and digest(recorded.messages[terms.loaded :]) == digest(request.messages)
+
+
+def request_in(ctx: Context, request: AgentRequest) -> AgentRequest:
+    """Return what a run begins with: in a session, what was said there and then the request."""
+    seat = ctx.scope.get(SEAT)
+    return request if seat is None else seat.request
+
+
+async def sit(session: Session, run_id: str, request: AgentRequest) -> Seat:
+    """Wait until a new run may write a session, and load what it holds.
+
+    Raises:
+        LeaseHeld: another writes it, and that is not to be waited for, or took too long.
+        JournalCorrupt: the session is damaged elsewhere than at its end.
+    """
+    hold = await session.hold()
+    if hold.state.damaged:
+        logger.warning("the session %s is read without its damaged rows %s", session.id, hold.state.damaged)
+    messages = whole(latest(hold.state.current(), session.limit))
+    return Seat(hold, run_id, AgentRequest((*messages, *request.messages)), len(messages), hold.state.rows)
+
+
+async def sit_again(
+    session: Session | None, terms: Terms, run_id: str, request: AgentRequest, store: MemoryStore | Store
+) -> Seat:
+    """Wait until a run that goes on may write its session.
+
+    Raises:
+        LeaseHeld: another writes it, and that is not to be waited for, or took too long.
+        ConfigurationError: the session is kept elsewhere, and was not given.
+    """
+    if session is None and terms.elsewhere:
+        raise ConfigurationError(
+            f"the run {run_id!r} belongs to the session {terms.session!r} of another store: give it again with "
+            f"resume(..., session=Session({terms.session!r}, ...))"
+        )
+    if session is not None and session.id != terms.session:
+        session = Session(terms.session, session.store, conflict=session.conflict, wait=session.wait)
+    hold = await (session or Session(terms.session, store)).hold(branching=False)
+    return Seat(hold, run_id, request, terms.loaded, terms.rows)

@@ -1,0 +1,432 @@
+"""Runs in sessions: loaded once, kept after each step however a run ends, one writer, and what goes on after that."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.agents.support import assert_sendable
+from tests.stores.places import PLACES, Place
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.compaction import Compaction
+from ziggurat.agents.compaction.reducer import Drop
+from ziggurat.agents.compaction.selector import Recent
+from ziggurat.agents.compaction.trigger import over_messages
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, LeaseHeld, LeaseLost, ModelError, RunExists
+from ziggurat.core.store import Store
+from ziggurat.layers.retry import retry
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.message import Message, assistant, user
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.parts import tool_call
+from ziggurat.middleware.redaction import Redaction
+from ziggurat.models.function import FunctionModel
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.connect import rows_of
+from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.session import Session
+from ziggurat.testing.clock import settle
+from ziggurat.tools.function import tool
+
+
+@pytest.fixture(params=[*PLACES, "by reference"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    if request.param == "by reference":
+        here = MemoryStore()
+        yield lambda: here
+        return
+    opened: list[Store] = []
+    opens = PLACES[request.param](tmp_path)
+
+    def again() -> Store:
+        opened.append(opens())
+        return opened[-1]
+
+    yield again
+
+    async def close() -> None:
+        for store in opened:
+            await store.close()
+
+    asyncio.run(close())
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+@tool(approval=True)
+def pay(to: str) -> str:
+    """Pay."""
+    return f"paid {to}"
+
+
+def agent(store: Any, *replies: object, **settings: Any) -> Agent:
+    return Agent(ScriptedModel(*replies), tools=[add, pay], store=store, **settings)
+
+
+def texts(messages: Sequence[Message]) -> list[str]:
+    return [message.text or message.role for message in messages]
+
+
+async def said(place: Place, session: str = "alice") -> list[str]:
+    """Return what another process finds in a session."""
+    found = await Session(session, place()).history()
+    if found:
+        assert_sendable(found)
+    return texts(found)
+
+
+async def held(store: Any) -> bool:
+    """Tell whether somebody writes the session."""
+    info = await rows_of(store).find("session:alice")
+    return info is not None and info.owner != ""
+
+
+ADD = tool_call("add", a=1, b=2)
+
+
+def test_the_conversation_goes_on_over_runs_and_is_loaded_once(place: Place) -> None:
+    async def main() -> None:
+        first = await agent(place(), ADD, "3").run("Sum", session="alice")
+        assert (first.session, first.text) == ("alice", "3")
+        model = ScriptedModel(ADD, ADD, "Still 3")
+        second = await Agent(model, tools=[add], store=place()).run("Again", session="alice")
+        lengths = [len(request.messages) for request in model.calls]
+        assert lengths == [5, 7, 9], "each step adds a call and its result to what was loaded once"
+        assert second.start == 5
+        assert await said(place) == texts(second.messages)
+        assert texts(second.messages)[:5] == ["Sum", "assistant", "tool", "3", "Again"]
+        assert await said(place, "bob") == []
+
+    asyncio.run(main())
+
+
+def test_each_step_is_kept_when_it_ends(place: Place) -> None:
+    seen: list[list[str]] = []
+
+    async def main() -> None:
+        store = place()
+
+        async def reply(messages: Sequence[Message]) -> object:
+            seen.append(texts(await Session("alice", store).history()))
+            return ADD if len(messages) < 5 else "3"
+
+        run = await Agent(FunctionModel(reply), tools=[add], store=store).run("Sum", session="alice")
+        assert seen == [[], ["Sum", "assistant", "tool"], ["Sum", "assistant", "tool", "assistant", "tool"]]
+        assert await said(place) == texts(run.messages)
+
+    asyncio.run(main())
+
+
+def test_what_was_said_in_runs_that_fail_or_are_cancelled_is_kept(place: Place) -> None:
+    async def main() -> None:
+        run = await agent(place(), ADD, ModelError("down")).run("Sum", session="alice")
+        assert isinstance(run.stop, stops.Failed)
+        assert run.session == "alice"
+        assert await said(place) == ["Sum", "assistant", "tool"]
+
+        waits = asyncio.Event()
+
+        async def reply(messages: Sequence[Message]) -> object:
+            if len(messages) > 7:
+                waits.set()
+                await asyncio.Event().wait()
+            return ADD
+
+        handle = Agent(FunctionModel(reply), tools=[add], store=place()).start("More", session="alice")
+        await waits.wait()
+        handle.cancel()
+        run = await handle.result()
+        assert run.stop == stops.Cancelled()
+        assert await said(place) == texts(run.messages)
+        assert (await said(place))[3:] == ["More", "assistant", "tool", "assistant", "tool"]
+
+        run = await agent(place(), ADD, max_steps=1).run("Third", session="alice")
+        assert run.stop == stops.MaxSteps(1)
+        assert await said(place) == texts(run.messages)
+
+    asyncio.run(main())
+
+
+def test_a_suspended_run_holds_nothing_and_its_rest_is_appended_later(place: Place) -> None:
+    async def main() -> None:
+        run = await agent(place(), ADD, tool_call("pay", to="ada")).run("Pay", run_id="r", session="alice")
+        assert run.stop == stops.Suspended()
+        assert await said(place) == ["Pay", "assistant", "tool"]
+        await agent(place(), "Hello").run("Hi", session=Session("alice", place(), conflict="reject"))
+        run = await agent(place(), "Done").resume("r", {run.pending[0].id: Approve()}, session=None)
+        assert run.text == "Done"
+        assert run.session == "alice"
+        assert texts(run.messages) == ["Pay", "assistant", "tool", "assistant", "tool", "Done"]
+        assert await said(place) == ["Pay", "assistant", "tool", "Hi", "Hello", "assistant", "tool", "Done"]
+
+    asyncio.run(main())
+
+
+def test_the_same_id_request_and_session_are_the_same_run(place: Place) -> None:
+    async def main() -> None:
+        store = place()
+        await agent(store, "One").run("First", session="alice")
+        run = await agent(store, "Two").run("Second", session="alice", run_id="r")
+        again = await agent(store, "never said").run("Second", session="alice", run_id="r")
+        assert texts(again.messages) == texts(run.messages) == ["First", "One", "Second", "Two"]
+        assert await said(place) == ["First", "One", "Second", "Two"]
+        for other in ({"session": "bob"}, {}):
+            with pytest.raises(RunExists, match="exists with another"):
+                await agent(store, "x").run("Second", run_id="r", **other)  # type: ignore[arg-type]
+        with pytest.raises(RunExists, match="exists with another"):
+            await agent(store, "x").run("Third", session="alice", run_id="r")
+        pair = [agent(store, "Fourth").run("4", session="alice", run_id="s") for _ in range(2)]
+        went = await asyncio.gather(*pair, return_exceptions=True)
+        assert any(isinstance(each, AgentRun) and each.text == "Fourth" for each in went)
+        assert (await said(place)).count("4") == 1
+
+    asyncio.run(main())
+
+
+def test_a_run_that_failed_goes_on_without_saying_anything_twice(place: Place) -> None:
+    async def main() -> None:
+        await agent(place(), ADD, ADD, ModelError("down")).run("Sum", session="alice", run_id="r")
+        before = await said(place)
+        assert len(before) == 5
+        run = await agent(place(), ADD, "3").resume("r")
+        assert await said(place) == texts(run.messages)
+        assert (await said(place))[:5] == before
+        assert len(run.messages) == 8
+
+    asyncio.run(main())
+
+
+def test_runs_at_once_follow_each_other_and_never_interleave(place: Place) -> None:
+    async def main() -> None:
+        store = place()
+
+        async def reply(messages: Sequence[Message]) -> object:
+            await asyncio.sleep(0)
+            return ADD if messages[-1].role == "user" else messages[-3].text
+
+        await asyncio.gather(
+            *(
+                Agent(FunctionModel(reply), tools=[add], store=store).run(f"{number}", session="alice")
+                for number in range(6)
+            )
+        )
+        everything = await said(place)
+        turns = [everything[at : at + 4] for at in range(0, len(everything), 4)]
+        assert turns == [[f"{number}", "assistant", "tool", f"{number}"] for number in range(6)]
+
+    asyncio.run(main())
+
+
+def test_reject_and_branch(place: Place) -> None:
+    async def main() -> None:
+        store = place()
+        await agent(store, "Hello").run("Hi", session="alice")
+        goes_on = asyncio.Event()
+
+        async def slow(messages: Sequence[Message]) -> object:
+            await goes_on.wait()
+            return "at last"
+
+        first = asyncio.create_task(Agent(FunctionModel(slow), store=store).run("Slow", session="alice"))
+        while not (
+            await store.rows.find("session:alice")
+            if isinstance(store, MemoryStore)
+            else await store.find("session:alice")
+        ).owner:
+            await settle()
+        with pytest.raises(LeaseHeld):
+            await agent(store, "x").run("Quick", session=Session("alice", store, conflict="reject"))
+        aside = await agent(store, "Aside").run("Quick", session=Session("alice", store, conflict="branch"))
+        assert aside.session == "alice~2"
+        goes_on.set()
+        await first
+        assert await said(place, "alice~2") == ["Hi", "Hello", "Quick", "Aside"]
+        assert await said(place) == ["Hi", "Hello", "Slow", "at last"]
+        more = await agent(store, "More").run("On", session=aside.session)
+        assert len(more.messages) == 6
+
+    asyncio.run(main())
+
+
+def test_one_who_lost_the_session_is_refused_and_can_go_on_later(place: Place) -> None:
+    async def main() -> None:
+        store = place()
+        rows = rows_of(store)
+
+        @tool
+        async def stolen() -> str:
+            """Another takes the session over, as it does from an owner that was stopped."""
+            await rows.release("session:alice", await rows.lease("session:alice"))
+            return "gone"
+
+        mine = Agent(ScriptedModel(tool_call("stolen"), "One", "Two"), tools=[stolen], store=store)
+        with pytest.raises(LeaseLost):
+            await mine.run("Go", session="alice", run_id="r")
+        assert await said(place) == []
+        run = await mine.resume("r")
+        assert run.stop == stops.Completed()
+        assert await said(place) == texts(run.messages)
+
+    asyncio.run(main())
+
+
+def test_a_limit_is_what_runs_begin_with_and_everything_stays(place: Place) -> None:
+    async def main() -> None:
+        store = place()
+        for number in range(4):
+            chat = Session("alice", store, limit=4)
+            run = await agent(store, ADD, "3").run(f"{number}", session=chat)
+            assert len(run.messages) == min(number, 1) * 4 + 4
+        assert len(await said(place)) == 16
+
+    asyncio.run(main())
+
+
+def test_after_compaction_the_next_run_gets_the_short_log_and_history_stays(place: Place) -> None:
+    async def main() -> None:
+        def shorter() -> Agent:
+            model = ScriptedModel(ADD, ADD, ADD, "3")
+            short = Compaction(over_messages(4), keep=Recent(messages=2), reduce=Drop())
+            return Agent(model, tools=[add], store=place(), middleware=[short])
+
+        first = await shorter().run("Sum", session="alice")
+        assert first.past is not None
+        assert await said(place) == texts(first.history)
+        assert await Session("alice", place()).get_messages() == list(first.messages)
+        model = ScriptedModel("Yes")
+        await Agent(model, tools=[add], store=place()).run("And?", session="alice")
+        assert texts(model.calls[0].messages) == [*texts(first.messages), "And?"]
+
+    asyncio.run(main())
+
+
+def test_only_the_root_has_a_session(place: Place) -> None:
+    async def main() -> None:
+        store = place()
+        helper = Agent(ScriptedModel(ADD, "3"), tools=[add], store=store, name="helper", description="Adds.")
+
+        @tool
+        async def ask() -> str:
+            """Ask another agent."""
+            with pytest.raises(ConfigurationError, match="no session of its own"):
+                await helper.run("x", session="alice")
+            return (await helper.run("Add")).text
+
+        run = await Agent(
+            ScriptedModel(tool_call("ask"), tool_call("helper", input="Add"), "ok"), tools=[ask, helper], store=store
+        ).run("Go", session="alice")
+        assert run.text == "ok"
+        assert await said(place) == ["Go", "assistant", "tool", "assistant", "tool", "ok"]
+
+    asyncio.run(main())
+
+
+def test_hooks_and_layers_leave_the_session_as_it_was_said(place: Place) -> None:
+    class Recall(Middleware):
+        async def before_agent(self, request: AgentRequest, ctx: Context) -> AgentRequest:
+            return AgentRequest((user("(recalled)"), *request.messages))
+
+        async def before_model(self, request: ModelRequest, ctx: Context) -> None:
+            assert request.messages[0].text == "(recalled)"
+
+    async def main() -> None:
+        model = ScriptedModel(ADD, ModelError("busy", transient=True), ADD, "3")
+        flaky = Agent(model, tools=[add], store=place(), middleware=[Recall()], name="flaky")
+        run = await flaky.layered(retry(attempts=2, base=0)).run("Sum", session="alice")
+        assert run.text == "3"
+        assert await said(place) == ["Sum", "assistant", "tool", "assistant", "tool", "3"]
+
+        async def team(request: AgentRequest, ctx: Context) -> AgentRun:
+            return AgentRun(Transcript.of(*request.messages, assistant("together")), stops.Completed())
+
+        await Runnable(team, store=place()).run("All", session="alice")
+        assert (await said(place))[6:] == ["All", "together"]
+
+    asyncio.run(main())
+
+
+def test_what_a_hook_makes_of_a_run_takes_the_place_of_what_was_kept(place: Place) -> None:
+    class Brief(Middleware):
+        async def after_agent(self, run: AgentRun, ctx: Context) -> AgentRun:
+            return replace(run, messages=Transcript.of(*run.messages[: run.start], assistant("in short: 3")))
+
+    async def main() -> None:
+        await agent(place(), ADD, ADD, "3", middleware=[Brief()]).run("Sum", session="alice")
+        assert await said(place) == ["Sum", "in short: 3"]
+
+    asyncio.run(main())
+
+
+def test_what_is_redacted_in_the_record_is_redacted_in_the_session(place: Place) -> None:
+    async def main() -> None:
+        wary = Agent(ScriptedModel(ADD, "Hello"), tools=[add], store=place(), middleware=[Redaction("hunter2")])
+        await wary.run("My word is hunter2", session="alice")
+        assert not any("hunter2" in text for text in await said(place))
+        assert len(await said(place)) == 4
+
+    asyncio.run(main())
+
+
+def test_a_session_may_be_kept_elsewhere_than_the_runs(tmp_path: Path) -> None:
+    async def main() -> None:
+        chat = Session("alice", MemoryStore())
+        url = f"sqlite:///{tmp_path}/runs.db"
+        run = await agent(url, tool_call("pay", to="ada")).run("Pay", session=chat, run_id="r")
+        decisions = {run.pending[0].id: Approve()}
+        with pytest.raises(ConfigurationError, match="of another store"):
+            await agent(url, "Done").resume("r", decisions)
+        run = await agent(url, "Done").resume("r", decisions, session=chat)
+        assert texts(await chat.history()) == texts(run.messages)
+
+    asyncio.run(main())
+
+
+def test_without_a_store_a_session_lives_with_the_agent() -> None:
+    async def main() -> None:
+        one = agent(None, "One", "Two")
+        await one.run("1", session="alice")
+        assert len((await one.run("2", session="alice")).messages) == 4
+        assert len((await agent(None, "x").run("3", session="alice")).messages) == 2
+        async with one.stream("never", session="alice"):
+            pass
+        chat = Session("bob")
+        async with agent(None, "Hello").stream("Hi", session=chat) as events:
+            async for _ in events:
+                pass
+        assert events.response.session == "bob"
+        assert texts(await chat.get_messages()) == ["Hi", "Hello"]
+
+    asyncio.run(main())
+    assert texts(agent(None, "Hi").run_sync("Hello", session="alice").messages) == ["Hello", "Hi"]
+
+
+def test_a_fork_leaves_the_session_alone(place: Place) -> None:
+    async def main() -> None:
+        store = place()
+        await agent(store, ADD, "3").run("Sum", session="alice", run_id="r")
+        run = await agent(store, "four").fork("r", 2)
+        assert run.text == "four"
+        assert await said(place) == ["Sum", "assistant", "tool", "3"]
+
+    asyncio.run(main())
+
+
+def test_wrong_use_is_told_at_the_door() -> None:
+    with pytest.raises(ConfigurationError, match="session is an id or a Session"):
+        agent(None, "x").run("Hi", session=7)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="id is a text"):
+        agent(None, "x").run("Hi", session=" ")
+    with pytest.raises(ConfigurationError, match="leave history out"):
+        agent(None, "x").run("Hi", session="a", history=[user("Ho"), assistant("Hum")])
