@@ -1,8 +1,10 @@
 """What cannot both be true, as far as words tell."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from ziggurat.memory.contradiction import contradict
+from ziggurat.memory.contradiction import contradict, contradictions
 from ziggurat.memory.record import MemoryRecord
 
 
@@ -47,3 +49,19 @@ def test_these_do_not(one: str, other: str) -> None:
 def test_one_key_has_one_fact() -> None:
     assert contradict(fact("blue", "colour"), fact("any but blue", "colour"))
     assert not contradict(fact("blue", "colour"), fact("blue", "colour"))
+
+
+WORDS = ("ann", "lives", "likes", "like", "is", "not", "doesn't", "in", "rome", "oslo", "tea", "5", "6", "the")
+texts = st.lists(st.sampled_from(WORDS), max_size=7).map(" ".join)
+
+
+@settings(max_examples=200)
+@given(st.lists(texts, max_size=8))
+def test_every_two_are_met_that_contradict(said: list[str]) -> None:
+    records = [fact(text) for text in said]
+    assert contradictions(records) == [
+        (one, other)
+        for one in range(len(said))
+        for other in range(one + 1, len(said))
+        if contradict(records[one], records[other])
+    ]

@@ -77,7 +77,7 @@ def duplicates(records: Sequence[MemoryRecord], above: float = 0.85) -> list[Nea
     sizes = {0 if record.embedding is None else len(record.embedding) for record in records}
     if len(sizes) == 1 and sizes != {0}:
         return _by_vectors(records, above)
-    return _by_words(records, above)
+    return _by_words(records, max(0.0, above))
 
 
 def _by_vectors(records: Sequence[MemoryRecord], above: float) -> list[Near]:
@@ -99,18 +99,33 @@ def _by_vectors(records: Sequence[MemoryRecord], above: float) -> list[Near]:
 
 
 def _by_words(records: Sequence[MemoryRecord], above: float) -> list[Near]:
-    """Compare through a list of who has which word, so that what shares no word is never looked at."""
-    counted = [_counted(record.content) for record in records]
-    having: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    """Compare only what shares one of its rarer words: two that share none of them are not near enough.
+
+    Words are sorted from the rarest to the most common. Of each text, so many are looked up that what the others
+    weigh together cannot reach the bound (Bayardo, Ma and Srikant, 2007: "Scaling up all pairs similarity search").
+    """
+    counted = [_counted(record.content)[0] for record in records]
+    common = Counter(word for counts in counted for word in counts)
+    having: defaultdict[str, list[int]] = defaultdict(list)
     found: list[Near] = []
-    for place, (counts, length) in enumerate(counted):
-        products: defaultdict[int, int] = defaultdict(int)
-        for word, count in counts.items():
-            for other, often in having[word]:
-                products[other] += count * often
-            having[word].append((place, count))
-        for other in sorted(products):
-            if (cosine := products[other] / (length * counted[other][1])) > above:
+    for place, counts in enumerate(counted):
+        rare = _rarest(counts, common, above)
+        for other in sorted({other for word in rare for other in having[word]}):
+            cosine = term_cosine(records[other].content, records[place].content)
+            if cosine > above:
                 found.append(Near(other, place, cosine))
+        for word in rare:
+            having[word].append(place)
     found.sort(key=lambda near: (near.first, near.second))
     return found
+
+
+def _rarest(counts: Counter[str], common: Counter[str], above: float) -> list[str]:
+    words = sorted(counts, key=lambda word: (common[word], word))
+    left = sum(count * count for count in counts.values())
+    bound = above * above * left * (1 - 1e-9)
+    for place, word in enumerate(words):
+        if left < bound:
+            return words[:place]
+        left -= counts[word] ** 2
+    return words

@@ -1,0 +1,198 @@
+"""What is wrong with a memory: junk, the same twice, what contradicts, and how it grows. It changes nothing."""
+
+__all__ = ["Audit", "Finding", "Growth", "audit"]
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from msgspec import Struct
+
+from ziggurat.core.context import Context, root
+from ziggurat.memory.contradiction import contradictions
+from ziggurat.memory.junk import JUNK, JunkRule, junk_in
+from ziggurat.memory.lease import KIND as LEASE
+from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.similar import duplicates
+from ziggurat.memory.store import MemoryStore
+
+_DAY = 86400.0
+
+
+class Finding(Struct, frozen=True):
+    """Something wrong.
+
+    Attributes:
+        kind: What is wrong.
+        ids: The memories concerned, the oldest first.
+        texts: What they say.
+        why: Why it is thought wrong.
+    """
+
+    kind: Literal["junk", "duplicate", "contradiction"]
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    why: str
+
+
+class Growth(Struct, frozen=True):
+    """How a memory grows.
+
+    Attributes:
+        days: How many memories were made on each day (UTC, as in 2026-01-31), archived ones too; the earliest first.
+        last_week: How many were made in the seven days before the audit.
+        week_before: How many in the seven days before those.
+    """
+
+    days: dict[str, int]
+    last_week: int
+    week_before: int
+
+
+class Audit(Struct, frozen=True):
+    """What an audit found. As text it is a report for people.
+
+    Attributes:
+        owner: Whose memory; None for everybody's.
+        examined: How many memories are in use.
+        archived: How many are archived.
+        tainted: How many of those in use were made of what tools said.
+        kinds: How many there are in use of each kind.
+        junk: What should not have been remembered.
+        duplicates: What is remembered more than once, one finding for each group.
+        contradictions: What cannot both be true, one finding for every two.
+        growth: How it grows.
+    """
+
+    owner: str | None
+    examined: int
+    archived: int
+    tainted: int
+    kinds: dict[str, int]
+    junk: tuple[Finding, ...]
+    duplicates: tuple[Finding, ...]
+    contradictions: tuple[Finding, ...]
+    growth: Growth
+
+    @property
+    def junk_share(self) -> float:
+        """The share of junk and superfluous duplicates among the memories in use, from 0 to 1."""
+        superfluous = {each for finding in self.duplicates for each in finding.ids[1:]}
+        superfluous.update(each for finding in self.junk for each in finding.ids)
+        return len(superfluous) / self.examined if self.examined else 0.0
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items()) or "none"
+        yield f"memory of {self.owner or 'everybody'}: {self.examined} in use ({kinds}), {self.archived} archived"
+        yield f"tainted by tools: {self.tainted}; junk and duplicates: {self.junk_share:.1%}"
+        yield f"made in the last 7 days: {self.growth.last_week}; in the 7 before: {self.growth.week_before}"
+        for name, found in (
+            ("junk", self.junk),
+            ("duplicates", self.duplicates),
+            ("contradictions", self.contradictions),
+        ):
+            yield f"{name}: {len(found)}"
+            for finding in found:
+                yield f"  {' | '.join(map(_short, finding.texts))}  ({finding.why}; {', '.join(finding.ids)})"
+
+
+async def audit(
+    store: MemoryStore,
+    owner: str | None = None,
+    *,
+    near: float = 0.85,
+    rules: Sequence[JunkRule] = JUNK,
+    ctx: Context | None = None,
+) -> Audit:
+    """Examine the memories in use; nothing is changed, and nothing counts as recalled.
+
+    What it finds are hints by rules and by words. Whoever acts upon them forgets junk, consolidates duplicates and
+    lets one of what contradicts supersede the other.
+
+    Args:
+        store: Where the memories are.
+        owner: Whose; None for everybody's, each compared with its owner's others only.
+        near: Two with a cosine above this are the same, unless they contradict.
+        rules: What junk is.
+        ctx: Whose clock counts; the system's without.
+
+    Raises:
+        MissingExtra: the memories have embeddings, and NumPy is not installed.
+    """
+    records = [record async for record in store.scan(owner=owner, archived=None) if record.kind != LEASE]
+    now = (ctx or root("memory")).clock.now()
+    return await asyncio.to_thread(_examined, records, owner, near, rules, now)
+
+
+def _examined(
+    records: Sequence[MemoryRecord], owner: str | None, near: float, rules: Sequence[JunkRule], now: float
+) -> Audit:
+    used = [record for record in records if not record.archived]
+    junk = tuple(
+        Finding("junk", (record.id,), (record.content,), why)
+        for record in used
+        if (why := junk_in(record, rules)) is not None
+    )
+    spoiled = {each for finding in junk for each in finding.ids}
+    owners: defaultdict[str, list[MemoryRecord]] = defaultdict(list)
+    for record in used:
+        if record.id not in spoiled:
+            owners[record.owner].append(record)
+    same: list[Finding] = []
+    opposed: list[Finding] = []
+    for each in owners.values():
+        pairs = contradictions(each)
+        opposed += [
+            _finding("contradiction", [each[place] for place in pair], "not both can be true") for pair in pairs
+        ]
+        same += _same(each, near, set(pairs))
+    return Audit(
+        owner=owner,
+        examined=len(used),
+        archived=len(records) - len(used),
+        tainted=sum(1 for record in used if record.taint),
+        kinds=dict(sorted(Counter(record.kind for record in used).items())),
+        junk=junk,
+        duplicates=tuple(same),
+        contradictions=tuple(opposed),
+        growth=_growth(records, now),
+    )
+
+
+def _same(records: Sequence[MemoryRecord], near: float, opposed: set[tuple[int, int]]) -> Iterator[Finding]:
+    """Group what is the same as the first of its group, the way `LongTermMemory.consolidate` would merge it."""
+    groups: dict[int, list[int]] = {}
+    nearest: dict[int, float] = {}
+    taken: set[int] = set()
+    for pair in duplicates(records, near):
+        if pair.first in taken or pair.second in taken or (pair.first, pair.second) in opposed:
+            continue
+        groups.setdefault(pair.first, [pair.first]).append(pair.second)
+        nearest[pair.first] = min(pair.similarity, nearest.get(pair.first, 1.0))
+        taken.add(pair.second)
+    for first, places in groups.items():
+        yield _finding("duplicate", [records[place] for place in places], f"cosine {nearest[first]:.2f}")
+
+
+def _finding(kind: Literal["junk", "duplicate", "contradiction"], records: Sequence[MemoryRecord], why: str) -> Finding:
+    return Finding(kind, tuple(record.id for record in records), tuple(record.content for record in records), why)
+
+
+def _growth(records: Sequence[MemoryRecord], now: float) -> Growth:
+    days = Counter(datetime.fromtimestamp(record.created, UTC).date().isoformat() for record in records)
+    ages = [(now - record.created) / _DAY for record in records]
+    return Growth(
+        days=dict(sorted(days.items())),
+        last_week=sum(1 for age in ages if age <= 7),
+        week_before=sum(1 for age in ages if 7 < age <= 14),
+    )
+
+
+def _short(text: str, length: int = 60) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= length else text[: length - 1] + "…"

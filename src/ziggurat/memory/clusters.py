@@ -1,0 +1,115 @@
+"""Memories that speak of the same thing, found by k-means on their embeddings or on their words."""
+
+__all__ = ["Clusters", "cluster", "tfidf"]
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ziggurat.core.errors import MissingExtra
+from ziggurat.memory.record import MemoryRecord
+
+_TOKEN = re.compile(r"[^\W_]{3,}")
+_SAME = 1.0 - 1e-6
+
+
+class Clusters(Struct, frozen=True):
+    """What `cluster` found.
+
+    Attributes:
+        labels: The number of each memory's cluster.
+        similarities: The cosine between each memory and the centre of its cluster.
+    """
+
+    labels: list[int]
+    similarities: list[float]
+
+
+def cluster(
+    records: Sequence[MemoryRecord], count: int | None = None, *, within: float = 0.5, iterations: int = 10
+) -> Clusters:
+    """Group memories by k-means on unit vectors; the same memories give the same groups, always.
+
+    The first centre is the first memory, each further one the memory that is farthest from those there are.
+    Embeddings are grouped where all memories have one of the same size; else TF-IDF of words of three letters or
+    more: ``f / words * ln(1 + N / (1 + df))``.
+
+    Args:
+        records: The memories.
+        count: How many groups; None for as many as it takes that each memory is near some centre.
+        within: How near that is, as a cosine.
+        iterations: How often centres are moved at most.
+
+    Raises:
+        MissingExtra: scikit-learn is not installed.
+    """
+    try:
+        from sklearn.cluster import KMeans
+        from sklearn.preprocessing import normalize
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        raise MissingExtra("clustering memories", "memory") from None
+    points = normalize(_points(records))
+    # one thread: sums taken in another order would differ in their last digits
+    with threadpool_limits(limits=1):
+        centres = _farthest(points, count, within)
+        means = KMeans(len(centres), init=_dense(points[centres]), n_init=1, max_iter=iterations, tol=0.0)
+        labels = means.fit_predict(points)
+        near = (points @ normalize(means.cluster_centers_).T)[range(len(labels)), labels]
+    return Clusters(labels.tolist(), near.tolist())
+
+
+def _points(records: Sequence[MemoryRecord]) -> Any:
+    sizes = {0 if record.embedding is None else len(record.embedding) for record in records}
+    if len(sizes) == 1 and sizes != {0}:
+        import numpy as np
+
+        joined = b"".join(record.embedding or b"" for record in records)
+        return np.frombuffer(joined, dtype="<f4").reshape(len(records), -1).astype(float)
+    import numpy as np
+    from scipy.sparse import csr_array
+
+    rows = tfidf([record.content for record in records])
+    columns = {word: place for place, word in enumerate(sorted({word for row in rows for word in row}))}
+    weights = np.array([weight for row in rows for weight in row.values()], dtype=float)
+    # scikit-learn takes nothing longer than 32 bits for places
+    words = np.array([columns[word] for row in rows for word in row], dtype=np.int32)
+    ends = np.cumsum([0, *map(len, rows)], dtype=np.int32)
+    return csr_array((weights, words, ends), shape=(len(rows), max(1, len(columns))))
+
+
+def tfidf(texts: Sequence[str]) -> list[dict[str, float]]:
+    """Return the weight of each word in each text: ``f / words * ln(1 + N / (1 + df))``.
+
+    `f` is how often the text has the word, `words` how many it has in all, `N` the number of texts, `df` the number
+    of those that have the word.
+    """
+    counts = [Counter(_TOKEN.findall(text.lower())) for text in texts]
+    having = Counter(word for count in counts for word in count)
+    rare = {word: math.log(1 + len(texts) / (1 + df)) for word, df in having.items()}
+    return [{word: often / count.total() * rare[word] for word, often in count.items()} for count in counts]
+
+
+def _farthest(points: Any, count: int | None, within: float) -> list[int]:
+    """Choose centres: the first point, then always the farthest from all chosen, until there are enough."""
+    import numpy as np
+
+    bound = _SAME if count is not None else min(within, _SAME)
+    centres = [0]
+    nearest = _dense(points @ points[[0]].T).ravel()
+    nearest[_dense(abs(points).sum(axis=1)).ravel() == 0] = 1.0  # what has no words is near nothing, and leads nothing
+    while len(centres) < (len(nearest) if count is None else count):
+        farthest = int(np.argmin(nearest))
+        if nearest[farthest] >= bound:
+            break
+        centres.append(farthest)
+        nearest = np.maximum(nearest, _dense(points @ points[[farthest]].T).ravel())
+    return centres
+
+
+def _dense(matrix: Any) -> Any:
+    return matrix.toarray() if hasattr(matrix, "toarray") else matrix

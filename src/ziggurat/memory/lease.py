@@ -1,0 +1,106 @@
+"""The right to work on the memories of one owner, held by one at a time, kept in the store itself."""
+
+__all__ = ["Lease", "leased"]
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from msgspec.structs import replace
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, LeaseHeld, LeaseLost
+from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.store import MemoryStore
+
+KIND = "lease"
+"""The kind of record that a lease is; always archived, so that nobody recalls it."""
+
+
+class Lease:
+    """The right to one kind of work for one owner, as long as it is not overtaken.
+
+    Whoever adds the next number holds it: a store takes an id once, so that of two who try one is refused.
+    """
+
+    def __init__(self, store: MemoryStore, record: MemoryRecord, number: int, seconds: float, ctx: Context) -> None:
+        self._store = store
+        self._record = record
+        self._number = number
+        self._seconds = seconds
+        self._ctx = ctx
+
+    async def confirm(self) -> None:
+        """Hold it for as long again; call it before each write.
+
+        Raises:
+            LeaseLost: it ran out, and another has taken it.
+        """
+        if await _highest(self._store, self._record) != self._number:
+            raise LeaseLost(f"the {self._name} of {self._record.owner!r} took too long and was taken over by another")
+        self._record = replace(self._record, used=self._ctx.clock.now() + self._seconds)
+        await self._store.put([self._record])
+
+    async def release(self) -> None:
+        """Give it back."""
+        if await _highest(self._store, self._record) == self._number:
+            await self._store.put([replace(self._record, used=0.0)])
+
+    @property
+    def _name(self) -> str:
+        return self._record.content
+
+
+async def _highest(store: MemoryStore, wanted: MemoryRecord) -> int:
+    return max([number for number, _ in await _taken(store, wanted.owner, wanted.content)], default=0)
+
+
+async def _taken(store: MemoryStore, owner: str, name: str) -> list[tuple[int, MemoryRecord]]:
+    return [
+        (int(record.id.rpartition(":")[2]), record)
+        async for record in store.scan(owner=owner, kind=KIND, archived=True)
+        if record.content == name
+    ]
+
+
+@asynccontextmanager
+async def leased(store: MemoryStore, owner: str, name: str, ctx: Context, seconds: float) -> AsyncIterator[Lease]:
+    """Hold the lease on one kind of work for one owner while the block runs.
+
+    Args:
+        store: Where the owner's memories are, and the lease too.
+        owner: Whose memories are worked on.
+        name: What is done.
+        ctx: Whose clock counts.
+        seconds: How long it is held without a sign of life; then another may take it over.
+
+    Raises:
+        LeaseHeld: another holds it; try again later.
+    """
+    now = ctx.clock.now()
+    taken = await _taken(store, owner, name)
+    number = max([number for number, _ in taken], default=0) + 1
+    if any(record.used > now and each == number - 1 for each, record in taken):
+        raise LeaseHeld(f"the {name} of {owner!r} is under way elsewhere")
+    record = MemoryRecord(
+        id=f"{KIND}:{name}:{len(owner)}:{owner}:{number}",
+        owner=owner,
+        content=name,
+        kind=KIND,
+        origin="runtime",
+        created=now,
+        used=now + seconds,
+        archived=True,
+    )
+    try:
+        await store.add([record])
+    except ConfigurationError:  # the id is taken: another was quicker
+        raise LeaseHeld(f"the {name} of {owner!r} is under way elsewhere") from None
+    lease = Lease(store, record, number, seconds, ctx)
+    if await _highest(store, record) != number:  # what was seen was old: others came and went meanwhile
+        await store.remove([record.id])
+        raise LeaseHeld(f"the {name} of {owner!r} is under way elsewhere")
+    await store.remove([old.id for _, old in taken])
+    try:
+        yield lease
+    finally:
+        await lease.release()
