@@ -10,7 +10,7 @@ from tests.cli.test_chat import Person
 from ziggurat.cli.approve import approving, decided
 from ziggurat.cli.main import main
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.agent import AgentRun, Approve, Deny, Modify, PendingItem
+from ziggurat.messages.agent import AgentRun, Approve, Deny, DidNotHappen, Happened, Modify, PendingItem
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.stops import Suspended
@@ -104,3 +104,21 @@ def test_what_is_typed_is_a_decision_and_nothing_but_yes_runs_it(typed, decision
     run = AgentRun(Transcript.of(), Suspended(), pending=(item,))
     assert decided(run, lambda prompt: lines.pop(0) if lines else None, said.append) == {"id": decision}
     assert said[0] == 'pay needs approval (it is \ufffd[2Jmoney):\n  {"to":"a\\u202eb"}'
+
+
+@pytest.mark.parametrize(
+    ("typed", "decision"),
+    [
+        (["y", "the bank has it"], Happened("the bank has it")),
+        (["yes", ""], Happened("it was done")),
+        (["n"], DidNotHappen()),
+        (["nobody answers"], Deny("nobody answers")),
+        ([""], Deny("nobody has found out")),
+    ],
+)
+def test_of_an_interrupted_call_it_is_asked_whether_it_took_effect(typed, decision):
+    item = PendingItem("i", "agent", ToolCall("c", "pay", '{"to":"Ada"}'), interrupted=True)
+    run = AgentRun(Transcript.of(), Suspended(), None, pending=(item,))
+    said, answers = [], iter(typed)
+    assert decided(run, lambda prompt: next(answers), said.append) == {"i": decision}
+    assert said == ['pay was interrupted, and nobody knows whether it took effect:\n  {"to":"Ada"}']

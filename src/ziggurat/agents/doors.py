@@ -11,7 +11,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Key
-from ziggurat.messages.agent import Decision
+from ziggurat.messages.agent import Approve, Decision, Deny, DidNotHappen, Happened, Modify
 from ziggurat.messages.approval import expired
 from ziggurat.messages.message import Message
 from ziggurat.models.approval import gated
@@ -89,6 +89,13 @@ def guarded(ctx: Context) -> Context:
     return gated(ctx)
 
 
+_DECISION = "a decision is Approve(), Deny(reason) or Modify(arguments)"
+_UNSETTLED = (
+    "the call was interrupted, and it is asked whether it took effect: decide Happened(result), DidNotHappen() to run "
+    "it, or Deny(reason) to leave it at that"
+)
+
+
 def decided(journal: MemoryJournal, decisions: Mapping[str, Decision], now: float) -> list[Decided]:
     """Return decisions as the entries that record them; upon what has expired by now there is only one.
 
@@ -105,7 +112,9 @@ def decided(journal: MemoryJournal, decisions: Mapping[str, Decision], now: floa
         if item_id not in pending:
             waiting = ", ".join(pending) or "nothing"
             raise ConfigurationError(f"no call with the id {item_id!r} waits for a decision (waiting: {waiting})")
-        if not isinstance(decision, Decision):
-            raise ConfigurationError(f"a decision is Approve(), Deny(reason) or Modify(arguments); got {decision!r}")
+        record = journal.find(pending[item_id].path)
+        begun = record is not None and record.intent is not None
+        if not isinstance(decision, (Happened, DidNotHappen, Deny) if begun else (Approve, Deny, Modify)):
+            raise ConfigurationError(_UNSETTLED if begun else f"{_DECISION}; got {decision!r}")
     upon = {item_id: (pending[item_id], decision) for item_id, decision in decisions.items()}
     return [Decided(item.path, item.id, expired(item, now) or decision) for item, decision in upon.values()]

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 
 from ziggurat.agents.doors import Deps
 from ziggurat.core.errors import InvalidArguments
-from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify, PendingItem
+from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
 from ziggurat.messages.canonical import canonical
 from ziggurat.observe.wording import clean
 from ziggurat.tools.approval import APPROVALS, Approvals
 
 _NO = "the person said no"
+_WHETHER = "did it take effect? [y]es, [n]o and run it now, or say why it stays unknown: "
 _QUESTION = "[y]es, [N]o, [e]dit the arguments, or say why not: "
 
 
@@ -44,6 +45,8 @@ def decided(run: AgentRun, ask: Callable[[str], str | None], say: Callable[[str]
 
 
 def _decision(item: PendingItem, ask: Callable[[str], str | None], say: Callable[[str], None]) -> Decision:
+    if item.interrupted:
+        return _found_out(item, ask, say)
     why = f" ({clean(item.reason)})" if item.reason else ""
     say(f"{clean(item.call.name)} needs approval{why}:\n  {item.shown}")
     while True:
@@ -57,6 +60,17 @@ def _decision(item: PendingItem, ask: Callable[[str], str | None], say: Callable
         arguments = _edited(item, ask, say)
         if arguments is not None:
             return Modify(arguments)
+
+
+def _found_out(item: PendingItem, ask: Callable[[str], str | None], say: Callable[[str], None]) -> Decision:
+    """Ask whether a call that was interrupted took effect; without an answer it is left at that."""
+    say(f"{clean(item.call.name)} was interrupted, and nobody knows whether it took effect:\n  {item.shown}")
+    answer = (ask(_WHETHER) or "").strip()
+    if answer.lower() in ("n", "no"):
+        return DidNotHappen()
+    if answer.lower() not in ("y", "yes"):
+        return Deny(answer or "nobody has found out")
+    return Happened(ask("what came of it: ") or "it was done")
 
 
 def _edited(item: PendingItem, ask: Callable[[str], str | None], say: Callable[[str], None]) -> str | None:

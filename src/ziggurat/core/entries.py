@@ -171,6 +171,7 @@ class Record:
             self.entered = entry
         elif isinstance(entry, Intent):
             self.intent = entry
+            self.pending = self.decided = None  # what was decided is carried out from here on, and counts no more
         elif isinstance(entry, Returned):
             self.returned = entry
         elif isinstance(entry, Pending):

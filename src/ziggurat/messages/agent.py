@@ -6,6 +6,8 @@ __all__ = [
     "Approve",
     "Decision",
     "Deny",
+    "DidNotHappen",
+    "Happened",
     "Modify",
     "PendingItem",
     "Stage",
@@ -61,6 +63,8 @@ class PendingItem(Struct, frozen=True):
         reason: Why it is asked.
         stage: Whether a tool is to be called or a model.
         until: When it is denied unless somebody has decided, in POSIX seconds; None for never.
+        interrupted: It was begun, acts once only, and nobody knows whether it took effect: decided by `Happened`,
+            `DidNotHappen` or `Deny`.
     """
 
     id: str
@@ -69,6 +73,7 @@ class PendingItem(Struct, frozen=True):
     reason: str = ""
     stage: Stage = "tool"
     until: float | None = None
+    interrupted: bool = False
 
     @property
     def shown(self) -> str:
@@ -92,7 +97,17 @@ class Modify(Struct, frozen=True, tag="modify", tag_field="decision"):
     arguments: str
 
 
-Decision = Approve | Deny | Modify
+class Happened(Struct, frozen=True, tag="happened", tag_field="decision"):
+    """The call that was interrupted did take effect, and this is what the model is told came of it."""
+
+    result: str
+
+
+class DidNotHappen(Struct, frozen=True, tag="did_not_happen", tag_field="decision"):
+    """The call that was interrupted did not take effect: run it."""
+
+
+Decision = Approve | Deny | Modify | Happened | DidNotHappen
 
 
 def decision_of(recorded: object) -> Decision:

@@ -32,7 +32,7 @@ from ziggurat.core.context import AMBIENT, JOURNAL, Context, Journal
 from ziggurat.core.entries import Decided, Entry, Pending, Record
 from ziggurat.core.errors import ConfigurationError, Denied, JournalCorrupt, Suspend, Timeout, described
 from ziggurat.core.scope import Key
-from ziggurat.messages.agent import Decision, Deny, PendingItem, Stage, decision_of
+from ziggurat.messages.agent import Approve, Decision, Deny, Modify, PendingItem, Stage, decision_of
 from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
 from ziggurat.messages.parts import ToolCall
 
@@ -310,7 +310,7 @@ async def decide(item: PendingItem, desk: Approvals | None, ctx: Context) -> Dec
     finally:
         AMBIENT.reset(token)
     decision = answer if task is None else await _awaited(task, desk, ctx)
-    if not isinstance(decision, Decision):
+    if not isinstance(decision, (Approve, Deny, Modify)):
         raise ConfigurationError(
             f"the approver must return Approve(), Deny(reason) or Modify(arguments), got {decision!r}"
         )

@@ -1,6 +1,15 @@
 """What a model is asked and what it answers."""
 
-__all__ = ["Effect", "FinishReason", "ModelRequest", "ModelResponse", "ModelSettings", "OutputSchema", "ToolSpec"]
+__all__ = [
+    "Effect",
+    "FinishReason",
+    "Interrupted",
+    "ModelRequest",
+    "ModelResponse",
+    "ModelSettings",
+    "OutputSchema",
+    "ToolSpec",
+]
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -27,6 +36,13 @@ with the conversation as it is, to go on.
 """
 
 
+Interrupted = Literal["report", "ask", "retry_if_idempotent"]
+"""What is done about a call that acts once, was begun, and of which nobody knows whether it took effect.
+
+`report` tells the model, `ask` waits for a person, `retry_if_idempotent` makes it again under the same key.
+"""
+
+
 class ToolSpec(Struct, frozen=True, omit_defaults=True):
     """A tool as a model and the runtime see it.
 
@@ -39,6 +55,7 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
         approval: Whether a person must agree to each call.
         timeout: Seconds it may take.
         declared: Whether it says what it must have been granted, if only that it is nothing.
+        interrupted: What is done about a call of it that acts once and was interrupted.
     """
 
     name: str
@@ -49,6 +66,7 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     approval: bool = False
     timeout: float | None = None
     declared: bool = False
+    interrupted: Interrupted = "report"
 
 
 class OutputSchema(Struct, frozen=True):

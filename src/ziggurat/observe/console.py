@@ -19,7 +19,7 @@ from ziggurat.core.event import (
 )
 from ziggurat.core.path import is_beneath
 from ziggurat.messages import events, stops
-from ziggurat.messages.agent import AgentRun, Approve, Deny
+from ziggurat.messages.agent import AgentRun, Approve, Deny, Happened, Modify
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.observe.screen import Screen
@@ -258,8 +258,12 @@ class ConsoleView:
             told = "approved"
         elif isinstance(event.decision, Deny):
             told = f"denied: {event.decision.reason}"
-        else:
+        elif isinstance(event.decision, Modify):
             told = f"approved with other arguments: {shortened(event.decision.arguments)}"
+        elif isinstance(event.decision, Happened):
+            told = f"it did happen: {shortened(event.decision.result)}"
+        else:
+            told = "it did not happen, and is run now"
         self._line(event.path, (told, "yellow"), more=_INDENT)
 
     # -- warnings ------------------------------------------------------------------------------------------------

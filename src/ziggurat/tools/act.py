@@ -26,6 +26,7 @@ from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.approval import APPROVALS, agree
 from ziggurat.tools.function import AGREED, FROZEN, Frozen, FunctionTool
 from ziggurat.tools.held import HELD
+from ziggurat.tools.interrupted import settled
 from ziggurat.tools.permissions import check as check_permissions
 from ziggurat.tools.permissions import note_unknown
 from ziggurat.tools.results import error_result
@@ -138,7 +139,7 @@ async def _guarded(
                 if begun
                 else await _freeze(entry, record, call, ctx, journal, chain)
             )
-            result = await _run(entry, frozen, ctx, chain)
+            result = frozen if isinstance(frozen, ToolResult) else await _run(entry, frozen, ctx, chain)
     except JournalError:
         raise
     except Exception as error:  # noqa: BLE001 - a tool's failure is the model's to know
@@ -153,30 +154,32 @@ async def _guarded(
     return result if result.id == call.id else msgspec.structs.replace(result, id=call.id)
 
 
-async def _begun(entry: Entry, record: Record | None, call: ToolCall, ctx: Context, chain: Chain) -> ToolCall:
-    """Return the frozen call of an intent without a result.
+async def _begun(
+    entry: Entry, record: Record | None, call: ToolCall, ctx: Context, chain: Chain
+) -> ToolCall | ToolResult:
+    """Return the frozen call of an intent without a result, or what came of it, where a person has found out.
 
     Raises:
         ToolError: it acts once only, and nobody knows whether it did.
+        Suspend: a person is to find out whether it did.
         Denied: what was granted when it began is no longer.
         JournalCorrupt: it is not what was written down.
     """
-    if entry.spec.effect == "once":
-        raise ToolError(
-            f"{entry.spec.name} was interrupted and acts once only, so it was not run again; "
-            "whether it took effect is unknown: find out before you ask for it again",
-            kind="interrupted",
-        )
     assert record is not None
     assert record.intent is not None
-    check_permissions(entry.spec, ctx)
     frozen = as_type(record.intent.request, ToolCall)
-    if frozen.fingerprint() == record.intent.digest:
-        return frozen
-    made = await _prepared(entry, call, ctx, chain)
-    if made.fingerprint() != record.intent.digest:
-        raise _kept_otherwise(call)
-    return made
+    if entry.spec.effect == "once":
+        happened = await settled(entry.spec, frozen, record, ctx)
+        if happened is not None:
+            return happened
+    check_permissions(entry.spec, ctx)
+    if frozen.fingerprint() != record.intent.digest:
+        digest, frozen = record.intent.digest, await _prepared(entry, call, ctx, chain)
+        if frozen.fingerprint() != digest:
+            raise _kept_otherwise(call)
+    if record.pending is not None:
+        await written(ctx.scope[JOURNAL], Intent(ctx.path, frozen.name, frozen, frozen.fingerprint()))
+    return frozen
 
 
 def _kept_otherwise(call: ToolCall) -> ToolError:

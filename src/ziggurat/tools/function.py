@@ -21,7 +21,7 @@ from ziggurat.core.service import Service
 from ziggurat.messages.events import ToolDelta
 from ziggurat.messages.hooks import hooked
 from ziggurat.messages.middleware import MIDDLEWARE
-from ziggurat.messages.model import Effect, ToolSpec
+from ziggurat.messages.model import Effect, Interrupted, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import CHECK, SPEC
 from ziggurat.tools.door import bounded, guarded, in_thread
@@ -231,6 +231,7 @@ def tool(
     approval: bool = False,
     timeout: float | None = None,
     validators: Sequence[Validator] = (),
+    interrupted: Interrupted = "report",
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -243,6 +244,7 @@ def tool(
     approval: bool = False,
     timeout: float | None = None,
     validators: Sequence[Validator] = (),
+    interrupted: Interrupted = "report",
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a typed function, sync or async, or an async generator whose pieces are told as they come.
 
@@ -268,6 +270,9 @@ def tool(
         approval: Whether a person must agree to each call.
         timeout: Seconds it may take.
         validators: Called with the arguments; each returns what is wrong with them, or None.
+        interrupted: What is done about a call with ``effect="once"`` that was begun and not heard of again, as after a
+            crash: ``"report"`` tells the model, ``"ask"`` waits for a person to find out, ``"retry_if_idempotent"``
+            makes it again under the same ``ctx.idempotency_key``, which the function must take a Context for.
 
     Raises:
         ConfigurationError: the signature cannot be offered to a model; the text says which parameter and why.
@@ -286,7 +291,13 @@ def tool(
             approval,
             timeout,
             permissions is not None,
+            interrupted,
         )
+        if interrupted == "retry_if_idempotent" and signature.context_parameter is None:
+            raise ConfigurationError(
+                f"{spec.name} takes no Context, so it cannot pass ctx.idempotency_key on and would be done twice: add "
+                "a parameter ctx: Context, or choose interrupted='ask'"
+            )
         return FunctionTool(
             function, checked_spec(spec), signature, validators, streams=inspect.isasyncgenfunction(function)
         )
@@ -331,6 +342,11 @@ def checked_spec(spec: ToolSpec) -> ToolSpec:
         )
     if spec.effect not in get_args(Effect):
         raise ConfigurationError(f"the effect of {spec.name} is 'none', 'repeatable' or 'once', got {spec.effect!r}")
+    if spec.interrupted not in get_args(Interrupted) or (spec.interrupted != "report" and spec.effect != "once"):
+        raise ConfigurationError(
+            f"interrupted= of {spec.name} is 'report', 'ask' or 'retry_if_idempotent', for a tool with effect='once'; "
+            f"got {spec.interrupted!r} with effect={spec.effect!r}"
+        )
     number = isinstance(spec.timeout, (int, float)) and not isinstance(spec.timeout, bool)
     if spec.timeout is not None and not (number and 0 < spec.timeout < float("inf")):
         raise ConfigurationError(f"the timeout of {spec.name} must be positive and finite, got {spec.timeout!r}")

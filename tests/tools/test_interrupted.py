@@ -1,0 +1,213 @@
+"""What is done about a call that acts once, was begun, and of which nobody knows whether it took effect."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.agents.support import turns
+from tests.hard_cases.support import ByTurn, results
+from tests.stores import places
+from tests.stores.places import new_store, reopened
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify
+from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
+from ziggurat.messages.model import Interrupted
+from ziggurat.messages.parts import tool_call
+from ziggurat.tools.approval import Approvals
+from ziggurat.tools.function import FunctionTool, raw_tool, tool
+
+
+@pytest.fixture(autouse=True, params=["memory", "sqlite"])
+def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    with places.used(request.param, tmp_path) as opened:
+        yield
+
+    async def close() -> None:
+        for store in opened:
+            await store.close()
+
+    asyncio.run(close())
+
+
+class World:
+    """A payment that is not heard of again as long as `hangs`."""
+
+    def __init__(self, interrupted: Interrupted, *, approval: bool = False) -> None:
+        self.hangs = True
+        self.keys: list[str] = []
+        self.interrupted = interrupted
+        self.approval = approval
+        self.store = new_store()
+        self.heard: list[object] = []
+
+    def tool(self) -> FunctionTool:
+        @tool(effect="once", interrupted=self.interrupted, approval=self.approval)
+        async def pay(to: str, ctx: Context) -> str:
+            """Pay."""
+            self.keys.append(ctx.idempotency_key)
+            if self.hangs:
+                await asyncio.Event().wait()
+            return f"paid {to}"
+
+        return pay
+
+    def agent(self, **options: Any) -> Agent:
+        self.store = reopened(self.store)
+        model = ByTurn(tool_call("pay", to="Ada"), lambda request: request.messages[2].tool_results[0].text)
+        return Agent(model, tools=[self.tool()], store=self.store, **options)
+
+    async def cut(self, work: Any) -> None:
+        """Begin something, and end it in the midst of the payment."""
+        begun = len(self.keys)
+        task = asyncio.ensure_future(work)
+        while len(self.keys) == begun:
+            await turns(1)
+        task.cancel()
+        await asyncio.wait([task])
+
+    async def resumed(self, decision: Decision | None = None, **options: Any) -> AgentRun:
+        """Go on in another process, with a decision upon what waits."""
+        waits = {} if decision is None else {item.id: decision for item in (await self.waiting()).pending}
+        return await self.agent(**options).resume("r", waits, listeners=[self.heard.append])
+
+    async def waiting(self) -> AgentRun:
+        run = await self.agent().resume("r")
+        assert run.stop == stops.Suspended()
+        return run
+
+
+def _asked(decision: Decision, *, hangs: bool = False) -> tuple[AgentRun, World]:
+    async def run() -> tuple[AgentRun, World]:
+        world = World("ask")
+        await world.cut(world.agent().run("go", run_id="r"))
+        world.hangs = hangs
+        return await world.resumed(decision), world
+
+    return asyncio.run(run())
+
+
+def test_it_waits_for_a_person_and_what_happened_is_told_to_the_model() -> None:
+    run, world = _asked(Happened("the bank says paid"))
+    assert run.text == "the bank says paid"
+    assert results(run)[0].error is None
+    assert len(world.keys) == 1
+    assert [type(event) for event in world.heard if isinstance(event, (ApprovalRequested, ApprovalDecided))] == [
+        ApprovalDecided
+    ]
+
+
+def test_what_did_not_happen_is_run() -> None:
+    run, world = _asked(DidNotHappen())
+    assert run.text == "paid Ada"
+    assert len(world.keys) == 2
+    assert len(set(world.keys)) == 1
+
+
+def test_left_at_that_the_model_is_told_that_nobody_knows() -> None:
+    run, world = _asked(Deny("the bank is closed"))
+    assert results(run)[0].error == "interrupted"
+    assert "the bank is closed" in run.text
+    assert len(world.keys) == 1
+
+
+@pytest.mark.parametrize("decision", [Approve(), Modify("{}")])
+def test_a_word_of_approval_does_not_run_it_again(decision: Decision) -> None:
+    async def run() -> World:
+        world = World("ask")
+        await world.cut(world.agent().run("go", run_id="r"))
+        with pytest.raises(ConfigurationError, match="DidNotHappen"):
+            await world.resumed(decision)
+        assert (await world.waiting()).pending[0].interrupted
+        return world
+
+    assert len(asyncio.run(run()).keys) == 1
+
+
+def test_approvers_in_the_process_are_not_asked() -> None:
+    asked: list[object] = []
+
+    def approver(item: object) -> Approve:
+        asked.append(item)
+        return Approve()
+
+    async def run() -> World:
+        world = World("ask", approval=True)
+        rules = Approvals(approver=approver)
+        await world.cut(world.agent(approvals=rules).run("go", run_id="r"))
+        assert len(asked) == 1
+        assert (await world.resumed(approvals=rules)).stop == stops.Suspended()
+        assert len(asked) == 1
+        world.hangs = False
+        assert (await world.resumed(DidNotHappen(), approvals=rules)).text == "paid Ada"
+        return world
+
+    assert len(asyncio.run(run()).keys) == 2
+
+
+def test_interrupted_again_it_is_asked_again_and_the_first_decision_counts_no_more() -> None:
+    async def run() -> tuple[AgentRun, World]:
+        world = World("ask")
+        await world.cut(world.agent().run("go", run_id="r"))
+        (item,) = (await world.waiting()).pending
+        await world.cut(world.agent().resume("r", {item.id: DidNotHappen()}))
+        assert len(world.keys) == 2
+        assert len((await world.waiting()).pending) == 1
+        return await world.resumed(Happened("paid at last")), world
+
+    run, world = asyncio.run(run())
+    assert run.text == "paid at last"
+    assert len(world.keys) == 2
+
+
+def test_a_decision_on_record_is_acted_upon_once_and_again_answered_from_the_record() -> None:
+    async def run() -> tuple[AgentRun, AgentRun, AgentRun, World]:
+        world = World("ask")
+        await world.cut(world.agent().run("go", run_id="r"))
+        first = await world.resumed(Happened("paid"))
+        return first, await world.resumed(), await world.agent().replay("r"), world
+
+    first, again, replayed, world = asyncio.run(run())
+    assert first.messages == again.messages == replayed.messages
+    assert len(world.keys) == 1
+
+
+def test_what_is_idempotent_is_made_again_under_the_same_key() -> None:
+    async def run() -> tuple[AgentRun, World]:
+        world = World("retry_if_idempotent")
+        await world.cut(world.agent().run("go", run_id="r"))
+        world.hangs = False
+        return await world.resumed(), world
+
+    run, world = asyncio.run(run())
+    assert run.text == "paid Ada"
+    assert len(world.keys) == 2
+    assert len(set(world.keys)) == 1
+
+
+def test_a_policy_that_makes_no_sense_is_refused_where_it_is_made() -> None:
+    def pay(to: str) -> str:
+        """Pay."""
+        return to
+
+    with pytest.raises(ConfigurationError, match="takes no Context"):
+        tool(effect="once", interrupted="retry_if_idempotent")(pay)
+    with pytest.raises(ConfigurationError, match="for a tool with effect='once'"):
+        tool(interrupted="ask")(pay)
+    with pytest.raises(ConfigurationError, match="'report', 'ask' or"):
+        tool(effect="once", interrupted="never")(pay)  # type: ignore[call-overload]
+    assert raw_tool(pay, name="pay", description="Pay.", parameters={}).spec.interrupted == "report"
+
+
+def test_happened_is_no_answer_to_a_request_for_approval() -> None:
+    async def run() -> None:
+        world = World("report", approval=True)
+        waits = await world.agent().run("go", run_id="r")
+        with pytest.raises(ConfigurationError, match="a decision is Approve"):
+            await world.agent().resume("r", {waits.pending[0].id: Happened("yes")})
+
+    asyncio.run(run())
