@@ -1,0 +1,61 @@
+"""What durability in PostgreSQL costs: time per step beside a bare INSERT and commit on the same server, throughput.
+
+Run it from the root of the project as ``python -m benchmarks.durable_postgres``, with ZIGGURAT_POSTGRES set to the
+address of a server; without, that of the tests is started.
+"""
+
+import asyncio
+import os
+import statistics
+import time
+from typing import Any
+
+import asyncpg
+from benchmarks.durable import REPLY, timed
+
+from ziggurat.stores.postgres import PostgresStore
+from ziggurat.stores.postgres_address import PostgresAddress
+
+
+async def bare(connection: Any, commits: int) -> float:
+    """Return the seconds per commit of one row by the driver alone."""
+    began = time.perf_counter()
+    for _ in range(commits):
+        await connection.execute("INSERT INTO bare (data) VALUES ($1)", REPLY.encode())
+    return (time.perf_counter() - began) / commits
+
+
+async def measure(url: str) -> None:
+    """Print the figures, taken in turns."""
+    store = PostgresStore(url)
+    await store.logs()
+    connection = await asyncpg.connect(PostgresAddress.of(url).secret, server_settings={"synchronous_commit": "on"})
+    await connection.execute("CREATE TABLE IF NOT EXISTS bare (n bigserial PRIMARY KEY, data bytea)")
+    steps, ours, floors, many = 100, [], [], []
+    for _ in range(7):
+        without = await timed(steps, 1, None)
+        ours.append((await timed(steps, 1, store) - without) / steps)
+        floors.append(await bare(connection, 100))
+        many.append(2000 / await timed(20, 100, store))
+    mine, floor = statistics.median(ours) * 1e3, statistics.median(floors) * 1e3
+    print(f"one run: {mine:.3f} ms per step of a model and a tool")
+    print(f"a bare INSERT and commit: {floor:.3f} ms; ratio {mine / floor:.1f}")
+    print(f"100 runs at once: {statistics.median(many):.0f} steps/s; {1000 / statistics.median(many):.3f} ms per step")
+    await connection.execute("DROP TABLE bare")
+    await connection.close()
+    await store.vacuum(time.time() + 1, unfinished=True)
+    await store.close()
+
+
+def main() -> None:
+    """Find a server and measure."""
+    url = os.environ.get("ZIGGURAT_POSTGRES")
+    if url is None:
+        from tests.stores.server import schema
+
+        url = schema()
+    asyncio.run(measure(url))
+
+
+if __name__ == "__main__":
+    main()
