@@ -1,0 +1,92 @@
+"""The same loop under an engine: leaves run in another process, the rest is played again from history after each."""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.agents.support import timeless
+from tests.hard_cases import elsewhere
+from tests.hard_cases.elsewhere import Watch, Worker, composite, played
+from ziggurat.core.clock import CLOCK, IDS, RANDOM
+from ziggurat.messages import stops
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.stores.memory import MemoryStore
+from ziggurat.testing.clock import HandClock
+
+
+class Plain(Middleware):
+    """Stands where the engine stands, so that both runs go the same way."""
+
+    async def wrap_tool(self, call: ToolCall, ctx: Any, tool: Any) -> ToolResult:
+        result: ToolResult = await tool(call, ctx)
+        return result
+
+
+def _deps() -> dict[Any, Any]:
+    return {CLOCK: HandClock(auto=True), IDS: lambda: "an id", RANDOM: lambda: 0.5}
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    worker = Worker()
+    yield worker
+    worker.close()
+
+
+def test_the_same_run_comes_of_it_with_leaves_in_another_process(worker: Worker) -> None:
+    elsewhere._shaky.clear()
+    here_store = MemoryStore()
+    here = asyncio.run(composite(Plain(), store=here_store).run("go", run_id="r", deps=_deps()))
+    run, there_store, times = asyncio.run(played(worker, _deps, MemoryStore, Watch()))
+    assert run.stop == here.stop == stops.Completed()
+    words, process = run.text.rsplit(" ", 1)
+    assert words == "It is 3. 10 paid eve"
+    assert int(process) != os.getpid(), "leaves ran elsewhere"
+
+    def alike(value: Any, pid: str) -> str:
+        return repr(value).replace(pid, "PID")
+
+    assert alike(timeless(run), process) == alike(timeless(here), str(os.getpid()))
+    there, here_dump = there_store.dump("r").decode(), here_store.dump("r").decode()
+    assert _entries(there) == _entries(here_dump)
+    assert times == len(worker.calls) + 1, "played again after each leaf"
+    assert len({path for path, _ in worker.calls}) == len(worker.calls) - 1, (
+        "each was called once, but the one that broke"
+    )
+    assert [name for _, name in worker.calls].count("pay") == 1
+
+
+def _entries(dump: str) -> list[str]:
+    """Return kind and path of each entry but those of a tool's own door, in any order: some go on side by side."""
+    entries = [json.loads(line) for line in dump.splitlines()]
+    return sorted(f"{entry['entry']} {entry['path']}" for entry in entries if entry["entry"] != "Returned")
+
+
+def test_the_loop_reads_no_clock_chance_or_environment_of_its_own(worker: Worker) -> None:
+    watch = Watch()
+    run, _, times = asyncio.run(played(worker, _deps, MemoryStore, watch))
+    assert run.stop == stops.Completed()
+    assert times > 5
+    assert not watch.seen
+
+
+def test_a_watch_sees_what_is_read() -> None:
+    watch = Watch()
+
+    def reads() -> None:
+        time.monotonic()
+        os.environ.get("HOME")
+
+    with watch:
+        reads()
+    assert not watch.seen, "code that is not ours may"
+    ours = type(reads)(reads.__code__, {**reads.__globals__, "__name__": "ziggurat.agents.loop"})
+    with watch:
+        ours()
+    assert [each.partition(" in ")[0] for each in watch.seen] == ["monotonic", "the environment"]
