@@ -20,6 +20,11 @@ from ziggurat.stores.memory import MemoryStore
 from ziggurat.testing.clock import HandClock
 
 
+@pytest.fixture(autouse=True)
+def _on_every_store() -> None:
+    """Once is enough: an engine has a history of its own in the place of a store."""
+
+
 class Plain(Middleware):
     """Stands where the engine stands, so that both runs go the same way."""
 
