@@ -1,7 +1,5 @@
 """The way of a recording into a store, as if it had been made there."""
 
-import msgspec
-
 from tests.golden.record import FOLDER, PROMPT
 from ziggurat.core.codec import digest
 from ziggurat.core.entries import Ended
@@ -33,15 +31,16 @@ async def put(store: Store, agent: str, recording: bytes) -> None:
     await store.release(run_log("r"), epoch)
 
 
-def shape(line: bytes) -> object:
-    """Return what is said in an entry without what it says: kind, path, and the names within, however deep."""
-    fields = msgspec.json.decode(line)
-    return fields["entry"], fields["path"], _names(fields)
-
-
-def _names(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _names(each) for name, each in sorted(value.items())}
-    if isinstance(value, list):
-        return [_names(each) for each in value]
-    return None
+def misses(now: object, kept: object, at: str = "") -> list[str]:
+    """Return what is said in a kept entry by a name that one of now does not have; names may come, and none may go."""
+    if isinstance(kept, dict):
+        if not isinstance(now, dict):
+            return [f"{at} has no names any more"]
+        gone = [f"{at}.{name}" for name in kept if name not in now]
+        return gone + [each for name in kept if name in now for each in misses(now[name], kept[name], f"{at}.{name}")]
+    if isinstance(kept, list):
+        if not isinstance(now, list) or len(now) != len(kept):
+            return [f"{at} has another length"]
+        pairs = enumerate(zip(now, kept, strict=True))
+        return [each for number, pair in pairs for each in misses(*pair, f"{at}[{number}]")]
+    return [] if type(now) is type(kept) else [f"{at} is of another type"]

@@ -4,11 +4,12 @@ import asyncio
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.golden.agents import GOLDEN
 from tests.golden.record import PROMPT, recorded
-from tests.golden.stores import RECORDINGS, lines, put, shape
+from tests.golden.stores import RECORDINGS, lines, misses, put
 from tests.stores.places import PLACES
 from ziggurat.core.codec import SHAPE_VERSION
 from ziggurat.core.errors import RunNotFound
@@ -31,9 +32,17 @@ def test_every_kind_is_recorded() -> None:
 def test_what_is_recorded_today_has_the_form_that_is_kept(name: str) -> None:
     kept = RECORDINGS[f"version-{SHAPE_VERSION}/{name}"]
     today = asyncio.run(recorded(GOLDEN[name]))
-    assert [shape(line) for line in lines(today)] == [shape(line) for line in lines(kept)], (
-        "what is recorded has changed: if that is meant, and old records are still read, run `make golden`"
-    )
+    now, was = ([msgspec.json.decode(line) for line in lines(each)] for each in (today, kept))
+    assert [(entry["entry"], entry["path"]) for entry in now] == [(entry["entry"], entry["path"]) for entry in was]
+    assert not misses(now, was), "the form of records has changed: if old ones are still read, run `make golden`"
+
+
+def test_a_change_of_form_is_seen() -> None:
+    assert not misses({"a": [{"b": 1}], "more": None}, {"a": [{"b": 2}]})
+    assert misses({"a": []}, {"a": [], "b": 1}) == [".b"]
+    assert misses([{"a": "1"}], [{"a": 1}]) == ["[0].a is of another type"]
+    assert misses([{"a": []}], [{"a": [1]}]) == ["[0].a has another length"]
+    assert misses(1, {"a": 1})
 
 
 @EACH
