@@ -1,0 +1,80 @@
+"""A clerk whose calls need approval, at two depths; as a program, each phase of a run is a process of its own.
+
+``python -m tests.agents.clerk URL LEDGER run|resume [JSON decisions]`` prints what came of it as JSON.
+"""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.hard_cases.support import ByTurn, results
+from ziggurat.agents.agent import Agent
+from ziggurat.core.errors import ZigguratError
+from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify
+from ziggurat.messages.parts import tool_call
+from ziggurat.stores.connect import connect
+from ziggurat.tools.function import tool
+
+
+def clerk(store: Any, ledger: Path, **settings: Any) -> Agent:
+    """Return an agent that looks something up, pays Ada, and has another agent pay Ben, all in one step."""
+
+    def note(text: str) -> None:
+        with ledger.open("a") as file:
+            file.write(text + "\n")
+
+    @tool
+    def look_up(name: str) -> str:
+        """Look somebody up."""
+        note(f"looked {name} up")
+        return f"{name} is known"
+
+    @tool(effect="once", approval=True)
+    def pay(to: str, amount: int = 5) -> str:
+        """Pay somebody."""
+        note(f"paid {amount} to {to}")
+        return f"paid {amount} to {to}"
+
+    helper = Agent(ByTurn(tool_call("pay", to="ben"), said_last), tools=[pay], name="helper", description="Pays.")
+    calls = (tool_call("look_up", name="ada"), tool_call("pay", to="ada"), tool_call("helper", input="Pay Ben"))
+    tools = [look_up, pay, helper]
+    return Agent(ByTurn(calls, said_last), tools=tools, store=store, name="clerk", **settings)  # type: ignore[arg-type]
+
+
+def said_last(request: Any) -> str:
+    """Answer with the results of the step before."""
+    return "; ".join(result.text for message in request.messages for result in message.tool_results)
+
+
+def waiting(run: AgentRun) -> dict[str, str]:
+    """Return the ids of what waits, by who is to be paid."""
+    return {json.loads(item.call.arguments)["to"]: item.id for item in run.pending}
+
+
+_DECISIONS: dict[str, Decision] = {
+    "approve": Approve(),
+    "deny": Deny("not now"),
+    "modify": Modify('{"to":"ada","amount":1}'),
+}
+
+
+async def main(url: str, ledger: str, phase: str, given: str = "{}") -> dict[str, object]:
+    """Do one phase, and tell how it went."""
+    store = connect(url)
+    agent = clerk(store, Path(ledger))
+    try:
+        if phase == "run":
+            run = await agent.run("Pay them", run_id="r", session="desk")
+        else:
+            run = await agent.resume("r", {key: _DECISIONS[what] for key, what in json.loads(given).items()})
+    except ZigguratError as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    finally:
+        await store.close()  # type: ignore[union-attr]
+    return {"stop": type(run.stop).__name__, "waiting": waiting(run), "results": [each.text for each in results(run)]}
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(main(*sys.argv[1:]))))

@@ -1,0 +1,220 @@
+"""Approvals that wait: decided later, elsewhere, in part, too late, or twice; and what a run keeps of its grants."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.clerk import clerk, waiting
+from tests.hard_cases.support import ByTurn, results
+from tests.stores.places import PLACES, Place
+from ziggurat.agents.agent import Agent
+from ziggurat.core.clock import CLOCK
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.store import Row, Store, chained, run_log
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, Approve, Deny, Modify
+from ziggurat.messages.parts import tool_call
+from ziggurat.stores.memory import MemoryStore
+from ziggurat.testing.clock import HandClock
+from ziggurat.tools.approval import Approvals
+from ziggurat.tools.function import tool
+from ziggurat.tools.permissions import granting
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    opened: list[Store] = []
+    opens = PLACES[request.param](tmp_path)
+
+    def again() -> Store:
+        opened.append(opens())
+        return opened[-1]
+
+    yield again
+
+    async def close() -> None:
+        for store in opened:
+            await store.close()
+
+    asyncio.run(close())
+
+
+def in_a_process(url: str, ledger: Path, phase: str, **decisions: str) -> dict[str, Any]:
+    """Do one phase of a run in a process of its own."""
+    words = [sys.executable, "-m", "tests.agents.clerk", url, str(ledger), phase, json.dumps(decisions)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "file"])
+def test_each_phase_is_another_process(kind: str, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db?synchronous=NORMAL" if kind == "sqlite" else f"file://{tmp_path}/runs"
+    ledger = tmp_path / "ledger"
+    begun = in_a_process(url, ledger, "run")
+    assert begun["stop"] == "Suspended"
+    assert set(begun["waiting"]) == {"ada", "ben"}, "two at once, at two depths"
+    assert ledger.read_text() == "looked ada up\n", "the other call of the batch is done and kept"
+    ada, ben = begun["waiting"]["ada"], begun["waiting"]["ben"]
+    partly = in_a_process(url, ledger, "resume", **{ben: "approve"})
+    assert partly["stop"] == "Suspended"
+    assert partly["waiting"] == {"ada": ada}, "the rest stays pending under its id"
+    assert "no call with the id" in in_a_process(url, ledger, "resume", **{ben: "deny"})["error"], "used once"
+    ended = in_a_process(url, ledger, "resume", **{ada: "modify"})
+    assert ended["stop"] == "Completed"
+    assert ended["results"] == ["ada is known", "paid 1 to ada", "paid 5 to ben"]
+    assert ledger.read_text() == "looked ada up\npaid 5 to ben\npaid 1 to ada\n", "nothing is done twice"
+    assert "no call with the id" in in_a_process(url, ledger, "resume", **{ada: "approve"})["error"]
+
+
+def test_a_denial_is_told_to_the_model(place: Place, tmp_path: Path) -> None:
+    async def main() -> None:
+        run = await clerk(place(), tmp_path / "ledger").run("Pay them", run_id="r")
+        ids = waiting(run)
+        decisions = {ids["ada"]: Deny("not now"), ids["ben"]: Deny("nor ever")}
+        run = await clerk(place(), tmp_path / "ledger").resume("r", decisions)
+        assert run.stop == stops.Completed()
+        assert [(each.error, each.text) for each in results(run)] == [
+            (None, "ada is known"), ("denied", "denied: not now"), (None, "denied: nor ever"),
+        ]  # fmt: skip
+
+    asyncio.run(main())
+    assert (tmp_path / "ledger").read_text() == "looked ada up\n"
+
+
+def test_what_nobody_decided_in_time_is_denied_whatever_is_said_later(place: Place, tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = HandClock()
+
+        def agent() -> Agent:
+            return clerk(place(), tmp_path / "ledger", approvals=Approvals(expires=60.0))
+
+        run = await agent().run("Pay them", run_id="r", deps={CLOCK: clock})
+        assert {item.until for item in run.pending} == {clock.now() + 60.0}
+        ids = waiting(run)
+        await clock.advance(59.0)
+        run = await agent().resume("r", {ids["ben"]: Approve()}, deps={CLOCK: clock})
+        assert waiting(run) == {"ada": ids["ada"]}
+        assert run.pending[0].until == clock.now() + 1.0, "the time does not begin anew"
+        await clock.advance(1.0)
+        run = await agent().resume("r", {ids["ada"]: Approve()}, deps={CLOCK: clock})
+        assert run.stop == stops.Completed()
+        told = "denied: expired: nobody had decided by 2001-09-09 01:47:40 UTC"
+        assert [each.text for each in results(run)] == ["ada is known", told, "paid 5 to ben"]
+        assert (await agent().replay("r")).messages == run.messages, "it is on record"
+
+    asyncio.run(main())
+    assert "ada" not in (tmp_path / "ledger").read_text().replace("looked ada up", "")
+
+
+def test_what_expired_is_denied_also_when_nothing_is_said(place: Place, tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = HandClock()
+        strict = Approvals(expires=10.0)
+        agent = clerk(place(), tmp_path / "ledger", approvals=strict)
+        await agent.run("Pay them", run_id="r", deps={CLOCK: clock})
+        await clock.advance(10.0)
+        run = await clerk(place(), tmp_path / "ledger").resume("r", deps={CLOCK: clock})
+        assert run.stop == stops.Completed()
+        assert sum("expired" in each.text for each in results(run)) == 2
+
+    asyncio.run(main())
+    assert (tmp_path / "ledger").read_text() == "looked ada up\n"
+    for seconds in (0, -1.0, float("inf"), True, "1"):
+        with pytest.raises(ConfigurationError, match="expires is a positive number"):
+            Approvals(expires=seconds)  # type: ignore[arg-type]
+
+
+def test_the_approved_arguments_are_those_that_were_shown(place: Place, tmp_path: Path) -> None:
+    async def main() -> None:
+        run = await clerk(place(), tmp_path / "ledger").run("Pay them", run_id="r")
+        store = place()
+        log = run_log("r")
+        rows = await store.read(log)
+        info = await store.find(log)
+        assert info is not None
+        await store.delete(log)
+        changed: list[Row] = []
+        for row in rows:  # somebody with a hand on the store changes what waits, and mends the chain
+            data = row.data
+            if b'"entry":"Pending"' in data:
+                data = data.replace(b'\\"ada\\"', b'\\"eve\\"')
+            before = changed[-1].digest if changed else ""
+            changed.append(Row(row.number, chained(before, data), data, row.status))
+        assert [row.data for row in changed] != [row.data for row in rows]
+        await store.release(log, await store.create(info, changed))
+        run = await clerk(place(), tmp_path / "ledger").resume("r", {item.id: Approve() for item in run.pending})
+        assert results(run)[1].text == "paid 5 to ada", "the digest that was approved is that of the call to Ada"
+
+    asyncio.run(main())
+    assert "eve" not in (tmp_path / "ledger").read_text()
+
+
+def test_a_changed_call_must_fit_the_tool(place: Place, tmp_path: Path) -> None:
+    async def main() -> None:
+        run = await clerk(place(), tmp_path / "ledger").run("Pay them", run_id="r")
+        ids = waiting(run)
+        decisions = {ids["ada"]: Modify('{"to": 7}'), ids["ben"]: Modify('{"to": "bea", "amount": 2}')}
+        run = await clerk(place(), tmp_path / "ledger").resume("r", decisions)
+        assert results(run)[1].error == "invalid_arguments"
+        assert results(run)[2].text == "paid 2 to bea"
+
+    asyncio.run(main())
+
+
+def fetcher(store: Any) -> Agent:
+    """Return an agent with a tool that needs a grant, after one that needs approval."""
+
+    @tool(approval=True, permissions=[])
+    def ask() -> str:
+        """Ask."""
+        return "asked"
+
+    @tool(permissions=["network"])
+    def fetch() -> str:
+        """Fetch."""
+        return "fetched"
+
+    @tool
+    def undeclared() -> str:
+        """Do something."""
+        return "done"
+
+    model = ByTurn(tool_call("ask"), (tool_call("fetch"), tool_call("undeclared")), "end")
+    return Agent(model, tools=[ask, fetch, undeclared], store=store, name="fetcher")
+
+
+@pytest.mark.parametrize("given", [None, granting("network", "file_read")])
+def test_a_resumed_run_is_never_granted_more_than_the_run_was(place: Place, given: Any) -> None:
+    async def went(store: Any, again: Any, deps: Any) -> list[str | None]:
+        run = await fetcher(store).run("Go", run_id="r", deps=deps)
+        run = await fetcher(again).resume("r", {run.pending[0].id: Approve()}, deps=given)
+        return [each.error for each in results(run)]
+
+    async def main() -> None:
+        here = MemoryStore()
+        for store, again in ((place(), place()), (here, here)):
+            assert await went(store, again, granting()) == [None, "denied", "denied"]
+        other = MemoryStore()
+        assert await went(other, other, granting("network")) == [None, None, "denied"]
+        free = MemoryStore()
+        assert await went(free, free, None) == [None, None, "denied" if given else None]
+
+    asyncio.run(main())
+
+
+def test_a_resumed_run_may_be_granted_less(place: Place) -> None:
+    async def main() -> AgentRun:
+        run = await fetcher(place()).run("Go", run_id="r", deps=granting("network"))
+        return await fetcher(place()).resume("r", {run.pending[0].id: Approve()}, deps=granting())
+
+    assert [each.error for each in results(asyncio.run(main()))] == [None, "denied", "denied"]
