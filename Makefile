@@ -4,6 +4,7 @@
 #   make chat           talk with the embedded model
 #   make questions      measure the embedded model: arithmetic from a printed seed, oblique requests
 #   make fuzz           the long fuzz tests; make conformance: against recorded provider traffic
+#   make sessions       ten processes write one session, 1,000 steps each
 #   make approvals      race changes of a call against its approval, 1,000 times for each kind
 #   make faults         cancel runs at every turn, kill them 1,000 times over; cut power and fill the disk at every write
 #   make golden         record the golden runs anew, when the format of records has changed on purpose
@@ -19,7 +20,7 @@ RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
 MODEL_STAMP := $(VENV)/.installed-model
 
-.PHONY: run chat test types lint unit questions fuzz conformance approvals faults golden bench lock clean help
+.PHONY: run chat test types lint unit questions fuzz conformance sessions approvals faults golden bench lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -53,6 +54,10 @@ conformance: $(TEST_STAMP)  # against recorded material, where it lies beside th
 	$(BIN)/python -m tests.conformance.partial_json
 	$(BIN)/python -m tests.conformance.cuts
 	$(BIN)/python -m tests.conformance.schemas
+
+sessions: $(TEST_STAMP)  # ten processes write one session, 1,000 steps each
+	@dir=$$(mktemp -d) && for url in "sqlite:///$$dir/runs.db?synchronous=NORMAL" "file://$$dir/runs"; do \
+		$(BIN)/python -m tests.stores.session_storm "$$url" --processes 10 --steps 1000 || exit 1; done; rm -rf "$$dir"
 
 approvals: $(TEST_STAMP)  # the long form of the races against the gate
 	$(BIN)/python -m tests.tools.approval_races 1000

@@ -1,0 +1,188 @@
+"""Many processes write one session: each run's steps stand together, and each lease has one owner.
+
+``python -m tests.stores.session_storm URL --processes 10 --steps 1000`` prints what came of it.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import ClassVar
+
+from msgspec import Struct
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.errors import LeaseLost
+from ziggurat.core.store import Store, session_log
+from ziggurat.messages.message import Message
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.function import FunctionModel
+from ziggurat.stores.connect import connect
+from ziggurat.stores.session import Hold, Session
+from ziggurat.stores.session_log import Said, read_session_entry
+from ziggurat.tools.function import tool
+
+ROOT = Path(__file__).parents[2]
+STEPS_OF_A_RUN = 10
+
+
+class Storm(Struct):
+    """What came of it; a fault is a number that should be 0."""
+
+    processes: int
+    steps: int
+    runs: int
+    epochs: int
+    handovers: int
+    interleaved: int
+    lost: int
+    shared_epochs: int
+    seconds: float
+
+    @property
+    def faults(self) -> int:
+        """How many things went wrong."""
+        return self.interleaved + self.lost + self.shared_epochs
+
+
+@tool
+def count(to: int) -> int:
+    """Count."""
+    return to
+
+
+def reply(messages: Sequence[Message]) -> object:
+    """Count the steps of this run, which begins with the last message of a user."""
+    began = max(index for index, message in enumerate(messages) if message.role == "user")
+    made = sum(message.role == "assistant" for message in messages[began:])
+    return tool_call("count", to=made + 1) if made < STEPS_OF_A_RUN - 1 else "counted"
+
+
+class Noting(Session):
+    """A session that notes each of its leases."""
+
+    epochs: ClassVar[list[int]] = []
+
+    async def hold(self, *, branching: bool = True) -> Hold:
+        """Become the only writer, and note it."""
+        hold = await super().hold(branching=branching)
+        self.epochs.append(hold.epoch)
+        return hold
+
+
+async def write(url: str, steps: int) -> None:
+    """Be one of the processes: make so many steps in runs of ten, and print the epochs of the leases."""
+    store = connect(url)
+    agent = Agent(FunctionModel(reply), tools=[count], name="counter")  # its runs are kept by reference
+    for number in range(steps // STEPS_OF_A_RUN):
+        chat = Noting("storm", store, limit=20, wait=3600.0)
+        run = await agent.run(f"{os.getpid()} {number}", session=chat)
+        run.raise_for_stop()
+    await store.close()  # type: ignore[union-attr]
+    print(json.dumps(Noting.epochs))
+
+
+async def sleeper(url: str) -> None:
+    """Take the session, tell so, and write when a line comes in: too late, if another has taken over meanwhile."""
+    store = connect(url)
+    hold = await Session("storm", store).hold()
+    print(json.dumps([hold.epoch]), flush=True)
+    sys.stdin.readline()
+    try:
+        await hold.write([Said(0.0, "late", 0, ())])
+    except LeaseLost as error:
+        print(f"LeaseLost: {error}")
+    await store.close()  # type: ignore[union-attr]
+
+
+def process(url: str, *more: str) -> "subprocess.Popen[str]":
+    """Begin one of the processes."""
+    words = [sys.executable, "-m", "tests.stores.session_storm", url, *more]
+    return subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def storm(url: str, processes: int, steps: int) -> Storm:
+    """Have processes write one session, and look at what they have left."""
+    began = time.monotonic()
+    begun = [process(url, "--write", str(steps)) for _ in range(processes)]
+    epochs: list[list[int]] = []
+    for each in begun:
+        out, _ = each.communicate()
+        assert each.returncode == 0
+        epochs.append(json.loads(out))
+    seconds = time.monotonic() - began
+    store = connect(url)
+    assert isinstance(store, Store)
+    said = asyncio.run(_said(store))
+    blocks = [(run, [*entries]) for run, entries in groupby(said, key=lambda entry: entry.run)]
+    whole = 1 + 2 * (STEPS_OF_A_RUN - 1) + 1
+    complete = sum(_in_order(entries) == whole for _, entries in blocks)
+    everyone = [epoch for each in epochs for epoch in each]
+    owners = [number for _, number in sorted((epoch, number) for number, each in enumerate(epochs) for epoch in each)]
+    runs = processes * (steps // STEPS_OF_A_RUN)
+    return Storm(
+        processes=processes,
+        steps=runs * STEPS_OF_A_RUN,
+        runs=runs,
+        epochs=len(everyone),
+        handovers=sum(one != other for one, other in pairwise(owners)),
+        interleaved=len(blocks) - len({run for run, _ in blocks}),
+        lost=runs - complete,
+        shared_epochs=len(everyone) - len(set(everyone)),
+        seconds=round(seconds, 1),
+    )
+
+
+async def _said(store: Store) -> list[Said]:
+    rows = await store.read(session_log("storm"))
+    assert [row.number for row in rows] == [*range(1, len(rows) + 1)]
+    state = await Session("storm", store).damaged()
+    assert not state
+    await store.close()
+    return [*_entries(row.data for row in rows)]
+
+
+def _entries(rows: Iterator[bytes]) -> Iterator[Said]:
+    for data in rows:
+        entry = read_session_entry(data)
+        assert isinstance(entry, Said)
+        yield entry
+
+
+def _in_order(entries: Sequence[Said]) -> int:
+    """Return how many messages a run has left in order, -1 if they are not."""
+    length = 0
+    for entry in entries:
+        if entry.start != length:
+            return -1
+        length += len(entry.messages)
+    return length
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("url")
+    parser.add_argument("--processes", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--write", type=int)
+    parser.add_argument("--sleep", action="store_true")
+    given = parser.parse_args()
+    if given.write:
+        asyncio.run(write(given.url, given.write))
+    elif given.sleep:
+        asyncio.run(sleeper(given.url))
+    else:
+        found = storm(given.url, given.processes, given.steps)
+        print(found)
+        sys.exit(1 if found.faults else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Processes that share a session do not interleave, and one that was stopped is refused when it wakes."""
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.stores.session_storm import process, storm
+from ziggurat.messages.message import user
+from ziggurat.stores.connect import connect
+from ziggurat.stores.session import Session
+
+URLS = {
+    "sqlite": "sqlite:///{}/runs.db?synchronous=NORMAL&lease={}",
+    "file": "file://{}/runs?lease={}",
+}
+
+
+@pytest.mark.parametrize("kind", URLS)
+def test_processes_do_not_interleave(kind: str, tmp_path: Path) -> None:
+    found = storm(URLS[kind].format(tmp_path, 30), processes=3, steps=50)
+    assert found.faults == 0, found
+    assert (found.runs, found.epochs) == (15, 15)
+
+
+@pytest.mark.parametrize("kind", URLS)
+def test_an_owner_that_was_stopped_is_refused_when_it_wakes(kind: str, tmp_path: Path) -> None:
+    url = URLS[kind].format(tmp_path, 0.3)
+    stopped = process(url, "--sleep")
+    assert stopped.stdout is not None
+    (epoch,) = json.loads(stopped.stdout.readline())
+    os.kill(stopped.pid, signal.SIGSTOP)
+
+    async def main() -> None:
+        store = connect(url)
+        chat = Session("storm", store)
+        hold = await chat.hold()  # when the lease of the other has run out
+        assert hold.epoch > epoch
+        await hold.leave()
+        await chat.add_items([user("mine")])
+        await store.close()  # type: ignore[union-attr]
+
+    try:
+        asyncio.run(main())
+    finally:
+        os.kill(stopped.pid, signal.SIGCONT)
+    out, _ = stopped.communicate("go on\n")
+    assert out.startswith("LeaseLost: ")
+    assert [each.text for each in asyncio.run(Session("storm", connect(url)).history())] == ["mine"]
