@@ -54,7 +54,7 @@ class _Alarm:
         """Call it off."""
         if self.callback is not None:
             self.callback = None
-            self.alarms.cancelled()
+            self.alarms.cancelled(self)
 
     def ring(self) -> None:
         """Call back, unless it was called off in this very turn of the event loop."""
@@ -104,11 +104,15 @@ class _Alarms:
         if waiting and waiting[0][0] < self._armed:
             self._arm(waiting[0][0])
 
-    def cancelled(self) -> None:
-        """Note that one was called off; clear up when they are most."""
+    def cancelled(self, alarm: _Alarm) -> None:
+        """Forget one that was called off: at once if it came last, as in nested blocks; else when they are most."""
+        waiting = self._waiting
+        if waiting and waiting[-1][2] is alarm:
+            waiting.pop()
+            return
         self._dead += 1
-        if self._dead > 64 and self._dead * 2 > len(self._waiting):
-            self._waiting = [each for each in self._waiting if each[2].callback is not None]
+        if self._dead > 64 and self._dead * 2 > len(waiting):
+            self._waiting = [each for each in waiting if each[2].callback is not None]
             heapify(self._waiting)
             self._dead = 0
 

@@ -8,13 +8,14 @@ __all__ = ["GRACE", "Leaks", "LEAKS", "bounded", "guarded", "settle"]
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, TypeVar
 
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import Suspend, Timeout, ToolError
 from ziggurat.messages.events import ToolAbandoned
 from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.tools.own_task import begin
 from ziggurat.tools.results import result_of, text_of_error
 from ziggurat.tools.threads import POOL, ThreadCall, ThreadRaised
 
@@ -132,16 +133,21 @@ def _back(done: "asyncio.Future[T]") -> None:
     done.exception()
 
 
-async def bounded(work: Awaitable[T], ctx: Context, *, name: str, seconds: float | None) -> T:
-    """Await `work` in a task of its own, so that control comes back even if it ignores cancellation.
+async def bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, seconds: float | None) -> T:
+    """Await `work` in a task of its own once it waits, so that control comes back even if it ignores cancellation.
 
     Raises:
         Timeout: it took longer than `seconds`; it was cancelled, and after the grace left behind.
     """
-    bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    task = asyncio.ensure_future(_tolling(work, bell))
     clock = ctx.clock
-    timer = None if seconds is None else clock.call_at(clock.monotonic() + seconds, lambda: _ring(bell))
+    end = None if seconds is None else clock.monotonic() + seconds
+    try:
+        task, bell = begin(work)
+    except StopIteration as done:
+        if ctx.deadline is not None and clock.monotonic() >= ctx.deadline:
+            await asyncio.sleep(0)  # or the limit of a run that never waits would never be heard of
+        return done.value  # type: ignore[no-any-return]
+    timer = None if end is None else clock.call_at(end, lambda: _ring(bell))
     try:
         await bell
         if not task.done():
@@ -156,14 +162,6 @@ async def bounded(work: Awaitable[T], ctx: Context, *, name: str, seconds: float
         if timer is not None:
             timer.cancel()
     return task.result()
-
-
-async def _tolling(work: Awaitable[T], bell: "asyncio.Future[None]") -> T:
-    """Ring when the work is over: sooner by a turn of the event loop than a callback of its task would."""
-    try:
-        return await work
-    finally:
-        _ring(bell)
 
 
 def _ring(bell: "asyncio.Future[None]") -> None:
