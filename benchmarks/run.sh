@@ -22,5 +22,14 @@ fi
 uv pip install -q --python "$OWN_PYTHON" --reinstall-package ziggurat "ziggurat[http] @ file://$root"
 phases=("$@")
 [ ${#phases[@]} -gt 0 ] || phases=(w1r w3 w3big w4 w5)
-bash "$harness/run_all.sh" "${phases[@]}"
+others=()
+for phase in "${phases[@]}"; do [ "$phase" = w1r ] || others+=("$phase"); done
+if [ ${#others[@]} -gt 0 ]; then
+  bash "$harness/run_all.sh" "${others[@]}"
+  export KEEP=1
+fi
+if [[ " ${phases[*]} " == *" w1r "* ]]; then  # the loop beside itself with layers, in the same interleaved rounds
+  OWN="ziggurat ziggurat+taps ziggurat+guards" bash "$harness/run_all.sh" w1r
+fi
 cat "$BENCH_WORK/RESULTS_tables.md"
+python3 "$here/differences.py" "$BENCH_WORK/results/results.jsonl"

@@ -88,6 +88,16 @@ def test_it_sheds_nothing_before_it_knows_what_is_usual():
     assert gradient.share() == 1.0
 
 
+def test_what_takes_next_to_no_time_is_never_slow():
+    gradient = LatencyGradient(minimum_calls=10, floor=0.01)
+    for seconds in [1e-7] * 500 + [0.009] * 50:
+        gradient.observe(seconds)
+        assert gradient.share() == 1.0
+    gradient.observe(1.0)
+    assert gradient.share() < 1.0
+    assert repr(gradient) == "LatencyGradient(tolerance=2, minimum_calls=10, floor=0.01)"
+
+
 def test_timeouts_are_slow_calls_and_other_failures_tell_nothing():
     gradient = LatencyGradient()
 
@@ -121,6 +131,8 @@ def test_in_a_replay_nothing_is_shed():
         lambda: load_shed(gradient=2.0),
         lambda: LatencyGradient(tolerance=1),
         lambda: LatencyGradient(minimum_calls=0),
+        lambda: LatencyGradient(floor=-1),
+        lambda: LatencyGradient(floor=float("nan")),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(make):

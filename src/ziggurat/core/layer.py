@@ -27,11 +27,13 @@ class Layer(Protocol[Q, R]):
 class Layered(Generic[Q, R]):
     """A service with one layer around it; `inner` is what is wrapped."""
 
-    __slots__ = ("_passage", "_title", "inner")
+    __slots__ = ("_body", "_passage", "_settings", "_title", "inner")
 
     def __init__(
         self, body: Callable[..., Awaitable[R]], settings: dict[str, object], title: str, inner: Service[Q, R]
     ) -> None:
+        self._body = body
+        self._settings = settings
         self._passage: Service[Q, R] = _bound(body, settings, inner)
         self._title = title
         self.inner = inner
@@ -42,7 +44,7 @@ class Layered(Generic[Q, R]):
 
     def around(self, inner: Service[Q, R]) -> "Layered[Q, R]":
         """Return the same layer around another service."""
-        return Layered(self._passage, {}, self._title, inner)
+        return Layered(self._body, self._settings, self._title, inner)
 
     def __repr__(self) -> str:
         return f"{self._title} > {_shown(self.inner)}"
@@ -56,13 +58,16 @@ def passage(service: Service[Q, R]) -> Service[Q, R]:
 def _bound(body: Callable[..., Awaitable[R]], settings: dict[str, object], inner: Service[Q, R]) -> Service[Q, R]:
     """Return the body of a layer with what it wraps and its settings as defaults: a passage is one plain call.
 
-    Layers call each other through these, so only the outermost costs the look-up of an object's `__call__`. What is
-    wrapped stays reachable as `inner`, for facts.
+    Layers call each other through these, so only the outermost costs the look-up of an object's `__call__`. Settings
+    are keywords where a layer is written and positional here, which Python fills in sooner. What is wrapped stays
+    reachable as `inner`, for facts.
     """
-    called = passage(inner)
     function = cast("FunctionType", body)
-    bound = FunctionType(function.__code__, function.__globals__, function.__name__, (called,), function.__closure__)
-    bound.__kwdefaults__ = {**(function.__kwdefaults__ or {}), **settings}
+    code, given = function.__code__, {**(function.__kwdefaults__ or {}), **settings}
+    names = code.co_varnames[3 : 3 + code.co_kwonlyargcount]
+    flat = code.replace(co_argcount=3 + len(names), co_kwonlyargcount=0)
+    defaults = (passage(inner), *[given[name] for name in names])
+    bound = FunctionType(flat, function.__globals__, function.__name__, defaults, function.__closure__)
     bound.__qualname__ = function.__qualname__
     vars(bound)["inner"] = inner
     return cast("Service[Q, R]", bound)

@@ -25,20 +25,25 @@ class LatencyGradient:
     Args:
         tolerance: How many times longer than usual calls may take before some are refused.
         minimum_calls: How many calls it takes to know what is usual.
+        floor: Seconds that are never slow, whatever is usual: below them chance says more than load.
 
     Raises:
-        ConfigurationError: `tolerance` is not above 1, or `minimum_calls` is not a whole number of at least 1.
+        ConfigurationError: `tolerance` is not above 1, `minimum_calls` is not a whole number of at least 1, or `floor`
+            is negative or not finite.
     """
 
-    def __init__(self, *, tolerance: float = 2.0, minimum_calls: int = 50) -> None:
+    def __init__(self, *, tolerance: float = 2.0, minimum_calls: int = 50, floor: float = 0.01) -> None:
         if not isinstance(tolerance, (int, float)) or not isfinite(tolerance) or tolerance <= 1:
             raise ConfigurationError(f"LatencyGradient(tolerance=...) takes a number above 1, got {tolerance!r}")
         if not isinstance(minimum_calls, int) or isinstance(minimum_calls, bool) or minimum_calls < 1:
             raise ConfigurationError(
                 f"LatencyGradient(minimum_calls=...) is a whole number of at least 1, got {minimum_calls!r}"
             )
+        if not isinstance(floor, (int, float)) or not isfinite(floor) or floor < 0:
+            raise ConfigurationError(f"LatencyGradient(floor=...) takes a number of seconds, 0 or more; got {floor!r}")
         self.tolerance = tolerance
         self.minimum_calls = minimum_calls
+        self.floor = floor
         self.calls = 0
         self.recent = 0.0
         self.usual = 0.0
@@ -54,13 +59,15 @@ class LatencyGradient:
 
         Some must pass, or nobody would learn that it has become quick again.
         """
-        bound = self.tolerance * self.usual
+        bound = max(self.tolerance * self.usual, self.floor)
         if self.calls < self.minimum_calls or self.recent <= bound:
             return 1.0
         return max(bound / self.recent, 0.01)
 
     def __repr__(self) -> str:
-        return f"LatencyGradient(tolerance={self.tolerance:g}, minimum_calls={self.minimum_calls})"
+        return (
+            f"LatencyGradient(tolerance={self.tolerance:g}, minimum_calls={self.minimum_calls}, floor={self.floor:g})"
+        )
 
 
 def _check(*, when: Callable[[], bool] | None, gradient: LatencyGradient | None) -> None:
@@ -108,7 +115,7 @@ async def load_shed(
     if share < 1 and ctx.random() >= share:
         raise LimitExceeded(
             "load",
-            gradient.tolerance * gradient.usual,
+            max(gradient.tolerance * gradient.usual, gradient.floor),
             gradient.recent,
             f"calls take {gradient.recent:.3g} s of late and {gradient.usual:.3g} s usually, so the call was refused: "
             "try again later",
