@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 
+from msgspec import Struct
+
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.similar import terms
 
@@ -43,13 +45,7 @@ def contradict(one: MemoryRecord, other: MemoryRecord) -> bool:
     >>> contradict(fact("The user likes tea."), fact("The user likes coffee."))
     False
     """
-    key = one.facts.get("key")
-    if key is not None and key == other.facts.get("key"):
-        return one.content != other.content
-    words, others = terms(one.content), terms(other.content)
-    if words == others:
-        return False
-    return _denied(words, others) or _other_numbers(one.content, other.content) or _other_answer(words, others)
+    return _opposed(_said(one), _said(other))
 
 
 def contradictions(records: Sequence[MemoryRecord]) -> list[tuple[int, int]]:
@@ -58,34 +54,67 @@ def contradictions(records: Sequence[MemoryRecord]) -> list[tuple[int, int]]:
     Args:
         records: The memories of one owner.
     """
-    said = [terms(record.content) for record in records]
-    content = [_content(words) for words in said]
-    common = Counter(word for words in content for word in words)
+    said = [_said(record) for record in records]
+    common = Counter(word for each in said for word in each.content)
     meeting: defaultdict[object, list[int]] = defaultdict(list)
     affirmed: defaultdict[str, list[int]] = defaultdict(list)
     denied: defaultdict[str, list[int]] = defaultdict(list)
-    for place, record in enumerate(records):
-        for point in set(_points(record)):
+    for place, each in enumerate(said):
+        for point in set(_points(each)):
             meeting[point].append(place)
-        for word in _rarest(content[place], common):
-            (denied if _denies(said[place]) else affirmed)[word].append(place)
+        for word in _rarest(each.content, common):
+            (denied if each.denies else affirmed)[word].append(place)
     pairs = {pair for places in meeting.values() for pair in combinations(places, 2)}
     for word, places in denied.items():
         pairs.update((min(pair), max(pair)) for pair in product(places, affirmed[word]))
-    return [(one, other) for one, other in sorted(pairs) if contradict(records[one], records[other])]
+    return [(one, other) for one, other in sorted(pairs) if _opposed(said[one], said[other])]
 
 
-def _points(record: MemoryRecord) -> Iterator[object]:
-    """Return what two memories that differ in one answer, in numbers, or under one key have both."""
-    key = record.facts.get("key")
-    if isinstance(key, str):
-        yield "key", key
+class _Said(Struct, frozen=True):
+    """What a memory says, taken apart."""
+
+    text: str
+    key: object
+    words: list[str]
+    content: set[str]
+    """The words that matter, without endings."""
+    denies: bool
+    numbers: list[str]
+    rest: list[str]
+    """The words beside the numbers."""
+
+
+def _said(record: MemoryRecord) -> _Said:
     words = terms(record.content)
-    if _NUMBER.search(record.content):
-        yield "numbers", *terms(_NUMBER.sub(" ", record.content))
-    for end in range(2, len(words) + 1):
-        if words[end - 1] in _SINGLE and _says_who(words[:end]):
-            yield "answer", *words[:end]
+    numbers = _NUMBER.findall(record.content)
+    return _Said(
+        text=record.content,
+        key=record.facts.get("key"),
+        words=words,
+        content={_stem(word) for word in words if not _is_no(word) and word not in _FILLING},
+        denies=sum(map(_is_no, words)) % 2 == 1,
+        numbers=numbers,
+        rest=terms(_NUMBER.sub(" ", record.content)) if numbers else words,
+    )
+
+
+def _opposed(one: _Said, other: _Said) -> bool:
+    if one.key is not None and one.key == other.key:
+        return one.text != other.text
+    if one.words == other.words:
+        return False
+    return _denied(one, other) or _other_numbers(one, other) or _other_answer(one.words, other.words)
+
+
+def _points(said: _Said) -> Iterator[object]:
+    """Return what two memories that differ in one answer, in numbers, or under one key have both."""
+    if isinstance(said.key, str):
+        yield "key", said.key
+    if said.numbers:
+        yield "numbers", *said.rest
+    for end in range(2, len(said.words) + 1):
+        if said.words[end - 1] in _SINGLE and _says_who(said.words[:end]):
+            yield "answer", *said.words[:end]
 
 
 def _rarest(content: set[str], common: Counter[str]) -> list[str]:
@@ -98,31 +127,20 @@ def _is_no(word: str) -> bool:
     return word in _NOT or word.endswith("n't")
 
 
-def _denies(words: list[str]) -> bool:
-    return sum(map(_is_no, words)) % 2 == 1
-
-
 def _stem(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
-def _content(words: list[str]) -> set[str]:
-    return {_stem(word) for word in words if not _is_no(word) and word not in _FILLING}
-
-
-def _denied(words: list[str], others: list[str]) -> bool:
-    if _denies(words) == _denies(others):
+def _denied(one: _Said, other: _Said) -> bool:
+    if one.denies == other.denies:
         return False
-    said, denied = _content(words), _content(others)
-    return len(said & denied) >= max(2, 0.75 * len(said | denied))
+    return len(one.content & other.content) >= max(2, 0.75 * len(one.content | other.content))
 
 
-def _other_numbers(one: str, other: str) -> bool:
-    numbers, others = _NUMBER.findall(one), _NUMBER.findall(other)
-    if not numbers or len(numbers) != len(others) or numbers == others:
+def _other_numbers(one: _Said, other: _Said) -> bool:
+    if not one.numbers or len(one.numbers) != len(other.numbers) or one.numbers == other.numbers:
         return False
-    rest = terms(_NUMBER.sub(" ", one))
-    return len(rest) >= 2 and rest == terms(_NUMBER.sub(" ", other))
+    return len(one.rest) >= 2 and one.rest == other.rest
 
 
 def _other_answer(words: list[str], others: list[str]) -> bool:
