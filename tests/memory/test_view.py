@@ -5,10 +5,14 @@ import asyncio
 import pytest
 
 from tests.memory.making import context
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.memory.agent_memory import AgentMemory
 from ziggurat.memory.episodic import EpisodicMemory
+from ziggurat.memory.record import pack
 from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.messages.embedding import Embeddings, EmbedRequest
 from ziggurat.testing.clock import HandClock
 
 
@@ -70,5 +74,26 @@ def test_mistakes_are_told_at_the_door() -> None:
         with pytest.raises(ConfigurationError, match="no memory with the id 'gone'"):
             await memory.remember("x", supersedes="gone")
         assert await memory.count() == 0
+
+    asyncio.run(main())
+
+
+def test_an_embedder_makes_the_vectors_of_what_is_remembered_and_asked() -> None:
+    async def main() -> None:
+        asked: list[tuple[EmbedRequest, str]] = []
+
+        async def embedder(request: EmbedRequest, ctx: Context) -> Embeddings:
+            asked.append((request, ctx.path))
+            return Embeddings(tuple(pack([1.0, 0.0] if "cat" in text else [0.6, 0.8]) for text in request.texts))
+
+        memory = AgentMemory(InMemoryStore(), "ann", embedder=embedder, ctx=context(HandClock()))
+        made = await memory.remember("a cat purrs", kind="longterm")
+        assert made.embedding == pack([1.0, 0.0])
+        (recalled,) = await memory.recall("an animal")
+        assert (recalled.record.id, round(recalled.score, 6)) == (made.id, 0.6)
+        assert asked == [
+            (EmbedRequest(("a cat purrs",)), "test/embed"),
+            (EmbedRequest(("an animal",), "query"), "test/embed#2"),
+        ]
 
     asyncio.run(main())

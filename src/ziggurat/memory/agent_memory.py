@@ -16,6 +16,7 @@ from ziggurat.memory.similar import nearness
 from ziggurat.memory.store import MemoryStore
 from ziggurat.memory.view import CANDIDATES, Recalled, View, weighed
 from ziggurat.memory.working import WorkingMemory
+from ziggurat.messages.embedding import Embedder
 
 Kind = Literal["episodic", "semantic", "longterm"]
 
@@ -36,6 +37,7 @@ class AgentMemory(View):
         score: Orders what was found, such as ``product(similarity, decayed(retention(30)))``; the store's own order,
             by meaning and words, without.
         episodic: Its episodes, where they have settings of their own; the other kinds likewise.
+        embedder: Makes the vectors for all kinds but those that were given; words alone are compared without.
         ctx: Whose clock and ids are used; the system's without.
 
     Raises:
@@ -54,14 +56,15 @@ class AgentMemory(View):
         semantic: SemanticMemory | None = None,
         working: WorkingMemory | None = None,
         longterm: LongTermMemory | None = None,
+        embedder: Embedder | None = None,
         ctx: Context | None = None,
     ) -> None:
-        super().__init__(store, owner, ctx=ctx)
+        super().__init__(store, owner, embedder=embedder, ctx=ctx)
         self.score = score
-        self.episodic = episodic or EpisodicMemory(store, owner, ctx=ctx)
-        self.semantic = semantic or SemanticMemory(store, owner, ctx=ctx)
+        self.episodic = episodic or EpisodicMemory(store, owner, embedder=embedder, ctx=ctx)
+        self.semantic = semantic or SemanticMemory(store, owner, embedder=embedder, ctx=ctx)
         self.working = working or WorkingMemory(store, owner, ctx=ctx)
-        self.longterm = longterm or LongTermMemory(store, owner, ctx=ctx)
+        self.longterm = longterm or LongTermMemory(store, owner, embedder=embedder, ctx=ctx)
         for view in (self.episodic, self.semantic, self.working, self.longterm):
             if view.store is not store or view.owner != owner:
                 raise ConfigurationError(f"{view!r} is not a part of the memory of {owner!r} in {store!r}")

@@ -12,6 +12,7 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Score, importance
 from ziggurat.memory.store import MemoryStore
 from ziggurat.memory.view import CANDIDATES, Recalled, View, weighed
+from ziggurat.messages.embedding import Embedder
 
 _LOWEST = lowest()
 
@@ -34,6 +35,7 @@ class EpisodicMemory(View):
         capacity: How many may be in use; None for any number.
         evict: Chooses who goes beyond the capacity; the least important, never the newcomer.
         keep_evicted: Archive what goes; False to delete it.
+        embedder: Makes the vectors of what is remembered and asked; words alone are compared without.
         ctx: Whose clock and ids are used; the system's without.
 
     Raises:
@@ -52,9 +54,18 @@ class EpisodicMemory(View):
         capacity: int | None = None,
         evict: Eviction = _LOWEST,
         keep_evicted: bool = True,
+        embedder: Embedder | None = None,
         ctx: Context | None = None,
     ) -> None:
-        super().__init__(store, owner, capacity=capacity, evict=evict, keep_evicted=keep_evicted, ctx=ctx)
+        super().__init__(
+            store,
+            owner,
+            capacity=capacity,
+            evict=evict,
+            keep_evicted=keep_evicted,
+            embedder=embedder,
+            ctx=ctx,
+        )
         if max_age is not None and not 0 < max_age < math.inf:
             raise ConfigurationError(f"EpisodicMemory: max_age is a number of seconds above 0, got {max_age!r}")
         self.score = score

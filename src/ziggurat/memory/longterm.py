@@ -16,6 +16,7 @@ from ziggurat.memory.scoring import Circumstances, decayed, product, retention, 
 from ziggurat.memory.similar import duplicates
 from ziggurat.memory.store import MemoryStore
 from ziggurat.memory.view import CANDIDATES, Recalled, View, weighed
+from ziggurat.messages.embedding import Embedder
 
 
 class LongTermMemory(View):
@@ -36,6 +37,7 @@ class LongTermMemory(View):
         min_importance: `prune` lets go of what is worth less.
         stability_days: After how many days without use 1/e, about 0.37, of a memory's worth is left.
         keep_evicted: Archive what goes; False to delete it.
+        embedder: Makes the vectors of what is remembered and asked; words alone are compared without.
         ctx: Whose clock and ids are used; the system's without.
 
     Raises:
@@ -53,13 +55,22 @@ class LongTermMemory(View):
         min_importance: float = 0.05,
         stability_days: float = 30.0,
         keep_evicted: bool = True,
+        embedder: Embedder | None = None,
         ctx: Context | None = None,
     ) -> None:
         if not 0.0 <= min_importance <= 1.0:
             raise ConfigurationError(f"LongTermMemory: min_importance is from 0 to 1, got {min_importance!r}")
         self.worth = decayed(retention(stability_days))
         self.min_importance = min_importance
-        super().__init__(store, owner, capacity=capacity, evict=lowest(self.worth), keep_evicted=keep_evicted, ctx=ctx)
+        super().__init__(
+            store,
+            owner,
+            capacity=capacity,
+            evict=lowest(self.worth),
+            keep_evicted=keep_evicted,
+            embedder=embedder,
+            ctx=ctx,
+        )
 
     async def recall(
         self, query: str, *, limit: int = 10, tags: Sequence[str] = (), embedding: bytes | None = None

@@ -4,6 +4,7 @@ __all__ = ["CANDIDATES", "Recalled", "View", "weighed"]
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from heapq import nlargest
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from ziggurat.memory.record import MemoryRecord, Origin
 from ziggurat.memory.scoring import Circumstances, Score
 from ziggurat.memory.similar import nearness
 from ziggurat.memory.store import Hit, MemoryStore, Query
+from ziggurat.messages.embedding import Embedder, EmbedRequest
 
 _LOWEST = lowest()
 CANDIDATES = 4
@@ -49,7 +51,8 @@ class View:
         capacity: How many may be in use; None for any number. Beyond it, `evict` chooses who goes, never the newcomer.
         evict: Chooses who goes.
         keep_evicted: Archive what goes, so that it can still be read; False to delete it for good.
-        ctx: Whose clock and ids are used; the system's without.
+        embedder: Makes the vectors of what is remembered and asked; where there is none, words alone are compared.
+        ctx: Whose clock and ids are used, and where the embedder is called; the system's without.
 
     Raises:
         ConfigurationError: the capacity is below 1, or there is no owner.
@@ -66,6 +69,7 @@ class View:
         capacity: int | None = None,
         evict: Eviction = _LOWEST,
         keep_evicted: bool = True,
+        embedder: Embedder | None = None,
         ctx: Context | None = None,
     ) -> None:
         if not owner:
@@ -77,6 +81,7 @@ class View:
         self.capacity = capacity
         self.evict = evict
         self.keep_evicted = keep_evicted
+        self.embedder = embedder
         self.ctx = ctx or root("memory")
 
     def __repr__(self) -> str:
@@ -103,7 +108,7 @@ class View:
             origin: Who said it.
             taint: The tools whose results it was made of; what a tool said is tainted by the tool at least.
             supersedes: The id of a memory that this contradicts or replaces; that one is archived in the same write.
-            embedding: Its vector, as `record.pack` writes it.
+            embedding: Its vector, as `record.pack` writes it; the embedder makes it without.
             facts: A few plain values to keep beside it.
 
         Raises:
@@ -117,7 +122,7 @@ class View:
             owner=self.owner,
             content=content,
             kind=self.kind or "memory",
-            embedding=embedding,
+            embedding=embedding or await self._embedded(content, "document"),
             importance=min(1.0, max(0.0, importance)) if importance == importance else importance,
             tags=tuple(dict.fromkeys(tags)),
             origin=origin,
@@ -191,9 +196,15 @@ class View:
             await self.store.put([replace(record, archived=True) for record in records])
 
     async def _found(self, query: str, limit: int, tags: Sequence[str], embedding: bytes | None) -> list[Hit]:
+        embedding = embedding or await self._embedded(query, "query")
         return await self.store.search(
             Query(owner=self.owner, text=query, embedding=embedding, limit=limit, kind=self.kind, tags=tuple(tags))
         )
+
+    async def _embedded(self, text: str, purpose: Literal["document", "query"]) -> bytes | None:
+        if self.embedder is None:
+            return None
+        return (await self.embedder(EmbedRequest((text,), purpose), self.ctx.under("embed"))).vectors[0]
 
     async def _best(self, candidates: Sequence[tuple[MemoryRecord, float]], score: Score, limit: int) -> list[Recalled]:
         """Return those that score best, of equals the first in the list, and note that they were recalled."""
