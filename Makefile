@@ -56,7 +56,7 @@ conformance: $(TEST_STAMP)  # against recorded material, where it lies beside th
 	$(BIN)/python -m tests.conformance.schemas
 
 sessions: $(TEST_STAMP)  # ten processes write one session, 1,000 steps each
-	@dir=$$(mktemp -d) && for url in "sqlite:///$$dir/runs.db?synchronous=NORMAL" "file://$$dir/runs"; do \
+	@dir=$$(mktemp -d) && for url in "sqlite:///$$dir/runs.db?synchronous=NORMAL" "file://$$dir/runs" postgres; do \
 		$(BIN)/python -m tests.stores.session_storm "$$url" --processes 10 --steps 1000 || exit 1; done; rm -rf "$$dir"
 
 approvals: $(TEST_STAMP)  # the long form of the races against the gate

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from tests.stores.server import schema
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import LeaseLost
 from ziggurat.core.store import Store, session_log
@@ -179,7 +180,8 @@ def main() -> None:
     elif given.sleep:
         asyncio.run(sleeper(given.url))
     else:
-        found = storm(given.url, given.processes, given.steps)
+        url = schema() if given.url == "postgres" else given.url  # on a server of our own
+        found = storm(url, given.processes, given.steps)
         print(found)
         sys.exit(1 if found.faults else 0)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.stores.server import schema
 from tests.stores.session_storm import process, storm
 from ziggurat.messages.message import user
 from ziggurat.stores.connect import connect
@@ -16,19 +17,25 @@ from ziggurat.stores.session import Session
 URLS = {
     "sqlite": "sqlite:///{}/runs.db?synchronous=NORMAL&lease={}",
     "file": "file://{}/runs?lease={}",
+    "postgres": "",
 }
+
+
+def address(kind: str, folder: Path, lease: float) -> str:
+    """Return where the session is kept."""
+    return schema(f"lease={lease}") if kind == "postgres" else URLS[kind].format(folder, lease)
 
 
 @pytest.mark.parametrize("kind", URLS)
 def test_processes_do_not_interleave(kind: str, tmp_path: Path) -> None:
-    found = storm(URLS[kind].format(tmp_path, 30), processes=3, steps=50)
+    found = storm(address(kind, tmp_path, 30), processes=3, steps=50)
     assert found.faults == 0, found
     assert (found.runs, found.epochs) == (15, 15)
 
 
 @pytest.mark.parametrize("kind", URLS)
 def test_an_owner_that_was_stopped_is_refused_when_it_wakes(kind: str, tmp_path: Path) -> None:
-    url = URLS[kind].format(tmp_path, 0.3)
+    url = address(kind, tmp_path, 0.3)
     stopped = process(url, "--sleep")
     assert stopped.stdout is not None
     (epoch,) = json.loads(stopped.stdout.readline())
@@ -49,4 +56,10 @@ def test_an_owner_that_was_stopped_is_refused_when_it_wakes(kind: str, tmp_path:
         os.kill(stopped.pid, signal.SIGCONT)
     out, _ = stopped.communicate("go on\n")
     assert out.startswith("LeaseLost: ")
-    assert [each.text for each in asyncio.run(Session("storm", connect(url)).history())] == ["mine"]
+
+    async def after() -> None:
+        store = connect(url)
+        assert [each.text for each in await Session("storm", store).history()] == ["mine"]
+        await store.close()  # type: ignore[union-attr]
+
+    asyncio.run(after())
