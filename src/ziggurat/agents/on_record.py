@@ -130,6 +130,15 @@ class OnRecord:
             return self._runs.subscribe(run_id, after)
         return subscribe(self._runs.open(run_id), self._runs.broadcast(run_id), after=after)
 
+    async def record(self, run_id: str) -> bytes:
+        """Return what is on record of a run, as JSON lines.
+
+        Raises:
+            RunNotFound: no such run is kept here.
+            JournalCorrupt: an entry was damaged; the text names it.
+        """
+        return await record_of(self._runs, run_id)
+
     async def replay(
         self,
         run_id: str,
@@ -153,7 +162,7 @@ class OnRecord:
             JournalMismatch: this agent would have gone another way; the text shows where, with a diff.
         """
         check_options(deps, listeners)
-        journal = replaying(await record_of(self._runs, run_id), live, strict=strict)
+        journal = replaying(await self.record(run_id), live, strict=strict)
         request = self._recorded_request(journal, run_id)
         journal.reopen(run_id, 0.0)
         ctx = heard(self._root(journal, run_id, deps, terms_in(journal)), listeners)
@@ -195,7 +204,7 @@ class OnRecord:
         """
         check_options(deps, listeners, new_id)
         given_deps = deps or {}
-        before = MemoryJournal.load(await record_of(self._runs, run_id))
+        before = MemoryJournal.load(await self.record(run_id))
         self._recorded_request(before, run_id)
         new_id = new_id or given_deps.get(IDS, fresh_id)()
         at_time = given_deps.get(CLOCK, SYSTEM_CLOCK).now()

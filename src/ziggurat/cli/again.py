@@ -11,11 +11,12 @@ from ziggurat.agents.doors import Deps
 from ziggurat.agents.replaying import Live
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.approve import approving
-from ziggurat.cli.build import Wish, agent_of
+from ziggurat.cli.build import agent_of
 from ziggurat.cli.codes import COMPLETED
 from ziggurat.cli.made import labels_of, wish_for
 from ziggurat.cli.run import Output, answer_text, show_run
 from ziggurat.cli.store import closed, find_run, open_store, record_in
+from ziggurat.cli.wish import Wish
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import LABELS, Pending

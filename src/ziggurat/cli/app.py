@@ -103,10 +103,11 @@ def run(
       ziggurat run --agent desk.py:agent --approve 'delete_*' "Clean up"
     """
     from ziggurat.cli.approve import approving
-    from ziggurat.cli.build import Wish, agent_of
+    from ziggurat.cli.build import agent_of
     from ziggurat.cli.made import labels_of
     from ziggurat.cli.question import question_of
     from ziggurat.cli.run import Output, run_question
+    from ziggurat.cli.wish import Wish
     from ziggurat.core.entries import LABELS
 
     wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()))
@@ -139,9 +140,10 @@ def chat(
       ziggurat chat --agent desk.py:agent
     """
     from ziggurat.cli.approve import approving
-    from ziggurat.cli.build import Wish, agent_of
+    from ziggurat.cli.build import agent_of
     from ziggurat.cli.chat import Chat
     from ziggurat.cli.made import labels_of
+    from ziggurat.cli.wish import Wish
     from ziggurat.core.entries import LABELS
 
     wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()))

@@ -87,8 +87,8 @@ def resume(
       ziggurat resume r-17 --agent desk.py:agent
     """
     from ziggurat.cli.again import resume_run
-    from ziggurat.cli.build import Wish
     from ziggurat.cli.run import Output
+    from ziggurat.cli.wish import Wish
 
     raise typer.Exit(resume_run(run, Wish(agent=agent), store, Output(json, quiet), strict=strict))
 
@@ -121,8 +121,8 @@ def approve(
       ziggurat approve 3f2a 91bc --modify '{"amount": 5}'
     """
     from ziggurat.cli.again import approve_run
-    from ziggurat.cli.build import Wish
     from ziggurat.cli.run import Output
+    from ziggurat.cli.wish import Wish
 
     output = Output(json, quiet)
     raise typer.Exit(approve_run(run, item, Wish(agent=agent), store, output, deny=deny, modify=modify))
@@ -147,7 +147,7 @@ def replay(
       ziggurat replay r-17 --agent desk.py:agent --live tools
     """
     from ziggurat.cli.again import replay_run
-    from ziggurat.cli.build import Wish
+    from ziggurat.cli.wish import Wish
 
     raise typer.Exit(replay_run(run, Wish(agent=agent), store, live=live))
 
@@ -179,8 +179,8 @@ def fork(
       ziggurat fork r-17 --at 4 --agent desk.py:agent --effects live
     """
     from ziggurat.cli.again import fork_run
-    from ziggurat.cli.build import Wish
     from ziggurat.cli.run import Output
+    from ziggurat.cli.wish import Wish
 
     wish = Wish(model, tuple(tool or ()), agent, instructions)
     raise typer.Exit(fork_run(run, at, prompt, wish, store, Output(json, quiet), effects=effects))

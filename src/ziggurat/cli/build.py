@@ -1,39 +1,22 @@
 """From the options of a command to an agent."""
 
-__all__ = ["MAX_STEPS", "MODEL", "Wish", "agent_of"]
+__all__ = ["MAX_STEPS", "agent_of"]
 
 import math
 import os
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.load import BUILTIN_TOOLS, load_agent, load_tool
 from ziggurat.cli.store import open_store
+from ziggurat.cli.wish import MODEL, Wish
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.tools.toolbox import Tool
 
-MODEL = "ZIGGURAT_MODEL"
-"""The environment variable that names the model where no option does."""
-
 MAX_STEPS = 25
 """How many turns an agent made here may take, unless an option says otherwise."""
-
-
-class Wish(Struct, frozen=True):
-    """What was asked for on the command line; None and empty where nothing was said."""
-
-    model: str | None = None
-    tools: tuple[str, ...] = ()
-    agent: str | None = None
-    instructions: str | None = None
-    max_steps: int | None = None
-    timeout: float | None = None
-    approve: tuple[str, ...] = ()
-    folder: str | None = None
 
 
 def agent_of(wish: Wish, store: str | None = "memory:") -> Runnable:

@@ -9,9 +9,9 @@ import re
 import sys
 from importlib import metadata
 
-from ziggurat.cli.build import MODEL
 from ziggurat.cli.providers import report_keys
 from ziggurat.cli.report import Report
+from ziggurat.cli.wish import MODEL
 from ziggurat.models.local.install import SHA256, SIZE, model_path
 from ziggurat.models.real import FORBID_VARIABLE
 

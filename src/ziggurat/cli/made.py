@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict, replace
 
-from ziggurat.cli.build import MODEL, Wish
+from ziggurat.cli.wish import MODEL, Wish
 from ziggurat.core.codec import Raw, decode
 from ziggurat.core.entries import Opened
 from ziggurat.core.errors import ConfigurationError

@@ -6,8 +6,9 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ziggurat.cli.build import MAX_STEPS, Wish
+from ziggurat.cli.build import MAX_STEPS
 from ziggurat.cli.made import wish_for
+from ziggurat.cli.wish import Wish
 from ziggurat.core.entries import Ended, Result
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.path import escaped

@@ -25,6 +25,7 @@ from ziggurat.messages.usage import Usage
 from ziggurat.observe.wording import call_text, clean, duration, plural, result_text, shortened, stop_text, usage_text
 
 _WIDTH = 100
+_Price = Callable[[Usage, str, str | None], Decimal | None]
 
 
 def show_record(run: str, store: str | None) -> int:
@@ -53,7 +54,8 @@ class _Picture:
         self._journal = journal
         self._usage = Usage(requests=0)
         self._cost: Decimal | None = Decimal(0)
-        self._priced = _prices()
+        self._priced: _Price | None = None
+        self._looked = False
         self._models = self._tools = 0
         self._steps: set[str] = set()
         self._seconds = 0.0
@@ -148,8 +150,10 @@ class _Picture:
     def _price(self, response: ModelResponse, name: str) -> Decimal | None:
         """Return what an answer has cost, and add it up; one unknown price makes the sum unknown."""
         price = None
-        if self._priced is not None:
-            provider = name.partition(":")[0] if ":" in name else None
+        provider, colon, _ = name.partition(":")
+        if colon and not self._looked:  # a model of a provider; the list of prices is not small
+            self._priced, self._looked = _prices(), True
+        if colon and self._priced is not None:
             price = self._priced(response.usage, response.model or name, provider)
         self._cost = None if price is None or self._cost is None else self._cost + price
         return price
@@ -174,7 +178,7 @@ class _Picture:
         return f"{name}: {shortened(encode(value).decode())}"
 
 
-def _prices() -> Callable[[Usage, str, str | None], Decimal | None] | None:
+def _prices() -> _Price | None:
     """Return what knows prices, None where it is not installed."""
     from ziggurat.observe import price
 

@@ -5,6 +5,7 @@ __all__ = ["RECORD", "Cassette", "replay_record"]
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal, get_args
 
 from ziggurat.agents.doors import Deps
 from ziggurat.agents.drive import Prompt, request_of
@@ -27,7 +28,7 @@ RECORD = "ZIGGURAT_RECORD"
 By default those that are missing are; where the variable ``CI`` is set, none.
 """
 
-_RECORDS = ("missing", "always", "never")
+Recording = Literal["missing", "always", "never"]
 _BROKEN = (stops.Failed, stops.Cancelled, stops.Timeout)
 
 
@@ -68,11 +69,13 @@ class Cassette:
     Args:
         path: The file. Remove it, or set ``ZIGGURAT_RECORD=always``, to record it anew.
         live: What is called when it is gone through: ``"nothing"``, or ``"tools"`` to test those.
+        record: When it is recorded; by default as the environment says, see `RECORD`.
     """
 
-    def __init__(self, path: str | Path, *, live: Live = "nothing") -> None:
+    def __init__(self, path: str | Path, *, live: Live = "nothing", record: Recording | None = None) -> None:
         self.path = Path(path)
         self.live = live
+        self.record = record
 
     async def run(
         self,
@@ -101,9 +104,9 @@ class Cassette:
         return await replay_record(agent, data, live=self.live, deps=deps, listeners=listeners)
 
     def _is_to_record(self) -> bool:
-        when = os.environ.get(RECORD) or ("never" if os.environ.get("CI") else "missing")
-        if when not in _RECORDS:
-            raise ConfigurationError(f"{RECORD} is one of {', '.join(_RECORDS)}; got {when!r}")
+        when = self.record or os.environ.get(RECORD) or ("never" if os.environ.get("CI") else "missing")
+        if when not in get_args(Recording):
+            raise ConfigurationError(f"{RECORD} is one of {', '.join(get_args(Recording))}; got {when!r}")
         if when == "never" and not self.path.exists():
             raise ConfigurationError(
                 f"the cassette {self.path} is missing, and is not recorded where CI or {RECORD}=never is set: "

@@ -1,0 +1,92 @@
+"""Places in a run that is kept from which one can go on: a view upon its record, which holds every step anyway."""
+
+__all__ = ["Checkpoint", "Checkpoints"]
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ziggurat.agents.on_record import OnRecord
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.path import escaped
+from ziggurat.messages.message import Message
+from ziggurat.messages.recorded import RecordedStep, recorded_steps
+
+
+class Checkpoint(Struct, frozen=True):
+    """The end of a step of a run.
+
+    Attributes:
+        run_id: The run.
+        step: The step, from 1. To go on from here: ``agent.fork(run_id, at=step + 1)``.
+        messages: How many messages were said until then.
+    """
+
+    run_id: str
+    step: int
+    messages: int
+
+
+class Checkpoints:
+    """Every so many steps of an agent's runs, the last few of them; after a restart too, for nothing else is kept::
+
+        points = Checkpoints(agent, every=5, keep=3)
+        last = await points.latest("r-17")
+        run = await agent.fork("r-17", at=last.step + 1, effects="live")
+
+    Args:
+        agent: Whose runs; it needs a store that outlives what they should outlive.
+        every: Steps between two of them.
+        keep: How many of a run are shown, the last ones; None for all.
+
+    Raises:
+        ConfigurationError: a number is not at least 1.
+    """
+
+    def __init__(self, agent: OnRecord, *, every: int = 1, keep: int | None = None) -> None:
+        for name, number in (("every", every), ("keep", keep)):
+            if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
+                raise ConfigurationError(f"{name} is a whole number of at least 1, got {number!r}")
+        self._agent = agent
+        self._every = every
+        self._keep = keep
+
+    async def list(self, run_id: str) -> tuple[Checkpoint, ...]:
+        """Return those of a run, the earliest first.
+
+        Raises:
+            RunNotFound: no such run is kept.
+        """
+        asked, steps = await self._steps(run_id)
+        count, points = len(asked), []
+        for step in steps:
+            if not step.complete:
+                break
+            count += len(step.messages())
+            if step.number % self._every == 0:
+                points.append(Checkpoint(run_id, step.number, count))
+        return tuple(points if self._keep is None else points[-self._keep :])
+
+    async def latest(self, run_id: str) -> Checkpoint | None:
+        """Return the last one of a run, None where it has none yet."""
+        points = await self.list(run_id)
+        return points[-1] if points else None
+
+    async def load(self, point: Checkpoint) -> tuple[Message, ...]:
+        """Return the conversation as it was there; as ``history=`` another run can begin with it.
+
+        Raises:
+            RunNotFound: the run is not kept any more.
+            ConfigurationError: it has no such step.
+        """
+        asked, steps = await self._steps(point.run_id)
+        if not any(step.number == point.step and step.complete for step in steps):
+            raise ConfigurationError(f"the run {point.run_id!r} has no step {point.step} that is complete")
+        said = (message for step in steps if step.number <= point.step for message in step.messages())
+        return (*asked, *said)
+
+    async def _steps(self, run_id: str) -> tuple[tuple[Message, ...], Sequence[RecordedStep]]:
+        journal = MemoryJournal.load(await self._agent.record(run_id))
+        asked, steps = recorded_steps(journal.entries, escaped(self._agent.name))
+        return asked or (), steps

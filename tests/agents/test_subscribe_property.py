@@ -1,0 +1,74 @@
+"""Whoever joins, leaves and joins again, wherever: each hears every entry once and in order."""
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.stores.places import PLACES
+from ziggurat.agents.agent import Agent
+from ziggurat.core.entries import Ended, Entry
+from ziggurat.core.store import Store
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import PAUSE, ScriptedModel
+from ziggurat.tools.function import tool
+
+STEPS = 6
+
+
+@tool(effect="none")
+async def look(page: int) -> str:
+    """Look at a page."""
+    for _ in range(page % 3):
+        await asyncio.sleep(0)
+    return f"page {page}"
+
+
+def agent(store: Store) -> Agent:
+    replies = [[tool_call("look", id=f"{n}-{m}", page=n + m) for m in range(2)] for n in range(STEPS)]
+    return Agent(ScriptedModel(*replies, ["all ", PAUSE, "read"]), tools=[look], store=store)
+
+
+async def reader(one: Agent, chance: random.Random) -> list[tuple[int, Entry]]:
+    """Read to the end, breaking off at random and going on after the last entry's number."""
+    heard: list[tuple[int, Entry]] = []
+    for _ in range(chance.randrange(40)):
+        await asyncio.sleep(0)
+    while not heard or not isinstance(heard[-1][1], Ended):
+        cut = chance.randrange(1, 12)
+        events = one.subscribe("r", after=len(heard))
+        async for each in events:
+            if isinstance(each.what, Entry):
+                heard.append((each.number, each.what))
+                cut -= 1
+                if not cut:
+                    break
+        await events.aclose()
+        for _ in range(chance.randrange(5)):
+            await asyncio.sleep(0)
+    return heard
+
+
+@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("seed", range(5))
+def test_no_gap_and_no_double(kind: str, seed: int, tmp_path: Path) -> None:
+    async def main() -> None:
+        chance = random.Random(seed)
+        place = PLACES[kind](tmp_path)
+        here, elsewhere = place(), place()
+        one, other = agent(here), agent(elsewhere)
+        run = one.start("Read it", run_id="r")
+        while await here.find("run:r") is None:  # which gives others a turn
+            pass
+        near = [asyncio.create_task(reader(one, random.Random(chance.random()))) for _ in range(4)]
+        far = [asyncio.create_task(reader(other, random.Random(chance.random()))) for _ in range(2)]
+        assert (await run.result()).text == "all read"
+        late = [asyncio.create_task(reader(one, random.Random(chance.random())))]
+        count = len(await here.read("run:r"))
+        for heard in await asyncio.gather(*near, *far, *late):
+            assert [number for number, _ in heard] == list(range(1, count + 1))
+        for store in (here, elsewhere):
+            await store.close()
+
+    asyncio.run(main())
