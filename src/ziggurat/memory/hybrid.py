@@ -1,6 +1,6 @@
 """The one way in which stores search: candidates by words and by meaning, compared exactly, their rankings fused."""
 
-__all__ = ["Candidate", "Source", "Found", "best"]
+__all__ = ["Candidate", "Found", "Source", "best", "compared"]
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -22,11 +22,11 @@ class Candidate(Struct, frozen=True):
 
     Attributes:
         number: What the store calls it.
-        embedding: Its vector.
+        similarity: The cosine of its vector and the one looked for; None where one is missing.
     """
 
     number: int
-    embedding: bytes | None
+    similarity: float | None = None
 
 
 class Found(Struct, frozen=True):
@@ -70,12 +70,19 @@ def best(query: Query, source: Source) -> list[Found]:
         pool *= _WIDER
 
 
+def compared(query: Query, entries: Sequence[tuple[int, bytes | None]]) -> list[Candidate]:
+    """Return candidates for numbers and their vectors."""
+    if query.embedding is None:
+        return [Candidate(number) for number, _ in entries]
+    size = len(query.embedding)
+    alike = [(number, vector) for number, vector in entries if vector is not None and len(vector) == size]
+    cosines = similarities(query.embedding, [vector for _, vector in alike])
+    similar = {number: cosine for (number, _), cosine in zip(alike, cosines, strict=True)}
+    return [Candidate(number, similar.get(number)) for number, _ in entries]
+
+
 def _ranked(query: Query, kept: Sequence[Candidate], worded: Mapping[int, float]) -> list[Found]:
-    similar: dict[int, float] = {}
-    if query.embedding is not None:
-        alike = [each for each in kept if each.embedding is not None and len(each.embedding) == len(query.embedding)]
-        cosines = similarities(query.embedding, [each.embedding or b"" for each in alike])
-        similar = dict(zip([each.number for each in alike], cosines, strict=True))
+    similar = {each.number: each.similarity for each in kept if each.similarity is not None}
     there = {each.number for each in kept}
     by_words = [number for number in worded if number in there]
     by_meaning = sorted(similar, key=lambda number: (-similar[number], number))

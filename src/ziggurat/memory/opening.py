@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, unquote
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.store import MemoryStore
 
-_KNOWN = "'memory:' and 'sqlite:///file.db' (an absolute path has four slashes)"
+_KNOWN = "'memory:', 'sqlite:///file.db' (an absolute path has four slashes) and 'postgresql://user@host/database'"
 
 
 def open_memory(url: str | MemoryStore) -> MemoryStore:
@@ -17,6 +17,7 @@ def open_memory(url: str | MemoryStore) -> MemoryStore:
 
         store = open_memory("sqlite:///agents.db")                     # the file may hold runs and sessions as well
         store = open_memory("sqlite:///agents.db?synchronous=NORMAL")  # faster; a loss of power may cost the last
+        store = open_memory("postgresql://agents@db.example/agents")   # with the extension pgvector
         Args:
         url: The address, or a store that is passed through.
 
@@ -37,6 +38,10 @@ def open_memory(url: str | MemoryStore) -> MemoryStore:
         return InMemoryStore()
     if colon and scheme == "sqlite":
         return _sqlite(url, rest)
+    if colon and scheme in ("postgres", "postgresql"):
+        from ziggurat.memory.stores.postgres import PostgresMemoryStore
+
+        return PostgresMemoryStore(url)
     raise ConfigurationError(f"no memory is known at {url!r}; known are {_KNOWN}")
 
 

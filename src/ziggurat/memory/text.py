@@ -1,6 +1,6 @@
 """Text search by BM25 in SQLite's full-text index: what is indexed of a memory, and how a question is asked of it."""
 
-__all__ = ["CONTEXT", "BM25", "TABLE", "TextIndex", "expression", "fold", "indexed"]
+__all__ = ["BM25", "COMMON", "CONTEXT", "TABLE", "TextIndex", "expression", "fold", "indexed"]
 
 import re
 import sqlite3
@@ -26,7 +26,8 @@ _COMMON_WORDS = """
     over own same shall she should so some such than that the their them then there these they this those through to
     too under until up us very was we were what when where which while who whom whose why will with would you your
 """
-_COMMON = frozenset(_COMMON_WORDS.split())
+COMMON = frozenset(_COMMON_WORDS.split())
+"""Words that say little about what a text is about."""
 
 
 def indexed(record: MemoryRecord) -> tuple[str, str, str]:
@@ -48,7 +49,7 @@ def expression(text: str, owner: str | None = None) -> str:
     '{content context} : ("tea")'
     """
     words = list(dict.fromkeys(_WORD.findall(text.lower())))
-    telling = [word for word in words if word not in _COMMON] or words
+    telling = [word for word in words if word not in COMMON] or words
     if not telling:
         return ""
     asked = "{content context} : (" + " OR ".join(f'"{word}"' for word in telling) + ")"

@@ -8,19 +8,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.stores.server import schema
 from ziggurat.core.errors import ConfigurationError, StoreError
 from ziggurat.memory.record import MemoryRecord, pack
 from ziggurat.memory.store import MemoryStore, Query
 from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 
 Opens = Callable[[], MemoryStore]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def opens(request: pytest.FixtureRequest, tmp_path: Path) -> Opens:
     if request.param == "memory":
         return InMemoryStore
+    if request.param == "postgres":
+        url = schema()
+        return lambda: PostgresMemoryStore(url)
     return lambda: SqliteMemoryStore(tmp_path / "memory.db", synchronous="NORMAL")
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.memory.hybrid import Candidate, best
+from ziggurat.memory.hybrid import Candidate, best, compared
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import Hit, Query
 from ziggurat.memory.text import TextIndex, indexed
@@ -135,12 +135,12 @@ class InMemoryStore:
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
         """Return what may be found; see `Source.candidates`."""
-        found: list[Candidate] = []
+        found: list[tuple[int, bytes | None]] = []
         for number in numbers:
             record = self._records[self._ids[number]]
             if query.kind in (None, record.kind) and all(tag in record.tags for tag in query.tags):
-                found.append(Candidate(number, record.embedding))
-        return found
+                found.append((number, record.embedding))
+        return compared(query, found)
 
     def _matching(
         self, owner: str | None, kind: str | None, tags: Sequence[str], archived: bool | None

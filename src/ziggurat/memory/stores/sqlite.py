@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError, StoreError
-from ziggurat.memory.hybrid import Candidate, best
+from ziggurat.memory.hybrid import Candidate, best, compared
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import Hit, Query
 from ziggurat.memory.stores.shelves import Shelves
@@ -190,7 +190,7 @@ class SqliteMemoryStore:
             f"SELECT number, {vector} FROM {CHOSEN} CROSS JOIN memories ON number = value WHERE {condition}",  # noqa: S608
             (msgspec.json.encode(numbers).decode(), *values),
         )
-        return [Candidate(number, embedding) for number, embedding in found]
+        return compared(query, found.fetchall())
 
     def _page(self, condition: str, values: Sequence[object], order: str, limit: int) -> list[Any]:
         found = self._database.execute(

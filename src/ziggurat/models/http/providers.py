@@ -11,11 +11,13 @@ __all__ = [
     "Provider",
     "anthropic",
     "azure",
+    "base_of",
     "cerebras",
     "deepseek",
     "fireworks",
     "gemini",
     "groq",
+    "key_of",
     "llamacpp",
     "lmstudio",
     "mistral",
@@ -25,6 +27,7 @@ __all__ = [
     "openrouter",
     "provider",
     "together",
+    "transport_of",
     "vllm",
     "xai",
 ]
@@ -85,17 +88,17 @@ class Provider:
             ConfigurationError: no key, no address, or one that cannot be; the text names the variable to set.
             MissingExtra: the package that speaks HTTP is not installed.
         """
-        dialect = replace(self.dialect, base_url=_base(self.dialect, base_url))
+        dialect = replace(self.dialect, base_url=base_of(self.dialect, base_url))
         if not isinstance(model, str) or not model.strip():
             raise ConfigurationError(f"{dialect.name}() needs the name of a model, got {model!r}")
         if key is None:
-            key = _key(dialect, needed=dialect.key_needed and base_url is None)
+            key = key_of(dialect, needed=dialect.key_needed and base_url is None)
         wire = cast("Wire", import_module(f"ziggurat.models.{dialect.wire}"))
         return HttpModel(
             model,
             wire=wire,
             dialect=dialect,
-            transport=_transport(dialect, limits, proxy, ca, client),
+            transport=transport_of(dialect, limits, proxy, ca, client),
             key=key,
             headers=headers,
             window=window,
@@ -106,9 +109,10 @@ class Provider:
         return f"provider({self.dialect.name!r})"
 
 
-def _transport(
+def transport_of(
     dialect: Dialect, limits: Limits | None, proxy: str | None, ca: str | ssl.SSLContext | None, client: Any
 ) -> Transport:
+    """Return what carries questions to a provider: a client of ours, or one of the user's."""
     if client is None:
         return Client(dialect.base_url, name=dialect.name, limits=limits, proxy=proxy, ca=ca)
     if proxy is not None or ca is not None:
@@ -131,7 +135,8 @@ def _first(variables: tuple[str, ...]) -> str:
     return next((value for name in variables if (value := os.environ.get(name, "").strip())), "")
 
 
-def _base(dialect: Dialect, given: str | None) -> str:
+def base_of(dialect: Dialect, given: str | None) -> str:
+    """Return where a provider's API begins: what was given, what its variable says, its own address."""
     if given is not None:
         return given.rstrip("/")
     said = _first(dialect.base_variables).rstrip("/")
@@ -148,7 +153,8 @@ def _base(dialect: Dialect, given: str | None) -> str:
     return said + dialect.base_suffix
 
 
-def _key(dialect: Dialect, *, needed: bool) -> str:
+def key_of(dialect: Dialect, *, needed: bool) -> str:
+    """Return the key that a provider's variables hold; empty for none, an error where one is needed."""
     key = _first(dialect.key_variables)
     if not key and needed:
         either = " or ".join(dialect.key_variables)

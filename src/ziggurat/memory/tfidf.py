@@ -1,0 +1,82 @@
+"""Nearness by words that are rare among what is kept: sparse vectors, weighted anew when they are asked."""
+
+__all__ = ["TfIdf"]
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from ziggurat.memory.similar import terms
+from ziggurat.memory.text import COMMON
+
+K = TypeVar("K", bound=Hashable)
+
+_SHORTEST = 2
+
+
+class TfIdf(Generic[K]):
+    """Texts by keys, and which of them are nearest to another: for where there is no embedder.
+
+    A word of a text weighs ``f / length * ln(1 + N / (1 + n))``: f times in the text of so many words, in n of N texts.
+    N and n are those of the moment of the question, so that what was kept early and what was kept late compare alike.
+
+    ::
+
+        index = TfIdf()
+        index.add("cat", "The cat is a small fluffy pet")
+        index.search("fluffy pets")     # [("cat", 0.5...)]
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[K, Counter[str]] = {}
+        self._having: defaultdict[str, set[K]] = defaultdict(set)
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def add(self, key: K, text: str) -> None:
+        """Keep a text, in the place of what was under the key."""
+        self.remove(key)
+        counts = Counter(word for word in terms(text) if len(word) >= _SHORTEST and word not in COMMON)
+        self._counts[key] = counts
+        for word in counts:
+            self._having[word].add(key)
+
+    def remove(self, key: K) -> None:
+        """Let a text go; nothing where there is none."""
+        for word in self._counts.pop(key, ()):
+            self._having[word].discard(key)
+            if not self._having[word]:
+                del self._having[word]
+
+    def vector(self, key: K) -> dict[str, float]:
+        """Return the weights of a text's words now, of length one together.
+
+        Raises:
+            KeyError: nothing is kept under the key.
+        """
+        return self._weighted(self._counts[key])
+
+    def search(self, text: str, limit: int = 10) -> list[tuple[K, float]]:
+        """Return the keys of the nearest texts with their cosines, nearest first, those kept first before their equals.
+
+        Words that no text has count for nothing; texts that share no word are not returned.
+        """
+        counts = Counter(word for word in terms(text) if word in self._having)
+        wanted = self._weighted(counts)
+        near = {key for word in wanted for key in self._having[word]}
+        scores: dict[K, float] = {}
+        for key in (key for key in self._counts if key in near):
+            vector = self.vector(key)
+            scores[key] = sum(weight * vector.get(word, 0.0) for word, weight in wanted.items())
+        return sorted(scores.items(), key=lambda each: -each[1])[: max(0, limit)]
+
+    def _weighted(self, counts: Counter[str]) -> dict[str, float]:
+        length, texts = counts.total(), len(self._counts)
+        weights = {
+            word: count / length * math.log(1 + texts / (1 + len(self._having.get(word, ()))))
+            for word, count in counts.items()
+        }
+        norm = math.sqrt(sum(weight * weight for weight in weights.values()))
+        return {word: weight / norm for word, weight in weights.items()} if norm else {}

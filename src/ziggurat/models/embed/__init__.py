@@ -1,0 +1,1 @@
+"""Embedders: services that turn texts into vectors."""

@@ -1,0 +1,59 @@
+"""A cache of vectors, one for each text."""
+
+__all__ = ["cached"]
+
+from collections import OrderedDict
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.embedding import Embedder, Embeddings, EmbedRequest
+
+
+class _Cached:
+    def __init__(self, embedder: Embedder, size: int) -> None:
+        self._embedder = embedder
+        self._size = size
+        self._kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._model = ""
+
+    async def __call__(self, request: EmbedRequest, ctx: Context, /) -> Embeddings:
+        """Embed the texts that are not known yet, each once."""
+        known = {text: vector for text in request.texts if (vector := self._recalled(request.purpose, text))}
+        missing = tuple(dict.fromkeys(text for text in request.texts if text not in known))
+        answer = Embeddings((), self._model)
+        if missing:
+            answer = await self._embedder(EmbedRequest(missing, request.purpose), ctx)
+            self._model = answer.model
+            for text, vector in zip(missing, answer.vectors, strict=True):
+                known[text] = self._kept[request.purpose, text] = vector
+            while len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+        return Embeddings(tuple(known[text] for text in request.texts), self._model, answer.usage)
+
+    def _recalled(self, purpose: str, text: str) -> bytes | None:
+        vector = self._kept.get((purpose, text))
+        if vector is not None:
+            self._kept.move_to_end((purpose, text))
+        return vector
+
+    def __repr__(self) -> str:
+        return f"cached({self._embedder!r}, size={self._size})"
+
+
+def cached(embedder: Embedder, *, size: int = 10_000) -> Embedder:
+    """Keep the vectors of the texts that were embedded last, so that only new ones are asked for.
+
+    ::
+
+        embedder = cached(http_embedder("openai:text-embedding-3-small"))
+
+    Args:
+        embedder: Who is asked.
+        size: How many texts are kept; those go first that were not asked for longest.
+
+    Raises:
+        ConfigurationError: the size is below 1.
+    """
+    if size < 1:
+        raise ConfigurationError(f"cached(size=...) is 1 or more, got {size}")
+    return _Cached(embedder, size)

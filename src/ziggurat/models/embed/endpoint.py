@@ -1,0 +1,215 @@
+"""Embedders behind HTTP: OpenAI's ``/embeddings`` and everything that speaks like it."""
+
+__all__ = ["HttpEmbedder", "http_embedder"]
+
+import base64
+import ssl
+from array import array
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, ModelError
+from ziggurat.messages.embedding import Embeddings, EmbedRequest
+from ziggurat.messages.usage import Usage
+from ziggurat.models.http.client import Headers, Transport
+from ziggurat.models.http.dialect import Dialect, dialect_of
+from ziggurat.models.http.limits import Limits
+from ziggurat.models.http.providers import base_of, key_of, transport_of
+from ziggurat.models.http.route import is_loopback
+from ziggurat.models.http.service import path_of
+from ziggurat.models.real import require_real_calls_allowed
+
+
+class _Vector(Struct):
+    index: int
+    embedding: str | list[float]
+
+
+class _Tokens(Struct):
+    prompt_tokens: int | None = None
+
+
+class _Answer(Struct):
+    data: list[_Vector]
+    model: str = ""
+    usage: _Tokens | None = None
+
+
+_answer = msgspec.json.Decoder(_Answer)
+
+
+def http_embedder(
+    spec: str,
+    *,
+    key: str | None = None,
+    base_url: str | None = None,
+    dimensions: int | None = None,
+    batch: int = 128,
+    limits: Limits | None = None,
+    proxy: str | None = None,
+    ca: str | ssl.SSLContext | None = None,
+    client: Any = None,
+) -> "HttpEmbedder":
+    """Make an embedder of a provider, by the names and variables that its models have.
+
+    ::
+
+        http_embedder("openai:text-embedding-3-small")
+        http_embedder("ollama:nomic-embed-text")
+        http_embedder("vllm:bge-m3", base_url="http://gpu.example:8000/v1")
+
+    Args:
+        spec: Provider and model.
+        key: The key; the provider's variable where none is given.
+        base_url: Where its API begins.
+        dimensions: How long vectors are to be, for models that can be told.
+        batch: How many texts are sent at once at most.
+        limits: Bounds upon times, sizes and connections.
+        proxy: A proxy's address; see `Provider`.
+        ca: Certificate authorities to trust; see `Provider`.
+        client: An ``httpx.AsyncClient`` of yours; see `Provider`.
+
+    Raises:
+        ConfigurationError: no such provider, no model, no key, or one that does not speak like OpenAI.
+        MissingExtra: the package that speaks HTTP is not installed.
+    """
+    name, _, model = spec.partition(":")
+    dialect = dialect_of(name)
+    if dialect.wire == "anthropic":
+        raise ConfigurationError(f"{name} makes no embeddings; choose openai, mistral, ollama, vllm or the like")
+    if not model.strip():
+        raise ConfigurationError(
+            f"an embedder is 'provider:model', as in 'openai:text-embedding-3-small'; got {spec!r}"
+        )
+    dialect = replace(dialect, base_url=base_of(dialect, base_url), path="/embeddings")
+    if key is None:
+        key = key_of(dialect, needed=dialect.key_needed and base_url is None)
+    transport = transport_of(dialect, limits, proxy, ca, client)
+    return HttpEmbedder(model, dialect=dialect, transport=transport, key=key, dimensions=dimensions, batch=batch)
+
+
+class HttpEmbedder:
+    """Asks an endpoint for vectors, in batches one after another. It asks once: to ask again is for `retry`.
+
+    Args:
+        model: The model, as the provider calls it.
+        dialect: The provider, with the path of its embeddings.
+        transport: What carries the questions.
+        key: The key; empty where none is needed.
+        dimensions: How long vectors are to be; None leaves it to the model.
+        batch: How many texts are sent at once at most.
+
+    Raises:
+        ConfigurationError: the batch is below 1.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        dialect: Dialect,
+        transport: Transport,
+        key: str = "",
+        dimensions: int | None = None,
+        batch: int = 128,
+    ) -> None:
+        if batch < 1:
+            raise ConfigurationError(f"batch is how many texts are sent at once, 1 or more; got {batch}")
+        self.model = model
+        self.dialect = dialect
+        self.dimensions = dimensions
+        self.batch = batch
+        self._transport = transport
+        self._key = key
+        self._path = path_of(dialect)
+        self._headers = _headers(dialect, key)
+        self._loopback = is_loopback(dialect.base_url.split("://", 1)[-1].split("/")[0].split(":")[0])
+
+    def __repr__(self) -> str:
+        return f"http_embedder('{self.dialect.name}:{self.model}')"
+
+    async def __call__(self, request: EmbedRequest, ctx: Context, /) -> Embeddings:
+        """Ask for vectors.
+
+        Raises:
+            ModelError: sorted by what to do.
+            ConfigurationError: real calls are forbidden.
+        """
+        if not self._loopback:
+            require_real_calls_allowed(f"{self.dialect.name}:{self.model}")
+        vectors: list[bytes] = []
+        usage = Usage()
+        for start in range(0, len(request.texts), self.batch):
+            texts = request.texts[start : start + self.batch]
+            answer = await self._asked(texts, ctx)
+            vectors += _ordered(answer, len(texts), self.dialect.name)
+            tokens = None if answer.usage is None else answer.usage.prompt_tokens
+            usage += Usage(input=tokens, requests=1)
+        return Embeddings(tuple(vectors), f"{self.dialect.name}:{self.model}", usage)
+
+    async def _asked(self, texts: tuple[str, ...], ctx: Context) -> _Answer:
+        body: dict[str, Any] = {"model": self.model, "input": texts, "encoding_format": "base64"}
+        if self.dimensions is not None:
+            body["dimensions"] = self.dimensions
+        reply = await self._transport.post(self._path, self._headers, msgspec.json.encode(body), ctx, stream=False)
+        whole = False
+        try:
+            data = await reply.read()
+            whole = True
+        finally:
+            await reply.end(whole=whole)
+        if not 200 <= reply.status < 300:
+            from ziggurat.models.http.failures import failure
+
+            raise failure(reply.status, reply.headers, data, self.dialect, key=self._key, now=ctx.clock.now())
+        try:
+            return _answer.decode(data)
+        except msgspec.DecodeError as error:
+            raise ModelError(f"{self.dialect.name} answered no embeddings: {error}", kind="malformed") from None
+
+    async def close(self) -> None:
+        """Close the connections of the running loop; they are closed with the loop anyway."""
+        await self._transport.close()
+
+
+def _headers(dialect: Dialect, key: str) -> Headers:
+    headers: Mapping[str, str] = {
+        "accept": "application/json",
+        "accept-encoding": "gzip",
+        "content-type": "application/json",
+        "user-agent": "ziggurat",
+        **dialect.headers,
+    }
+    given = [(name, value) for name, value in headers.items() if value]
+    if key:
+        given.append(("authorization", f"Bearer {key}") if dialect.auth == "bearer" else (dialect.auth, key))
+    return tuple(given)
+
+
+def _ordered(answer: _Answer, count: int, name: str) -> list[bytes]:
+    """Return the vectors in the order of the texts, whatever the order they came in."""
+    by_index = {each.index: _packed(each.embedding, name) for each in answer.data}
+    sizes = {len(vector) for vector in by_index.values()}
+    if sorted(by_index) != list(range(count)) or len(answer.data) != count or len(sizes) > 1:
+        raise ModelError(
+            f"{name} answered {len(answer.data)} vectors of {len(sizes)} lengths for {count} texts", kind="malformed"
+        )
+    return [by_index[place] for place in range(count)]
+
+
+def _packed(embedding: str | list[float], name: str) -> bytes:
+    """Return a vector as bytes; servers that do not know of base64 send a list."""
+    if isinstance(embedding, list):
+        return array("f", embedding).tobytes()
+    try:
+        data = base64.b64decode(embedding, validate=True)
+    except ValueError:
+        data = b""
+    if not data or len(data) % 4:
+        raise ModelError(f"{name} answered a vector that is not 32-bit floats in base64", kind="malformed")
+    return data

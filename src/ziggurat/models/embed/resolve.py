@@ -1,0 +1,28 @@
+"""From ``"local"`` or ``"provider:model"`` to an embedder."""
+
+__all__ = ["resolve_embedder"]
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.embedding import Embedder
+
+
+def resolve_embedder(spec: str | Embedder) -> Embedder:
+    """Return the embedder that is meant: a service as it is, ``"local"``, or ``"provider:model"``.
+
+    ``"local"`` is the sentence model of the extra ``local``; ``"openai:text-embedding-3-small"`` a provider's.
+
+    Raises:
+        ConfigurationError: nothing of this name.
+        MissingExtra: the provider needs a package that is not installed.
+    """
+    if not isinstance(spec, str):
+        if callable(spec):
+            return spec
+        raise ConfigurationError(f"an embedder is 'local', 'provider:model' or a service, got {spec!r}")
+    if spec == "local":
+        from ziggurat.models.embed.minilm import MiniLm
+
+        return MiniLm()
+    from ziggurat.models.embed.endpoint import http_embedder
+
+    return http_embedder(spec)
