@@ -368,3 +368,14 @@ def test_state_is_never_that_of_an_owner_who_is_gone() -> None:
     for _ in range(50):
         assert ctx.state(type("Owner", (), {})(), list[int]) == []
         ctx.state(type("Owner", (), {})(), list[int]).append(1)
+
+
+def test_what_a_call_is_held_to_goes_beneath_and_ends_where_an_agent_is_entered():
+    ctx = root()
+    held = ctx.freezing("this")
+    assert (ctx.frozen, held.frozen, held.path) == (None, "this", ctx.path)
+    assert [each.frozen for each in (held.under("x"), held.at("y"), held.again())] == ["this"] * 3
+    assert held.within(Key("k"), 1).frozen == "this"
+    assert held.entered(held.scope).frozen is None
+    owner = object()
+    assert ctx.state(owner, list) is held.state(owner, list), "it is the same call still"

@@ -27,7 +27,7 @@ from ziggurat.messages.delta import deltas_of
 from ziggurat.messages.events import AgentEnded, AgentStarted, Delta
 from ziggurat.messages.hooks import hooked, tell
 from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
-from ziggurat.tools.function import AGREED, FROZEN
+from ziggurat.tools.function import AGREED, frozen_in
 from ziggurat.tools.permissions import GRANTS
 
 AgentService = Service[AgentRequest, AgentRun]
@@ -176,13 +176,13 @@ def _framed(ctx: Context, parts: AgentParts) -> Context:
     if frame.depth > limit:
         why = f"agents may stand {limit} levels deep; {name} is one too deep"
         raise LimitExceeded("depth", limit, frame.depth, why)
-    frozen = ctx.scope.get(FROZEN)
+    frozen = frozen_in(ctx)
     if frozen is not None and frozen.effect == "once":
         raise ConfigurationError(
             f"the tool {frozen.call.name} calls the agent {name}, so it is made of other calls and cannot act "
             "once only: declare effect='once' on the tools beneath instead"
         )
-    within: dict[Key[Any], Any] = {FRAME: frame, METER: frame, FROZEN: None, AGREED: None}
+    within: dict[Key[Any], Any] = {FRAME: frame, METER: frame, AGREED: None}
     if parts.grants is not None:  # also when there are none: agents beneath get no more
         outer = ctx.scope.get(GRANTS)
         within[GRANTS] = parts.grants if outer is None else outer & parts.grants

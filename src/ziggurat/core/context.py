@@ -40,6 +40,7 @@ class Context(Struct, frozen=True, eq=False):
         deadline: When this call must stop, in seconds of the clock's `monotonic`; None for never.
         scope: What the whole run shares.
         tries: How many tries of this very call were made before this one.
+        frozen: What the function at the bottom of this call is held to; an agent that is entered holds nothing.
     """
 
     path: str
@@ -50,6 +51,7 @@ class Context(Struct, frozen=True, eq=False):
     _beneath: bool = False  # beneath a call that is recorded whole, such as a model's
     _entered: bool = False
     tries: int = 0
+    frozen: object = None
 
     def under(self, name: str) -> "Context":
         """Make the context of a call named `name`; a name used again is numbered: ``x``, ``x#2``, ``x#3``.
@@ -66,12 +68,22 @@ class Context(Struct, frozen=True, eq=False):
 
     def at(self, name: str) -> "Context":
         """Make the context of a call whose `name` is unique here by construction, such as ``step-3``."""
-        return Context(f"{self.path}/{name}", self.emit, self.deadline, self.scope, None, self._beneath)
+        return Context(
+            f"{self.path}/{name}", self.emit, self.deadline, self.scope, None, self._beneath, False, 0, self.frozen
+        )
 
     def again(self) -> "Context":
         """Make the context of another try of this same call: same path, numbering starts anew."""
         return Context(
-            self.path, self.emit, self.deadline, self.scope, None, self._beneath, self._entered, self.tries + 1
+            self.path,
+            self.emit,
+            self.deadline,
+            self.scope,
+            None,
+            self._beneath,
+            self._entered,
+            self.tries + 1,
+            self.frozen,
         )
 
     def within(self, key: Key[T], value: T) -> "Context":
@@ -89,6 +101,21 @@ class Context(Struct, frozen=True, eq=False):
             self._beneath,
             self._entered,
             self.tries,
+            self.frozen,
+        )
+
+    def freezing(self, frozen: object) -> "Context":
+        """Make the context of this call with its function held to `frozen`."""
+        return Context(
+            self.path,
+            self.emit,
+            self.deadline,
+            self.scope,
+            self._counter or self._counting(),
+            self._beneath,
+            self._entered,
+            self.tries,
+            frozen,
         )
 
     def heard_by(self, *listeners: Listener) -> "Context":
@@ -113,6 +140,7 @@ class Context(Struct, frozen=True, eq=False):
             self._beneath,
             self._entered,
             self.tries,
+            self.frozen,
         )
 
     def _counting(self) -> _Counter:

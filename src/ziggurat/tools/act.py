@@ -24,7 +24,7 @@ from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.approval import APPROVALS, agree
-from ziggurat.tools.function import AGREED, FROZEN, Frozen, FunctionTool
+from ziggurat.tools.function import AGREED, Frozen, FunctionTool
 from ziggurat.tools.held import HELD
 from ziggurat.tools.interrupted import settled
 from ziggurat.tools.permissions import check as check_permissions
@@ -91,8 +91,7 @@ def _refuse(record: Record | None, call: ToolCall, ctx: Context, journal: Journa
 
 def _held(tool: FunctionTool, call: ToolCall, ctx: Context) -> Context:
     """Check a call that goes through layers, and hold its function to it: a layer cannot change what is run."""
-    frozen = Frozen(call, tool.spec.effect, ctx.path, 0, tool.decoded(call))
-    return ctx.scoped(ctx.scope.with_value(FROZEN, frozen))
+    return ctx.freezing(Frozen(call, tool.spec.effect, ctx.path, 0, tool.decoded(call)))
 
 
 async def _answered(recorded: Result, call: ToolCall, ctx: Context, journal: Journal) -> ToolResult:
@@ -232,7 +231,7 @@ async def _run(entry: Entry, frozen: ToolCall, ctx: Context, chain: Chain) -> To
     kept = ToolCall(frozen.id, frozen.name, frozen.arguments)  # nobody below has it in hand
     service = entry.service
     frozen_at = Frozen(kept, entry.spec.effect, ctx.path)
-    ctx = ctx.within(AGREED, kept) if entry.composite else ctx.within(FROZEN, frozen_at)
+    ctx = ctx.within(AGREED, kept) if entry.composite else ctx.freezing(frozen_at)
     for middleware in reversed(chain.hooks["wrap_tool"]):
         service = partial(_wrapped, middleware, service)
     return await service(frozen, ctx)

@@ -1,6 +1,6 @@
 """A typed function becomes a tool."""
 
-__all__ = ["AGREED", "FROZEN", "Frozen", "FunctionTool", "must_be", "passes", "raw_tool", "tool", "with_door"]
+__all__ = ["AGREED", "Frozen", "FunctionTool", "frozen_in", "must_be", "passes", "raw_tool", "tool", "with_door"]
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -45,7 +45,10 @@ class Frozen(Struct):
     arguments: dict[str, Any] | None = None
 
 
-FROZEN: Key[Frozen | None] = Key("frozen call")
+def frozen_in(ctx: Context) -> Frozen | None:
+    """Return the call that the function at the bottom of this call is held to."""
+    return ctx.frozen if isinstance(ctx.frozen, Frozen) else None
+
 
 AGREED: Key[ToolCall | None] = Key("agreed call")
 """What was approved of a tool that is made of other calls."""
@@ -103,7 +106,7 @@ class FunctionTool:
             InvalidArguments: they do not fit.
             ToolError: the call is not the one that was approved, or an effect would be repeated.
         """
-        frozen = ctx.scope.get(FROZEN)
+        frozen = frozen_in(ctx) if ctx.frozen is not None else None
         arguments = None if frozen is None else passes(call, frozen, ctx)
         if arguments is None:
             arguments = self.decoded(call) if self._validators else self.arguments.decode(call.arguments)
@@ -192,7 +195,7 @@ class _Door:
         self.inner = inner
 
     def __call__(self, call: ToolCall, ctx: Context, /) -> Awaitable[ToolResult]:
-        frozen = ctx.scope.get(FROZEN)
+        frozen = frozen_in(ctx)
         if frozen is not None:
             passes(call, frozen, ctx)
         return self.inner(call, ctx)
