@@ -7,9 +7,13 @@ import asyncio
 from pathlib import Path
 
 from tests.golden.agents import GOLDEN, Golden
+from tests.hard_cases.support import ByTurn
+from ziggurat.agents.agent import Agent
 from ziggurat.core.clock import CLOCK, IDS, RANDOM
 from ziggurat.core.codec import SHAPE_VERSION
+from ziggurat.core.store import Store, session_log
 from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory_rows import MemoryRows
 from ziggurat.testing.clock import HandClock
 
 FOLDER = Path(__file__).parent
@@ -30,12 +34,28 @@ async def recorded(golden: Golden) -> bytes:
     return store.dump("r")
 
 
+def talker(store: Store) -> Agent:
+    """Return an agent that talks in sessions."""
+    return Agent(ByTurn("Hello Ada.", "You are Ada.", "Still Ada."), name="talker", store=store)
+
+
+async def session() -> bytes:
+    """Talk twice in one session, and return what is kept of it."""
+    store = MemoryRows(clock=HandClock())
+    for number, prompt in enumerate(("I am Ada.", "Who am I?")):
+        await talker(store).run(prompt, run_id=f"r-{number}", session="alice", deps={CLOCK: HandClock()})
+    rows = await store.read(session_log("alice"))
+    await store.close()
+    return b"".join(row.data + b"\n" for row in rows)
+
+
 def main() -> None:
     """Write each recording into the folder of the version that is written now."""
     folder = FOLDER / f"version-{SHAPE_VERSION}"
     folder.mkdir(exist_ok=True)
     for name, golden in GOLDEN.items():
         (folder / f"{name}.jsonl").write_bytes(asyncio.run(recorded(golden)))
+    (FOLDER / "session-1.jsonl").write_bytes(asyncio.run(session()))
 
 
 if __name__ == "__main__":
