@@ -8,6 +8,7 @@
 #   make approvals      race changes of a call against its approval, 1,000 times for each kind
 #   make faults         cancel runs at every turn, kill them 1,000 times over; cut power and fill the disk at every write
 #   make golden         record the golden runs anew, when the format of records has changed on purpose
+#   make durable        measure what a store costs, beside bare commits and fsyncs; make bench: all of this
 #   make bench          measure what layers cost, and overhead beside the floors and peers that are set up
 PYTHON ?= python3
 VENV := .venv
@@ -20,7 +21,7 @@ RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
 MODEL_STAMP := $(VENV)/.installed-model
 
-.PHONY: run chat test types lint unit questions fuzz conformance sessions approvals faults golden bench lock clean help
+.PHONY: run chat test types lint unit questions fuzz conformance sessions approvals faults golden durable bench lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -71,8 +72,12 @@ faults: $(TEST_STAMP)  # ZIGGURAT_POSTGRES: the address of a server, instead of 
 golden: $(TEST_STAMP)
 	$(BIN)/python -m tests.golden.record
 
+durable: $(TEST_STAMP)  # ZIGGURAT_DISK: a folder on the disk to be measured
+	@$(BIN)/python -P benchmarks/durable.py $(ZIGGURAT_DISK)
+
 bench: $(TEST_STAMP)
 	@$(BIN)/python -P benchmarks/layers.py
+	@$(BIN)/python -P benchmarks/durable.py --quick $(ZIGGURAT_DISK)
 	@benchmarks/run.sh
 
 lock:

@@ -102,11 +102,11 @@ def bare_fsync(folder: Path, times: int = 50) -> float:
     return (time.perf_counter() - began) / times
 
 
-async def overhead(folder: Path, name: str, make: Callable[[], Store], synchronous: str, steps: int = 100) -> None:
+async def overhead(folder: Path, name: str, make: Callable[[], Store], synchronous: str, rounds: int = 7) -> None:
     """Print the overhead per step of one run, beside the floor, taken in turns."""
-    store = make()
+    store, steps = make(), 100
     ours, floors = [], []
-    for _ in range(7):
+    for _ in range(rounds):
         without = await timed(steps, 1, None)
         ours.append((await timed(steps, 1, store) - without) / steps)
         floors.append(await bare(folder, synchronous, 100))
@@ -118,14 +118,16 @@ async def overhead(folder: Path, name: str, make: Callable[[], Store], synchrono
 async def throughput(folder: Path, name: str, make: Callable[[], Store], runs: int = 100, steps: int = 20) -> None:
     """Print the steps per second of many runs at once."""
     store = make()
-    seconds = statistics.median([await timed(steps, runs, store) for _ in range(3)])
+    took, floors = [], []
+    for _ in range(5):
+        took.append(await timed(steps, runs, store))
+        floors.append(bare_fsync(folder))
     await store.close()
-    print(
-        f"{name:14} {runs} runs at once: {runs * steps / seconds:7.0f} steps/s; fsync {bare_fsync(folder) * 1e3:.2f} ms"
-    )
+    seconds, floor = statistics.median(took), statistics.median(floors) * 1e3
+    print(f"{name:14} {runs} runs at once: {runs * steps / seconds:7.0f} steps/s; fsync {floor:.2f} ms")
 
 
-async def resume(name: str, make: Callable[[], Store], steps: int = 1000) -> None:
+async def resume(name: str, make: Callable[[], Store], steps: int = 1000, times: int = 5) -> None:
     """Print the time to open a cut run of many steps and go through it to where it stopped."""
 
     class Cut(Turns):
@@ -136,36 +138,45 @@ async def resume(name: str, make: Callable[[], Store], steps: int = 1000) -> Non
 
         cut = True
 
-    store = make()
     model = Cut(steps)
-    one = Agent(model, tools=[look], max_steps=steps + 1, store=store, name="bench")
-    await one.run("go", run_id="long")
-    await store.close()
-    store = make()
-    model.cut = False
-    one = Agent(model, tools=[look], max_steps=steps + 1, store=store, name="bench")
-    began = time.perf_counter()
-    run = await one.resume("long")
-    seconds = time.perf_counter() - began
-    assert run.steps == steps, run.stop
-    await store.close()
-    print(f"{name:14} resume of {steps} steps: {seconds * 1e3:.0f} ms")
+    took, work = [], []
+    for number in range(times):
+        for model.cut in (True, False):
+            store = make()
+            one = Agent(model, tools=[look], max_steps=steps + 1, store=store, name="bench")
+            if model.cut:
+                await one.run("go", run_id=f"long-{number}")
+            else:
+                began, worked = time.perf_counter(), time.process_time()
+                run = await one.resume(f"long-{number}")
+                took.append(time.perf_counter() - began)
+                work.append(time.process_time() - worked)
+                assert run.steps == steps, run.stop
+            await store.close()
+    print(
+        f"{name:14} resume of {steps} steps: {statistics.median(took) * 1e3:.0f} ms, "
+        f"{statistics.median(work) * 1e3:.0f} ms of it work"
+    )
 
 
 async def main() -> None:
-    """Measure all."""
-    with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as name:
+    """Measure all, or with ``--quick`` what matters most; the other argument is a folder on the disk to measure."""
+    quick = "--quick" in sys.argv
+    places = [each for each in sys.argv[1:] if each != "--quick"]
+    with tempfile.TemporaryDirectory(dir=places[0] if places else None) as name:
         folder = Path(name)
         normal = lambda: SqliteStore(folder / "normal.db", synchronous="NORMAL")  # noqa: E731
         full = lambda: SqliteStore(folder / "full.db")  # noqa: E731
         file = lambda: FileStore(folder / "file")  # noqa: E731
         await overhead(folder, "sqlite NORMAL", normal, "NORMAL")
+        await throughput(folder, "sqlite FULL", full)
+        await resume("sqlite", normal)
+        if quick:
+            return
         await overhead(folder, "sqlite FULL", full, "FULL")
         await overhead(folder, "file", file, "FULL")
-        await throughput(folder, "sqlite FULL", full)
         await throughput(folder, "sqlite NORMAL", normal)
         await throughput(folder, "file", file, runs=20)
-        await resume("sqlite", normal)
         await resume("file", file)
 
 

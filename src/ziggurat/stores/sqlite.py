@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from msgspec.structs import replace
+
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
@@ -18,7 +20,14 @@ from ziggurat.stores.writer import Job, Writer
 
 T = TypeVar("T")
 
-_INFO = "SELECT log, agent, request, created, status, updated, count, owner, problem FROM logs WHERE "
+_INFO = (
+    "SELECT log, agent, request, created, status, updated, "
+    "(SELECT coalesce(max(number), 0) FROM rows WHERE rows.id = logs.id), owner, problem FROM logs WHERE "
+)
+_OURS = (
+    "SELECT 1 FROM logs WHERE id = ? AND log = ? AND epoch = ? AND owner = ? "
+    "AND ? = (SELECT coalesce(max(number), 0) FROM rows WHERE rows.id = logs.id)"
+)
 
 
 class SqliteStore:
@@ -51,6 +60,8 @@ class SqliteStore:
         self.owner = new_owner()
         self._held: dict[str, int] = {}
         self._ids: dict[str, int] = {}
+        self._states: dict[str, str] = {}  # of logs held, as the table of logs has them
+        self._touched: dict[str, float] = {}  # when logs were written that the table of logs does not know of yet
         self._renewed = 0.0
         self._database = SqliteConnection(self.path, synchronous, timeout, connect)
         self._writer = Writer(
@@ -83,19 +94,35 @@ class SqliteStore:
         except StoreError as error:
             for job in jobs:
                 job.error = type(error)(str(error))
-                self._held.pop(job.log, None)  # nobody goes on with it here: let the lease run out
+                self._forget(job.log)  # nobody goes on with it here: let the lease run out
         except Exception as error:  # noqa: BLE001 - a fault of one of them; none was written
             for job in jobs:
+                self._states.pop(job.log, None)
                 job.error = StoreError(f"{self.path}: {type(error).__name__}: {error}")
 
     def _renew(self) -> None:
-        if not self._held or time.monotonic() - self._renewed < self.seconds / 4:
+        if not (self._held or self._touched) or time.monotonic() - self._renewed < self.seconds / 4:
             return
         self._renewed = time.monotonic()
         until = self.clock.now() + self.seconds
         held = [(until, log, epoch) for log, epoch in list(self._held.items())]
         statement = "UPDATE logs SET until = ? WHERE log = ? AND epoch = ?"
-        self._database.transaction(lambda: self._database.many(statement, held))
+
+        def work() -> None:
+            self._note_times()
+            self._database.many(statement, held)
+
+        self._database.transaction(work)
+
+    def _note_times(self) -> None:
+        """Write down when logs were written last; doing so with each row would cost more than the row."""
+        touched, self._touched = self._touched, {}
+        values = [(updated, log) for log, updated in touched.items()]
+        self._database.many("UPDATE logs SET updated = max(updated, ?) WHERE log = ?", values)
+
+    def _forget(self, log: str) -> None:
+        self._held.pop(log, None)
+        self._states.pop(log, None)
 
     def _create(self, info: LogInfo, rows: Sequence[Row], blobs: Mapping[str, bytes] | None) -> int:
         execute, now = self._database.execute, self.clock.now()
@@ -109,6 +136,7 @@ class SqliteStore:
             (*values, now + self.seconds),
         )
         self._ids[info.log] = int(cursor.lastrowid or 0)
+        self._states[info.log] = "running"
         if rows:
             self._append(info.log, 1, rows, blobs, False)
         self._held[info.log] = 1
@@ -127,22 +155,27 @@ class SqliteStore:
             (self.owner, now + self.seconds, epoch + 1, number),
         )
         self._ids[log] = number
+        self._states.pop(log, None)
         self._held[log] = epoch + 1
         return int(epoch) + 1
 
     def _append(
         self, log: str, epoch: int, rows: Sequence[Row], blobs: Mapping[str, bytes] | None, release: bool
     ) -> None:
-        database, now = self._database, self.clock.now()
-        done = database.execute(
-            "UPDATE logs SET count = count + ?, status = ?, updated = ?, until = ?, "
-            "owner = CASE WHEN ? THEN '' ELSE owner END WHERE log = ? AND epoch = ? AND count = ? AND owner <> ''",
-            (len(rows), rows[-1].status, now, now + self.seconds, release, log, epoch, rows[0].number - 1),
-        )
-        if done.rowcount != 1:
-            self._held.pop(log, None)
+        database, now, number, status = self._database, self.clock.now(), self._ids.get(log, 0), rows[-1].status
+        if database.execute(_OURS, (number, log, epoch, self.owner, rows[0].number - 1)).fetchone() is None:
+            self._forget(log)
             raise LeaseLost(f"{log}: the right to write has passed to another; resume the run to go on with it")
-        number = self._ids[log]
+        if release or self._states.get(log) != status:
+            database.execute(
+                "UPDATE logs SET status = ?, updated = ?, until = ?, owner = CASE WHEN ? THEN '' ELSE owner END "
+                "WHERE id = ?",
+                (status, now, now + self.seconds, release, number),
+            )
+            self._states[log] = status
+            self._touched.pop(log, None)
+        else:
+            self._touched[log] = now
         database.many(
             "INSERT INTO rows (id, number, digest, data, status) VALUES (?, ?, ?, ?, ?)",
             [(number, row.number, row.digest, row.data, row.status) for row in rows],
@@ -153,12 +186,12 @@ class SqliteStore:
                 [(number, digest, data) for digest, data in blobs.items()],
             )
         if release:
-            self._held.pop(log, None)
+            self._forget(log)
 
     def _release(self, log: str, epoch: int) -> None:
-        self._held.pop(log, None)
-        statement = "UPDATE logs SET owner = '' WHERE log = ? AND epoch = ? AND owner = ?"
-        self._database.execute(statement, (log, epoch, self.owner))
+        self._forget(log)
+        statement = "UPDATE logs SET owner = '', updated = max(updated, ?) WHERE log = ? AND epoch = ? AND owner = ?"
+        self._database.execute(statement, (self._touched.pop(log, 0.0), log, epoch, self.owner))
 
     def _rows(self, log: str, after: int, limit: int | None) -> list[Row]:
         found = self._database.execute(
@@ -213,7 +246,10 @@ class SqliteStore:
         """Return what is known of a log; see `Store`."""
         statement = _INFO + "log = ?"
         found = await self._read(lambda: self._database.execute(statement, (log,)).fetchone())
-        return None if found is None else LogInfo(*found)
+        if found is None:
+            return None
+        info = LogInfo(*found)
+        return replace(info, updated=max(info.updated, self._touched.get(log, 0.0)))
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
         """Return rows; see `Store`."""
@@ -243,6 +279,8 @@ class SqliteStore:
                 values.append(value)
         where = " AND ".join(terms)
         statement = _INFO + where + " ORDER BY updated DESC, id DESC LIMIT ?"
+        if self._touched:
+            await self._write(prefix or "logs", self._note_times)
         found = await self._read(lambda: self._database.execute(statement, (*values, limit)).fetchall())
         return [LogInfo(*each) for each in found]
 
@@ -268,6 +306,7 @@ class SqliteStore:
         """Remove old logs and give the room back; see `Store`."""
 
         def work() -> int:
+            self._note_times()
             found = self._database.execute(
                 "SELECT id, status FROM logs WHERE updated < ? AND substr(log, 1, ?) = ? AND (owner = '' OR until < ?)",
                 (before, len(prefix), prefix, self.clock.now()),

@@ -23,7 +23,10 @@ MIGRATIONS = (
             id INTEGER NOT NULL, digest TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (id, digest))""",
     ),
 )
-"""What makes each version of the format of the one before; ``user_version`` says which one a file has."""
+"""What makes each version of the format of the one before; ``user_version`` says which one a file has.
+
+The column ``count`` is not kept up: rows are counted where they are.
+"""
 
 _FIXED = ((3, 53, 0), (3, 51, 3))
 _ALSO_FIXED = {(3, 50): 7, (3, 44): 6}
