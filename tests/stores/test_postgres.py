@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,15 @@ import pytest
 
 from tests.stores.proxy import Proxy
 from tests.stores.server import PASSWORD, schema, server
-from ziggurat.core.errors import ConfigurationError, LeaseHeld, LeaseLost, StoreError, StoreUnavailable, is_transient
+from ziggurat.core.errors import (
+    ConfigurationError,
+    LeaseHeld,
+    LeaseLost,
+    MissingExtra,
+    StoreError,
+    StoreUnavailable,
+    is_transient,
+)
 from ziggurat.core.store import LogInfo, Wakes, run_log
 from ziggurat.stores.connect import connect
 from ziggurat.stores.postgres import PostgresStore
@@ -102,6 +111,12 @@ def test_wrong_addresses_are_told_at_the_door_without_the_password(url: str, tol
         connect(url)
     assert PASSWORD not in str(raised.value)
     assert SECRET not in str(raised.value)
+
+
+def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'ziggurat\[postgres\]'"):
+        connect("postgresql://ada@127.0.0.1/none")
 
 
 def test_no_password_is_seen_anywhere(caplog: pytest.LogCaptureFixture) -> None:
@@ -289,10 +304,12 @@ def test_room_is_given_back() -> None:
     url = schema()
 
     async def main(store: PostgresStore) -> None:
-        for at in range(3):
-            epoch = await store.create(LogInfo(f"run:{at}"), rows(1), {"aa": bytes(100_000)})
-            await store.append(f"run:{at}", epoch, rows(1, 1, status="Completed"), release=True)
-        assert await store.vacuum(10_000_000_000.0) == 3
+        done = rows(1, status="Completed")
+        epochs = await asyncio.gather(
+            *(store.create(LogInfo(f"run:{at}"), done, {"aa": bytes(9_000)}) for at in range(250))
+        )
+        await asyncio.gather(*(store.release(f"run:{at}", epoch) for at, epoch in enumerate(epochs)))
+        assert await store.vacuum(10_000_000_000.0) == 250
         assert asked(url, "SELECT pg_relation_size('rows') + pg_relation_size('logs') + pg_relation_size('blobs')") == 0
 
     run(url, main)

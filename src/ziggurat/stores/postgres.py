@@ -2,6 +2,7 @@
 
 __all__ = ["PostgresStore"]
 
+import asyncio
 import time
 from asyncio import Future
 from collections import OrderedDict
@@ -55,6 +56,7 @@ class PostgresStore:
         self.seconds = lease
         self.owner = new_owner()
         self._clock = clock
+        self._timeout = timeout
         self._held: dict[str, tuple[int, int]] = {}
         self._renewed = 0.0
         self._followed: OrderedDict[str, tuple[int, float]] = OrderedDict()
@@ -183,10 +185,16 @@ class PostgresStore:
         return self._writing.run(work)
 
     def _shrink(self) -> None:
+        """Give room back, on a connection of its own: it may take long, and leases are renewed meanwhile."""
+
         async def work(connection: Connection, again: bool) -> None:
             await connection.execute("VACUUM logs, rows, blobs", timeout=_VACUUM_SECONDS)
 
-        self._writing.run(work)
+        connection = PostgresConnection(self.address, self._timeout, prepare)
+        try:
+            connection.run(work)
+        finally:
+            connection.close()
 
     # -- the verbs -----------------------------------------------------------------------------------------------
 
@@ -274,8 +282,10 @@ class PostgresStore:
         """Remove old logs and give the room back; see `Store`."""
         kept = [] if unfinished else list(UNFINISHED)
         work: Callable[[], int] = lambda: self._remove(sql.OLD, self._now(), before, prefix, kept)  # noqa: E731
-        removed = await self._writer.submit(work, prefix)
-        await self._writer.submit(self._shrink)
+        removed = 0
+        while some := await self._writer.submit(work, prefix):
+            removed += some
+        await asyncio.to_thread(self._shrink)
         return removed
 
     async def close(self) -> None:

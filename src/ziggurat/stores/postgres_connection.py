@@ -17,8 +17,11 @@ Prepare = Callable[["Connection", PostgresAddress], Awaitable[None]]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 _DAMAGED = ("XX001", "XX002")
-_PASSING = ("08", "40", "53300", "55P03", "57")
-"""Codes, or how they begin, of what passes: lost connections, deadlocks, too many clients, a server going or coming."""
+_PASSING = ("08", "25006", "40", "53300", "55P03", "57")
+"""Codes, or how they begin, of what passes: lost connections, a server that only reads now, deadlocks, too many
+clients, a server going or coming."""
+_IDLE = 120.0
+"""Seconds after which a connection that was not used is not trusted: what stands between may have dropped it."""
 
 
 class Connection(Protocol):
@@ -104,6 +107,7 @@ class PostgresConnection:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connection: Connection | None = None
         self._reached = False
+        self._used = 0.0
 
     def run(self, work: Callable[[Connection, bool], Awaitable[T]]) -> T:
         """Do something with the connection, and return what it returns.
@@ -137,6 +141,9 @@ class PostgresConnection:
         return self.run(lambda connection, again: connection.fetch(statement, *values))
 
     async def _once(self, work: Callable[[Connection, bool], Awaitable[T]], again: bool) -> T:
+        if self._connection is not None and time.monotonic() - self._used > _IDLE:
+            self._give_up()
+        self._used = time.monotonic()
         if self._connection is None or self._connection.is_closed():
             self._connection = await opened(self.address, self._timeout, self._prepare)
             self._reached = True

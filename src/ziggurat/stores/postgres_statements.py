@@ -108,7 +108,8 @@ WHERE log = $2 AND status <> 'Quarantined'"""
 
 OLD = _timed("""
 SELECT id FROM logs, moment WHERE updated < $2 AND starts_with(log, $3) AND NOT status = ANY ($4::text[])
-    AND (owner = '' OR until < now) FOR UPDATE OF logs""")
+    AND (owner = '' OR until < now) LIMIT 200 FOR UPDATE OF logs""")
+"""Some of the logs that may be removed; so few that whoever writes need not wait long."""
 
 DELETE = (
     "DELETE FROM rows WHERE id = ANY ($1::bigint[])",
