@@ -80,6 +80,7 @@ def run(
     max_steps: options.Steps = None,
     timeout: options.Timeout = None,
     approve: options.Approve = None,
+    session: options.Session = None,
     store: options.Store = None,
     json: Annotated[
         bool, typer.Option("--json", help="Write events to standard output, one per line; the last is AgentEnded.")
@@ -113,7 +114,7 @@ def run(
     wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()))
     asked = question_of(question)
     deps = {**(approving(wish.approve) or {}), LABELS: labels_of(wish)}
-    raise typer.Exit(run_question(agent_of(wish, store), asked, Output(json, quiet), deps))
+    raise typer.Exit(run_question(agent_of(wish, store), asked, Output(json, quiet), deps, session))
 
 
 @_app.command()
@@ -125,6 +126,7 @@ def chat(
     max_steps: options.Steps = None,
     timeout: options.Timeout = None,
     approve: options.Approve = None,
+    session: options.Session = None,
     store: options.Store = None,
     quiet: options.Quiet = False,
 ) -> None:
@@ -138,6 +140,7 @@ def chat(
       ziggurat chat
       ziggurat chat --tool notes.py:search --instructions "You are brief."
       ziggurat chat --agent desk.py:agent
+      ziggurat chat --session work
     """
     from ziggurat.cli.approve import approving
     from ziggurat.cli.build import agent_of
@@ -148,7 +151,7 @@ def chat(
 
     wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()))
     deps = {**(approving(wish.approve) or {}), LABELS: labels_of(wish)}
-    raise typer.Exit(Chat(agent_of(wish, store), quiet=quiet, deps=deps).run())
+    raise typer.Exit(Chat(agent_of(wish, store), quiet=quiet, deps=deps, session=session).run())
 
 
 add_run_commands(_app)

@@ -20,6 +20,7 @@ from ziggurat.messages.agent import AgentRun, Decision
 from ziggurat.messages.message import Message
 from ziggurat.observe.console import ConsoleView
 from ziggurat.observe.wording import clean, shortened
+from ziggurat.stores.session import Session
 
 _COMMANDS = {
     "/help": "show this",
@@ -36,9 +37,13 @@ class Chat:
         agent: Who answers.
         quiet: Show answers only.
         deps: What every run is given.
+        session: The conversation that is gone on with, and kept; None for one that is not.
     """
 
-    def __init__(self, agent: Runnable, *, quiet: bool = False, deps: Deps | None = None) -> None:
+    def __init__(
+        self, agent: Runnable, *, quiet: bool = False, deps: Deps | None = None, session: str | None = None
+    ) -> None:
+        self._session = None if session is None else Session(session, agent.store)
         self._agent = agent
         self._deps = deps
         self._quiet = quiet
@@ -68,7 +73,7 @@ class Chat:
                 if line is None or line.strip() in ("/exit", "/quit"):
                     return COMPLETED if self._by_hand else worst
                 if line.strip().startswith("/"):
-                    self._command(line.strip())
+                    self._command(line.strip(), runner)
                 elif line.strip():
                     worst = max(worst, self._turn(line.strip(), runner))
 
@@ -88,7 +93,7 @@ class Chat:
         file.write(text + "\n")
         file.flush()
 
-    def _command(self, line: str) -> None:
+    def _command(self, line: str, runner: asyncio.Runner) -> None:
         name = line.split()[0]
         if name == "/help":
             self._say("\n".join(f"{command:<8}{what}" for command, what in _COMMANDS.items()))
@@ -99,6 +104,8 @@ class Chat:
             self._say("\n".join(told) or "there are no tools to list")
         elif name == "/clear":
             self._history = ()
+            if self._session is not None:
+                runner.run(self._session.clear())
             self._say("forgotten")
         else:
             near = get_close_matches(name, _COMMANDS, n=1)
@@ -141,7 +148,10 @@ class Chat:
         try:
             if decisions is not None:
                 return await self._agent.resume(run_id, decisions, deps=self._deps, listeners=listeners)
-            return await self._agent.run(question, history=self._history, deps=self._deps, listeners=listeners)
+            history = self._history if self._session is None else ()
+            return await self._agent.run(
+                question, history=history, deps=self._deps, listeners=listeners, session=self._session
+            )
         except asyncio.CancelledError as error:
             self._partial = partial_of(error)
             raise

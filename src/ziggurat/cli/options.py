@@ -1,6 +1,6 @@
 """Options that several commands take."""
 
-__all__ = ["Agent", "Approve", "Instructions", "Model", "Quiet", "Run", "Steps", "Store", "Timeout", "Tools"]
+__all__ = ["Agent", "Approve", "Instructions", "Model", "Quiet", "Run", "Session", "Steps", "Store", "Timeout", "Tools"]
 
 from typing import Annotated
 
@@ -48,5 +48,9 @@ Store = Annotated[
         help="Where runs are kept, such as sqlite:///runs.db, file:///folder or memory: for not at all; by default "
         "$ZIGGURAT_STORE, else a database in your data directory.",
     ),
+]
+Session = Annotated[
+    str | None,
+    typer.Option("--session", "-s", metavar="NAME", help="The conversation to go on with, or to begin; it is kept."),
 ]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or a beginning of it that no other has.")]

@@ -47,12 +47,14 @@ Begin = Callable[[Sequence[Listener]], Coroutine[Any, Any, AgentRun]]
 """Begins a run, or goes on with one, that is heard by listeners."""
 
 
-def run_question(agent: Runnable, question: str, output: Output, deps: Deps | None = None) -> int:
-    """Ask an agent and write its answer; return the exit code."""
+def run_question(
+    agent: Runnable, question: str, output: Output, deps: Deps | None = None, session: str | None = None
+) -> int:
+    """Ask an agent, in a conversation that is kept if one is named, and write its answer; return the exit code."""
     run_id = new_id()
 
     def begin(listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
-        return agent.run(question, deps=deps, listeners=listeners, run_id=run_id)
+        return agent.run(question, deps=deps, listeners=listeners, run_id=run_id, session=session)
 
     return show_run(agent, begin, output, deps, run_id)
 
