@@ -16,6 +16,7 @@ LOCAL = ("first_agent.py",)
 PRINTED = {
     "agent_as_tool.py": "5 model calls, 3 tool calls, 1200 tokens",
     "approval.py": "(looked)\nSuspended\n(deleted junk.tmp)\ndenied: it is needed; deleted junk.tmp\n",
+    "approval_later.py": 'Suspended() waiting for {"to":"ben"}: True\nonce only: no call with the id',
     "approval_rules.py": 'executed: {"to": "ben", "amount": 80}\ndecided: Deny pay\npaid 5 to ann\npaid 80 to ben\n',
     "compaction.py": "of 4000: True",
     "budget.py": "BudgetExceeded after 4 calls, 4000 tokens, 5 steps\n3 searches, then: I give up",
@@ -29,6 +30,7 @@ PRINTED = {
     "permissions.py": "desk: guess denied, [tool declares nothing]\nAudit(checks=4, denials=2)",
     "react.py": "Tea costs 3.20.\nfailed tool calls: 1, most common action: price",
     "replay_test.py": "gone through again\nfirst divergence at agent: instructions\n- recorded: You are brief.",
+    "session.py": "tea is 3.2; so far: tea, milk, tea\n15 items, 4 messages to begin with\nmilk is 1.1; so far: milk\n",
     "steering.py": "I did as told: It is made of bricks; Not there: look in Ur\nagent may not be steered by redirect",
     "stream.py": "Completed: 2 steps, 4 model calls",
     "structured_output.py": "2 x tea\n  1 x milk\nasked 2 times",

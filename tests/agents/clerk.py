@@ -1,6 +1,6 @@
 """A clerk whose calls need approval, at two depths; as a program, each phase of a run is a process of its own.
 
-``python -m tests.agents.clerk URL LEDGER run|resume [JSON decisions]`` prints what came of it as JSON.
+``python -m tests.agents.clerk URL LEDGER run|resume [JSON list of decisions]`` prints what came of it as JSON.
 """
 
 import asyncio
@@ -60,20 +60,27 @@ _DECISIONS: dict[str, Decision] = {
 }
 
 
-async def main(url: str, ledger: str, phase: str, given: str = "{}") -> dict[str, object]:
-    """Do one phase, and tell how it went."""
+async def main(url: str, ledger: str, phase: str, given: str = "[]") -> list[dict[str, object]]:
+    """Do one phase, and tell how it went; of a resume, how each of its tries went."""
     store = connect(url)
     agent = clerk(store, Path(ledger))
+    told: list[dict[str, object]] = []
     try:
-        if phase == "run":
-            run = await agent.run("Pay them", run_id="r", session="desk")
-        else:
-            run = await agent.resume("r", {key: _DECISIONS[what] for key, what in json.loads(given).items()})
-    except ZigguratError as error:
-        return {"error": f"{type(error).__name__}: {error}"}
+        for decisions in json.loads(given) if phase == "resume" else [{}]:
+            try:
+                run = await (
+                    agent.resume("r", {key: _DECISIONS[what] for key, what in decisions.items()})
+                    if phase == "resume"
+                    else agent.run("Pay them", run_id="r", session="desk")
+                )
+            except ZigguratError as error:
+                told.append({"error": f"{type(error).__name__}: {error}"})
+                continue
+            texts = [each.text for each in results(run)]
+            told.append({"stop": type(run.stop).__name__, "waiting": waiting(run), "results": texts})
     finally:
         await store.close()  # type: ignore[union-attr]
-    return {"stop": type(run.stop).__name__, "waiting": waiting(run), "results": [each.text for each in results(run)]}
+    return told
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from tests.agents.clerk import clerk, waiting
 from tests.hard_cases.support import ByTurn, results
 from tests.stores.places import PLACES, Place
+from tests.stores.server import schema
 from ziggurat.agents.agent import Agent
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.errors import ConfigurationError
@@ -47,33 +48,40 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     asyncio.run(close())
 
 
-def in_a_process(url: str, ledger: Path, phase: str, **decisions: str) -> dict[str, Any]:
-    """Do one phase of a run in a process of its own."""
+def in_a_process(url: str, ledger: Path, phase: str, *decisions: dict[str, str]) -> list[dict[str, Any]]:
+    """Do one phase of a run in a process of its own; return how each try went."""
     words = [sys.executable, "-m", "tests.agents.clerk", url, str(ledger), phase, json.dumps(decisions)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: list[dict[str, Any]] = json.loads(done.stdout)
     return found
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "file"])
+URLS: dict[str, Callable[[Path], str]] = {
+    "sqlite": lambda folder: f"sqlite:///{folder}/runs.db?synchronous=NORMAL",
+    "file": lambda folder: f"file://{folder}/runs",
+    "postgres": lambda folder: schema(),
+}
+
+
+@pytest.mark.parametrize("kind", URLS)
 def test_each_phase_is_another_process(kind: str, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/runs.db?synchronous=NORMAL" if kind == "sqlite" else f"file://{tmp_path}/runs"
+    url = URLS[kind](tmp_path)
     ledger = tmp_path / "ledger"
-    begun = in_a_process(url, ledger, "run")
+    (begun,) = in_a_process(url, ledger, "run")
     assert begun["stop"] == "Suspended"
     assert set(begun["waiting"]) == {"ada", "ben"}, "two at once, at two depths"
     assert ledger.read_text() == "looked ada up\n", "the other call of the batch is done and kept"
     ada, ben = begun["waiting"]["ada"], begun["waiting"]["ben"]
-    partly = in_a_process(url, ledger, "resume", **{ben: "approve"})
+    (partly,) = in_a_process(url, ledger, "resume", {ben: "approve"})
     assert partly["stop"] == "Suspended"
     assert partly["waiting"] == {"ada": ada}, "the rest stays pending under its id"
-    assert "no call with the id" in in_a_process(url, ledger, "resume", **{ben: "deny"})["error"], "used once"
-    ended = in_a_process(url, ledger, "resume", **{ada: "modify"})
+    again, ended, after = in_a_process(url, ledger, "resume", {ben: "deny"}, {ada: "modify"}, {ada: "approve"})
+    assert "no call with the id" in again["error"], "a decision is used once"
+    assert "no call with the id" in after["error"], "also when the run has ended"
     assert ended["stop"] == "Completed"
     assert ended["results"] == ["ada is known", "paid 1 to ada", "paid 5 to ben"]
     assert ledger.read_text() == "looked ada up\npaid 5 to ben\npaid 1 to ada\n", "nothing is done twice"
-    assert "no call with the id" in in_a_process(url, ledger, "resume", **{ada: "approve"})["error"]
 
 
 def test_a_denial_is_told_to_the_model(place: Place, tmp_path: Path) -> None:

@@ -1,0 +1,53 @@
+"""Approvals that wait: two at once, decided one by one by other processes, and one that expires."""
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+
+from ziggurat import Agent, Approve, Message, tool
+from ziggurat.core.clock import CLOCK
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.function import FunctionModel
+from ziggurat.testing import HandClock
+from ziggurat.tools.approval import Approvals
+
+DAY = 24 * 3600.0
+
+
+@tool(approval=True, effect="once")
+def pay(to: str) -> str:
+    """Pay somebody."""
+    print(f"(paid {to})")
+    return f"paid {to}"
+
+
+def reply(messages: Sequence[Message]) -> object:
+    """Pay both, then say what came of it."""
+    results = [result.text for message in messages for result in message.tool_results]
+    return "; ".join(results) if results else [tool_call("pay", to=name) for name in ("ann", "ben")]
+
+
+async def main() -> None:
+    store, clock = f"sqlite:///{tempfile.mkdtemp()}/runs.db", HandClock()
+
+    def agent() -> Agent:  # each call could be another process
+        model = FunctionModel(reply, name="payer")
+        return Agent(model, tools=[pay], approvals=Approvals(expires=3 * DAY), store=store)
+
+    run = await agent().run("Pay them", run_id="r-1", deps={CLOCK: clock})
+    ann, ben = run.pending
+    await clock.advance(2 * DAY)
+    run = await agent().resume("r-1", {ann.id: Approve()}, deps={CLOCK: clock})
+    print(f"{run.stop} waiting for {ben.shown}: {run.pending[0].id == ben.id}")
+    try:
+        await agent().resume("r-1", {ann.id: Approve()}, deps={CLOCK: clock})
+    except ConfigurationError as error:
+        print(f"once only: {str(error)[:24]}")
+    await clock.advance(2 * DAY)
+    run = await agent().resume("r-1", {ben.id: Approve()}, deps={CLOCK: clock})
+    print(run.text)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
