@@ -19,6 +19,7 @@ PRINTED = {
     "approval_later.py": 'Suspended() waiting for {"to":"ben"}: True\nonce only: no call with the id',
     "approval_rules.py": 'executed: {"to": "ben", "amount": 80}\ndecided: Deny pay\npaid 5 to ann\npaid 80 to ben\n',
     "compaction.py": "of 4000: True",
+    "memory.py": "known: ['Ann lives in Oslo.']\nwas: ['Ann lives in Rome.']\nforgotten: 1 left: 1\n",
     "budget.py": "BudgetExceeded after 4 calls, 4000 tokens, 5 steps\n3 searches, then: I give up",
     "durable.py": "paid Ada, as r-17:agent/step-1/tool-1:pay\nthe first process ended with 9\nnoted: Ada was paid\n",
     "first_agent.py": "The answer is 144.",

@@ -1,1 +1,108 @@
-"""What outlives a conversation: records, how they are scored and forgotten, and the stores that keep them."""
+"""What outlives a conversation: records, how they are scored and forgotten, and the stores that keep them.
+
+Each name is loaded when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ziggurat.memory.agent_memory import AgentMemory
+    from ziggurat.memory.audit import Audit
+    from ziggurat.memory.consolidation import Consolidate, Consolidated, ConsolidationPolicy
+    from ziggurat.memory.episodic import EpisodicMemory
+    from ziggurat.memory.eviction import lowest, oldest
+    from ziggurat.memory.longterm import LongTermMemory
+    from ziggurat.memory.opening import open_memory
+    from ziggurat.memory.record import MemoryRecord
+    from ziggurat.memory.scoring import (
+        Circumstances,
+        Score,
+        decayed,
+        frequency,
+        half_life,
+        hybrid,
+        importance,
+        product,
+        recency,
+        retention,
+        similarity,
+        weighted,
+    )
+    from ziggurat.memory.semantic import SemanticMemory
+    from ziggurat.memory.store import Hit, MemoryStore, Query
+    from ziggurat.memory.view import Recalled
+    from ziggurat.memory.working import WorkingMemory
+
+_HOMES = {
+    "AgentMemory": "agent_memory",
+    "Audit": "audit",
+    "Circumstances": "scoring",
+    "Consolidate": "consolidation",
+    "Consolidated": "consolidation",
+    "ConsolidationPolicy": "consolidation",
+    "EpisodicMemory": "episodic",
+    "Hit": "store",
+    "LongTermMemory": "longterm",
+    "MemoryRecord": "record",
+    "MemoryStore": "store",
+    "Query": "store",
+    "Recalled": "view",
+    "Score": "scoring",
+    "SemanticMemory": "semantic",
+    "WorkingMemory": "working",
+    "decayed": "scoring",
+    "frequency": "scoring",
+    "half_life": "scoring",
+    "hybrid": "scoring",
+    "importance": "scoring",
+    "lowest": "eviction",
+    "oldest": "eviction",
+    "open_memory": "opening",
+    "product": "scoring",
+    "recency": "scoring",
+    "retention": "scoring",
+    "similarity": "scoring",
+    "weighted": "scoring",
+}
+
+__all__ = [
+    "AgentMemory",
+    "Audit",
+    "Circumstances",
+    "Consolidate",
+    "Consolidated",
+    "ConsolidationPolicy",
+    "EpisodicMemory",
+    "Hit",
+    "LongTermMemory",
+    "MemoryRecord",
+    "MemoryStore",
+    "Query",
+    "Recalled",
+    "Score",
+    "SemanticMemory",
+    "WorkingMemory",
+    "decayed",
+    "frequency",
+    "half_life",
+    "hybrid",
+    "importance",
+    "lowest",
+    "oldest",
+    "open_memory",
+    "product",
+    "recency",
+    "retention",
+    "similarity",
+    "weighted",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'ziggurat.memory' has no attribute {name!r}")
+    found = getattr(import_module(f"ziggurat.memory.{home}"), name)
+    globals()[name] = found  # over a module of the same name, too
+    return found

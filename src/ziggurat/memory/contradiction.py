@@ -26,6 +26,8 @@ _SINGLE = _words("""
     expires prefers uses owns reports
 """)
 """Verbs after which there is mostly one true answer at a time."""
+_COUNTING = _SINGLE | {"has", "have", "had", "needs", "takes", "counts"}
+"""Verbs after which a number is an answer, and not a name as in "day 3"."""
 _LEADING = frozenset(["in", "at", "on", "for", "as", "by", "to", "from", "with", "of"])
 _ARTICLES = frozenset({"a", "an", "the"})
 _BEING = frozenset({"is", "are", "was", "were"})
@@ -36,8 +38,9 @@ def contradict(one: MemoryRecord, other: MemoryRecord) -> bool:
     """Tell whether two memories seem to say things that exclude each other.
 
     They do when they are kept under one key with different texts; when one denies what the other says; when they
-    differ in numbers alone; or when both say of one thing, with a verb that mostly has one answer, two short
-    different answers. Words alone prove nothing: take it for a hint, and let a model or a person judge.
+    differ in a number alone that is said of something; or when both say of one thing, with a verb that mostly has one
+    answer, two short different answers. Words alone prove nothing: take it for a hint, and let a model or a person
+    judge.
 
     >>> def fact(text): return MemoryRecord(id=text, owner="ann", content=text)
     >>> contradict(fact("The user lives in Paris."), fact("The user lives in Rome."))
@@ -140,7 +143,11 @@ def _denied(one: _Said, other: _Said) -> bool:
 def _other_numbers(one: _Said, other: _Said) -> bool:
     if not one.numbers or len(one.numbers) != len(other.numbers) or one.numbers == other.numbers:
         return False
-    return len(one.rest) >= 2 and one.rest == other.rest
+    if len(one.rest) < 2 or one.rest != other.rest:
+        return False
+    differ = next(place for place, number in enumerate(one.numbers) if number != other.numbers[place])
+    start = list(_NUMBER.finditer(one.text))[differ].start()
+    return not _COUNTING.isdisjoint(terms(one.text[:start]))
 
 
 def _other_answer(words: list[str], others: list[str]) -> bool:

@@ -1,0 +1,48 @@
+"""What an agent remembers fades, is superseded, is merged when it is old, and is never lost unseen."""
+
+import asyncio
+
+from ziggurat.core.clock import CLOCK
+from ziggurat.core.context import root
+from ziggurat.memory import AgentMemory, EpisodicMemory, decayed, half_life, open_memory
+from ziggurat.memory.audit import audit
+from ziggurat.testing import HandClock
+
+DAY = 86_400
+
+
+async def main() -> None:
+    clock = HandClock()
+    ctx = root().within(CLOCK, clock)
+    store = open_memory("memory:")  # or "sqlite:///agents.db", which outlives the process
+
+    episodes = EpisodicMemory(store, "ann", score=decayed(half_life(hours=24)), capacity=100, ctx=ctx)
+    memory = AgentMemory(store, "ann", episodic=episodes, ctx=ctx)
+
+    # episodes fade: what mattered more yesterday matters less today
+    await memory.remember("The deployment failed at noon.", importance=0.9)
+    await clock.advance(DAY)
+    await memory.remember("The deployment went well today.", importance=0.6, origin="tool", taint=["ci"])
+    for recalled in await memory.episodic.recall("deployment"):
+        print(f"{recalled.score:.2f}  {recalled.content}  {recalled.record.taint}")
+
+    # a fact takes the place of the one under its key; the old one can still be read
+    await memory.remember("Ann lives in Rome.", kind="semantic", key="home")
+    fact = await memory.remember("Ann lives in Oslo.", kind="semantic", key="home")
+    print("known:", [recalled.content for recalled in await memory.recall("Where does Ann live?")])
+    print("was:", [record.content for record in (await memory.history(fact.id))[1:]])
+
+    # lasting memories are forgotten along a curve unless they are used
+    await memory.remember("The safe opens with two keys.", kind="longterm", importance=0.8)
+    await memory.remember("There was cake on Monday.", kind="longterm", importance=0.1)
+    await clock.advance(40 * DAY)
+    await memory.recall("Which keys open the safe?")
+    print("forgotten:", await memory.longterm.prune(), "left:", await memory.longterm.count())
+
+    # an audit tells what should not have been kept
+    await memory.remember("ok, thanks!")
+    print([(finding.texts, finding.why) for finding in (await audit(store, "ann", ctx=ctx)).junk])
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
