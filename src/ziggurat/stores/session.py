@@ -2,7 +2,7 @@
 
 __all__ = ["Conflict", "Hold", "Session"]
 
-import random
+import os
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -278,7 +278,7 @@ class Session:
             except LeaseHeld:
                 if self.clock.monotonic() >= until:
                     raise
-            await self.clock.sleep(pause * (0.5 + random.random()))  # noqa: S311 - no secret
+            await self.clock.sleep(pause * (0.5 + os.urandom(1)[0] / 256))
             pause = min(2 * pause, _LAST_LOOK)
 
     async def _branched(self) -> "Hold":
