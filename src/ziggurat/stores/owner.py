@@ -9,6 +9,8 @@ from pathlib import Path
 
 from ziggurat.core.clock import new_id
 
+_ENDED = "ended"
+
 
 def new_owner() -> str:
     """Return a name for a holder of leases in this process: its machine, process, and a token of its own."""
@@ -30,7 +32,7 @@ def is_gone(owner: str) -> bool:
     except OSError:
         return False
     began = _started(pid)
-    return bool(began) and began != rest.partition("|")[0]
+    return began == _ENDED or (bool(began) and began != rest.partition("|")[0])
 
 
 @cache
@@ -45,10 +47,13 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return when a process began, as the system counts, so that a number used again is not taken for it."""
+    """Return when a process began, as the system counts, so that a number used again is not taken for it.
+
+    Empty where that cannot be seen.
+    """
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return ""
     fields = status.rpartition(")")[2].split()
-    return "" if fields[0] == "Z" else fields[19]  # a zombie holds nothing
+    return _ENDED if fields[0] in "ZX" else fields[19]  # it is still listed, until its parent has heard of its end

@@ -1,0 +1,310 @@
+"""SQLite as a store: formats, leases while time passes, many runs, large values, and removal while others write."""
+
+import asyncio
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.errors import ConfigurationError, LeaseHeld, LeaseLost, RunExists, StoreError
+from ziggurat.core.store import LogInfo, Row, chained
+from ziggurat.messages import stops
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores import sqlite_schema
+from ziggurat.stores.file import FileStore
+from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.stores.sqlite_schema import MIGRATIONS, has_wal_reset_bug
+from ziggurat.testing.clock import HandClock
+
+
+def _store(path: Path, **options: object) -> SqliteStore:
+    return SqliteStore(path / "runs.db", synchronous="NORMAL", **options)  # type: ignore[arg-type]
+
+
+def _rows(count: int, status: str = "running") -> list[Row]:
+    rows: list[Row] = []
+    digest = ""
+    for number in range(1, count + 1):
+        digest = chained(digest, b"{}")
+        rows.append(Row(number, digest, b"{}", status))
+    return rows
+
+
+def test_every_version_of_the_format_becomes_the_newest_and_keeps_what_it_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def write() -> None:
+        store = _store(tmp_path)
+        await store.create(LogInfo("run:r", "agent"), _rows(3))
+        await store.close()
+
+    async def read() -> tuple[LogInfo | None, int]:
+        store = _store(tmp_path)
+        info, rows = await store.find("run:r"), await store.read("run:r")
+        await store.close()
+        return info, len(rows)
+
+    asyncio.run(write())
+    monkeypatch.setattr(sqlite_schema, "MIGRATIONS", (*MIGRATIONS, ("ALTER TABLE logs ADD COLUMN more TEXT",)))
+    info, count = asyncio.run(read())
+    assert info is not None
+    assert (info.agent, info.count, count) == ("agent", 3, 3)
+    with sqlite3.connect(tmp_path / "runs.db") as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS) + 1,)
+        connection.execute("SELECT more FROM logs")
+    connection.close()
+    monkeypatch.undo()
+    with pytest.raises(StoreError, match=r"newer version .* upgrade"):
+        asyncio.run(read())
+
+
+def test_a_migration_that_fails_leaves_the_version_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def find() -> LogInfo | None:
+        store = _store(tmp_path)
+        try:
+            return await store.find("run:r")
+        finally:
+            await store.close()
+
+    assert asyncio.run(find()) is None
+    broken = ("ALTER TABLE logs ADD COLUMN more TEXT", "CREATE nonsense")
+    monkeypatch.setattr(sqlite_schema, "MIGRATIONS", (*MIGRATIONS, broken))
+    with pytest.raises(StoreError, match="nonsense"):
+        asyncio.run(find())
+    monkeypatch.undo()
+    assert asyncio.run(find()) is None
+
+
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "runs.db") as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    connection.close()
+    with pytest.raises(StoreError, match="another program"):
+        asyncio.run(_store(tmp_path).find("run:r"))
+
+
+def test_a_folder_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "format.json").write_text('{"format": 99}')
+    with pytest.raises(StoreError, match="newer version"):
+        asyncio.run(FileStore(tmp_path).logs())
+
+
+@pytest.mark.parametrize(
+    ("version", "bug"),
+    [
+        ((3, 6, 23), False),
+        ((3, 40, 1), True),
+        ((3, 44, 5), True),
+        ((3, 44, 6), False),
+        ((3, 50, 6), True),
+        ((3, 50, 7), False),
+        ((3, 51, 2), True),
+        ((3, 51, 3), False),
+        ((3, 53, 0), False),
+    ],
+)
+def test_versions_that_may_damage_a_database_are_known(version: tuple[int, ...], bug: bool) -> None:
+    assert has_wal_reset_bug(version) is bug
+
+
+def test_a_lease_is_renewed_while_its_store_lives_and_passes_on_when_it_does_not(tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = HandClock()
+        holder, other = _store(tmp_path, clock=clock, lease=0.04), _store(tmp_path, clock=clock, lease=0.04)
+        epoch = await holder.create(LogInfo("run:r"), _rows(1))
+        for _ in range(3):
+            await clock.advance(0.03)
+            renewed, until = clock.now() + 0.04, 0.0
+            while until < renewed:  # its thread sees to it between jobs, and goes by the time of the system
+                await holder.find("run:other")
+                with sqlite3.connect(tmp_path / "runs.db") as connection:
+                    until = connection.execute("SELECT until FROM logs").fetchone()[0]
+                connection.close()
+            with pytest.raises(LeaseHeld):
+                await other.lease("run:r")
+        holder._writer.close()  # it is stopped without a word
+        await clock.advance(0.05)
+        assert await other.lease("run:r") > epoch
+        await other.close()
+
+    asyncio.run(main())
+
+
+def test_a_clock_that_jumps_takes_no_lease_from_a_writer_that_nobody_followed(tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = HandClock()
+        holder, other = _store(tmp_path, clock=clock), _store(tmp_path, clock=clock)
+        epoch = await holder.create(LogInfo("run:r"), _rows(2)[:1])
+        await clock.advance(3600)
+        await holder.append("run:r", epoch, _rows(2)[1:])  # its time is over, and nobody took it
+        await clock.advance(3600)
+        await other.lease("run:r")
+        with pytest.raises(LeaseLost):
+            await holder.append("run:r", epoch, [Row(3, "", b"{}")])
+        for store in (holder, other):
+            await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_log_removed_and_made_anew_by_another_takes_no_rows_of_its_former_writer(tmp_path: Path) -> None:
+    async def main() -> None:
+        one, two = _store(tmp_path), _store(tmp_path)
+        epoch = await one.create(LogInfo("run:r"), _rows(1))
+        await two.delete("run:r")
+        assert await two.create(LogInfo("run:r"), _rows(1)) == epoch
+        with pytest.raises(LeaseLost):
+            await one.append("run:r", epoch, [Row(2, "", b"{}")])
+        for store in (one, two):
+            await store.close()
+
+    asyncio.run(main())
+
+
+def test_when_it_was_changed_is_told_here_at_once_and_elsewhere_when_the_lease_is_renewed(tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = HandClock()
+        holder, other = _store(tmp_path, clock=clock), _store(tmp_path, clock=clock)
+        epoch = await holder.create(LogInfo("run:r"), _rows(2)[:1])
+        began = clock.now()
+        await clock.advance(5)
+        await holder.append("run:r", epoch, _rows(2)[1:])
+        here, there = await holder.find("run:r"), await other.find("run:r")
+        assert here is not None
+        assert there is not None
+        assert (here.updated, here.count) == (began + 5, 2)
+        assert (there.updated, there.count) == (began, 2)
+        assert [info.updated for info in await holder.logs()] == [began + 5]
+        assert [info.updated for info in await other.logs()] == [began + 5]
+        for store in (holder, other):
+            await store.close()
+
+    asyncio.run(main())
+
+
+def test_ten_thousand_runs_are_listed_in_a_moment(tmp_path: Path) -> None:
+    async def main() -> float:
+        store = _store(tmp_path)
+        await store.find("run:r")
+        with sqlite3.connect(tmp_path / "runs.db") as connection:
+            connection.executemany(
+                "INSERT INTO logs (id, log, agent, request, created, status, updated, count, owner, problem, until, "
+                "epoch) VALUES (?, ?, 'a', '', 1, ?, ?, 0, '', '', 0, 1)",
+                [(n, f"run:{n}", "Completed" if n % 2 else "Failed", float(n)) for n in range(1, 10_001)],
+            )
+            connection.executemany(
+                "INSERT INTO rows VALUES (?, ?, '', x'7b7d', 'Completed')",
+                [(n, m) for n in range(1, 10_001) for m in (1, 2, 3)],
+            )
+        connection.close()
+        took = []
+        for _ in range(5):
+            began = time.perf_counter()
+            found = await store.logs("run:", status="Failed", limit=50)
+            took.append(time.perf_counter() - began)
+        assert [info.log for info in found[:2]] == ["run:10000", "run:9998"]
+        assert {info.count for info in found} == {3}
+        assert len(await store.logs("run:", limit=20_000)) == 10_000
+        await store.close()
+        return min(took)
+
+    assert asyncio.run(main()) < 0.1
+
+
+async def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def test_one_id_begun_twice_at_once_is_begun_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        stores = [_store(tmp_path), _store(tmp_path)]
+        model = ScriptedModel(always="done")
+        for at, (left, right) in enumerate([(stores[0], stores[0]), (stores[0], stores[1])]):
+            agents = [Agent(model, store=store, name="one") for store in (left, right)]
+            outcomes = await asyncio.gather(
+                *(agent.run("go", run_id=f"r-{at}") for agent in agents), return_exceptions=True
+            )
+            ended = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+            refused = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+            assert ended
+            assert all(run.text == "done" for run in ended)
+            assert all(isinstance(error, (ConfigurationError, RunExists, LeaseHeld)) for error in refused)
+            again = await Agent(model, store=left, name="one").run("go", run_id=f"r-{at}")
+            assert again.messages == ended[0].messages
+        assert len(model.calls) == 2
+        for store in stores:
+            await store.close()
+
+    asyncio.run(main())
+
+
+def test_old_runs_are_removed_while_others_go_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = _store(tmp_path)
+        replies = [tool_call("look") for _ in range(30)]
+        old = [Agent(ScriptedModel("done"), store=store).run("go", run_id=f"old-{n}") for n in range(20)]
+        await asyncio.gather(*old)
+        before = max(info.updated for info in await store.logs()) + 1e-6
+        agents = [Agent(ScriptedModel(*replies, "done"), tools=[look], max_steps=40, store=store) for _ in range(5)]
+        going = [asyncio.ensure_future(agent.run("go", run_id=f"new-{n}")) for n, agent in enumerate(agents)]
+        removed = 0
+        while removed < 20:
+            removed += await store.vacuum(before)
+        runs = await asyncio.gather(*going)
+        assert {run.stop for run in runs} == {stops.Completed()}
+        assert sorted(info.id for info in await store.logs("run:")) == [f"new-{n}" for n in range(5)]
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_ten_megabytes_go_beside_the_record_and_come_back(tmp_path: Path) -> None:
+    async def large() -> bytes | str:
+        """Return much."""
+        return "x" * 10_000_000
+
+    async def main() -> None:
+        store = _store(tmp_path)
+        agent = Agent(ScriptedModel(tool_call("large"), "done"), tools=[large], store=store)
+        run = await agent.run("go", run_id="r")
+        rows = await store.read("run:r")
+        assert max(len(row.data) for row in rows) < 100_000
+        await store.close()
+        store = _store(tmp_path)
+        again = await Agent(ScriptedModel(always="unasked"), tools=[large], store=store).run("go", run_id="r")
+        assert again.messages == run.messages
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_two_readers_in_another_process_follow_while_it_is_written(tmp_path: Path) -> None:
+    async def main() -> None:
+        writing, reading = _store(tmp_path), _store(tmp_path)
+        replies = [tool_call("look") for _ in range(10)]
+        agent = Agent(ScriptedModel(*replies, "done"), tools=[look], max_steps=20, store=writing)
+        begun = asyncio.Event()
+
+        async def told(event: object) -> None:
+            begun.set()
+
+        run = asyncio.ensure_future(agent.run("go", run_id="r", listeners=[told]))
+        await begun.wait()
+        other = Agent(ScriptedModel(always="unasked"), tools=[look], store=reading)
+
+        async def follow(after: int) -> list[int]:
+            return [heard.number async for heard in other.subscribe("r", after=after)]
+
+        early, late = await asyncio.gather(follow(0), follow(5))
+        await run
+        assert early == list(range(1, early[-1] + 1))
+        assert late == early[5:]
+        assert early[-1] == len(await reading.read("run:r"))
+        for store in (writing, reading):
+            await store.close()
+
+    asyncio.run(main())
