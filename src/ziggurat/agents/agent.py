@@ -18,6 +18,7 @@ from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import fact, name_of
+from ziggurat.core.layer import passage
 from ziggurat.core.service import Service
 from ziggurat.core.store import Store
 from ziggurat.messages.budget import Budget, budgeted
@@ -91,7 +92,7 @@ class Agent(Runnable):
             raise ConfigurationError(f"the name {FINAL_ANSWER!r} is taken by the output; give your tool another one")
         self.settings = LoopSettings(
             name,
-            service,
+            passage(service),
             name_of(service),
             box,
             box.specs if final is None else (*box.specs, final),
@@ -102,6 +103,7 @@ class Agent(Runnable):
             max_steps,
             timeout,
         )
+        self._model = service
         chain = Chain(middleware)
         self._chain = chain if chain.has(*HOOKS) else None
         self._budget = None if budget is None else priced(budget)
@@ -144,7 +146,7 @@ class Agent(Runnable):
 
     def __repr__(self) -> str:
         tools = f", tools=[{', '.join(self.settings.tools)}]" if len(self.settings.tools) else ""
-        return f"Agent({self.settings.model!r}{tools})"
+        return f"Agent({self._model!r}{tools})"
 
 
 def _policy(stop: Policy | None, budget: Budget | None) -> Policy | None:

@@ -104,14 +104,19 @@ class Context(Struct, frozen=True, eq=False):
             self.frozen,
         )
 
-    def freezing(self, frozen: object) -> "Context":
-        """Make the context of this call with its function held to `frozen`."""
+    def freezing(self, frozen: object, *, alone: bool = False) -> "Context":
+        """Make the context of this call with its function held to `frozen`.
+
+        Args:
+            frozen: What it is held to.
+            alone: Nobody goes on with this context beside the new one, so names and state need not be shared.
+        """
         return Context(
             self.path,
             self.emit,
             self.deadline,
             self.scope,
-            self._counter or self._counting(),
+            self._counter if alone else self._counting(),
             self._beneath,
             self._entered,
             self.tries,

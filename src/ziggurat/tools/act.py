@@ -91,7 +91,7 @@ def _refuse(record: Record | None, call: ToolCall, ctx: Context, journal: Journa
 
 def _held(tool: FunctionTool, call: ToolCall, ctx: Context) -> Context:
     """Check a call that goes through layers, and hold its function to it: a layer cannot change what is run."""
-    return ctx.freezing(Frozen(call, tool.spec.effect, ctx.path, 0, tool.decoded(call)))
+    return ctx.freezing(Frozen(call, tool.spec.effect, ctx.path, 0, tool.decoded(call)), alone=True)
 
 
 async def _answered(recorded: Result, call: ToolCall, ctx: Context, journal: Journal) -> ToolResult:

@@ -106,7 +106,7 @@ class FunctionTool:
             InvalidArguments: they do not fit.
             ToolError: the call is not the one that was approved, or an effect would be repeated.
         """
-        frozen = frozen_in(ctx) if ctx.frozen is not None else None
+        frozen = ctx.frozen if isinstance(ctx.frozen, Frozen) else None
         arguments = None if frozen is None else passes(call, frozen, ctx)
         if arguments is None:
             arguments = self.decoded(call) if self._validators else self.arguments.decode(call.arguments)
