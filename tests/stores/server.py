@@ -7,6 +7,7 @@ tests run as root, who PostgreSQL does not run for, it runs as `nobody`.
 __all__ = ["PASSWORD", "PostgresServer", "schema", "server"]
 
 import atexit
+import contextlib
 import os
 import pwd
 import shutil
@@ -26,8 +27,8 @@ PASSWORD = "open%20sesame%2F1"
 PATIENCE = 30.0
 """Seconds to wait for a server to come up or to end."""
 
-_WATCH = '"$@" </dev/null & echo $!; cat >/dev/null; kill -INT $!; wait $!'
-"""Runs the server until the pipe to this shell closes, in whatever way the tests end."""
+_WATCH = '"$@" </dev/null & echo $!; read keep; kill -INT $!; wait $!; [ "$keep" ] || rm -rf "$0"/*'
+"""Runs the server until the pipe to this shell closes, in whatever way the tests end; then removes its data."""
 
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -100,7 +101,7 @@ class PostgresServer:
         log = (self._folder / "log").open("ab")
         with log:
             self._watch = subprocess.Popen(
-                ["/bin/sh", "-c", _WATCH, "watch", *command],
+                ["/bin/sh", "-c", _WATCH, str(self._data), *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -147,7 +148,10 @@ class PostgresServer:
             assert time.monotonic() < until, "the server did not end"
             time.sleep(0.01)
         assert self._watch.stdin is not None
-        self._watch.stdin.close()
+        if not self._watch.stdin.closed:
+            with contextlib.suppress(BrokenPipeError):
+                self._watch.stdin.write(b"keep\n")
+                self._watch.stdin.close()
         self._watch.wait(PATIENCE)
 
     def _children(self) -> list[str]:
