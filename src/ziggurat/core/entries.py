@@ -193,6 +193,11 @@ class Record:
         """Whether a decision is missing."""
         return self.pending is not None and self.decided is None and self.result is None
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last try failed."""
+        return bool(self.outcomes) and isinstance(self.outcomes[-1], Failure)
+
     def number(self, outcome: Outcome) -> int:
         """Return which of the outcomes this is, from 1; 0 for one that was forgotten."""
         return next((number for number, known in enumerate(self.outcomes, 1) if known is outcome), 0)

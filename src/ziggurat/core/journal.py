@@ -175,14 +175,16 @@ class MemoryJournal(Recorder):
         """
         if self.ended is None or self.ended.stop in ("Suspended", "Cancelled"):
             return
+        failed = [record for record in self._index.values() if isinstance(record, Record) and record.has_failed]
+        if not failed:
+            return
         answered = {entry.path for entry in self.entries if isinstance(entry, Result)}
         decided = {parent_of(path) for path in answered if _is_alternative(path)}
-        for path in tuple(self._index):
-            at = path
+        for record in failed:
+            at = record.outcomes[-1].path
             while at and parent_of(at) not in answered and not (_is_alternative(at) and parent_of(at) in decided):
                 at = parent_of(at)
-            record = None if at else self.find(path)
-            while record is not None and record.outcomes and isinstance(record.outcomes[-1], Failure):
+            while not at and record.has_failed:
                 record.outcomes.pop()
 
     def reopen(self, run_id: str, at: float, clock: Clock | None = None) -> Awaitable[None] | None:
