@@ -7,6 +7,7 @@
 #   make sessions       ten processes write one session, 1,000 steps each
 #   make approvals      race changes of a call against its approval, 1,000 times for each kind
 #   make faults         cancel runs at every turn, kill them 1,000 times over; cut power and fill the disk at every write
+#   make memory         measure memory; kill and cut its power while it remembers 10,000 times
 #   make golden         record the golden runs anew, when the format of records has changed on purpose
 #   make durable        measure what a store costs, beside bare commits and fsyncs; make bench: all of this
 #   make bench          measure what layers cost, and overhead beside the floors and peers that are set up
@@ -21,7 +22,7 @@ RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
 MODEL_STAMP := $(VENV)/.installed-model
 
-.PHONY: run chat test types lint unit questions fuzz conformance sessions approvals faults golden durable bench lock clean help
+.PHONY: run chat test types lint unit questions fuzz conformance sessions approvals faults memory golden durable bench lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -68,6 +69,11 @@ faults: $(TEST_STAMP)  # ZIGGURAT_POSTGRES: the address of a server, instead of 
 	$(BIN)/python -m tests.faults kills --kills 400 --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
 	$(BIN)/python -m tests.faults power
 	$(BIN)/python -m tests.faults disk
+
+memory: $(TEST_STAMP)  # for recall on long conversations: python -P benchmarks/locomo.py FOLDER
+	$(BIN)/python -m tests.memory.losses kills --records 10000
+	$(BIN)/python -m tests.memory.losses power --records 10000
+	$(BIN)/python -P benchmarks/memory.py ours
 
 golden: $(TEST_STAMP)
 	$(BIN)/python -m tests.golden.record

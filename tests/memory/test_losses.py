@@ -1,0 +1,36 @@
+"""Kills and losses of power while memories are written, in short; `make memory` has ten thousand of them."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("apsw")
+
+from tests.memory.losses import examine, missing, record, storm
+from ziggurat.memory.stores.sqlite import SqliteMemoryStore
+
+
+def test_two_processes_that_are_killed_lose_nothing_they_acknowledged(tmp_path: Path) -> None:
+    said, lost = storm(tmp_path, 240, 3, seed=5)
+    assert said > 60
+    assert lost == []
+
+
+def test_a_loss_of_power_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    async def main() -> tuple[int, list[str]]:
+        recording, names = await record(tmp_path, 60)
+        return await examine(recording, names, every=7, seed=3)
+
+    states, lost = asyncio.run(main())
+    assert states > 50
+    assert lost == []
+
+
+def test_what_is_lost_is_seen(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = SqliteMemoryStore(tmp_path / "memory.db", synchronous="NORMAL")
+        assert len(await missing(store, ["m1", "m2"])) == 6
+        await store.close()
+
+    asyncio.run(main())
