@@ -2,7 +2,7 @@ import doctest
 
 from ziggurat.memory import text
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.text import TextIndex, expression, fold, indexed
+from ziggurat.memory.text import MANY, TextIndex, expression, fold, indexed
 
 
 def test_examples() -> None:
@@ -32,3 +32,11 @@ def test_what_is_removed_is_not_found() -> None:
     index.remove(2, ("teas", "", fold("b")))
     assert set(index.search("tea", None, 9)) == {1}
     assert index.search("?", None, 9) == {}
+
+
+def test_words_that_are_nearly_everywhere_give_way_to_rarer_ones() -> None:
+    spreads = {"tea": MANY + 1, "oolong": 3, "xyzzy": 0}
+    ask = "{content context} : ({})".replace("{}", "%s")
+    assert expression("oolong tea xyzzy", None, spreads.__getitem__) == ask % '"oolong" OR "xyzzy"'
+    assert expression("tea xyzzy", None, spreads.__getitem__) == ask % '"tea" OR "xyzzy"'
+    assert expression("oolong", None, spreads.__getitem__) == ask % '"oolong"'

@@ -1,10 +1,10 @@
 """Text search by BM25 in SQLite's full-text index: what is indexed of a memory, and how a question is asked of it."""
 
-__all__ = ["BM25", "COMMON", "CONTEXT", "TABLE", "TextIndex", "expression", "fold", "indexed"]
+__all__ = ["BM25", "COMMON", "CONTEXT", "MANY", "TABLE", "TextIndex", "expression", "fold", "indexed"]
 
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ziggurat.memory.record import MemoryRecord
 
@@ -42,16 +42,29 @@ def fold(owner: str) -> str:
     return f"o{owner.encode().hex()}"
 
 
-def expression(text: str, owner: str | None = None) -> str:
+MANY = 5000
+"""In how many memories a word may be before it is left out of questions that have rarer words."""
+
+
+def expression(text: str, owner: str | None = None, spread: Callable[[str], int] | None = None) -> str:
     """Return what the index is asked for a question: any of its words that say something; empty for no words.
 
     >>> expression("Where is the tea?")
     '{content context} : ("tea")'
+
+    Args:
+        text: The question.
+        owner: Whose memories; None for everybody's.
+        spread: Tells in how many memories a word is, or that it is in more than `MANY`; None to ask for all words.
     """
     words = list(dict.fromkeys(_WORD.findall(text.lower())))
     telling = [word for word in words if word not in COMMON] or words
     if not telling:
         return ""
+    if spread is not None:
+        spreads = {word: spread(word) for word in telling}
+        rare = [word for word in telling if spreads[word] <= MANY]
+        telling = rare if any(spreads[word] for word in rare) else telling
     asked = "{content context} : (" + " OR ".join(f'"{word}"' for word in telling) + ")"
     return asked if owner is None else f"{asked} AND owner : {fold(owner)}"
 

@@ -17,7 +17,7 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import Hit, Query
 from ziggurat.memory.stores.shelves import Shelves
 from ziggurat.memory.stores.sqlite_tables import CHOSEN, COLUMNS, INSERT, TABLES, record_of, row_of, where
-from ziggurat.memory.text import BM25, expression, indexed
+from ziggurat.memory.text import BM25, MANY, expression, indexed
 from ziggurat.stores.sqlite_connection import SqliteConnection
 from ziggurat.stores.writer import Job, Writer
 
@@ -27,6 +27,7 @@ _WRITES = "memories"
 _PAGE = 500
 _NOTES = 1000
 _PAUSE = 1.0
+_SPREADS = 10_000
 
 
 class SqliteMemoryStore:
@@ -56,6 +57,7 @@ class SqliteMemoryStore:
         self._writer = Writer(f"ziggurat {self.path.name}", self._together, self._idle, _PAUSE, self._database.close)
         self._shelves = Shelves(Path(f"{self.path}-vectors"), self._database)
         self._notes: dict[str, tuple[float, int]] = {}
+        self._spreads: dict[str, int] = {}
         self._made = False
 
     def __repr__(self) -> str:
@@ -172,7 +174,7 @@ class SqliteMemoryStore:
 
     def worded(self, query: Query, count: int) -> Mapping[int, float]:
         """Return numbers by their words, in the thread; see `Source.worded`."""
-        asked = expression(query.text or "", query.owner)
+        asked = expression(query.text or "", query.owner, self._spread)
         if not asked:
             return {}
         found = self._database.execute(
@@ -181,6 +183,18 @@ class SqliteMemoryStore:
             (asked, count),
         )
         return dict(found.fetchall())
+
+    def _spread(self, word: str) -> int:
+        """Tell in how many memories a word is, counted no further than needed; a little out of date, perhaps."""
+        found = self._spreads.get(word)
+        if found is None:
+            statement = "SELECT count(*) FROM (SELECT 1 FROM memory_words WHERE memory_words MATCH ? LIMIT ?)"
+            (found,) = self._database.execute(statement, (f'"{word}"', MANY + 1)).fetchone()
+            if len(self._spreads) >= _SPREADS:
+                self._spreads.clear()
+            if found:
+                self._spreads[word] = found
+        return int(found)
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
         """Return what may be found, in the thread; see `Source.candidates`."""
