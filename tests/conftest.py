@@ -1,6 +1,7 @@
 """What holds for every test: no real models, nothing beyond loopback, the same examples in CI."""
 
 import os
+import signal
 import sys
 from ipaddress import ip_address
 
@@ -10,6 +11,8 @@ from ziggurat.models.real import forbid_real_calls
 
 forbid_real_calls()
 os.environ.pop("PYTHONASYNCIODEBUG", None)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so does a shell for what it starts in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["ZIGGURAT_STORE"] = "memory:"  # no test writes to the data directory of who runs it
 
 settings.register_profile("ziggurat", deadline=None, derandomize=bool(os.environ.get("CI")))
