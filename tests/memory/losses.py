@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from tests.faults.apsw_files import connector
@@ -27,6 +28,7 @@ GROUP = 10
 """How many are remembered at once, each by itself."""
 
 
+@cache
 def memory(name: str) -> MemoryRecord:
     """Return a memory whose vector and words can be told from its name."""
     draw = random.Random(name)
@@ -176,7 +178,7 @@ def main() -> None:
             print(f"seed {given.seed}: {given.kills} kills, {count} acknowledged, {len(lost)} lost")
         else:
             recording, names = asyncio.run(record(Path(folder), given.records))
-            every = max(1, len(recording.steps) // 200)
+            every = max(1, len(recording.steps) // 100)
             states, lost = asyncio.run(examine(recording, names, every=every, seed=given.seed))
             print(f"seed {given.seed}: {given.records} records, {states} losses of power, {len(lost)} lost")
     for each in lost[:20]:

@@ -28,6 +28,8 @@ _PAGE = 500
 _NOTES = 1000
 _PAUSE = 1.0
 _SPREADS = 10_000
+_CACHE = "PRAGMA cache_size = -32768"
+"""Kibibytes of pages that are kept at hand, since a search looks at some hundred of them anywhere in the file."""
 
 
 class SqliteMemoryStore:
@@ -68,6 +70,7 @@ class SqliteMemoryStore:
     def _tables(self) -> None:
         if not self._made:
             self._database.transaction(lambda: [self._database.execute(statement) for statement in TABLES])
+            self._database.reading(lambda: self._database.execute(_CACHE))
             self._made = True
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
