@@ -1,9 +1,10 @@
 import random
+import sys
 from pathlib import Path
 
 import pytest
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.memory.record import pack
 from ziggurat.memory.vectors import VectorIndex, similarities
 
@@ -74,3 +75,14 @@ def test_codes_are_kept(tmp_path: Path) -> None:
 def test_sizes_that_no_vector_has(size: int) -> None:
     with pytest.raises(ConfigurationError, match="32-bit floats"):
         VectorIndex(size)
+
+
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = VectorIndex(64, exact=2)
+    monkeypatch.setitem(sys.modules, "turbovec", None)
+    index.add([1, 2], vectors(2, 16, 7))
+    with pytest.raises(MissingExtra, match=r"ziggurat\[memory\]"):
+        index.add([3], vectors(1, 16, 8))
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    with pytest.raises(MissingExtra, match=r"ziggurat\[memory\]"):
+        VectorIndex(64)

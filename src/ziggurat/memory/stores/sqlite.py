@@ -166,9 +166,10 @@ class SqliteMemoryStore:
             (chosen,),
         )
         records = {row[0]: self._noted(record_of(row)) for row in rows}
+        there = [each for each in found if each.number in records]  # another process may have removed one meanwhile
         return [
             Hit(records[each.number], each.similarity, each.text_score, rank)
-            for rank, each in enumerate(found, start=1)
+            for rank, each in enumerate(there, start=1)
         ]
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
