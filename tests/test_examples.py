@@ -10,7 +10,7 @@ import pytest
 from ziggurat.models.real import FORBID_VARIABLE
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-LOCAL = ("first_agent.py",)
+LOCAL = ("first_agent.py", "memory_agent.py")
 """Those that need the embedded model."""
 
 PRINTED = {
@@ -25,6 +25,7 @@ PRINTED = {
     "first_agent.py": "The answer is 144.",
     "fork.py": 'sent\nsend_mail {"to":"ada@example.org","text":"Sorry!"}\nsend_mail was not run',
     "layers.py": "Take an umbrella.",
+    "memory_agent.py": "Your train leaves at 9:40 from Lyon.",
     "middleware.py": "the clerk's model saw: Ada pays with [card]",
     "raw_schema.py": "guests[1].name: missing (required)",
     "overload.py": "40 s  forecaster is closed\n  50 s  8 of 10 answered, 12 calls\n",
@@ -38,6 +39,10 @@ PRINTED = {
     "testing_an_agent.py": "4 tests passed",
 }
 """What the output of each must hold."""
+
+
+MEMORIES = ("9:40", "Ada", "nuts")
+"""What the second process of the example with a memory must know."""
 
 
 def printed_by(name: str, **environment: str) -> str:
@@ -73,3 +78,15 @@ def test_example_runs_offline(name: str) -> None:
 @pytest.mark.parametrize("name", LOCAL)
 def test_example_runs_on_the_embedded_model(name: str) -> None:
     assert PRINTED[name] in printed_by(name, **{FORBID_VARIABLE: "0"})
+
+
+@pytest.mark.local
+@pytest.mark.timeout(180)
+def test_what_was_learned_in_one_process_is_used_in_another() -> None:
+    lines = printed_by("memory_agent.py", **{FORBID_VARIABLE: "0"}).splitlines()
+    asked, told = lines[::2], lines[1::2]
+    assert [line.startswith("  I will remember: ") for line in told] == [True] * 3 + [False] * 3
+    assert all("?" in question and "[1 recalled]" in question for question in asked[3:])
+    for fact, question, answer in zip(MEMORIES, asked[3:], told[3:], strict=True):
+        assert fact in answer
+        assert fact not in question

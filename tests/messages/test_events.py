@@ -34,6 +34,7 @@ PLAIN: dict[object, st.SearchStrategy[object]] = {
     float: seconds,
     bool: st.booleans(),
     float | None: st.none() | seconds,
+    tuple[str, ...]: st.lists(words).map(tuple),
 }
 
 

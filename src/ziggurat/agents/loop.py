@@ -76,6 +76,7 @@ class _Run:
         self.steps = 0
         self.results: tuple[ToolResult, ...] = ()
         self.tally = ctx.scope[FRAME]
+        self.tally.conversation = self.conversation
         self.rewriters: Rewriters | None = rewriters(ctx)
         self.instructions: str | None = None
         self.nudges: list[Nudge] | None = None

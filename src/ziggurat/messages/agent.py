@@ -29,7 +29,7 @@ from ziggurat.core.codec import as_type, digest
 from ziggurat.messages import stops
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import MEMORY, Message
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.rewriting import Past
 from ziggurat.messages.usage import Usage
@@ -248,6 +248,12 @@ class AgentRun(Struct, frozen=True, weakref=True):
         """The tool called most often, of equals the one called first; None if none was."""
         counted = Counter(call.name for step in self.trace() for call in step.calls)
         return counted.most_common(1)[0][0] if counted else None
+
+    @property
+    def memory_hits(self) -> int:
+        """How many memories were recalled into the prompt."""
+        recalled = (message for message in self.history[: self.start] if message.origin == MEMORY)
+        return sum(len(message.parts) - 1 for message in recalled)
 
     @property
     def has_final_answer(self) -> bool:

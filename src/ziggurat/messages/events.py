@@ -10,6 +10,8 @@ __all__ = [
     "Compacted",
     "Delta",
     "LoopWarning",
+    "MemoryKept",
+    "MemoryRecalled",
     "MiddlewareCompleted",
     "MiddlewareStarted",
     "ModelEnded",
@@ -167,6 +169,27 @@ class LoopWarning(Event, frozen=True):
     count: int
 
 
+class MemoryRecalled(Event, frozen=True):
+    """Memories were recalled into the prompt of an agent."""
+
+    owner: str
+    """Whose memory it is."""
+    memories: tuple[str, ...]
+    """What was recalled, as the model is told it."""
+    ids: tuple[str, ...] = ()
+    """The ids of the memories; empty when this was on record."""
+    replayed: bool = False
+
+
+class MemoryKept(Event, frozen=True):
+    """After a run, something of it was kept in a memory."""
+
+    owner: str
+    """Whose memory it is."""
+    memories: tuple[str, ...]
+    ids: tuple[str, ...]
+
+
 class MiddlewareStarted(Event, frozen=True):
     """A hook of a middleware begins."""
 
@@ -201,6 +224,8 @@ AnyEvent = (
     | Dropped
     | Joined
     | LoopWarning
+    | MemoryKept
+    | MemoryRecalled
     | MiddlewareCompleted
     | MiddlewareStarted
     | ModelEnded

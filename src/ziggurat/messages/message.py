@@ -1,6 +1,6 @@
 """One turn of a conversation."""
 
-__all__ = ["Message", "Role", "assistant", "system", "taint_of", "tool_message", "user"]
+__all__ = ["MEMORY", "Message", "Role", "assistant", "system", "taint_of", "tool_message", "user"]
 
 from collections.abc import Iterable
 from typing import Literal
@@ -12,6 +12,9 @@ from ziggurat.messages.parts import Part, Text, Thinking, ToolCall, ToolResult, 
 
 Role = Literal["system", "user", "assistant", "tool"]
 
+MEMORY = "memory"
+"""The origin of what was recalled from a memory."""
+
 
 class Message(Struct, frozen=True, gc=False, omit_defaults=True):
     """What one side said.
@@ -20,7 +23,8 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
         role: Who said it.
         parts: What it is made of, in order.
         name: Which of several users or agents said it.
-        origin: ``"runtime"`` for what Ziggurat added itself (a warning, a summary, a request to repair).
+        origin: ``"runtime"`` for what Ziggurat added itself (a warning, a summary, a request to repair),
+            ``"memory"`` for what it recalled.
         taint: The tools whose results its text was made of, so that it is data as they are.
     """
 

@@ -132,7 +132,7 @@ def written(messages: Sequence[Message], limit: int | None = None) -> str:
     """
     lines: list[str] = []
     for message in messages:
-        who = "note" if message.origin == "runtime" else message.role
+        who = message.role if message.origin is None else "note"
         for part in message.parts:
             if isinstance(part, Text):
                 line = f"{who}: {part.text}"

@@ -1,0 +1,46 @@
+"""An agent on the embedded model that learns in one process and knows in another. Needs: pip install 'ziggurat[local]'.
+
+python examples/memory_agent.py sqlite:///notes.db "Remember that my train leaves at 9:40."
+python examples/memory_agent.py sqlite:///notes.db "When does my train leave?"
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from ziggurat import Agent
+from ziggurat.agents.remembering import Remembering, memory_tools
+from ziggurat.models.embed.minilm import MiniLm
+from ziggurat.models.local import install
+
+FACTS = (
+    "Remember that my train leaves at 9:40 from Lyon.",
+    "Please remember: my sister is called Ada.",
+    "Remember that I am allergic to nuts.",
+)
+QUESTIONS = ("When does my train leave?", "What is my sister called?", "What am I allergic to?")
+
+
+def ask(store: str, questions: list[str]) -> None:
+    remember, *_ = memory_tools()
+    memory = Remembering(store, "me", limit=1, embedder=MiniLm())
+    agent = Agent("local", tools=[remember], middleware=[memory])
+    for question in questions:
+        run = agent.run_sync(question)
+        print(f"{question}  [{run.memory_hits} recalled]\n  {run.text}", flush=True)
+
+
+def main() -> None:
+    install()  # does nothing where the model is installed
+    if len(sys.argv) > 2:
+        ask(sys.argv[1], sys.argv[2:])
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        store = f"sqlite:///{Path(folder) / 'memory.db'}"
+        for said in (FACTS, QUESTIONS):  # each in a process of its own
+            subprocess.run([sys.executable, __file__, store, *said], check=True)  # noqa: S603
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""The memory of the agent that is running, and how something is kept in it."""
+
+__all__ = ["MIND", "Kept", "Mind", "Note", "keep", "taint_in"]
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from ziggurat.agents.frame import FRAME
+from ziggurat.core.clock import IDS
+from ziggurat.core.codec import digest
+from ziggurat.core.context import Context
+from ziggurat.core.scope import Key
+from ziggurat.memory.agent_memory import AgentMemory, Kind
+from ziggurat.memory.contradiction import contradict
+from ziggurat.memory.record import MemoryRecord, Origin
+from ziggurat.memory.scoring import Score
+from ziggurat.memory.semantic import SemanticMemory
+from ziggurat.memory.store import MemoryStore, Query
+from ziggurat.messages.embedding import Embedder
+from ziggurat.messages.message import MEMORY, taint_of
+
+_NEAR = 5
+"""How many facts are looked at for one that a new fact contradicts."""
+
+
+class Note(Struct, frozen=True, kw_only=True):
+    """Something that is to be remembered.
+
+    Attributes:
+        content: What is to be remembered.
+        kind: As what: ``"semantic"`` is a fact, which takes the place of one that it contradicts.
+        key: What a fact is about; it takes the place of the fact under that key.
+        importance: From 0 to 1.
+        tags: Words to find it by.
+        origin: Who said it.
+        taint: The tools whose results it was made of.
+    """
+
+    content: str
+    kind: Kind = "episodic"
+    key: str | None = None
+    importance: float = 0.5
+    tags: tuple[str, ...] = ()
+    origin: Origin = "user"
+    taint: tuple[str, ...] = ()
+
+
+class Kept(Struct, frozen=True):
+    """What became of a note.
+
+    Attributes:
+        record: The memory.
+        replaced: The memory that it took the place of, None if of none.
+        known: Whether it was there already.
+    """
+
+    record: MemoryRecord
+    replaced: MemoryRecord | None = None
+    known: bool = False
+
+
+class Mind(Struct, frozen=True, eq=False):
+    """Whose memory an agent has, and where it is kept.
+
+    Attributes:
+        store: Where it is kept.
+        owner: Whose it is.
+        by: Who gave it to the agent.
+        embedder: Makes vectors of what is remembered and asked.
+        score: Orders what is recalled.
+    """
+
+    store: MemoryStore
+    owner: str
+    by: object
+    embedder: Embedder | None = None
+    score: Score | None = None
+
+    def open(self, ctx: Context) -> AgentMemory:
+        """Return the memory, with the clock and the ids of a call."""
+        return AgentMemory(self.store, self.owner, score=self.score, embedder=self.embedder, ctx=ctx)
+
+
+MIND: Key[Mind] = Key("mind")
+"""The memory of the agent that is running."""
+
+
+def taint_in(ctx: Context) -> tuple[str, ...]:
+    """Return the tools whose results the agent here, and those that asked it, have read in this run.
+
+    What was recalled is as tainted as it was when it was kept: reading a memory adds nothing.
+    """
+    frame = ctx.scope.get(FRAME)
+    found: set[str] = set()
+    while frame is not None:
+        found.update(taint_of(frame.said()))
+        frame = frame.outer
+    plain = {each for each in found if each.partition(":")[0] != MEMORY}
+    recalled = {tool for each in found - plain for tool in each.partition(":")[2].split(",") if tool}
+    return tuple(sorted(plain | recalled))
+
+
+async def keep(mind: Mind, notes: Iterable[Note], ctx: Context) -> list[Kept]:
+    """Keep notes made by the call at this context; made again after a crash, it keeps none of them twice."""
+    kept: list[Kept] = []
+    for number, note in enumerate(notes, 1):
+        made = digest([ctx.idempotency_key, number, note.content])
+        kept.append(await _kept(mind, note, made, ctx.within(IDS, lambda made=made: made)))  # type: ignore[misc]
+    return kept
+
+
+async def _kept(mind: Mind, note: Note, made: str, ctx: Context) -> Kept:
+    before = await mind.store.get([made])
+    if before:
+        return Kept(before[0], known=True)
+    memory = mind.open(ctx)
+    key, replaced = note.key, None
+    if note.kind == "semantic":
+        same, replaced = await _met(memory, note, ctx.clock.now())
+        if same is not None:
+            return Kept(same, known=True)
+        if key is not None and await memory.semantic.about(key) not in (None, replaced):
+            key = None  # what a tool said does not take the place of what somebody else did
+    record = await memory.remember(
+        note.content,
+        kind=note.kind,
+        key=key,
+        importance=note.importance,
+        tags=note.tags,
+        origin=note.origin,
+        taint=note.taint,
+        supersedes=None if replaced is None else replaced.id,
+        facts={"run": ctx.run_id, "path": ctx.path},
+    )
+    return Kept(record, replaced)
+
+
+async def _met(memory: AgentMemory, note: Note, now: float) -> tuple[MemoryRecord | None, MemoryRecord | None]:
+    """Return the fact that says the same already, and the one that a new fact takes the place of."""
+    facts: dict[str, object] = {} if note.key is None else {"key": note.key}
+    new = MemoryRecord(id="", owner=memory.owner, content=note.content, kind="semantic", created=now, facts=facts)
+    query = Query(owner=memory.owner, text=note.content, limit=_NEAR, kind=SemanticMemory.kind)
+    near = [hit.record for hit in await memory.store.search(query)]
+    about = None if note.key is None else await memory.semantic.about(note.key)
+    if about is not None:
+        near.insert(0, about)
+    taint = set(note.taint)
+    for record in near:
+        if record.content.casefold() == note.content.casefold() and set(record.taint) <= taint:
+            return record, None
+    for record in near:
+        opposed = record is about or record.content.casefold() == note.content.casefold() or contradict(new, record)
+        if opposed and taint <= set(record.taint):
+            return None, record
+    return None, None
