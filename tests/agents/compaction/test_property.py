@@ -19,11 +19,16 @@ from ziggurat.agents.compaction import (
     Reducer,
     Selector,
     Summary,
+    TokenBudget,
+    TurnCount,
     Windows,
+    entity_density,
     over_messages,
     over_tokens,
+    units,
 )
 from ziggurat.core.errors import ContextOverflow
+from ziggurat.messages.conversation import characters
 from ziggurat.messages.message import Message, assistant, user
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.validation import ValidationPolicy, validate, validate_rewrite
@@ -47,6 +52,10 @@ single: list[Reducer] = [
     Summary(model=ScriptedModel(always=ConnectionError("gone"))),
     Windows(Concatenate(characters=20), 2),
     Windows(Summary(model=ScriptedModel(always="a window")), 3),
+    TokenBudget(recent=2),
+    TokenBudget(tokens=50, recent=0, threshold=0.1),
+    TurnCount(most=3, recent=2, window=2),
+    TurnCount(most=1, recent=1, duplicate=0.3, importance=lambda turn: len(turn.text) / 100),
 ]
 reducers = st.lists(st.sampled_from(single), min_size=1, max_size=3)
 
@@ -100,6 +109,25 @@ def test_every_selector_and_reducer_leaves_a_valid_conversation(
             assert len(said) == calls + 1
 
     asyncio.run(main())
+
+
+@settings(max_examples=100, deadline=None)
+@given(conversations, st.integers(1, 400), st.integers(0, 6), st.floats(0, 1), st.integers(1, 12), st.integers(1, 5))
+def test_what_matters_and_what_is_recent_stays_in_order(
+    history: list[Message], tokens: int, recent: int, threshold: float, most: int, window: int
+) -> None:
+    blocks = [history[start:end] for start, end in units(history)]
+    budget = TokenBudget(tokens=tokens, recent=recent, threshold=threshold).shorten(history)
+    count = TurnCount(most=most, recent=recent + 1, window=window, importance=entity_density).shorten(history)
+    for left, kept in ((budget.messages, budget.kept), (count.messages, count.kept)):
+        said = [message for message in left if message.origin is None]
+        assert said == [message for at in kept for message in blocks[at]]  # whole, and in the original order
+        assert list(kept) == sorted(set(kept))
+        if said and said[0].role in ("system", "user"):
+            assert validate(list(left), SENDABLE) is None
+    assert len(budget.kept) <= 1 or sum(map(characters, budget.messages)) // 4 <= tokens
+    assert count.triggered == (len(blocks) > most)
+    assert sum(each.count for each in budget.segments) + len(budget.kept) <= len(blocks)
 
 
 @settings(max_examples=50, deadline=None)

@@ -1,0 +1,154 @@
+"""How much a part of a conversation matters, as a number from 0 to 1."""
+
+__all__ = [
+    "Importance",
+    "Turn",
+    "composite",
+    "entities_in",
+    "entity_density",
+    "jaccard",
+    "keyword_density",
+    "recency_decay",
+    "text_of",
+    "turns_of",
+]
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.message import Message
+from ziggurat.messages.parts import Text, ToolCall, ToolResult
+
+_NAME = re.compile(r"[^\W\d_][\w&'\u2019-]*")
+_WORD = re.compile(r"[^\W_]+")
+
+
+class Turn(Struct, frozen=True):
+    """A part of a conversation that is kept or left out as a whole, as a strategy sees it.
+
+    Attributes:
+        text: Its words: what was said, what was called and what came of it.
+        age: How old it is: in hours where they are known, else how many turns came after it.
+    """
+
+    text: str
+    age: float = 0.0
+
+
+Importance = Callable[[Turn], float]
+"""Returns how much a turn matters, from 0 to 1."""
+
+
+def keyword_density(*keywords: str) -> Importance:
+    """Count keywords: ``min(1, different keywords in the text / words of the text)``; parts of words count too.
+
+    >>> keyword_density("error", "result")(Turn("The result was an error"))
+    0.4
+    """
+    wanted = sorted({keyword.lower() for keyword in keywords if keyword})
+    if not wanted:
+        raise ConfigurationError("keyword_density() needs keywords, such as keyword_density('error', 'deadline')")
+
+    def scored(turn: Turn) -> float:
+        words = len(turn.text.split())
+        text = turn.text.lower()
+        return min(1.0, sum(keyword in text for keyword in wanted) / words) if words else 0.0
+
+    return scored
+
+
+def entity_density(turn: Turn) -> float:
+    """Count names: ``min(1, different capitalised phrases / words)``; the first word of the text is passed over.
+
+    >>> entity_density(Turn("We met Ada Lovelace in London today"))
+    0.2857142857142857
+    """
+    words = len(turn.text.split())
+    return min(1.0, len(entities_in(turn.text)) / words) if words else 0.0
+
+
+def recency_decay(rate: float) -> Importance:
+    """Fade with age: ``exp(-rate * age)``, with the age of the turn in hours, or in turns where no times are known.
+
+    >>> round(recency_decay(0.5)(Turn("x", age=2)), 4)
+    0.3679
+    """
+    if not 0 <= rate < math.inf:
+        raise ConfigurationError(f"recency_decay() takes a rate of 0 or more, got {rate!r}")
+    return lambda turn: math.exp(-rate * turn.age)
+
+
+def composite(*parts: tuple[float, Importance]) -> Importance:
+    """Mix strategies: ``sum(|weight| * score) / sum(|weight|)``; 0 for no parts, or no weight.
+
+    >>> composite((3, entity_density), (1, recency_decay(0)))(Turn("all in small letters"))
+    0.25
+    """
+    total = sum(abs(weight) for weight, _ in parts)
+
+    def scored(turn: Turn) -> float:
+        return sum(abs(weight) * score(turn) for weight, score in parts) / total if total else 0.0
+
+    return scored
+
+
+def entities_in(text: str) -> tuple[str, ...]:
+    """Return the different capitalised phrases of a text, of two letters at least, in order; not its first word.
+
+    >>> entities_in("Yesterday Ada Lovelace met Babbage. Ada Lovelace smiled.")
+    ('Ada Lovelace', 'Babbage')
+    """
+    found: list[str] = []
+    phrase: list[str] = []
+    for number, word in enumerate(text.split()):
+        name = _NAME.search(word)
+        if number and name is not None and name[0][0].isupper() and len(name[0]) > 1:
+            phrase.append(name[0])
+            if word[-1].isalnum():
+                continue
+        if phrase:
+            found.append(" ".join(phrase))
+            phrase = []
+    if phrase:
+        found.append(" ".join(phrase))
+    return tuple(dict.fromkeys(found))
+
+
+def jaccard(one: str, other: str) -> float:
+    """Compare two texts by their words in small letters: ``|both| / |either|``; 1 for two without words.
+
+    >>> jaccard("The cat sat", "the CAT ran")
+    0.5
+    """
+    words, others = set(_WORD.findall(one.lower())), set(_WORD.findall(other.lower()))
+    either = words | others
+    return len(words & others) / len(either) if either else 1.0
+
+
+def text_of(messages: Iterable[Message]) -> str:
+    """Return the words of messages: texts, calls with their arguments, and results."""
+    return "\n".join(text for message in messages for part in message.parts if (text := _text(part)))
+
+
+def turns_of(blocks: Sequence[Sequence[Message]], ages: Sequence[float] | None) -> list[Turn]:
+    """Return turns as strategies see them.
+
+    Raises:
+        ConfigurationError: there is not one age for each turn.
+    """
+    if ages is not None and len(ages) != len(blocks):
+        raise ConfigurationError(f"ages has {len(ages)} numbers for {len(blocks)} turns: give one for each")
+    last = len(blocks) - 1
+    return [Turn(text_of(block), float(last - at) if ages is None else ages[at]) for at, block in enumerate(blocks)]
+
+
+def _text(part: object) -> str:
+    if isinstance(part, Text):
+        return part.text
+    if isinstance(part, ToolCall):
+        return f"{part.name} {part.arguments}"
+    return part.text if isinstance(part, ToolResult) else ""

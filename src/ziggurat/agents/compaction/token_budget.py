@@ -1,0 +1,164 @@
+"""Keeps of a conversation what matters and what is recent, within a number of tokens."""
+
+__all__ = ["Segment", "Shortened", "TokenBudget"]
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ziggurat.agents.compaction.importance import Importance, entities_in, entity_density, text_of, turns_of
+from ziggurat.agents.compaction.reducer import Excerpt, told
+from ziggurat.agents.compaction.selector import units
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.conversation import characters
+from ziggurat.messages.message import Message
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+_TOPICS, _FACTS = 8, 10
+_SHORTEST, _LONGEST = 5, 25
+"""How many words a sentence has that is kept as a fact."""
+
+
+class Segment(Struct, frozen=True):
+    """Consecutive turns that were left out, and what is told of them.
+
+    Attributes:
+        first: The place of the first of them among the turns.
+        count: How many they are.
+        facts: Sentences of theirs, of 5 to 25 words, ten at most.
+        entities: The names in them.
+        message: What stands in their place.
+    """
+
+    first: int
+    count: int
+    facts: tuple[str, ...]
+    entities: tuple[str, ...]
+    message: Message
+
+
+class Shortened(Struct, frozen=True):
+    """What became of a conversation.
+
+    Attributes:
+        messages: What is left, in the original order.
+        kept: The places of the turns that were kept, counted from 0.
+        segments: What was left out and is told of.
+        dropped: How many turns and segments went for good, because there was no room for them.
+        saved: How many tokens less it has now.
+    """
+
+    messages: tuple[Message, ...]
+    kept: tuple[int, ...]
+    segments: tuple[Segment, ...]
+    dropped: int
+    saved: int
+
+
+class TokenBudget(Struct, frozen=True, kw_only=True):
+    """Keeps the recent turns and those that matter, tells in a note of each stretch between, and keeps to a budget.
+
+    A turn is a message with calls and their results, or any other message. Over the budget, the oldest notes go
+    first, then the oldest turns, whatever they are worth; the last turn stays. ::
+
+        Compaction(reduce=TokenBudget(tokens=4096, recent=8, threshold=0.35,
+                                      importance=keyword_density("error", "critical", "user", "result")))
+
+    Attributes:
+        tokens: How many tokens may be left; None for what there is room for.
+        recent: How many turns at the end are kept whatever they are worth.
+        threshold: What a turn must be worth to be kept.
+        importance: What a turn is worth.
+    """
+
+    tokens: int | None = None
+    recent: int = 10
+    threshold: float = 0.3
+    importance: Importance = entity_density
+
+    def __post_init__(self) -> None:
+        if self.tokens is not None and self.tokens < 1:
+            raise ConfigurationError(f"TokenBudget(tokens=...) must be at least 1, got {self.tokens!r}")
+        if self.recent < 0 or not callable(self.importance):
+            raise ConfigurationError("TokenBudget(): recent is 0 or more, importance a function such as entity_density")
+
+    async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
+        """Return what is left of an excerpt."""
+        return self.shorten(excerpt.messages, room=excerpt.room).messages
+
+    def shorten(
+        self, messages: Sequence[Message], *, ages: Sequence[float] | None = None, room: int | None = None
+    ) -> Shortened:
+        """Make messages shorter.
+
+        Args:
+            messages: The messages; every call in them has its results in them.
+            ages: How old each turn is, in hours.
+            room: How many tokens may be left where `tokens` does not say so.
+
+        Raises:
+            ConfigurationError: there is not one age for each turn.
+        """
+        blocks = [tuple(messages[start:end]) for start, end in units(messages)]
+        worth = [self.importance(turn) for turn in turns_of(blocks, ages)]
+        recent = len(blocks) - self.recent
+        kept = [at for at in range(len(blocks)) if at >= recent or worth[at] >= self.threshold]
+        segments = _segments(blocks, set(kept))
+        limit = room if self.tokens is None else self.tokens
+        before = len(kept) + len(segments)
+        if limit is not None:
+            kept, segments = _fitting(blocks, kept, segments, limit)
+        places = [(at, blocks[at]) for at in kept] + [(each.first, (each.message,)) for each in segments]
+        left = tuple(message for _, block in sorted(places, key=lambda place: place[0]) for message in block)
+        saved = max(0, _tokens(messages) - _tokens(left))
+        return Shortened(left, tuple(kept), tuple(segments), before - len(kept) - len(segments), saved)
+
+
+def _segments(blocks: Sequence[tuple[Message, ...]], kept: set[int]) -> list[Segment]:
+    found: list[Segment] = []
+    at = 0
+    while at < len(blocks):
+        end = at
+        while end < len(blocks) and end not in kept:
+            end += 1
+        if end > at:
+            found.append(_segment(at, blocks[at:end]))
+        at = end + 1
+    return found
+
+
+def _segment(first: int, blocks: Sequence[tuple[Message, ...]]) -> Segment:
+    messages = [message for block in blocks for message in block]
+    texts = [text_of(block) for block in blocks]
+    entities = tuple(dict.fromkeys(name for text in texts for name in entities_in(text)))
+    sentences = (" ".join(sentence.split()) for text in texts for sentence in _SENTENCE.split(text))
+    long = (each for each in sentences if _SHORTEST <= len(each.split()) <= _LONGEST)
+    facts = tuple(dict.fromkeys(long))[:_FACTS]
+    roles = ", ".join(dict.fromkeys(message.role for message in messages))
+    count = "1 turn" if len(blocks) == 1 else f"{len(blocks)} turns"
+    topics = f" Topics: {', '.join(entities[:_TOPICS])}." if entities else ""
+    lines = [f"[{count} from {roles} left out.{topics}]", *(f"- {fact}" for fact in facts)]
+    return Segment(first, len(blocks), facts, entities, told("\n".join(lines), messages))
+
+
+def _fitting(
+    blocks: Sequence[tuple[Message, ...]], kept: list[int], segments: list[Segment], limit: int
+) -> tuple[list[int], list[Segment]]:
+    """Leave out the oldest notes, then the oldest turns, until the rest fits."""
+    sizes = [sum(map(characters, block)) for block in blocks]
+    used = sum(sizes[at] for at in kept) + sum(characters(each.message) for each in segments)
+    gone = 0
+    while used // 4 > limit and gone < len(segments):
+        used -= characters(segments[gone].message)
+        gone += 1
+    first = 0
+    while used // 4 > limit and first < len(kept) - 1:
+        used -= sizes[kept[first]]
+        first += 1
+    return kept[first:], segments[gone:]
+
+
+def _tokens(messages: Sequence[Message]) -> int:
+    return sum(map(characters, messages)) // 4
