@@ -13,8 +13,8 @@ from typing import Any
 import asyncpg
 from benchmarks.durable import REPLY, timed
 
+from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.stores.postgres import PostgresStore
-from ziggurat.stores.postgres_address import PostgresAddress
 
 
 async def bare(connection: Any, commits: int) -> float:

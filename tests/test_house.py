@@ -15,6 +15,7 @@ FLOORS = {
     "core": 1,
     "messages": 2,
     "layers": 2,
+    "databases": 2,
     "models": 3,
     "tools": 3,
     "stores": 3,
@@ -27,7 +28,7 @@ FLOORS = {
 }
 MAY_ALSO_IMPORT = {
     ("layers", "messages"): False,  # layers wrap any service and know no messages
-    ("memory", "stores"): True,  # memories are kept in the databases that stores open
+    ("databases", "messages"): False,  # what opens a database knows nothing of what is kept in it
     ("cli", "ziggurat"): True,  # the program stands on the face, as its users do
 }
 MAX_FILE, MAX_FUNCTION, MAX_FACE = 500, 60, 40

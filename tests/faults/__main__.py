@@ -23,9 +23,9 @@ from tests.faults.storm import Opens, Tally, storm
 from tests.faults.world import QUICK, Verdict
 from tests.stores.server import schema
 from ziggurat.core.store import Row, Store
+from ziggurat.databases.address import without_secrets
 from ziggurat.stores.connect import connect
 from ziggurat.stores.file import FileStore
-from ziggurat.stores.postgres_address import without_secrets
 
 
 class LyingStore(FileStore):

@@ -15,8 +15,8 @@ from ziggurat.agents.stored import StoredRuns
 from ziggurat.core.entries import Intent
 from ziggurat.core.errors import RunNotFound, StoreError
 from ziggurat.core.store import Store
+from ziggurat.databases.disk import Disk
 from ziggurat.messages import stops
-from ziggurat.stores.disk import Disk
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.sqlite import SqliteStore
 

@@ -26,7 +26,7 @@ from ziggurat.messages.parts import tool_call
 from ziggurat.models.function import FunctionModel
 from ziggurat.stores.connect import connect
 from ziggurat.stores.session import Hold, Session
-from ziggurat.stores.session_log import Said, read_session_entry
+from ziggurat.stores.session.log import Said, read_session_entry
 from ziggurat.tools.function import tool
 
 ROOT = Path(__file__).parents[2]

@@ -24,11 +24,12 @@ from ziggurat.core.errors import (
     is_transient,
 )
 from ziggurat.core.store import LogInfo, Wakes, run_log
+from ziggurat.databases.address import without_secrets
+from ziggurat.databases.postgres.address import PostgresAddress
+from ziggurat.databases.postgres.connection import Connection, PostgresConnection
+from ziggurat.databases.postgres.schema import MIGRATIONS, prepare
 from ziggurat.stores.connect import connect
 from ziggurat.stores.postgres import PostgresStore
-from ziggurat.stores.postgres_address import PostgresAddress, without_secrets
-from ziggurat.stores.postgres_connection import Connection, PostgresConnection
-from ziggurat.stores.postgres_schema import MIGRATIONS, prepare
 from ziggurat.testing.stores import rows
 
 SECRET = unquote(PASSWORD)

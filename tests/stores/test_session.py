@@ -17,7 +17,7 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.memory_rows import MemoryRows
 from ziggurat.stores.session import Hold, Session
-from ziggurat.stores.session_log import Said, Shortened
+from ziggurat.stores.session.log import Said, Shortened
 from ziggurat.testing.clock import HandClock, settle
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -10,13 +10,13 @@ import pytest
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, LeaseLost, RunExists, StoreError
 from ziggurat.core.store import LogInfo, Row, chained
+from ziggurat.databases.sqlite import schema as sqlite_schema
+from ziggurat.databases.sqlite.schema import MIGRATIONS, has_wal_reset_bug
 from ziggurat.messages import stops
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores import sqlite_schema
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.sqlite import SqliteStore
-from ziggurat.stores.sqlite_schema import MIGRATIONS, has_wal_reset_bug
 from ziggurat.testing.clock import HandClock
 
 

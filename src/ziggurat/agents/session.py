@@ -23,7 +23,7 @@ from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.stores.session import Hold, Session
-from ziggurat.stores.session_log import Said, SessionEntry, Shortened, latest, whole
+from ziggurat.stores.session.log import Said, SessionEntry, Shortened, latest, whole
 
 logger = logging.getLogger("ziggurat")
 

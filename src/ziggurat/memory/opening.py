@@ -5,6 +5,7 @@ __all__ = ["open_memory"]
 from urllib.parse import parse_qsl, unquote
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.databases.address import without_secrets
 from ziggurat.memory.store import MemoryStore
 
 _KNOWN = "'memory:', 'sqlite:///file.db' (an absolute path has four slashes) and 'postgresql://user@host/database'"
@@ -42,7 +43,7 @@ def open_memory(url: str | MemoryStore) -> MemoryStore:
         from ziggurat.memory.stores.postgres import PostgresMemoryStore
 
         return PostgresMemoryStore(url)
-    raise ConfigurationError(f"no memory is known at {url!r}; known are {_KNOWN}")
+    raise ConfigurationError(f"no memory is known at {without_secrets(url)!r}; known are {_KNOWN}")
 
 
 def _sqlite(url: str, rest: str) -> MemoryStore:

@@ -10,8 +10,8 @@ from weakref import WeakValueDictionary
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.store import Store
+from ziggurat.databases.address import without_secrets
 from ziggurat.stores.memory import MemoryStore
-from ziggurat.stores.postgres_address import PostgresAddress, without_secrets
 
 _KNOWN = (
     "'memory:', 'sqlite:///file.db' (an absolute path has four slashes), 'file:///folder' "
@@ -63,6 +63,7 @@ def _opened(known: str, make: Callable[[], Store]) -> Store:
 
 
 def _postgres(url: str) -> Store:
+    from ziggurat.databases.postgres.address import PostgresAddress
     from ziggurat.stores.postgres import PostgresStore
 
     address = PostgresAddress.of(url)

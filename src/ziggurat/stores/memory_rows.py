@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
-from ziggurat.stores.owner import new_owner
+from ziggurat.databases.owner import new_owner
 
 
 class _Log(Struct):

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
-from ziggurat.stores.owner import is_gone, new_owner
-from ziggurat.stores.sqlite_connection import SqliteConnection
-from ziggurat.stores.writer import Job, Writer
+from ziggurat.databases.owner import is_gone, new_owner
+from ziggurat.databases.sqlite.connection import SqliteConnection
+from ziggurat.databases.writer import Job, Writer
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from math import isfinite
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.stores.writer import is_busy
+from ziggurat.databases.writer import is_busy
 
 _TURNS = 10_000
 _PAUSE = 0.001

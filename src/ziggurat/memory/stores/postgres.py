@@ -8,15 +8,15 @@ from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from ziggurat.core.errors import ConfigurationError, MissingExtra
+from ziggurat.databases.postgres.address import PostgresAddress
+from ziggurat.databases.postgres.connection import Connection, PostgresConnection
+from ziggurat.databases.postgres.schema import prepare
+from ziggurat.databases.writer import Writer
 from ziggurat.memory.hybrid import Candidate, best
 from ziggurat.memory.record import MemoryRecord, unpack
 from ziggurat.memory.store import Hit, Query
 from ziggurat.memory.stores import postgres_tables as sql
 from ziggurat.memory.text import indexed
-from ziggurat.stores.postgres_address import PostgresAddress
-from ziggurat.stores.postgres_connection import Connection, PostgresConnection
-from ziggurat.stores.postgres_schema import prepare
-from ziggurat.stores.writer import Writer
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from itertools import islice
 from pathlib import Path
 
 from ziggurat.core.errors import StoreError
+from ziggurat.databases.sqlite.connection import SqliteConnection
 from ziggurat.memory.text import fold
 from ziggurat.memory.vectors import EXACT, VectorIndex
-from ziggurat.stores.sqlite_connection import SqliteConnection
 
 logger = logging.getLogger("ziggurat")
 

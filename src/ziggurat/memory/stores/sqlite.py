@@ -12,14 +12,14 @@ import msgspec
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError, StoreError
+from ziggurat.databases.sqlite.connection import SqliteConnection
+from ziggurat.databases.writer import Job, Writer
 from ziggurat.memory.hybrid import Candidate, best, compared
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import Hit, Query
 from ziggurat.memory.stores.shelves import Shelves
 from ziggurat.memory.stores.sqlite_tables import CHOSEN, COLUMNS, INSERT, TABLES, record_of, row_of, where
 from ziggurat.memory.text import BM25, MANY, expression, indexed
-from ziggurat.stores.sqlite_connection import SqliteConnection
-from ziggurat.stores.writer import Job, Writer
 
 T = TypeVar("T")
 

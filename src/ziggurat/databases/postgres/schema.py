@@ -6,8 +6,8 @@ import logging
 from collections.abc import Sequence
 
 from ziggurat.core.errors import StoreError
-from ziggurat.stores.postgres_address import PostgresAddress
-from ziggurat.stores.postgres_connection import Connection
+from ziggurat.databases.postgres.address import PostgresAddress
+from ziggurat.databases.postgres.connection import Connection
 
 MIGRATIONS = (
     (

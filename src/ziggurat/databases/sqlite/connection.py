@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from ziggurat.core.errors import StoreError
-from ziggurat.stores.disk import Disk
-from ziggurat.stores.sqlite_schema import has_wal_reset_bug, migrate
+from ziggurat.databases.disk import Disk
+from ziggurat.databases.sqlite.schema import has_wal_reset_bug, migrate
 
 try:
     import fcntl

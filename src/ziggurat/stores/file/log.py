@@ -27,7 +27,7 @@ from msgspec import Raw, Struct
 
 from ziggurat.core.errors import ConfigurationError, StoreError
 from ziggurat.core.store import Row
-from ziggurat.stores.disk import Disk
+from ziggurat.databases.disk import Disk
 
 _PLAIN = frozenset(ascii_lowercase + digits + "-_")
 _LONGEST = 180

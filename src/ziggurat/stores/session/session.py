@@ -17,7 +17,7 @@ from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallI
 from ziggurat.messages.message import Message
 from ziggurat.stores.connect import connect, rows_of
 from ziggurat.stores.memory import MemoryStore
-from ziggurat.stores.session_log import (
+from ziggurat.stores.session.log import (
     Added,
     Cleared,
     Kept,
@@ -27,7 +27,7 @@ from ziggurat.stores.session_log import (
     latest,
     state_of,
 )
-from ziggurat.stores.turns import Turns
+from ziggurat.stores.session.turns import Turns
 
 Conflict = Literal["queue", "reject", "branch"]
 """What becomes of a run whose session is being written by another: it waits, is refused, or goes on in a copy."""

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
 from ziggurat.core.errors import JournalError, LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
-from ziggurat.stores.disk import Disk
-from ziggurat.stores.file_log import Lease, appended, file_name, last_line, locked, repaired, replaced, rows_in
-from ziggurat.stores.owner import is_gone, new_owner
-from ziggurat.stores.writer import Job, Writer
+from ziggurat.databases.disk import Disk
+from ziggurat.databases.owner import is_gone, new_owner
+from ziggurat.databases.writer import Job, Writer
+from ziggurat.stores.file.log import Lease, appended, file_name, last_line, locked, repaired, replaced, rows_in
 
 T = TypeVar("T")
 

@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import JournalError, LeaseHeld, LeaseLost, MissingExtra, RunExists, RunNotFound
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
-from ziggurat.stores import postgres_statements as sql
-from ziggurat.stores.owner import is_gone, new_owner
-from ziggurat.stores.postgres_address import PostgresAddress
-from ziggurat.stores.postgres_append import Append, write
-from ziggurat.stores.postgres_connection import Connection, PostgresConnection, opened
-from ziggurat.stores.postgres_listener import PostgresListener
-from ziggurat.stores.postgres_schema import prepare
-from ziggurat.stores.writer import Job, Writer
+from ziggurat.databases.owner import is_gone, new_owner
+from ziggurat.databases.postgres.address import PostgresAddress
+from ziggurat.databases.postgres.connection import Connection, PostgresConnection, opened
+from ziggurat.databases.postgres.schema import prepare
+from ziggurat.databases.writer import Job, Writer
+from ziggurat.stores.postgres import statements as sql
+from ziggurat.stores.postgres.append import Append, write
+from ziggurat.stores.postgres.listener import PostgresListener
 
 T = TypeVar("T")
 

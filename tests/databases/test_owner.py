@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from ziggurat.stores import owner
-from ziggurat.stores.owner import is_gone, new_owner
+from ziggurat.databases import owner
+from ziggurat.databases.owner import is_gone, new_owner
 
-PRINTS = "from ziggurat.stores.owner import new_owner; print(new_owner(), flush=True); input()"
+PRINTS = "from ziggurat.databases.owner import new_owner; print(new_owner(), flush=True); input()"
 
 
 def _other() -> "tuple[subprocess.Popen[str], str]":

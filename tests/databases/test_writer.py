@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ziggurat.core.errors import StoreError
-from ziggurat.stores.writer import Job, Writer, is_busy
+from ziggurat.databases.writer import Job, Writer, is_busy
 
 
 class Written:

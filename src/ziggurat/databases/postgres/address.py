@@ -1,6 +1,6 @@
 """Where a PostgreSQL store is: the address for the server, what of it may be shown, and the options that are ours."""
 
-__all__ = ["PostgresAddress", "without_secrets"]
+__all__ = ["PostgresAddress"]
 
 import re
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.databases.address import without_secrets
 
 _OURS = ("schema", "timeout", "lease")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -57,8 +58,3 @@ class PostgresAddress(Struct, frozen=True):
             raise ConfigurationError(f"{shown!r}: a schema is small letters, digits and _, got {schema!r}")
         secret = parts._replace(scheme="postgresql", query=theirs, fragment="").geturl()
         return cls(secret, shown, schema, ours)
-
-
-def without_secrets(url: str) -> str:
-    """Return an address of any kind as it may be shown: without what stands before an @ and after password=."""
-    return re.sub(r"(?i)((?:ssl)?password=)[^&]*", r"\1***", re.sub(r"(?<=//).*@", "***@", url, flags=re.DOTALL))

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
 from ziggurat.core.errors import JournalCorrupt, MissingExtra, StoreError, StoreUnavailable, ZigguratError
-from ziggurat.stores.postgres_address import PostgresAddress
+from ziggurat.databases.postgres.address import PostgresAddress
 
 T = TypeVar("T")
 

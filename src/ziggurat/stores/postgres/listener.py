@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from ziggurat.core.errors import ZigguratError
-from ziggurat.stores.postgres_connection import Connection, passes
+from ziggurat.databases.postgres.connection import Connection, passes
 
 logger = logging.getLogger("ziggurat")
 

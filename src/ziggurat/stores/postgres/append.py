@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from ziggurat.core.errors import StoreError
 from ziggurat.core.store import Row
-from ziggurat.stores.postgres_connection import Connection
-from ziggurat.stores.postgres_statements import APPEND, APPEND_WITH_BLOBS, WRITTEN
+from ziggurat.databases.postgres.connection import Connection
+from ziggurat.stores.postgres.statements import APPEND, APPEND_WITH_BLOBS, WRITTEN
 
 
 class Append(Struct, frozen=True):

@@ -1,0 +1,5 @@
+"""Runs and sessions in a folder of files."""
+
+__all__ = ["FileStore"]
+
+from ziggurat.stores.file.store import FileStore

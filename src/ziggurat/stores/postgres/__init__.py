@@ -1,0 +1,5 @@
+"""Runs and sessions in PostgreSQL."""
+
+__all__ = ["PostgresStore"]
+
+from ziggurat.stores.postgres.store import PostgresStore

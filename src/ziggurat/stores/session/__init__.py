@@ -1,0 +1,5 @@
+"""A conversation over many runs."""
+
+__all__ = ["Conflict", "Hold", "Session"]
+
+from ziggurat.stores.session.session import Conflict, Hold, Session
