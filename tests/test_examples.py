@@ -24,6 +24,7 @@ PRINTED = {
     "durable.py": "paid Ada, as r-17:agent/step-1/tool-1:pay\nthe first process ended with 9\nnoted: Ada was paid\n",
     "first_agent.py": "The answer is 144.",
     "fork.py": 'sent\nsend_mail {"to":"ada@example.org","text":"Sorry!"}\nsend_mail was not run',
+    "knowledge.py": "lives in Ur. (2 lookups)\nKnowledgeGraph(3 entities, 2 relations) ['alice', 'bob', 'ur']\n",
     "layers.py": "Take an umbrella.",
     "memory_agent.py": "Your train leaves at 9:40 from Lyon.",
     "middleware.py": "the clerk's model saw: Ada pays with [card]",

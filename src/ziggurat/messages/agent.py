@@ -32,6 +32,7 @@ from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import MEMORY, Message
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.rewriting import Past
+from ziggurat.messages.tool import GRAPH_ORIGIN
 from ziggurat.messages.usage import Usage
 
 
@@ -242,6 +243,12 @@ class AgentRun(Struct, frozen=True, weakref=True):
     def failed_tool_calls(self) -> int:
         """How many results were errors."""
         return sum(result.error is not None for step in self.trace() for result in step.results)
+
+    @property
+    def graph_lookups(self) -> int:
+        """How many times a knowledge graph answered."""
+        results = (result for step in self.trace() for result in step.results)
+        return sum(result.origin == GRAPH_ORIGIN and result.error is None for result in results)
 
     @property
     def most_common_action(self) -> str | None:

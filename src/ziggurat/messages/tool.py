@@ -1,6 +1,6 @@
 """What the runtime knows of a tool, whatever stands around it."""
 
-__all__ = ["CHECK", "FINAL_ANSWER", "SPEC"]
+__all__ = ["CHECK", "FINAL_ANSWER", "GRAPH_ORIGIN", "SPEC"]
 
 from collections.abc import Callable
 
@@ -16,3 +16,6 @@ CHECK: Fact[Callable[[ToolCall], None] | None] = Fact("check", None)
 
 FINAL_ANSWER = "final_answer"
 """The name of what a model calls to answer with a value of a given type; it is no tool of the user's."""
+
+GRAPH_ORIGIN = "knowledge graph"
+"""The origin of what a knowledge graph answers a model."""

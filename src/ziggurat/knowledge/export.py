@@ -1,0 +1,61 @@
+"""A graph in the words of programs that draw graphs or compute with them."""
+
+__all__ = ["dot", "mermaid", "networkx_graph"]
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from ziggurat.core.errors import MissingExtra
+from ziggurat.knowledge.nouns import Entity, Relation
+
+
+def dot(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
+    """Write a graph for Graphviz."""
+    lines = ["digraph KnowledgeGraph {"]
+    for each in entities:
+        lines.append(f"  {_quoted(each.id)} [label={_quoted(each.title)}];")
+    for one in relations:
+        lines.append(f"  {_quoted(one.source)} -> {_quoted(one.target)} [label={_quoted(_shown(one))}];")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def mermaid(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
+    """Write a graph for Mermaid."""
+    lines, names = ["flowchart LR"], dict[str, str]()
+    for number, each in enumerate(entities):
+        names[each.id] = f"n{number}"
+        lines.append(f'  n{number}["{_plain(each.title)}"]')
+    for one in relations:
+        lines.append(f'  {names[one.source]} -->|"{_plain(_shown(one))}"| {names[one.target]}')
+    return "\n".join(lines) + "\n"
+
+
+def networkx_graph(entities: Iterable[Entity], relations: Iterable[Relation]) -> Any:
+    """Make a ``networkx.MultiDiGraph``; what is known of entities and relations stands in their attributes."""
+    try:
+        import networkx
+    except ImportError:
+        raise MissingExtra("a graph of NetworkX", "knowledge") from None
+    made = networkx.MultiDiGraph()
+    for each in entities:
+        made.add_node(each.id, **msgspec.structs.asdict(each))
+    for one in relations:
+        made.add_edge(one.source, one.target, key=one.kind, **msgspec.structs.asdict(one))
+    return made
+
+
+def _shown(relation: Relation) -> str:
+    return f"{relation.kind} ({relation.weight:.2f})"
+
+
+def _quoted(text: str) -> str:
+    """Write a text as Graphviz reads it: a backslash of its own is no escape."""
+    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\r", "").replace("\n", "\\n")
+    return f'"{text}"'
+
+
+def _plain(text: str) -> str:
+    """Write a text as Mermaid reads it: signs of its own by their numbers."""
+    return "".join(sign if sign.isalnum() or sign in " _-.,()" else f"#{ord(sign)};" for sign in text)

@@ -1,0 +1,54 @@
+"""The path with the fewest relations, searched from both ends: on a large graph that looks at few entities."""
+
+__all__ = ["Near", "fewest"]
+
+from collections.abc import Mapping
+
+Near = Mapping[str, Mapping[str, object]]
+"""For each entity those next to it, in declared order."""
+
+
+def fewest(outgoing: Near, incoming: Near, source: str, target: str) -> list[str] | None:
+    """Return the shortest path, of several the one that is declared first at the first fork; None if there is none."""
+    ahead, behind = {source: 0}, {target: 0}
+    before, after = [source], [target]
+    while before and after and before[-1] not in behind:
+        if len(before) <= len(after):
+            before = _next(outgoing, before, ahead)
+            met = [name for name in before if name in behind]
+        else:
+            after = _next(incoming, after, behind)
+            met = [name for name in after if name in ahead]
+        if met:
+            return _joined(outgoing, incoming, source, ahead, behind, met)
+    return [source] if source == target else None
+
+
+def _next(near: Near, front: list[str], seen: dict[str, int]) -> list[str]:
+    """Return those one step further on, and note how far they are."""
+    far = seen[front[0]] + 1
+    found: list[str] = []
+    for name in front:
+        for other in near[name]:
+            if other not in seen:
+                seen[other] = far
+                found.append(other)
+    return found
+
+
+def _joined(
+    outgoing: Near, incoming: Near, source: str, ahead: Mapping[str, int], behind: Mapping[str, int], met: list[str]
+) -> list[str]:
+    """Walk from the source by those that lie on a shortest path, the first declared of them each time."""
+    good = set(met)
+    layers = [good]
+    for far in range(ahead[met[0]] - 1, 0, -1):
+        good = {other for name in good for other in incoming[name] if ahead.get(other) == far}
+        layers.append(good)
+    path = [source]
+    if ahead[met[0]]:
+        for layer in reversed(layers):
+            path.append(next(name for name in outgoing[path[-1]] if name in layer))
+    for left in range(behind[path[-1]] - 1, -1, -1):
+        path.append(next(name for name in outgoing[path[-1]] if behind.get(name) == left))
+    return path

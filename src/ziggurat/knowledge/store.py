@@ -1,0 +1,174 @@
+"""A graph in a SQLite database, in the same file as runs and memories if wanted."""
+
+__all__ = ["GraphStore"]
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from ziggurat.core.errors import ConfigurationError, StoreError
+from ziggurat.databases.sqlite.connection import SqliteConnection
+from ziggurat.databases.writer import Job, Writer
+from ziggurat.knowledge.graph import KnowledgeGraph
+from ziggurat.knowledge.nouns import Entity, Relation
+from ziggurat.knowledge.rows import TABLES, Row, Rows
+
+T = TypeVar("T")
+
+_WRITES = "knowledge"
+_PAUSE = 1.0
+
+
+class GraphStore:
+    """Keeps a graph in a SQLite database; several processes may use it at once.
+
+    ::
+
+        store = GraphStore("agents.db")
+        await store.add(Entity("alice"), Entity("bob"), Relation("alice", "bob", "knows"))
+        (await store.graph()).bfs("alice")
+
+    What was added or removed is in the file when the call returns, all of one call or nothing. `graph` gives the graph
+    in memory, in step with the file: only what has changed is read, whoever changed it.
+
+    Args:
+        path: The file; made with its folders when it is not there. It may be that of a store of runs or of memories.
+        name: Which graph of the file.
+        synchronous: ``"FULL"`` keeps what was written over a loss of power, ``"NORMAL"`` over a crash of the process
+            only, and is faster.
+        timeout: Seconds to wait while another process writes.
+        connect: Opens the database as `sqlite3.connect` does; another may bring a file system of its own.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        name: str = "main",
+        *,
+        synchronous: Literal["FULL", "NORMAL"] = "FULL",
+        timeout: float = 5.0,
+        connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
+    ) -> None:
+        self.path = Path(path)
+        self.name = name
+        self._database = SqliteConnection(self.path, synchronous, timeout, connect)
+        self._writer = Writer(f"ziggurat {self.path.name}", self._together, lambda: None, _PAUSE, self._database.close)
+        self._rows = Rows(self._database, name)
+        self._made = False
+        self._graph = KnowledgeGraph()
+        self._seen = 0
+        self._last_place = 0
+
+    def __repr__(self) -> str:
+        return f"GraphStore({str(self.path)!r}, {self.name!r})"
+
+    async def graph(self) -> KnowledgeGraph:
+        """Return the graph as it is in the file; to be read only, and the same object each time.
+
+        Raises:
+            StoreError: the file cannot be read.
+        """
+        self._apply(await self._read(lambda: self._rows.since(self._seen)))
+        return self._graph
+
+    async def add(self, *things: Entity | Relation) -> None:
+        """Add entities and relations, or replace those that are there, all of them or none.
+
+        Raises:
+            ConfigurationError: a relation has an end that is not there; the text lists near names.
+            StoreError: the file cannot be written.
+        """
+        await self._write(lambda: self._rows.put(things, together=False))
+
+    async def update(self, *things: Entity | Relation) -> None:
+        """Add entities and relations, all of them or none; what is there is put together with what is new.
+
+        See `Entity.updated` and `Relation.updated`. What several processes say of one entity is not lost.
+
+        Raises:
+            ConfigurationError: a relation has an end that is not there; the text lists near names.
+            StoreError: the file cannot be written.
+        """
+        await self._write(lambda: self._rows.put(things, together=True))
+
+    async def remove_entity(self, name: str, /) -> bool:
+        """Remove an entity with all its relations; tell whether it was there.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        return await self._write(lambda: self._rows.remove_entity(name))
+
+    async def remove_relation(self, source: str, target: str, kind: str | None = None) -> int:
+        """Remove the relation of a kind from one entity to another, or all of them; return how many there were.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        return await self._write(lambda: self._rows.remove_relation(source, target, kind))
+
+    async def close(self) -> None:
+        """Let go of the file; harmless when it is closed."""
+        self._writer.close()
+
+    # -- in the event loop ---------------------------------------------------------------------------------------
+
+    def _write(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        return self._writer.submit(work, _WRITES)
+
+    def _read(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        def reading() -> T:
+            self._tables()
+            return self._database.reading(work)
+
+        return self._writer.submit(reading)
+
+    def _apply(self, rows: Sequence[Row]) -> None:
+        """Bring the graph in step; what it has heard of already is passed over."""
+        rows = [row for row in rows if row.changed > self._seen]
+        for row in rows:
+            if row.value is None or row.place > self._last_place:  # what was declared anew has lost its old place
+                self._discard(row)
+        for row in rows:
+            if isinstance(row.value, Entity):
+                self._graph.add_entity(row.value)
+            elif row.value is not None:
+                self._graph.add_relation(row.value)
+            self._seen = max(self._seen, row.changed)
+            self._last_place = max(self._last_place, row.place)
+
+    def _discard(self, row: Row) -> None:
+        if row.target:
+            self._graph.remove_relation(row.source, row.target, row.kind)
+        else:
+            self._graph.remove_entity(row.source)
+
+    # -- in the thread -------------------------------------------------------------------------------------------
+
+    def _tables(self) -> None:
+        if not self._made:
+            self._database.transaction(lambda: [self._database.execute(statement) for statement in TABLES])
+            self._made = True
+
+    def _together(self, jobs: Sequence[Job[Any]]) -> None:
+        """Do what writes in one transaction; when that fails, all of it has failed."""
+
+        def all_of_them() -> None:
+            for job in jobs:
+                job.error = None
+                try:
+                    job.result = job.work()
+                except ConfigurationError as error:  # of this one alone, found before it wrote
+                    job.error = error
+
+        try:
+            self._tables()
+            self._database.transaction(all_of_them)
+        except StoreError as error:
+            for job in jobs:
+                job.error = type(error)(str(error))
+        except Exception as error:  # noqa: BLE001 - a fault of one of them; none was written
+            for job in jobs:
+                job.error = StoreError(f"{self.path}: {type(error).__name__}: {error}")

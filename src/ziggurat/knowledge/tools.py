@@ -1,0 +1,193 @@
+"""Tools by which an agent asks a graph, and adds to it."""
+
+__all__ = ["graph_tools"]
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from ziggurat.core.codec import encode
+from ziggurat.core.errors import ConfigurationError, ToolError
+from ziggurat.knowledge.graph import Direction, KnowledgeGraph
+from ziggurat.knowledge.nouns import Entity, Relation
+from ziggurat.knowledge.store import GraphStore
+from ziggurat.messages.parts import ToolResult
+from ziggurat.messages.tool import GRAPH_ORIGIN
+from ziggurat.tools.function import FunctionTool, tool
+
+T = TypeVar("T")
+
+_READS, _WRITES = ["database_read"], ["database_write"]
+
+
+def graph_tools(graph: KnowledgeGraph | GraphStore, *, writes: bool = True, limit: int = 20) -> list[FunctionTool]:
+    """Make the tools of a graph: `search_graph`, `graph_neighbors`, `graph_path`, `add_entity` and `add_relation`.
+
+    ::
+
+        agent = Agent("openai/gpt-5-mini", tools=[*graph_tools(graph)])
+
+    The first three need the permission ``database_read``, the others ``database_write``. What a model adds has the
+    origin ``"model"`` and is tainted by the tool it came by; what it replaces hands its taint on. The model is told
+    origin and taint of what others said, and `AgentRun.graph_lookups` counts how often the graph answered it.
+
+    Args:
+        graph: A graph in memory or in a file.
+        writes: Whether the model may add to it.
+        limit: How many entities or relations are told at most.
+
+    Raises:
+        ConfigurationError: `limit` is not a positive number.
+    """
+    if limit < 1:
+        raise ConfigurationError(f"limit= is at least 1, got {limit!r}")
+    reads = [_search_graph(graph, limit), _graph_neighbors(graph, limit), _graph_path(graph)]
+    return [*reads, _add_entity(graph), _add_relation(graph)] if writes else reads
+
+
+def _search_graph(graph: KnowledgeGraph | GraphStore, limit: int) -> FunctionTool:
+    @tool(effect="none", permissions=_READS)
+    async def search_graph(text: str) -> ToolResult:
+        """Find entities of the knowledge graph by a word in their label or properties.
+
+        Args:
+            text: A part of what to look for, such as "engineer".
+        """
+        found = (await _current(graph)).search(text)
+        return _answer([_entity(each) for each in found], limit)
+
+    return search_graph
+
+
+def _graph_neighbors(graph: KnowledgeGraph | GraphStore, limit: int) -> FunctionTool:
+    @tool(effect="none", permissions=_READS)
+    async def graph_neighbors(entity: str, direction: Direction = "both", kind: str | None = None) -> ToolResult:
+        """List the relations of an entity of the knowledge graph.
+
+        Args:
+            entity: Its id, as search_graph tells it.
+            direction: "out" for relations that go out from it, "in" for those that lead to it, or "both".
+            kind: Only relations of this kind.
+        """
+        current = await _current(graph)
+        found = _known(lambda: current.relations_of(entity, direction=direction, kind=kind))
+        return _answer([_relation(one) for one in found], limit)
+
+    return graph_neighbors
+
+
+def _graph_path(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
+    @tool(effect="none", permissions=_READS)
+    async def graph_path(source: str, target: str, weighted: bool = False) -> ToolResult:
+        """Find how one entity of the knowledge graph is connected with another.
+
+        Args:
+            source: The id of the entity to begin with.
+            target: The id of the entity to arrive at.
+            weighted: Whether the sum of weights is to be least, instead of the number of relations.
+        """
+        current = await _current(graph)
+        path = _known(lambda: current.shortest_path(source, target, weighted=weighted))
+        if path is None:
+            return _told({"path": None})
+        hops = [_hop(current, here, there) for here, there in pairwise(path)]
+        return _told({"path": path, "relations": [_relation(one) for one in hops]})
+
+    return graph_path
+
+
+def _add_entity(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
+    @tool(effect="repeatable", permissions=_WRITES)
+    async def add_entity(
+        entity: str,
+        label: str = "",
+        kind: str = "",
+        properties: dict[str, str | int | float | bool] | None = None,
+    ) -> str:
+        """Add an entity to the knowledge graph; what is known of it already is kept where nothing new is said.
+
+        Args:
+            entity: Its id, a short name of its own, such as "alice".
+            label: How people call it, such as "Alice".
+            kind: What it is, such as "person".
+            properties: What is known of it, such as {"role": "engineer"}.
+        """
+        new = _known(lambda: Entity(entity, label, kind, properties or {}, "model", ("add_entity",)))
+        await _add(graph, new)
+        return f"added {entity}"
+
+    return add_entity
+
+
+def _add_relation(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
+    @tool(effect="repeatable", permissions=_WRITES)
+    async def add_relation(source: str, target: str, kind: str, weight: float = 1.0) -> str:
+        """Add a relation from one entity of the knowledge graph to another, or replace the one of its kind.
+
+        Args:
+            source: The id of the entity that it goes out from.
+            target: The id of the entity that it leads to.
+            kind: What it says, such as "works_for".
+            weight: Its weight, at least 0.
+        """
+        new = _known(lambda: Relation(source, target, kind, weight, {}, "model", ("add_relation",)))
+        await _add(graph, new)
+        return f"added {source} -{kind}-> {target}"
+
+    return add_relation
+
+
+# -- in between ------------------------------------------------------------------------------------------------------
+
+
+async def _current(graph: KnowledgeGraph | GraphStore) -> KnowledgeGraph:
+    return graph if isinstance(graph, KnowledgeGraph) else await graph.graph()
+
+
+async def _add(graph: KnowledgeGraph | GraphStore, thing: Entity | Relation) -> None:
+    try:
+        if isinstance(graph, GraphStore):
+            await graph.update(thing)
+        else:
+            graph.update(thing)
+    except ConfigurationError as error:
+        raise ToolError(str(error), kind="not_found") from error
+
+
+def _known(work: Callable[[], T]) -> T:
+    """Do what the model's words may be wrong for, and tell it so."""
+    try:
+        return work()
+    except ConfigurationError as error:
+        raise ToolError(str(error), kind="not_found" if "there is no" in str(error) else "invalid_arguments") from error
+
+
+def _hop(graph: KnowledgeGraph, source: str, target: str) -> Relation:
+    """Return the lightest relation between two, of equals the first."""
+    return min(
+        (one for one in graph.relations_of(source) if one.target == target), key=lambda relation: relation.weight
+    )
+
+
+def _entity(entity: Entity) -> dict[str, Any]:
+    told = {"id": entity.id, "label": entity.title, "kind": entity.kind, **_provenance(entity)}
+    return told | ({"properties": entity.properties} if entity.properties else {})
+
+
+def _relation(one: Relation) -> dict[str, Any]:
+    told = {"source": one.source, "kind": one.kind, "target": one.target, "weight": one.weight, **_provenance(one)}
+    return told | ({"properties": one.properties} if one.properties else {})
+
+
+def _provenance(thing: Entity | Relation) -> dict[str, Any]:
+    told = {"origin": thing.origin, "taint": thing.taint}
+    return {name: value for name, value in told.items() if value and value != "user"}
+
+
+def _answer(found: Sequence[dict[str, Any]], limit: int) -> ToolResult:
+    more = len(found) - limit
+    return _told({"found": found[:limit], "more": more} if more > 0 else {"found": found})
+
+
+def _told(value: object) -> ToolResult:
+    return ToolResult("", "", encode(value).decode(), None, GRAPH_ORIGIN)

@@ -1,0 +1,113 @@
+"""An agent asks a graph and adds to it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.knowledge.graph import KnowledgeGraph
+from ziggurat.knowledge.nouns import Entity, Relation
+from ziggurat.knowledge.store import GraphStore
+from ziggurat.knowledge.tools import graph_tools
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.permissions import granting
+
+
+def people() -> KnowledgeGraph:
+    people = [Entity("alice", "Alice", properties={"role": "engineer"}), Entity("bob", "Bob"), Entity("carol", "Carol")]
+    return KnowledgeGraph(people, [Relation("alice", "bob", "knows", 0.5), Relation("bob", "carol", "likes", 2.0)])
+
+
+async def asked(graph: KnowledgeGraph | GraphStore, *calls: ToolCall, deps: object = None) -> AgentRun:
+    agent = Agent(ScriptedModel(*calls, "done"), tools=[*graph_tools(graph)])
+    return await (agent.run("go") if deps is None else agent.run("go", deps=deps))  # type: ignore[arg-type]
+
+
+def test_the_graph_answers_and_its_answers_are_counted() -> None:
+    run = asyncio.run(
+        asked(
+            people(),
+            tool_call("search_graph", text="ENGINEER"),
+            tool_call("graph_neighbors", entity="bob"),
+            tool_call("graph_path", source="alice", target="carol"),
+            tool_call("graph_path", source="carol", target="alice"),
+            tool_call("graph_neighbors", entity="alise"),
+        )
+    )
+    results = [result for step in run.trace() for result in step.results]
+    assert results[0].value() == {
+        "found": [{"id": "alice", "label": "Alice", "kind": "", "properties": {"role": "engineer"}}]
+    }
+    knows = {"source": "alice", "kind": "knows", "target": "bob", "weight": 0.5}
+    likes = {"source": "bob", "kind": "likes", "target": "carol", "weight": 2.0}
+    assert results[1].value() == {"found": [likes, knows]}
+    assert results[2].value() == {"path": ["alice", "bob", "carol"], "relations": [knows, likes]}
+    assert results[3].value() == {"path": None}
+    assert results[4].error == "not_found"
+    assert "did you mean 'alice'" in results[4].text
+    assert {result.origin for result in results[:4]} == {"knowledge graph"}
+    assert run.graph_lookups == 4
+
+
+def test_what_a_model_adds_keeps_where_it_came_from(tmp_path: Path) -> None:
+    async def main(graph: KnowledgeGraph | GraphStore) -> KnowledgeGraph:
+        old = Entity("dan", "Dan", properties={"age": 4}, origin="tool", taint=("search",))
+        if isinstance(graph, KnowledgeGraph):
+            graph.update(Entity("alice"), old)
+        else:
+            await graph.add(Entity("alice"), old)
+        run = await asked(
+            graph,
+            tool_call("add_entity", entity="dan", kind="person", properties={"role": "cook"}),
+            tool_call("add_relation", source="alice", target="dan", kind="knows", weight=0.5),
+            tool_call("add_relation", source="alice", target="don", kind="knows"),
+            tool_call("add_relation", source="alice", target="dan", kind="knows", weight=-1),
+            tool_call("search_graph", text="cook"),
+        )
+        results = [result for step in run.trace() for result in step.results]
+        assert [result.error for result in results] == [None, None, "not_found", "invalid_arguments", None]
+        told = {"id": "dan", "label": "Dan", "kind": "person", "origin": "model", "taint": ["search", "add_entity"]}
+        assert results[4].value() == {"found": [{**told, "properties": {"age": 4, "role": "cook"}}]}
+        assert run.graph_lookups == 1
+        return graph if isinstance(graph, KnowledgeGraph) else await graph.graph()
+
+    async def both() -> None:
+        store = GraphStore(tmp_path / "k.db")
+        for graph in (await main(KnowledgeGraph()), await main(store)):
+            assert graph.relations == [Relation("alice", "dan", "knows", 0.5, {}, "model", ("add_relation",))]
+        await store.close()
+
+    asyncio.run(both())
+
+
+def test_adding_needs_a_grant_of_its_own() -> None:
+    graph = people()
+    run = asyncio.run(
+        asked(
+            graph,
+            tool_call("search_graph", text="bob"),
+            tool_call("add_entity", entity="dan"),
+            deps=granting("database_read"),
+        )
+    )
+    results = [result for step in run.trace() for result in step.results]
+    assert [result.error for result in results] == [None, "denied"]
+    assert "dan" not in graph
+
+
+def test_no_more_is_told_than_was_allowed() -> None:
+    tools = {each.spec.name: each for each in graph_tools(people(), writes=False, limit=1)}
+    assert sorted(tools) == ["graph_neighbors", "graph_path", "search_graph"]
+    assert {each.spec.effect for each in tools.values()} == {"none"}
+    run = asyncio.run(
+        Agent(ScriptedModel(tool_call("graph_neighbors", entity="bob"), "done"), tools=list(tools.values())).run("go")
+    )
+    answer = run.trace()[0].results[0].value()
+    assert isinstance(answer, dict)
+    assert (len(answer["found"]), answer["more"]) == (1, 1)
+    with pytest.raises(ConfigurationError, match="at least 1"):
+        graph_tools(people(), limit=0)
