@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ziggurat.cli import options
+from ziggurat.cli.app_memory import memory_commands
 from ziggurat.cli.app_runs import add_run_commands
 
 _app = typer.Typer(
@@ -23,6 +24,7 @@ _models = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]}
 )
 _app.add_typer(_models, name="models")
+_app.add_typer(memory_commands(), name="memory")
 
 
 def execute(arguments: Sequence[str]) -> int:
@@ -81,6 +83,7 @@ def run(
     timeout: options.Timeout = None,
     approve: options.Approve = None,
     session: options.Session = None,
+    memory: options.Memory = None,
     store: options.Store = None,
     json: Annotated[
         bool, typer.Option("--json", help="Write events to standard output, one per line; the last is AgentEnded.")
@@ -102,6 +105,7 @@ def run(
       ziggurat run --model local:/models/qwen.gguf --timeout 60 "Who are you?"
       ziggurat run --model openai:gpt-5-mini "Who are you?"
       ziggurat run --agent desk.py:agent --approve 'delete_*' "Clean up"
+      ziggurat run --memory me "Remember that I am allergic to nuts."
     """
     from ziggurat.cli.approve import approving
     from ziggurat.cli.build import agent_of
@@ -111,7 +115,7 @@ def run(
     from ziggurat.cli.wish import Wish
     from ziggurat.core.entries import LABELS
 
-    wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()))
+    wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory)
     asked = question_of(question)
     deps = {**(approving(wish.approve) or {}), LABELS: labels_of(wish)}
     raise typer.Exit(run_question(agent_of(wish, store), asked, Output(json, quiet), deps, session))
@@ -127,6 +131,7 @@ def chat(
     timeout: options.Timeout = None,
     approve: options.Approve = None,
     session: options.Session = None,
+    memory: options.Memory = None,
     store: options.Store = None,
     quiet: options.Quiet = False,
 ) -> None:
@@ -149,7 +154,7 @@ def chat(
     from ziggurat.cli.wish import Wish
     from ziggurat.core.entries import LABELS
 
-    wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()))
+    wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory)
     deps = {**(approving(wish.approve) or {}), LABELS: labels_of(wish)}
     raise typer.Exit(Chat(agent_of(wish, store), quiet=quiet, deps=deps, session=session).run())
 

@@ -12,6 +12,7 @@ from ziggurat.cli.load import BUILTIN_TOOLS, load_agent, load_tool
 from ziggurat.cli.store import open_store
 from ziggurat.cli.wish import MODEL, Wish
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.middleware import Middleware
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.tools.toolbox import Tool
 
@@ -36,6 +37,7 @@ def agent_of(wish: Wish, store: str | None = "memory:") -> Runnable:
             "--instructions": wish.instructions,
             "--max-steps": wish.max_steps,
             "--timeout": wish.timeout,
+            "--memory": wish.memory,
         }
         given = [option for option, value in others.items() if value is not None]
         if given:
@@ -49,9 +51,11 @@ def agent_of(wish: Wish, store: str | None = "memory:") -> Runnable:
             f"--timeout is a number of seconds above 0, got {wish.timeout:g}; without it there is no limit"
         )
     model = wish.model if wish.model is not None else os.environ.get(MODEL) or "local"
+    tools, middleware = _memory(wish.memory, store, model)
     agent = Agent(
         model,
-        tools=_tools(wish.tools),
+        tools=[*_tools(wish.tools), *tools],
+        middleware=middleware,
         instructions=wish.instructions,
         timeout=wish.timeout,
         max_steps=MAX_STEPS if wish.max_steps is None else wish.max_steps,
@@ -60,6 +64,21 @@ def agent_of(wish: Wish, store: str | None = "memory:") -> Runnable:
     if model.strip() == "local":
         _require_embedded()
     return agent
+
+
+def _memory(owner: str | None, store: str | None, model: str) -> tuple[Sequence[Tool], Sequence[Middleware]]:
+    """Return the tools and the middleware of an agent with a memory beside its runs; nothing for nobody."""
+    if owner is None:
+        return (), ()
+    if not owner.strip():
+        raise ConfigurationError("--memory says whose memory it is, as in --memory me")
+    from ziggurat.agents.remembering import Remembering, memory_tools
+    from ziggurat.cli.memories import embedder_here, open_memories
+
+    tools = memory_tools()
+    if model.strip() == "local":  # it would take a question for a call to recall, though the answer is in the prompt
+        tools = tools[:1]
+    return tools, [Remembering(open_memories(store), owner.strip(), embedder=embedder_here())]
 
 
 def _loaded(spec: str, folder: str | None) -> Runnable:

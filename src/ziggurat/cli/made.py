@@ -81,7 +81,12 @@ def wish_for(run_id: str, journal: MemoryJournal, given: Wish) -> Wish:
 def shown_wish(wish: Wish) -> str:
     """Return a wish as the options that it was made of."""
     given: list[str] = []
-    for option, value in (("--agent", wish.agent), ("--model", wish.model), ("--instructions", wish.instructions)):
+    for option, value in (
+        ("--agent", wish.agent),
+        ("--model", wish.model),
+        ("--instructions", wish.instructions),
+        ("--memory", wish.memory),
+    ):
         given += [] if value is None else [option, value]
     for option, values in (("--tool", wish.tools), ("--approve", wish.approve)):
         for each in values:

@@ -1,6 +1,19 @@
 """Options that several commands take."""
 
-__all__ = ["Agent", "Approve", "Instructions", "Model", "Quiet", "Run", "Session", "Steps", "Store", "Timeout", "Tools"]
+__all__ = [
+    "Agent",
+    "Approve",
+    "Instructions",
+    "Memory",
+    "Model",
+    "Quiet",
+    "Run",
+    "Session",
+    "Steps",
+    "Store",
+    "Timeout",
+    "Tools",
+]
 
 from typing import Annotated
 
@@ -37,6 +50,14 @@ Approve = Annotated[
         "--approve",
         metavar="PATTERN",
         help="Ask before a tool whose name fits is called, such as 'delete_*'. May be repeated.",
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="NAME",
+        help="Recall what NAME was told in earlier runs, and let the agent remember more; kept beside the runs.",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Write the answer only, without the live view.")]

@@ -19,3 +19,4 @@ class Wish(Struct, frozen=True):
     timeout: float | None = None
     approve: tuple[str, ...] = ()
     folder: str | None = None
+    memory: str | None = None

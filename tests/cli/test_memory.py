@@ -1,0 +1,129 @@
+"""Memories on the command line: searched, examined, and used by runs."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import AGENTS, Ended
+from ziggurat.agents.agent import Agent
+from ziggurat.cli.build import agent_of
+from ziggurat.cli.wish import Wish
+from ziggurat.memory import AgentMemory, open_memory
+from ziggurat.models.function import FunctionModel
+from ziggurat.models.resolve import PROVIDERS
+
+Command = Callable[..., Ended]
+
+
+@pytest.fixture
+def kept(ziggurat: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Call the command line where two people remember something."""
+    url = f"sqlite:///{tmp_path}/memory.db"
+    monkeypatch.setenv("ZIGGURAT_STORE", url)
+    monkeypatch.setattr("ziggurat.cli.memories.embedder_here", lambda: None)
+
+    async def fill() -> None:
+        store = open_memory(url)
+        ann, bob = AgentMemory(store, "ann"), AgentMemory(store, "bob")
+        await ann.remember("The night train leaves at nine.", kind="semantic")
+        await ann.remember("The meeting starts at 5 pm.")
+        await ann.remember("The meeting starts at 6 pm.")
+        await ann.remember("ok, thanks!")
+        await ann.remember("Bob owns a red bicycle with a bell.", taint=["web"])
+        await ann.remember("Bob owns a red bicycle with a bell!", origin="tool", taint=["web"])
+        await bob.remember("The \x1b[2J train\nof Bob is late.")
+        await store.close()
+
+    asyncio.run(fill())
+    return ziggurat
+
+
+def test_what_is_remembered_is_found_and_shown_on_one_line(kept: Command) -> None:
+    ended = kept("memory", "search", "train")
+    assert ended.code == 0
+    lines = ended.out.splitlines()
+    assert len(lines) == 2
+    assert any(line.endswith(" ago  The night train leaves at nine.") for line in lines)
+    assert any("bob  episodic" in line and "The \ufffd[2J train of Bob is late." in line for line in lines)
+    assert kept("memory", "search", "--owner", "bob", "train").out.count("\n") == 1
+    assert kept("memory", "search", "-n", "1", "train").out.count("\n") == 1
+    tainted = kept("memory", "search", "bicycle", "--owner", "ann").out
+    assert tainted.count("(from the tool web)") == 2
+    ended = kept("memory", "search", "xyzzy")
+    assert (ended.code, ended.out, ended.err) == (0, "", "ziggurat: nothing like that is remembered\n")
+
+
+def test_a_search_is_no_recall_and_tells_all_as_json(kept: Command) -> None:
+    for _ in range(2):
+        (line,) = kept("memory", "search", "--json", "-o", "ann", "night train").out.splitlines()
+        found = json.loads(line)
+        assert (found["content"], found["uses"], found["origin"]) == ("The night train leaves at nine.", 0, "user")
+        assert found["text_score"] > 0
+
+
+def test_an_audit_finds_what_is_wrong(kept: Command) -> None:
+    found = json.loads(kept("memory", "audit", "--json", "--owner", "ann").out)
+    assert [each["texts"] for each in found["junk"]] == [["ok, thanks!"]]
+    assert [each["texts"] for each in found["contradictions"]] == [
+        ["The meeting starts at 5 pm.", "The meeting starts at 6 pm."]
+    ]
+    assert [len(each["ids"]) for each in found["duplicates"]] == [2]
+    assert (found["examined"], found["tainted"], found["growth"]["last_week"]) == (6, 2, 6)
+    told = kept("memory", "audit")
+    assert told.code == 0
+    assert told.out.startswith("memory of everybody: 7 in use (6 episodic, 1 semantic), 0 archived\n")
+    assert "contradictions: 1\n  The meeting starts at 5 pm. | The meeting starts at 6 pm." in told.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("audit", "--store", "sqlite:///nowhere/x.db"), "nothing is remembered at nowhere/x.db: there is no such"),
+        (("search", " "), "what is looked for?"),
+        (("search", "x", "--store", "memory:"), "nothing is remembered beyond this command"),
+        (("search", "x", "--store", "file:///tmp/runs"), "keeps runs but no memories"),
+        (("audit", "--store", "redis://x"), "no memory is known at 'redis://x'"),
+    ],
+)
+def test_mistakes_are_one_line(kept: Command, arguments: tuple[str, ...], told: str) -> None:
+    ended = kept("memory", *arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert told in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_a_file_that_is_no_database_is_one_line(kept: Command, tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("this is not a database, and it is long enough to be read as one " * 20)
+    ended = kept("memory", "audit", "--store", f"sqlite:///{tmp_path}/text.db")
+    assert ended.code == 1
+    assert ended.err.count("\n") == 1
+    assert "Traceback" not in ended.err
+
+
+def told(name: str) -> FunctionModel:
+    """Make a model that says what was recalled and which tools it has."""
+    return FunctionModel(lambda messages: messages[0].text if len(messages) > 1 else "nothing", name=name)
+
+
+def test_an_agent_made_here_can_have_a_memory_beside_its_runs(kept: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROVIDERS, "toy", "tests.cli.test_memory:told")
+    options = ("run", "-q", "--model", "toy:x", "--memory", "ann")
+    assert "- The night train leaves at nine." in kept(*options, "When does the night train leave?").out
+    assert kept("run", "-q", "--model", "toy:x", "When does the night train leave?").out == "nothing\n"
+    run = json.loads(kept("runs", "--json", "-n", "2").out.splitlines()[-1])["id"]
+    assert "--model toy:x --memory ann" in kept("show", run).out
+    assert kept("replay", run).code == 0
+    again = kept("fork", "-q", run, "--at", "1", "--prompt", "Who has a bicycle?")
+    assert "Bob owns a red bicycle" in again.out
+    agent = agent_of(Wish(model="toy:x", memory="ann"), None)
+    assert isinstance(agent, Agent)
+    assert list(agent.tools)[-3:] == ["remember", "recall", "forget"]
+
+
+def test_whose_memory_it_is_must_be_said_and_a_ready_agent_has_its_own(kept: Command) -> None:
+    assert "--memory says whose" in kept("run", "--memory", " ", "--model", "openai:x", "hi").err
+    assert "--memory cannot be given" in kept("run", "--memory", "me", "--agent", f"{AGENTS}:plain", "hi").err
+    assert "beyond this command" in kept("run", "--memory", "me", "--store", "memory:", "hi").err
