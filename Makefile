@@ -10,6 +10,7 @@
 #   make memory         measure memory; kill and cut its power while it remembers 10,000 times
 #   make golden         record the golden runs anew, when the format of records has changed on purpose
 #   make durable        measure what a store costs, beside bare commits and fsyncs; make bench: all of this
+#   make bench-knowledge  measure algorithms on graphs beside the library under them and NetworkX
 #   make bench          measure what layers cost, and overhead beside the floors and peers that are set up
 PYTHON ?= python3
 VENV := .venv
@@ -22,7 +23,7 @@ RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
 MODEL_STAMP := $(VENV)/.installed-model
 
-.PHONY: run chat test types lint unit questions fuzz conformance sessions approvals faults memory golden durable bench lock clean help
+.PHONY: run chat test types lint unit questions fuzz conformance sessions approvals faults memory golden durable bench bench-knowledge lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -80,6 +81,9 @@ golden: $(TEST_STAMP)
 
 durable: $(TEST_STAMP)  # ZIGGURAT_DISK: a folder on the disk to be measured
 	@$(BIN)/python -P benchmarks/durable.py $(ZIGGURAT_DISK)
+
+bench-knowledge: $(TEST_STAMP)
+	@$(BIN)/python -P benchmarks/knowledge.py
 
 bench: $(TEST_STAMP)
 	@$(BIN)/python -P benchmarks/layers.py

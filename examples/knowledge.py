@@ -5,8 +5,8 @@ import tempfile
 from pathlib import Path
 
 from ziggurat import Agent
+from ziggurat.agents.knowledge import graph_tools
 from ziggurat.knowledge.store import GraphStore
-from ziggurat.knowledge.tools import graph_tools
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 
@@ -41,7 +41,7 @@ async def main() -> None:
 
         graph = await store.graph()
         print(graph, graph.shortest_path("alice", "ur"))
-        print(f"Bob was told by: {', '.join(graph.entity('bob').taint)}")
+        print("Bob was told by a", graph.entity("bob").origin)
         print(graph.to_mermaid(), end="")
         await store.close()
 

@@ -30,7 +30,6 @@ FLOORS = {
 MAY_ALSO_IMPORT = {
     ("layers", "messages"): False,  # layers wrap any service and know no messages
     ("databases", "messages"): False,  # what opens a database knows nothing of what is kept in it
-    ("knowledge", "tools"): True,  # a graph is a set of tools to an agent
     ("cli", "ziggurat"): True,  # the program stands on the face, as its users do
 }
 MAX_FILE, MAX_FUNCTION, MAX_FACE = 500, 60, 40

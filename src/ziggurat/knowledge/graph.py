@@ -326,17 +326,14 @@ class KnowledgeGraph:
             reached.update(front)
             if not front:
                 break
-        names = [name for name in self._entities if name in reached]
-        return KnowledgeGraph(
-            (self._entities[name] for name in names),
-            (
-                one
-                for name in names
-                for target, kinds in self._out[name].items()
-                if target in reached
-                for one in kinds.values()
-            ),
-        )
+        made = KnowledgeGraph(entity for name, entity in self._entities.items() if name in reached)
+        for name in made._entities:
+            for target, kinds in self._out[name].items():
+                if target in reached:
+                    made._out[name][target] = made._into[target][name] = kinds.copy()
+                    made._degrees[name] += len(kinds)
+                    made._degrees[target] += len(kinds)
+        return made
 
     def _library(self, *names: str) -> Compiled:
         for name in names:

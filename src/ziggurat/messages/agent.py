@@ -247,8 +247,8 @@ class AgentRun(Struct, frozen=True, weakref=True):
     @property
     def graph_lookups(self) -> int:
         """How many times a knowledge graph answered."""
-        results = (result for step in self.trace() for result in step.results)
-        return sum(result.origin == GRAPH_ORIGIN and result.error is None for result in results)
+        results = (result for step in self.trace() for result in step.results if result.error is None)
+        return sum((result.origin or "").partition(":")[0] == GRAPH_ORIGIN for result in results)
 
     @property
     def most_common_action(self) -> str | None:

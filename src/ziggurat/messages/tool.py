@@ -1,6 +1,6 @@
 """What the runtime knows of a tool, whatever stands around it."""
 
-__all__ = ["CHECK", "FINAL_ANSWER", "GRAPH_ORIGIN", "SPEC"]
+__all__ = ["CHECK", "FINAL_ANSWER", "GRAPH_ADDED", "GRAPH_ORIGIN", "SPEC"]
 
 from collections.abc import Callable
 
@@ -18,4 +18,7 @@ FINAL_ANSWER = "final_answer"
 """The name of what a model calls to answer with a value of a given type; it is no tool of the user's."""
 
 GRAPH_ORIGIN = "knowledge graph"
-"""The origin of what a knowledge graph answers a model."""
+"""The origin of what a knowledge graph answers a model; after a colon the tools that its answer came from first."""
+
+GRAPH_ADDED = "knowledge graph addition"
+"""The origin of the word that something was added to a knowledge graph."""

@@ -19,6 +19,7 @@ from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.store import MemoryStore, Query
 from ziggurat.messages.embedding import Embedder
 from ziggurat.messages.message import MEMORY, taint_of
+from ziggurat.messages.tool import GRAPH_ADDED, GRAPH_ORIGIN
 
 _NEAR = 5
 """How many facts are looked at for one that a new fact contradicts."""
@@ -89,14 +90,14 @@ MIND: Key[Mind] = Key("mind")
 def taint_in(ctx: Context) -> tuple[str, ...]:
     """Return the tools whose results the agent here, and those that asked it, have read in this run.
 
-    What was recalled is as tainted as it was when it was kept: reading a memory adds nothing.
+    What was recalled is as tainted as it was when it was kept: reading a memory or a graph adds nothing.
     """
     frame = ctx.scope.get(FRAME)
     found: set[str] = set()
     while frame is not None:
         found.update(taint_of(frame.said()))
         frame = frame.outer
-    plain = {each for each in found if each.partition(":")[0] != MEMORY}
+    plain = {each for each in found if each.partition(":")[0] not in (MEMORY, GRAPH_ORIGIN, GRAPH_ADDED)}
     recalled = {tool for each in found - plain for tool in each.partition(":")[2].split(",") if tool}
     return tuple(sorted(plain | recalled))
 

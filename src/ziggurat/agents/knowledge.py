@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
+from ziggurat.agents.remembering.mind import taint_in
 from ziggurat.core.codec import encode
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.knowledge.graph import Direction, KnowledgeGraph
 from ziggurat.knowledge.nouns import Entity, Relation
 from ziggurat.knowledge.store import GraphStore
 from ziggurat.messages.parts import ToolResult
-from ziggurat.messages.tool import GRAPH_ORIGIN
+from ziggurat.messages.tool import GRAPH_ADDED, GRAPH_ORIGIN
 from ziggurat.tools.function import FunctionTool, tool
 
 T = TypeVar("T")
@@ -28,8 +30,9 @@ def graph_tools(graph: KnowledgeGraph | GraphStore, *, writes: bool = True, limi
         agent = Agent("openai/gpt-5-mini", tools=[*graph_tools(graph)])
 
     The first three need the permission ``database_read``, the others ``database_write``. What a model adds has the
-    origin ``"model"`` and is tainted by the tool it came by; what it replaces hands its taint on. The model is told
-    origin and taint of what others said, and `AgentRun.graph_lookups` counts how often the graph answered it.
+    origin ``"model"`` and is tainted by the tools whose results it has read; what is there already hands its taint on.
+    The model is told origin and taint of what others said; so are those who ask what the run has read. How often the
+    graph answered is `AgentRun.graph_lookups`.
 
     Args:
         graph: A graph in memory or in a file.
@@ -54,7 +57,7 @@ def _search_graph(graph: KnowledgeGraph | GraphStore, limit: int) -> FunctionToo
             text: A part of what to look for, such as "engineer".
         """
         found = (await _current(graph)).search(text)
-        return _answer([_entity(each) for each in found], limit)
+        return _answer(found, limit)
 
     return search_graph
 
@@ -71,7 +74,7 @@ def _graph_neighbors(graph: KnowledgeGraph | GraphStore, limit: int) -> Function
         """
         current = await _current(graph)
         found = _known(lambda: current.relations_of(entity, direction=direction, kind=kind))
-        return _answer([_relation(one) for one in found], limit)
+        return _answer(found, limit)
 
     return graph_neighbors
 
@@ -89,9 +92,9 @@ def _graph_path(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
         current = await _current(graph)
         path = _known(lambda: current.shortest_path(source, target, weighted=weighted))
         if path is None:
-            return _told({"path": None})
+            return _told({"path": None}, [])
         hops = [_hop(current, here, there) for here, there in pairwise(path)]
-        return _told({"path": path, "relations": [_relation(one) for one in hops]})
+        return _told({"path": path, "relations": [_shown(one) for one in hops]}, hops)
 
     return graph_path
 
@@ -103,7 +106,9 @@ def _add_entity(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
         label: str = "",
         kind: str = "",
         properties: dict[str, str | int | float | bool] | None = None,
-    ) -> str:
+        *,
+        ctx: Context,
+    ) -> ToolResult:
         """Add an entity to the knowledge graph; what is known of it already is kept where nothing new is said.
 
         Args:
@@ -112,16 +117,16 @@ def _add_entity(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
             kind: What it is, such as "person".
             properties: What is known of it, such as {"role": "engineer"}.
         """
-        new = _known(lambda: Entity(entity, label, kind, properties or {}, "model", ("add_entity",)))
+        new = _known(lambda: Entity(entity, label, kind, properties or {}, "model", taint_in(ctx)))
         await _add(graph, new)
-        return f"added {entity}"
+        return _added(entity)
 
     return add_entity
 
 
 def _add_relation(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
     @tool(effect="repeatable", permissions=_WRITES)
-    async def add_relation(source: str, target: str, kind: str, weight: float = 1.0) -> str:
+    async def add_relation(source: str, target: str, kind: str, ctx: Context, weight: float = 1.0) -> ToolResult:
         """Add a relation from one entity of the knowledge graph to another, or replace the one of its kind.
 
         Args:
@@ -130,9 +135,9 @@ def _add_relation(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
             kind: What it says, such as "works_for".
             weight: Its weight, at least 0.
         """
-        new = _known(lambda: Relation(source, target, kind, weight, {}, "model", ("add_relation",)))
+        new = _known(lambda: Relation(source, target, kind, weight, {}, "model", taint_in(ctx)))
         await _add(graph, new)
-        return f"added {source} -{kind}-> {target}"
+        return _added(f"{source} -{kind}-> {target}")
 
     return add_relation
 
@@ -169,25 +174,26 @@ def _hop(graph: KnowledgeGraph, source: str, target: str) -> Relation:
     )
 
 
-def _entity(entity: Entity) -> dict[str, Any]:
-    told = {"id": entity.id, "label": entity.title, "kind": entity.kind, **_provenance(entity)}
-    return told | ({"properties": entity.properties} if entity.properties else {})
+def _shown(thing: Entity | Relation) -> dict[str, Any]:
+    if isinstance(thing, Entity):
+        told: dict[str, Any] = {"id": thing.id, "label": thing.title, "kind": thing.kind}
+    else:
+        told = {"source": thing.source, "kind": thing.kind, "target": thing.target, "weight": thing.weight}
+    more = {"properties": thing.properties, "origin": thing.origin, "taint": thing.taint}
+    return told | {name: value for name, value in more.items() if value and value != "user"}
 
 
-def _relation(one: Relation) -> dict[str, Any]:
-    told = {"source": one.source, "kind": one.kind, "target": one.target, "weight": one.weight, **_provenance(one)}
-    return told | ({"properties": one.properties} if one.properties else {})
+def _answer(found: Sequence[Entity | Relation], limit: int) -> ToolResult:
+    told, more = found[:limit], len(found) - limit
+    answer = {"found": [_shown(thing) for thing in told]}
+    return _told(answer | {"more": more} if more > 0 else answer, told)
 
 
-def _provenance(thing: Entity | Relation) -> dict[str, Any]:
-    told = {"origin": thing.origin, "taint": thing.taint}
-    return {name: value for name, value in told.items() if value and value != "user"}
+def _told(answer: object, things: Sequence[Entity | Relation]) -> ToolResult:
+    """Return a result that says of itself that it comes from a graph, and from which tools that had it."""
+    taint = ",".join(sorted({each for thing in things for each in thing.taint}))
+    return ToolResult("", "", encode(answer).decode(), None, f"{GRAPH_ORIGIN}:{taint}" if taint else GRAPH_ORIGIN)
 
 
-def _answer(found: Sequence[dict[str, Any]], limit: int) -> ToolResult:
-    more = len(found) - limit
-    return _told({"found": found[:limit], "more": more} if more > 0 else {"found": found})
-
-
-def _told(value: object) -> ToolResult:
-    return ToolResult("", "", encode(value).decode(), None, GRAPH_ORIGIN)
+def _added(what: str) -> ToolResult:
+    return ToolResult("", "", f"added {what}", None, GRAPH_ADDED)

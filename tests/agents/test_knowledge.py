@@ -6,15 +6,22 @@ from pathlib import Path
 import pytest
 
 from ziggurat.agents.agent import Agent
+from ziggurat.agents.knowledge import graph_tools
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.knowledge.graph import KnowledgeGraph
 from ziggurat.knowledge.nouns import Entity, Relation
 from ziggurat.knowledge.store import GraphStore
-from ziggurat.knowledge.tools import graph_tools
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.function import tool
 from ziggurat.tools.permissions import granting
+
+
+@tool(permissions=[])
+def web(text: str) -> str:
+    """Read a page."""
+    return text
 
 
 def people() -> KnowledgeGraph:
@@ -23,7 +30,7 @@ def people() -> KnowledgeGraph:
 
 
 async def asked(graph: KnowledgeGraph | GraphStore, *calls: ToolCall, deps: object = None) -> AgentRun:
-    agent = Agent(ScriptedModel(*calls, "done"), tools=[*graph_tools(graph)])
+    agent = Agent(ScriptedModel(*calls, "done"), tools=[*graph_tools(graph), web])
     return await (agent.run("go") if deps is None else agent.run("go", deps=deps))  # type: ignore[arg-type]
 
 
@@ -62,6 +69,7 @@ def test_what_a_model_adds_keeps_where_it_came_from(tmp_path: Path) -> None:
             await graph.add(Entity("alice"), old)
         run = await asked(
             graph,
+            tool_call("web", text="a page"),
             tool_call("add_entity", entity="dan", kind="person", properties={"role": "cook"}),
             tool_call("add_relation", source="alice", target="dan", kind="knows", weight=0.5),
             tool_call("add_relation", source="alice", target="don", kind="knows"),
@@ -69,16 +77,17 @@ def test_what_a_model_adds_keeps_where_it_came_from(tmp_path: Path) -> None:
             tool_call("search_graph", text="cook"),
         )
         results = [result for step in run.trace() for result in step.results]
-        assert [result.error for result in results] == [None, None, "not_found", "invalid_arguments", None]
-        told = {"id": "dan", "label": "Dan", "kind": "person", "origin": "model", "taint": ["search", "add_entity"]}
-        assert results[4].value() == {"found": [{**told, "properties": {"age": 4, "role": "cook"}}]}
+        assert [result.error for result in results] == [None, None, None, "not_found", "invalid_arguments", None]
+        told = {"id": "dan", "label": "Dan", "kind": "person", "origin": "model", "taint": ["search", "web"]}
+        assert results[5].value() == {"found": [{**told, "properties": {"age": 4, "role": "cook"}}]}
+        assert results[5].origin == "knowledge graph:search,web"
         assert run.graph_lookups == 1
         return graph if isinstance(graph, KnowledgeGraph) else await graph.graph()
 
     async def both() -> None:
         store = GraphStore(tmp_path / "k.db")
         for graph in (await main(KnowledgeGraph()), await main(store)):
-            assert graph.relations == [Relation("alice", "dan", "knows", 0.5, {}, "model", ("add_relation",))]
+            assert graph.relations == [Relation("alice", "dan", "knows", 0.5, {}, "model", ("web",))]
         await store.close()
 
     asyncio.run(both())
