@@ -111,11 +111,13 @@ async def drive(
     agent: AgentService, name: str, request: AgentRequest, ctx: Context, journal: MemoryJournal, store: Running
 ) -> AgentRun:
     """Run an agent as the root of a run; how it stopped is in the run, and only wrong use is raised."""
-    seat = ctx.scope.get(SEAT)
-    store.begin(ctx.run_id, journal)
+    run_id, path, emit, seat = ctx.run_id, ctx.path, ctx.emit, ctx.scope.get(SEAT)
+    store.begin(run_id, journal)
     run: AgentRun | None = None
     try:
-        run = await enter(agent, request, ctx)
+        entering = enter(agent, request, ctx)
+        del ctx  # the agent makes its own of it; this one and its scope need not live as long as the run
+        run = await entering
         if seat is not None:
             run = await seat.close(run)
         waiting = journal.append(Ended("", type(run.stop).__name__, journal.elapsed))
@@ -123,26 +125,26 @@ async def drive(
             await waiting
     except (ConfigurationError, JournalError) as error:
         if seat is not None and run is None and not isinstance(error, LeaseLost):
-            await _told(seat, _stopped(error, name, request, ctx))
+            await _told(seat, _stopped(error, name, request, run_id))
         await _ended_anyway(journal, "Failed")
         raise
     except asyncio.CancelledError as error:
-        stopped = _stopped(error, name, request, ctx) if run is None else run
+        stopped = _stopped(error, name, request, run_id) if run is None else run
         error.partial = stopped if seat is None else await _told(seat, stopped)  # type: ignore[attr-defined]
         await _ended_anyway(journal, "Cancelled")
         raise
     except (Exception, Suspend) as error:
         if isinstance(error, Exception):
-            logger.debug("the run %s stopped", ctx.run_id, exc_info=error)
-        run = _stopped(error, name, request, ctx)
+            logger.debug("the run %s stopped", run_id, exc_info=error)
+        run = _stopped(error, name, request, run_id)
         if seat is not None:
             run = await seat.close_anyway(run)
-        if ctx.emit is not SILENCE:
-            await ctx.emit(AgentEnded(ctx.path, run))
+        if emit is not SILENCE:
+            await emit(AgentEnded(path, run))
         await _ended(journal, run)
     finally:
         ended = journal.ended
-        store.keep(ctx.run_id, journal, finished=ended is not None and ended.stop not in UNFINISHED)
+        store.keep(run_id, journal, finished=ended is not None and ended.stop not in UNFINISHED)
     return run
 
 
@@ -185,10 +187,10 @@ def unbegun(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = ""
     return AgentRun(Transcript.of(*request.messages), stop, None, id=run_id, start=start, agent=name)
 
 
-def _stopped(error: BaseException, name: str, request: AgentRequest, ctx: Context) -> AgentRun:
+def _stopped(error: BaseException, name: str, request: AgentRequest, run_id: str) -> AgentRun:
     stop = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
     partial = partial_of(error)
-    if partial is None or partial.agent != name or partial.id != ctx.run_id:  # an error may be raised by many runs
+    if partial is None or partial.agent != name or partial.id != run_id:  # an error may be raised by many runs
         partial = unbegun(name, request, stop)
     pending = pending_of(error) if isinstance(error, Suspend) else ()
-    return replace(partial, stop=stop, pending=pending, id=ctx.run_id)
+    return replace(partial, stop=stop, pending=pending, id=run_id)

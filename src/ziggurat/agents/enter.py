@@ -182,7 +182,9 @@ def _framed(ctx: Context, parts: AgentParts) -> Context:
             f"the tool {frozen.call.name} calls the agent {name}, so it is made of other calls and cannot act "
             "once only: declare effect='once' on the tools beneath instead"
         )
-    within: dict[Key[Any], Any] = {FRAME: frame, METER: frame, AGREED: None}
+    within: dict[Key[Any], Any] = {FRAME: frame, METER: frame}
+    if AGREED in ctx.scope:
+        within[AGREED] = None
     if parts.grants is not None:  # also when there are none: agents beneath get no more
         outer = ctx.scope.get(GRANTS)
         within[GRANTS] = parts.grants if outer is None else outer & parts.grants

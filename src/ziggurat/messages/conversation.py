@@ -71,7 +71,7 @@ class Conversation:
         self._digests: list[bytes] | None = None
         self._sizes: list[int] | None = None
         self._fragments: dict[str, list[bytes]] | None = None
-        self._awaited: list[str] = []  # calls without a result, the next one to come last
+        self._awaited: list[str] | None = None  # calls without a result, the next one to come last
         self._known = 0  # up to where that was looked at
 
     def append(self, message: Message) -> None:
@@ -102,6 +102,8 @@ class Conversation:
             answered = {result.id for message in log[last + 1 :] for result in message.tool_results}
             self._awaited = [call.id for call in reversed(log[last].tool_calls) if call.id not in answered]
             self._known = len(log)
+        if self._awaited is None:
+            self._awaited = []
         return self._awaited
 
     def view(self) -> "Transcript":
