@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -260,3 +261,50 @@ def test_a_question_that_differs_is_told_of_also_where_nothing_was_written() -> 
     assert heard == []
     assert ask(beneath(journal, heard.append), Calls(), "other") == "a"
     assert [type(event) for event in heard] == [Diverged]
+
+
+# -- calls made without `once` ---------------------------------------------------------------------------------------
+
+
+class Charging(Calls):
+    """A service of which a try was lost before it answers."""
+
+    async def __call__(self, request: object, ctx: Context) -> Any:
+        ctx.charge(1)
+        return await super().__call__(request, ctx)
+
+
+@pytest.mark.parametrize("answer", [Answer("a"), Answer("a", 3), ValueError("no"), asyncio.CancelledError()])
+def test_a_call_begun_by_who_asks_is_recorded_and_counted_as_once_does_it(answer: object) -> None:
+    async def seen(by_hand: bool) -> tuple[bytes, list[object], object]:
+        journal, meter, calls = MemoryJournal(clock=HandClock()), Meter(), Charging(answer)
+        ctx = beneath(journal).within(METER, meter).at("call")
+        try:
+            if by_hand:
+                assert journal.plain(ctx)
+                assert journal.begin(ctx)
+                journal.made(ctx, "model", "q", await calls("q", ctx))
+            else:
+                await ctx.once("model", "q", calls, returns=Answer)
+        except (ValueError, asyncio.CancelledError) as error:
+            if by_hand:
+                journal.lost(ctx, "model", "q", error)
+        return journal.dump(), [cost for cost in meter.seen if cost is not None], ctx._beneath
+
+    assert asyncio.run(seen(True)) == asyncio.run(seen(False))
+
+
+def test_what_is_on_record_is_not_begun() -> None:
+    journal = MemoryJournal()
+    ask(beneath(journal), Calls("a"))
+    assert not journal.begin(beneath(journal).at("call"))
+
+
+def test_calls_are_plain_unless_they_may_be_refused_or_are_part_of_one() -> None:
+    journal = MemoryJournal()
+    ctx = beneath(journal)
+    assert journal.plain(ctx)
+    assert not journal.plain(ctx.within(ADMISSION, ()))
+    assert not MemoryJournal("replay").plain(ctx)
+    assert journal.begin(part := ctx.at("call"))
+    assert not journal.plain(part.at("within"))

@@ -21,6 +21,7 @@ from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context
 from ziggurat.core.errors import ModelError, Suspend
 from ziggurat.core.event import SILENCE
 from ziggurat.core.facts import Fact
+from ziggurat.core.recorder import must_be
 from ziggurat.core.service import Service
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
@@ -30,7 +31,7 @@ from ziggurat.messages.events import StepEnded, StepStarted
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
-from ziggurat.models.ask import ask
+from ziggurat.models.ask import ask, unattended
 from ziggurat.tools.toolbox import Toolbox
 
 Instructions = str | Callable[[Context], str | Awaitable[str]] | None
@@ -64,8 +65,8 @@ class _Run:
     """One run of the loop, as it stands."""
 
     __slots__ = (
-        "complete", "conversation", "ctx", "instructions", "loop", "nudges", "results", "rewriters", "seat", "start",
-        "steering", "steps", "tally",
+        "asked", "complete", "conversation", "ctx", "instructions", "journal", "loop", "nudges", "request", "results",
+        "rewriters", "seat", "start", "steering", "steps", "tally",
     )  # fmt: skip
 
     def __init__(self, loop: LoopSettings, request: AgentRequest, ctx: Context) -> None:
@@ -82,6 +83,10 @@ class _Run:
         self.nudges: list[Nudge] | None = None
         self.steering: Steering | None = steering(ctx)
         self.seat: Seat | None = seat_of(ctx)
+        journal = ctx.scope[JOURNAL]
+        self.journal = journal if unattended(ctx) and journal.plain(ctx) else None  # where the loop itself may record
+        self.asked: Context | None = None  # where the model is asked, while its answer is the loop's to record
+        self.request: ModelRequest | None = None  # what it is asked there
 
     def question(self) -> ModelRequest:
         """Return what the model is asked now."""
@@ -90,12 +95,16 @@ class _Run:
         view = Transcript(self.conversation, len(self.conversation.log))
         return ModelRequest(view, self.instructions, loop.specs, loop.settings, output)
 
-    def ask(self, ctx: Context, at: str) -> Awaitable[ModelResponse]:
+    def ask(self, ctx: Context, path: str) -> Awaitable[ModelResponse]:
         """Ask the model, by way of those who may rewrite the conversation first."""
         loop = self.loop
         if self.rewriters is not None:
-            return self.rewriters.ask(self, loop.model, ctx, at, name=loop.model_name)
-        return ask(loop.model, self.question(), ctx.at(at), name=loop.model_name)
+            return self.rewriters.ask(self, loop.model, ctx, path, name=loop.model_name)
+        request, at = self.question(), ctx.at(path)
+        if self.journal is not None and self.journal.begin(at):  # no coroutine stands between the loop and the model
+            self.asked, self.request = at, request
+            return loop.model(request, at)
+        return ask(loop.model, request, at, name=loop.model_name)
 
     def answer(self, results: tuple[ToolResult, ...]) -> None:
         """Append the results of the calls of a reply, which makes the step complete."""
@@ -131,11 +140,23 @@ class _Run:
 
     def said(self, response: ModelResponse) -> ModelResponse:
         """Append what the model said, made fit for a conversation, and return the response with it."""
+        at = self.asked
+        if at is not None and self.journal is not None:
+            if response.__class__ is not ModelResponse:
+                must_be(response, ModelResponse, self.loop.model_name, at)
+            self.asked = None
+            self.journal.made(at, self.loop.model_name, self.request, response)
         message = fit(response.message)
         if message is not response.message:
             response = replace(response, message=message)
         self.conversation.log.append(message)
         return response
+
+    def failed(self, error: BaseException) -> None:
+        """Record that the model failed, if it was being asked."""
+        at, self.asked = self.asked, None
+        if at is not None and self.journal is not None:
+            self.journal.lost(at, self.loop.model_name, self.request, error)
 
     def ended(self, stop: stops.Stop, output: Any = None, suspend: Suspend | None = None) -> AgentRun:
         """Return the run as it stands: what is complete, fit to be sent to a model again."""
@@ -221,6 +242,7 @@ class AgentLoop:
                 if task is not None and task.cancelling() > cancels:  # a tool kept to itself that we were told to stop
                     raise asyncio.CancelledError
         except (Exception, Suspend, asyncio.CancelledError) as error:
+            run.failed(error)
             error.partial = _so_far(run, error)  # type: ignore[union-attr]
             raise
 

@@ -74,16 +74,9 @@ class Context(Struct, frozen=True, eq=False):
 
     def again(self) -> "Context":
         """Make the context of another try of this same call: same path, numbering starts anew."""
+        tries = self.tries + 1
         return Context(
-            self.path,
-            self.emit,
-            self.deadline,
-            self.scope,
-            None,
-            self._beneath,
-            self._entered,
-            self.tries + 1,
-            self.frozen,
+            self.path, self.emit, self.deadline, self.scope, None, self._beneath, self._entered, tries, self.frozen
         )
 
     def within(self, key: Key[T], value: T) -> "Context":
@@ -329,6 +322,22 @@ class Journal(Protocol):
         /,
     ) -> Awaitable[R]:
         """Answer from the record, or call and record."""
+        ...
+
+    def plain(self, ctx: Context, /) -> bool:
+        """Tell whether calls here and beneath are made and recorded at once."""
+        ...
+
+    def begin(self, ctx: Context, /) -> bool:
+        """Let a plain call be made without `once`; False where something is on record of it."""
+        ...
+
+    def made(self, ctx: Context, name: str, request: object, value: object, /) -> None:
+        """Record what a call that was begun has been answered with."""
+        ...
+
+    def lost(self, ctx: Context, name: str, request: object, error: BaseException, /) -> None:
+        """Record how a call that was begun has failed."""
         ...
 
 

@@ -5,13 +5,16 @@ __all__ = ["MemoryJournal"]
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterable
 
+from msgspec.structs import force_setattr
+
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION
+from ziggurat.core.context import METER, Context
 from ziggurat.core.entries import Ended, Entered, Entry, Failure, Opened, Pending, Record, Result
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.lines import read_entry, write_entry
 from ziggurat.core.path import parent_of
-from ziggurat.core.recorder import Mode, Recorder
+from ziggurat.core.recorder import ADMISSION, Mode, Recorder
 
 
 class MemoryJournal(Recorder):
@@ -107,6 +110,34 @@ class MemoryJournal(Recorder):
         if self._readers:
             self.wake()
         return None
+
+    def plain(self, ctx: Context, /) -> bool:
+        """Tell whether calls here and beneath are made and recorded at once: nobody is asked or waited for."""
+        return not self.durable and not self.refusing and ADMISSION not in ctx.scope and not ctx._beneath
+
+    def begin(self, ctx: Context, /) -> bool:
+        """Let a plain call be made, unless something is known of it."""
+        if ctx.path in self._index:
+            return False
+        force_setattr(ctx, "_beneath", True)
+        return True
+
+    def made(self, ctx: Context, name: str, request: object, value: object, /) -> None:
+        """Record what a call that was begun has been answered with."""
+        force_setattr(ctx, "_beneath", False)
+        elapsed = self._elapsed + self._monotonic() - self._since
+        spent = () if self._charges is None else tuple(self._charged(ctx.path))
+        self.append(Result(ctx.path, name, getattr(request, "kept", request), value, spent, elapsed))
+        meter = ctx.scope.get(METER)
+        if meter is not None:
+            for cost in spent:
+                meter.add(cost)
+            meter.add(getattr(value, "usage", None))
+
+    def lost(self, ctx: Context, name: str, request: object, error: BaseException, /) -> None:
+        """Record how a call that was begun has failed."""
+        force_setattr(ctx, "_beneath", False)
+        self._broken(ctx, name, request, error, None)
 
     def settled(self) -> Awaitable[None] | None:
         """Return what is done when all that was appended is durable, None when it is already."""

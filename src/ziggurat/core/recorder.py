@@ -71,6 +71,14 @@ def _cost_of(outcome: Result | Failure) -> list[object]:
     return [*outcome.spent] if usage is None else [*outcome.spent, usage]
 
 
+def must_be(value: object, returns: type, name: str, ctx: Context) -> None:
+    """Raise ConfigurationError unless a call was answered with what it must be."""
+    if not isinstance(value, returns):
+        raise ConfigurationError(
+            f"{name} at {ctx.path} must answer with a {returns.__name__}, it did with {type(value).__name__}"
+        )
+
+
 class Recorder:
     """The ground of all journals: a subclass has `find` and `append`.
 
@@ -197,10 +205,8 @@ class Recorder:
                 for each in admission:
                     permits.append(each.admit(request, ctx, name))
             value = await call(request, ctx)
-            if value.__class__ is not returns and not isinstance(value, returns):
-                raise ConfigurationError(
-                    f"{name} at {ctx.path} must answer with a {returns.__name__}, it did with {type(value).__name__}"
-                )
+            if value.__class__ is not returns:
+                must_be(value, returns, name, ctx)
         except BaseException as error:
             await self._caught(ctx, name, request, error, permits)
             raise
@@ -225,15 +231,21 @@ class Recorder:
     async def _caught(
         self, ctx: Context, name: str, request: object, error: BaseException, permits: list[Permit] | None
     ) -> None:
-        """Settle a call that failed, and record its failure; one that was cancelled has none."""
-        if not isinstance(error, Exception):
-            self._settle(ctx, permits, self._charged(ctx.path))
-            return
-        spent = self._charged(ctx.path, getattr(error, "usage", None))
-        self._settle(ctx, permits, spent)
-        waiting = self._record_failure(Failure(ctx.path, name, request, error, tuple(spent), self.elapsed), error)
+        """Settle a call that failed, and record its failure."""
+        waiting = self._broken(ctx, name, request, error, permits)
         if waiting is not None:
             await waiting
+
+    def _broken(
+        self, ctx: Context, name: str, request: object, error: BaseException, permits: list[Permit] | None
+    ) -> Awaitable[None] | None:
+        """Settle a call that failed, and append its failure; one that was cancelled has none."""
+        if not isinstance(error, Exception):
+            self._settle(ctx, permits, self._charged(ctx.path))
+            return None
+        spent = self._charged(ctx.path, getattr(error, "usage", None))
+        self._settle(ctx, permits, spent)
+        return self._record_failure(Failure(ctx.path, name, request, error, tuple(spent), self.elapsed), error)
 
     def charge(self, path: str, usage: object, /) -> None:
         """Keep what a failed or lost try at `path` has cost for the call that it is a part of."""

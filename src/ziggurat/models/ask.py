@@ -6,7 +6,7 @@
 The pieces that a listener hears, folded, are always the message that the conversation gets.
 """
 
-__all__ = ["ask"]
+__all__ = ["ask", "unattended"]
 
 from collections.abc import Awaitable
 from functools import partial
@@ -39,11 +39,16 @@ def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | None =
         ctx: Where the call stands; make it with ``ctx.under("model")``.
         name: The model's name, if it is known already.
     """
-    chain = ctx.scope.get(MIDDLEWARE)
     name = name or name_of(model)
-    if (chain is None or not chain.asks) and ctx.emit is SILENCE:
+    if unattended(ctx):
         return ctx.once(name, request, model, returns=ModelResponse)
-    return _Question(model, name, chain or _NO_CHAIN).ask(request, ctx)
+    return _Question(model, name, ctx.scope.get(MIDDLEWARE) or _NO_CHAIN).ask(request, ctx)
+
+
+def unattended(ctx: Context) -> bool:
+    """Tell whether nobody listens to a model call here, or stands around it: then it is the model and the record."""
+    chain = ctx.scope.get(MIDDLEWARE)
+    return (chain is None or not chain.asks) and ctx.emit is SILENCE
 
 
 class _Question:
