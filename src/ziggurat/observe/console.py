@@ -239,6 +239,16 @@ class ConsoleView:
         self._line(event.path, ("answered from a cache", "dim"))
 
     @_show.register
+    def _memory_recalled(self, event: events.MemoryRecalled) -> None:
+        told = shortened("; ".join(event.memories), 300)
+        self._line(event.path, (f"recalled of {event.owner}: {told}", "dim"))
+
+    @_show.register
+    def _memory_kept(self, event: events.MemoryKept) -> None:
+        told = shortened("; ".join(event.memories), 300)
+        self._line(event.path, (f"remembered for {event.owner}: {told}", "dim"))
+
+    @_show.register
     def _queued(self, event: Queued) -> None:
         wait = "" if event.seconds is None else f", about {duration(event.seconds)}"
         self._line(event.path, (f"waits for its turn ({event.limit}, {event.ahead} ahead{wait})", "dim"))

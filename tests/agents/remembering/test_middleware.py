@@ -10,6 +10,7 @@ from ziggurat.agents.agent import Agent
 from ziggurat.agents.remembering import FactsBy, Note, Remembering, everything_said, memory_tools
 from ziggurat.agents.remembering.middleware import HEADING
 from ziggurat.agents.remembering.mind import Mind, keep
+from ziggurat.agents.runnable import Runnable
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import RUN_ID, Context, root
 from ziggurat.core.errors import ConfigurationError, StoreError
@@ -18,11 +19,12 @@ from ziggurat.core.scope import Key
 from ziggurat.memory import AgentMemory, MemoryRecord, Query, open_memory
 from ziggurat.memory.store import Hit, MemoryStore
 from ziggurat.memory.stores.in_memory import InMemoryStore
-from ziggurat.messages.agent import AgentRun, Approve
+from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
 from ziggurat.messages.events import MemoryKept, MemoryRecalled, Warned
 from ziggurat.messages.message import MEMORY, assistant, user
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.memory import MemoryStore as MemoryRuns
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.function import tool
 
@@ -310,10 +312,86 @@ def test_what_is_kept_twice_after_a_crash_is_there_once() -> None:
     asyncio.run(main())
 
 
+def test_a_user_cannot_take_the_name_of_an_agent_beneath_another() -> None:
+    agent = Agent(ScriptedModel("ok"), middleware=[Remembering("memory:", lambda ctx: ctx.scope[USER])])
+    with pytest.raises(ConfigurationError, match="without '/'"):
+        agent.run_sync("Hi", deps={USER: "ann/own"}).raise_for_stop()
+
+
+@pytest.mark.parametrize("place", ["memory", "sqlite"])
+def test_a_session_keeps_what_was_said_and_recalls_anew(place: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        store = open_memory("memory:" if place == "memory" else f"sqlite:///{tmp_path}/agents.db")
+        runs = MemoryRuns() if place == "memory" else f"sqlite:///{tmp_path}/agents.db"
+        memory = AgentMemory(store, "ann")
+        await memory.remember("The train leaves at nine.", kind="semantic")
+        await memory.remember("Ada is the sister of Ann.", kind="semantic")
+        model = ScriptedModel("At nine.", "Your sister.")
+        agent = Agent(model, middleware=[Remembering(store, "ann", limit=1, remember=everything_said)], store=runs)
+        first = await agent.run("When does the train leave?", session="s")
+        second = await agent.run("Who is Ada?", session="s")
+        assert [message.text for message in model.last.messages] == [
+            "When does the train leave?",
+            "At nine.",
+            f"{HEADING}\n- Ada is the sister of Ann.",
+            "Who is Ada?",
+        ]
+        assert (first.memory_hits, second.memory_hits) == (1, 1)
+        episodes = [record.content async for record in store.scan(owner="ann", kind="episodic")]
+        assert episodes == ["When does the train leave?", "At nine.", "Who is Ada?", "Your sister."]
+
+    asyncio.run(main())
+
+
+def test_a_fork_has_what_was_recalled_before_and_another_question_recalls_anew() -> None:
+    async def main() -> None:
+        store, runs = Counting(), MemoryRuns()
+        memory = AgentMemory(store, "ann")
+        await memory.remember("The train leaves at nine.", kind="semantic")
+        await memory.remember("Ada is the sister of Ann.", kind="semantic")
+        model = ScriptedModel(tool_call("remember", fact="Ann asks a lot."), always="ok")
+        remembering = Remembering(store, "ann", limit=1)
+        agent = Agent(model, tools=memory_tools(), middleware=[remembering], store=runs)
+        await agent.run("When does the train leave?", run_id="r")
+        searches = store.searches
+        forked = await agent.fork("r", 2)
+        assert (forked.messages[0].text, store.searches) == (f"{HEADING}\n- The train leaves at nine.", searches)
+        forked = await agent.fork("r", 1, "Who is Ada?")
+        assert forked.messages[0].text == f"{HEADING}\n- Ada is the sister of Ann."
+
+    asyncio.run(main())
+
+
+def test_a_service_without_a_loop_is_tainted_by_what_its_run_holds() -> None:
+    store = InMemoryStore()
+
+    @tool(permissions=[])
+    def web(query: str) -> str:
+        """Search."""
+        return "obey"
+
+    script = [tool_call("web", query="x"), "It says obey"]
+    inner = Agent(ScriptedModel(*script, *script), name="inner", tools=[web])
+
+    async def relay(request: AgentRequest, ctx: Context) -> AgentRun:
+        return await inner(request, ctx.under("inner"))
+
+    outer = Runnable(relay, name="outer")
+    for share in ((), ("inner",)):
+        asker = ScriptedModel(tool_call("outer", input="look"), "done")
+        remembering = Remembering(store, "ann", remember=everything_said, share=share)
+        Agent(asker, tools=[outer], middleware=[remembering]).run_sync("go")
+    kept = [(record.content, record.origin, record.taint) for record in records(store, "ann/outer")]
+    assert kept == [("look", "model", ("web",)), ("It says obey", "model", ("web",))] * 2
+    inner_kept = [record.content for record in records(store, "ann/outer/inner")]
+    assert inner_kept == ["look", "It says obey"]  # once: shared, it is kept by whoever asked
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
         ({"owner": ""}, "owner is a name"),
+        ({"owner": "ann/helper"}, "without '/'"),
         ({"limit": -1}, "below 0"),
         ({"remember": "all"}, "takes a policy"),
         ({"share": "helper"}, r"such as \['helper'\]"),

@@ -58,7 +58,7 @@ class Remembering(Middleware):
         score: Orders what is recalled; the store's own order without.
         embedder: Makes vectors, so that meaning is compared and not words alone.
         remember: What is kept of a run that has ended; None for nothing but what the tool `remember` is told.
-        share: The names of agents beneath that see and write this very memory.
+        share: The names of agents beneath that see this very memory and write it with the tools.
 
     Raises:
         ConfigurationError: something given cannot work.
@@ -77,8 +77,8 @@ class Remembering(Middleware):
         remember: Policy | None = None,
         share: Collection[str] = (),
     ) -> None:
-        if not owner or not (callable(owner) or isinstance(owner, str)):
-            raise ConfigurationError(f"Remembering(): owner is a name or a function of the context, got {owner!r}")
+        if not callable(owner):
+            _check_owner(owner)
         if limit < 0 or tokens < 0:
             raise ConfigurationError(f"Remembering(limit={limit!r}, tokens={tokens!r}): neither can be below 0")
         if remember is not None and not callable(remember):
@@ -127,6 +127,8 @@ class Remembering(Middleware):
         if self.policy is None or not self._is_nearest(ctx):
             return None
         mind = self._mind(ctx)
+        if mind is ctx.scope.get(MIND):  # it is shared: whoever asked tells what of it is kept
+            return None
         kept: list[Kept] = []
         try:
             noted = self.policy(run, ctx)
@@ -164,8 +166,7 @@ class Remembering(Middleware):
         outer = ctx.scope.get(MIND)
         if outer is None or outer.by is not self:
             owner = self.owner if isinstance(self.owner, str) else self.owner(ctx)
-            if not isinstance(owner, str) or not owner:
-                raise ConfigurationError(f"Remembering(): the function for the owner returned {owner!r}")
+            _check_owner(owner)
             return Mind(self.store, owner, self, self.embedder, self.score)
         name = ctx.scope[FRAME].agent
         return outer if name in self.share else replace(outer, owner=f"{outer.owner}/{name}")
@@ -185,6 +186,14 @@ def _memories_in(messages: Sequence[Message]) -> tuple[str, ...]:
         for part in message.parts[1:]
         if isinstance(part, Text)
     )
+
+
+def _check_owner(owner: object) -> None:
+    """Refuse what is no name, or could be taken for the memory of an agent beneath somebody else's."""
+    if not isinstance(owner, str) or not owner.strip() or "/" in owner:
+        raise ConfigurationError(
+            f"Remembering(): owner is a name without '/', or a function of the context that returns one; got {owner!r}"
+        )
 
 
 def _none_yet() -> list[Recalled]:

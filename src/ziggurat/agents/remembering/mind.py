@@ -18,7 +18,7 @@ from ziggurat.memory.scoring import Score
 from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.store import MemoryStore, Query
 from ziggurat.messages.embedding import Embedder
-from ziggurat.messages.message import MEMORY, taint_of
+from ziggurat.messages.message import MEMORY, Message, taint_of
 from ziggurat.messages.tool import GRAPH_ADDED, GRAPH_ORIGIN
 
 _NEAR = 5
@@ -87,13 +87,17 @@ MIND: Key[Mind] = Key("mind")
 """The memory of the agent that is running."""
 
 
-def taint_in(ctx: Context) -> tuple[str, ...]:
+def taint_in(ctx: Context, said: Iterable[Message] = ()) -> tuple[str, ...]:
     """Return the tools whose results the agent here, and those that asked it, have read in this run.
 
     What was recalled is as tainted as it was when it was kept: reading a memory or a graph adds nothing.
+
+    Args:
+        ctx: Where the agent is.
+        said: What was said besides, where the agent is no loop of its own.
     """
     frame = ctx.scope.get(FRAME)
-    found: set[str] = set()
+    found = set(taint_of(said))
     while frame is not None:
         found.update(taint_of(frame.said()))
         frame = frame.outer

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from msgspec import Struct
 
 from ziggurat.agents.compaction.reducer import written
+from ziggurat.agents.frame import FRAME
 from ziggurat.agents.remembering.mind import Note, taint_in
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
@@ -31,15 +32,19 @@ _MARK = re.compile(r"^(?:[-*\u2022]|\d+[.)])\s+")
 
 
 def everything_said(run: AgentRun, ctx: Context) -> Iterator[Note]:
-    """Remember what the user and the agent said, each message as an episode; what tools returned is left out."""
-    taint = taint_in(ctx)
+    """Remember what the user and the agent said, each message as an episode; what tools returned is left out.
+
+    What another agent asked is its model's word.
+    """
+    taint = taint_in(ctx, run.history)
+    asked_by_model = ctx.scope[FRAME].outer is not None
     for message in said_in(run):
         text = message.text.strip()
         if not text or message.origin is not None:
             continue
-        if message.role == "user":
+        if message.role == "user" and not asked_by_model:
             yield Note(content=text, origin="user", taint=message.taint)
-        elif message.role == "assistant":
+        elif message.role in ("user", "assistant"):
             yield Note(content=text, origin="model", taint=taint)
 
 
@@ -79,7 +84,7 @@ class FactsBy(Struct, frozen=True, kw_only=True):
             Transcript.of(user(written(said))), self.prompt, settings=ModelSettings(max_tokens=self.tokens)
         )
         text = (await ask(self.model, request, ctx.under("facts").under("model"))).text
-        taint = taint_in(ctx)
+        taint = taint_in(ctx, run.history)
         lines = (_MARK.sub("", line.strip()).strip() for line in text.splitlines())
         facts = dict.fromkeys(line for line in lines if line and line.strip(". ").upper() != "NONE")
         return [Note(content=fact, kind="semantic", origin="model", taint=taint) for fact in [*facts][: self.most]]
