@@ -71,8 +71,8 @@ class Compiled:
             self._turned = rustworkx.PyDiGraph()
             self._turned.add_nodes_from(self.ids)
             self._turned.add_edges_from(self.graph.weighted_edge_list()[::-1])
-        found = rustworkx.digraph_dfs_edges(self._turned, self.numbers[start])
-        return self._named(map(itemgetter(1), found))
+        ids = self.ids
+        return [ids[end] for _, end in rustworkx.digraph_dfs_edges(self._turned, self.numbers[start])]
 
     def reached(self, start: str) -> set[str]:
         """Return what is reached in any number of steps, and the start."""
