@@ -86,7 +86,7 @@ def test_what_is_remembered_after_a_tool_was_read_is_tainted_by_it() -> None:
         "The user lives in Rome.": ("web",),
     }
     run = talk(store, tool_call("recall", query="Where does the user live?", limit=1))
-    assert results(run)[0].origin in ("memory", "memory:web")
+    assert results(run)[0].origin in ("memory:", "memory:web")
 
 
 def test_reading_a_memory_taints_as_much_as_the_memory_is_tainted() -> None:
@@ -97,6 +97,14 @@ def test_reading_a_memory_taints_as_much_as_the_memory_is_tainted() -> None:
     fill(store, "Coffee is forbidden.", taint=["mail"])
     talk(store, tool_call("recall", query="coffee"), tool_call("remember", fact="Ann must not drink."))
     assert records(store)[-1].taint == ("mail",)
+
+
+def test_a_tool_that_is_named_like_a_memory_is_no_memory() -> None:
+    store = InMemoryStore()
+    named = tool(name="memory", permissions=[])(web.function)
+    model = ScriptedModel(tool_call("memory", query="x"), tool_call("remember", fact="A thing."), "ok")
+    Agent(model, tools=[named, *memory_tools()], middleware=[Remembering(store, "ann")]).run_sync("go")
+    assert [record.taint for record in records(store)] == [("memory",)]
 
 
 def test_a_sub_agent_is_tainted_by_what_those_who_asked_it_have_read() -> None:

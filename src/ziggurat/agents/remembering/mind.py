@@ -101,7 +101,8 @@ def taint_in(ctx: Context, said: Iterable[Message] = ()) -> tuple[str, ...]:
     while frame is not None:
         found.update(taint_of(frame.said()))
         frame = frame.outer
-    plain = {each for each in found if each.partition(":")[0] not in (MEMORY, GRAPH_ORIGIN, GRAPH_ADDED)}
+    read = (f"{MEMORY}:", GRAPH_ORIGIN, GRAPH_ADDED)
+    plain = {each for each in found if not each.startswith(read)}
     recalled = {tool for each in found - plain for tool in each.partition(":")[2].split(",") if tool}
     return tuple(sorted(plain | recalled))
 

@@ -81,8 +81,8 @@ def _mind(ctx: Context) -> Mind:
 
 
 def _said(text: str, taint: "set[str] | None" = None) -> ToolResult:
-    """Return a result that says of itself that it comes from a memory, and from which tools that had it."""
-    return ToolResult("", "", text, None, f"{MEMORY}:{','.join(sorted(taint))}" if taint else MEMORY)
+    """Return a result that comes from a memory, and says which tools that had it from; no tool can have such a name."""
+    return ToolResult("", "", text, None, f"{MEMORY}:{','.join(sorted(taint or ()))}")
 
 
 def _line(record: MemoryRecord) -> str:
