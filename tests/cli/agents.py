@@ -14,6 +14,7 @@ from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.builtin import calculator
+from ziggurat.tools.function import tool
 
 print("printed while loading")
 
@@ -80,3 +81,28 @@ def deciding_reply(messages):
 
 
 deciding = Agent(FunctionModel(deciding_reply), tools=[calculator], approvals=Approvals("calculator"), name="deciding")
+
+
+payments: list[str] = []
+
+
+@tool(effect="once", interrupted="ask")
+async def pay(to: str) -> str:
+    """Pay somebody.
+
+    Args:
+        to: Whom.
+    """
+    payments.append(to)
+    if len(payments) == 1:
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.Event().wait()
+    return f"paid {to}"
+
+
+def paying_reply(messages):
+    results = [result.text for each in messages for result in each.tool_results]
+    return f"heard: {results[-1]}" if results else tool_call("pay", to="ann")
+
+
+paying = Agent(FunctionModel(paying_reply), tools=[pay], name="paying")

@@ -54,8 +54,11 @@ def test_arguments_can_be_edited(ziggurat, monkeypatch):
 
 def test_patterns_that_do_not_fit_ask_nothing(ziggurat, monkeypatch):
     person = Person()
-    assert ask(monkeypatch, person, "--approve", "delete_*")[0] == 0
+    code, text = ask(monkeypatch, person, "--approve", "delete_*")
+    assert code == 0
     assert person.asked == []
+    assert "ziggurat: --approve 'delete_*' fits no tool of the agent (its tools: calculator)" in text
+    assert "fits no tool" not in ask(monkeypatch, Person("y"), "--approve", "c*")[1]
 
 
 def test_whoever_breaks_off_has_agreed_to_nothing(ziggurat, monkeypatch):

@@ -43,7 +43,7 @@ def test_a_wrong_tool_is_told_how(spec, told):
     [
         (f"{AGENTS}:planz", "did you mean"),
         (AGENTS, "its agents: broken, careful, deciding, failing"),
-        (f"{AGENTS}:model", "that is no agent but a FunctionModel; make it one with Runnable(...)"),
+        (f"{AGENTS}:model", "that is no agent but of the type FunctionModel; make it one with Runnable(...)"),
         ("/:x", "that is a directory"),
         ("tests/cli/nothing.py:x", "there is no such file"),
     ],

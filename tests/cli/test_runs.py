@@ -89,6 +89,49 @@ def test_decisions_are_denied_modified_and_named(kept: Command) -> None:
     assert kept("approve", "-q", other, "--deny", "not today").out == "heard: denied: not today\n"
 
 
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        (("--happened", "receipt 17"), "heard: receipt 17\n"),
+        (("--did-not-happen",), "heard: paid ann\n"),
+        (("--deny", "nobody knows"), "heard: pay was interrupted and acts once only, so it was not run again; "),
+    ],
+)
+def test_whether_an_interrupted_call_took_effect_is_said(kept: Command, said: tuple[str, ...], heard: str) -> None:
+    assert kept("run", "-q", "--agent", f"{AGENTS}:paying", "x").code == 130
+    (run,) = listed(kept)
+    waits = kept("resume", "-q", run["id"])
+    assert waits.code == 3
+    assert waits.err.endswith(f"ziggurat approve {run['id']} --happened RESULT or --did-not-happen\n")
+    for wrong in ((), ("--modify", "{}")):
+        refused = kept("approve", "-q", run["id"], *wrong)
+        assert (refused.code, "find out, then add --happened RESULT" in refused.err) == (2, True)
+    went = kept("approve", "-q", run["id"], *said)
+    assert (went.code, went.out[: len(heard)]) == (0, heard)
+
+
+def test_what_is_said_must_fit_the_call(kept: Command) -> None:
+    kept("run", "-q", "--agent", f"{AGENTS}:deciding", "x")
+    (run,) = listed(kept)
+    refused = kept("approve", run["id"], "--happened", "144")
+    assert (refused.code, "calculator was not begun yet" in refused.err) == (2, True)
+    refused = kept("approve", run["id"], "--did-not-happen", "--deny", "no")
+    assert (refused.code, "give --deny or --did-not-happen" in refused.err) == (2, True)
+    assert [each["status"] for each in listed(kept)] == ["Suspended"]
+
+
+def test_a_store_that_is_looked_into_is_not_made(kept: Command, tmp_path: Path) -> None:
+    for url in (f"sqlite:///{tmp_path}/other.db", f"file://{tmp_path}/other"):
+        ended = kept("runs", "--store", url)
+        assert (ended.code, "there is no store yet at" in ended.err) == (2, True)
+    assert not list(tmp_path.glob("other*"))
+
+
+def test_a_state_that_is_none_is_told(kept: Command) -> None:
+    ended = kept("runs", "--status", "suspnded")
+    assert (ended.code, "did you mean suspended?" in ended.err) == (2, True)
+
+
 def test_a_run_is_replayed_and_forked(kept: Command) -> None:
     kept("run", "-q", "--agent", f"{AGENTS}:plain", "What is 12 * (7 + 5)?")
     (run,) = listed(kept)

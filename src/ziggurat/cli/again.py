@@ -1,11 +1,13 @@
 """``ziggurat resume``, ``approve``, ``replay`` and ``fork``: what is done with runs that are kept."""
 
-__all__ = ["approve_run", "fork_run", "replay_run", "resume_run"]
+__all__ = ["Said", "approve_run", "fork_run", "replay_run", "resume_run"]
 
 import asyncio
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
+
+from msgspec import Struct
 
 from ziggurat.agents.doors import Deps
 from ziggurat.agents.replaying import Live
@@ -15,7 +17,7 @@ from ziggurat.cli.build import agent_of
 from ziggurat.cli.codes import COMPLETED
 from ziggurat.cli.made import labels_of, wish_for
 from ziggurat.cli.run import Output, answer_text, show_run
-from ziggurat.cli.store import closed, find_run, open_store, record_in
+from ziggurat.cli.store import closed, find_run, kept_store, record_in
 from ziggurat.cli.wish import Wish
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import as_type
@@ -23,7 +25,7 @@ from ziggurat.core.entries import LABELS, Pending
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
 from ziggurat.core.journal import MemoryJournal
-from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify
+from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.parts import ToolCall
 from ziggurat.observe.wording import call_text, clean, plural
@@ -34,7 +36,7 @@ def _made(run: str, given: Wish, store: str | None) -> tuple[str, Runnable, Memo
     """Find a run and make its agent again."""
 
     async def known() -> tuple[str, MemoryJournal]:
-        place = agent.store if agent is not None else open_store(store)
+        place = agent.store if agent is not None and store is None else kept_store(store)
         try:
             info = await find_run(place, run)
             return info.id, await record_in(place, info.id)
@@ -68,18 +70,60 @@ def _going_on(
     return show_run(agent, begin, output, deps, run_id)
 
 
-def approve_run(
-    run: str, item: str | None, given: Wish, store: str | None, output: Output, *, deny: str | None, modify: str | None
-) -> int:
+class Said(Struct, frozen=True):
+    """What the options say of a call that waits; none of them for yes.
+
+    Attributes:
+        deny: Why not.
+        modify: The arguments that it is to have instead, as JSON.
+        happened: What came of it, where it was interrupted.
+        again: It was interrupted and took no effect.
+    """
+
+    deny: str | None = None
+    modify: str | None = None
+    happened: str | None = None
+    again: bool = False
+
+    def options(self) -> list[str]:
+        """Return the options that were given."""
+        given = {"--deny": self.deny, "--modify": self.modify, "--happened": self.happened}
+        options = [option for option, value in given.items() if value is not None]
+        return [*options, "--did-not-happen"] if self.again else options
+
+
+def approve_run(run: str, item: str | None, given: Wish, store: str | None, output: Output, said: Said) -> int:
     """Decide upon a call that waits, and go on with its run; return the exit code."""
-    if deny is not None and modify is not None:
-        raise ConfigurationError("a call is denied or modified, not both: give --deny or --modify")
+    if len(options := said.options()) > 1:
+        raise ConfigurationError(f"a call is decided in one way, not both: give {' or '.join(options)}")
     run_id, agent, journal, wish = _made(run, given, store)
     waiting = _meant(journal.pending(), run_id, item)
-    decision: Decision = Approve() if deny is None else Deny(deny)
-    if modify is not None:
-        decision = Modify(canonical(modify, waiting.name))
+    record = journal.find(waiting.path)
+    begun = record is not None and record.intent is not None
+    decision = _decision(said, waiting, run_id, begun=begun)
     return _going_on(agent, run_id, {waiting.id: decision}, approving(wish.approve), output)
+
+
+def _decision(said: Said, waiting: Pending, run_id: str, *, begun: bool) -> Decision:
+    """Return what was said of a call as a decision that fits it."""
+    name = clean(waiting.name)
+    if said.deny is not None:
+        return Deny(said.deny)
+    if not begun and (said.happened is not None or said.again):
+        raise ConfigurationError(
+            f"{name} was not begun yet, so {said.options()[0]} says nothing of it: "
+            f"ziggurat approve {run_id} lets it run, --deny REASON does not"
+        )
+    if said.happened is not None:
+        return Happened(said.happened)
+    if said.again:
+        return DidNotHappen()
+    if begun:
+        raise ConfigurationError(
+            f"{name} was interrupted, and nobody knows whether it took effect: find out, then add --happened RESULT "
+            "if it did, --did-not-happen to run it now, or --deny REASON to leave it at that"
+        )
+    return Approve() if said.modify is None else Modify(canonical(said.modify, waiting.name))
 
 
 def _meant(pending: list[Pending], run_id: str, item: str | None) -> Pending:

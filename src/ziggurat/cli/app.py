@@ -107,7 +107,7 @@ def run(
       ziggurat run --agent desk.py:agent --approve 'delete_*' "Clean up"
       ziggurat run --memory me "Remember that I am allergic to nuts."
     """
-    from ziggurat.cli.approve import approving
+    from ziggurat.cli.approve import approving, warn_of_unfitting
     from ziggurat.cli.build import agent_of
     from ziggurat.cli.made import labels_of
     from ziggurat.cli.question import question_of
@@ -118,7 +118,9 @@ def run(
     wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory)
     asked = question_of(question)
     deps = {**(approving(wish.approve) or {}), LABELS: labels_of(wish)}
-    raise typer.Exit(run_question(agent_of(wish, store), asked, Output(json, quiet), deps, session))
+    made = agent_of(wish, store)
+    warn_of_unfitting(made, wish.approve)
+    raise typer.Exit(run_question(made, asked, Output(json, quiet), deps, session))
 
 
 @_app.command()
@@ -147,7 +149,7 @@ def chat(
       ziggurat chat --agent desk.py:agent
       ziggurat chat --session work
     """
-    from ziggurat.cli.approve import approving
+    from ziggurat.cli.approve import approving, warn_of_unfitting
     from ziggurat.cli.build import agent_of
     from ziggurat.cli.chat import Chat
     from ziggurat.cli.made import labels_of
@@ -156,7 +158,9 @@ def chat(
 
     wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory)
     deps = {**(approving(wish.approve) or {}), LABELS: labels_of(wish)}
-    raise typer.Exit(Chat(agent_of(wish, store), quiet=quiet, deps=deps, session=session).run())
+    made = agent_of(wish, store)
+    warn_of_unfitting(made, wish.approve)
+    raise typer.Exit(Chat(made, quiet=quiet, deps=deps, session=session).run())
 
 
 add_run_commands(_app)

@@ -104,6 +104,15 @@ def approve(
     modify: Annotated[
         str | None, typer.Option("--modify", metavar="JSON", help="Approve it with these arguments instead.")
     ] = None,
+    happened: Annotated[
+        str | None,
+        typer.Option(
+            "--happened", metavar="RESULT", help="It was interrupted and took effect; the model is told this."
+        ),
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--did-not-happen", help="It was interrupted and took no effect: run it now.")
+    ] = False,
     agent: options.Agent = None,
     json: _Json = False,
     quiet: options.Quiet = False,
@@ -114,18 +123,22 @@ def approve(
     Without ITEM the only call that waits is meant; where there are several, they are listed. The run ends with 3 again
     while others wait.
 
+    Of a call that acts once and was interrupted, nobody knows whether it took effect: find out, and say --happened or
+    --did-not-happen, or --deny to leave it at that.
+
     \b
     Examples:
       ziggurat approve 3f2a
       ziggurat approve 3f2a 91bc --deny "not today"
       ziggurat approve 3f2a 91bc --modify '{"amount": 5}'
+      ziggurat approve 3f2a --happened "paid, receipt 17"
     """
-    from ziggurat.cli.again import approve_run
+    from ziggurat.cli.again import Said, approve_run
     from ziggurat.cli.run import Output
     from ziggurat.cli.wish import Wish
 
-    output = Output(json, quiet)
-    raise typer.Exit(approve_run(run, item, Wish(agent=agent), store, output, deny=deny, modify=modify))
+    said = Said(deny, modify, happened, again)
+    raise typer.Exit(approve_run(run, item, Wish(agent=agent), store, Output(json, quiet), said))
 
 
 def replay(

@@ -1,11 +1,14 @@
 """Asking the person at the terminal about calls that wait for a decision."""
 
-__all__ = ["approving", "by_hand", "decided", "typed"]
+__all__ = ["approving", "by_hand", "decided", "typed", "warn_of_unfitting"]
 
 import sys
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 
+from ziggurat.agents.agent import Agent
 from ziggurat.agents.doors import Deps
+from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
 from ziggurat.messages.canonical import canonical
@@ -24,6 +27,18 @@ def approving(patterns: Sequence[str]) -> Deps | None:
         ConfigurationError: a pattern is empty.
     """
     return {APPROVALS: (Approvals(*patterns),)} if patterns else None
+
+
+def warn_of_unfitting(agent: Runnable, patterns: Sequence[str]) -> None:
+    """Say which patterns fit no tool of an agent: what is misspelled would never be asked about."""
+    made = agent if isinstance(agent, Agent) else agent.inner
+    if not isinstance(made, Agent):
+        return
+    names = list(made.tools)
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            told = f"its tools: {', '.join(names)}" if names else "it has none"
+            sys.stderr.write(f"ziggurat: --approve {clean(pattern)!r} fits no tool of the agent ({told})\n")
 
 
 def by_hand() -> bool:

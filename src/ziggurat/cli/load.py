@@ -55,7 +55,7 @@ def load_agent(spec: str) -> Runnable:
     found = _attribute(spec, option, "agent")
     if not isinstance(found, Runnable):
         wrap = "; make it one with Runnable(...)" if callable(found) else ""
-        raise ConfigurationError(f"{option}: that is no agent but a {type(found).__name__}{wrap}")
+        raise ConfigurationError(f"{option}: that is no agent but of the type {type(found).__name__}{wrap}")
     return found
 
 

@@ -7,25 +7,27 @@ import re
 import sys
 import time
 from datetime import datetime
+from difflib import get_close_matches
 from pathlib import Path
 
 from msgspec import Struct
 
 from ziggurat.cli.codes import COMPLETED
-from ziggurat.cli.store import closed, find_run, open_store, record_in
+from ziggurat.cli.store import closed, find_run, kept_store, record_in
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.entries import Opened
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt
 from ziggurat.core.lines import read_entry
 from ziggurat.core.store import LogInfo, Store
 from ziggurat.core.stored import lines_of
+from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.observe.wording import clean, duration, plural, shortened
 from ziggurat.stores.connect import rows_of
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_BATCH = 1000
+_STATUSES = ("running", *(name for name in stops.__all__ if name != "Stop"), "Quarantined")
 
 
 class _Kept(Struct):
@@ -62,8 +64,9 @@ def list_runs(
     store: str | None, *, status: str | None, agent: str | None, since: str | None, limit: int, json: bool
 ) -> int:
     """Write what runs are kept, the latest first; return the exit code."""
+    wanted = None if status is None else _status(status)
     after = None if since is None else time.time() - seconds_of(since, "--since")
-    runs = asyncio.run(_kept(store, status, agent, after, limit))
+    runs = asyncio.run(_kept(store, wanted, agent, after, limit))
     if json:
         for run in runs:
             sys.stdout.write(encode(run).decode() + "\n")
@@ -80,14 +83,22 @@ def list_runs(
     return COMPLETED
 
 
+def _status(given: str) -> str:
+    """Return the state that is meant, in whatever case it is written."""
+    known = {each.lower(): each for each in _STATUSES}
+    if given.lower() in known:
+        return known[given.lower()]
+    near = get_close_matches(given.lower(), known, n=1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    raise ConfigurationError(f"--status {given}: {meant}known are {', '.join(known)}")
+
+
 async def _kept(
     store: str | None, status: str | None, agent: str | None, after: float | None, limit: int
 ) -> list[_Kept]:
-    place = rows_of(open_store(store))
+    place = rows_of(kept_store(store))
     try:
-        statuses = {info.status.lower(): info.status for info in await place.logs("run:", limit=_BATCH)}
-        wanted = None if status is None else statuses.get(status.lower(), status)
-        infos = await place.logs("run:", agent=agent, status=wanted, limit=limit)
+        infos = await place.logs("run:", agent=agent, status=status, limit=limit)
         return [await _told(place, info) for info in infos if after is None or info.updated >= after]
     finally:
         await place.close()
@@ -121,7 +132,7 @@ def export_run(run: str, store: str | None, *, pytest: bool, agent: str | None, 
 
 
 async def _exported(run: str, store: str | None, pytest: bool, agent: str | None) -> str:
-    place = open_store(store)
+    place = kept_store(store)
     try:
         info = await find_run(place, run)
         journal = await record_in(place, info.id)
@@ -138,7 +149,7 @@ def vacuum_runs(store: str | None, *, older: str, unfinished: bool) -> int:
     """Remove runs that have not changed for long; return the exit code."""
 
     async def removed() -> int:
-        place = rows_of(open_store(store))
+        place = rows_of(kept_store(store))
         try:
             return await place.vacuum(time.time() - seconds_of(older, "--older-than"), unfinished=unfinished)
         finally:

@@ -23,7 +23,7 @@ from ziggurat.core.event import Listener
 from ziggurat.core.path import escaped
 from ziggurat.core.store import UNFINISHED
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.agent import AgentRun, PendingItem
 from ziggurat.messages.events import AgentEnded
 from ziggurat.observe.console import ConsoleView
 from ziggurat.observe.jsonl import JsonLines
@@ -101,11 +101,15 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _tell_how_to_go_on(agent: Runnable, run_id: str, *, waits: bool = False) -> None:
+def _tell_how_to_go_on(agent: Runnable, run_id: str, pending: Sequence[PendingItem] = ()) -> None:
     """Say what goes on with a run that is kept."""
     if isinstance(agent.store, MemoryStore):
         return
-    how = f"ziggurat approve {run_id} (or --deny REASON)" if waits else f"ziggurat resume {run_id}"
+    how = f"ziggurat resume {run_id}"
+    if pending:
+        which = f" {pending[0].id}" if len(pending) > 1 else ""
+        ways = "--happened RESULT or --did-not-happen" if pending[0].interrupted else "(or --deny REASON)"
+        how = f"ziggurat approve {run_id}{which} {ways}"
     sys.stderr.write(f"ziggurat: to go on with it: {how}\n")
 
 
@@ -130,7 +134,7 @@ def _unfinished(agent: Runnable, run: AgentRun) -> None:
         sys.stderr.write("ziggurat: nobody could be asked: decisions are made on a terminal, without --json\n")
     sys.stderr.write(f"ziggurat: {explain(run)}\n")
     if type(run.stop).__name__ in UNFINISHED:
-        _tell_how_to_go_on(agent, run.id, waits=bool(run.pending))
+        _tell_how_to_go_on(agent, run.id, run.pending)
 
 
 def answer_text(run: AgentRun) -> str:

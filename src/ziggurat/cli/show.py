@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from ziggurat.cli.codes import COMPLETED
 from ziggurat.cli.made import shown_wish, wish_in
-from ziggurat.cli.store import closed, find_run, open_store, record_in
+from ziggurat.cli.store import closed, find_run, kept_store, record_in
 from ziggurat.core.codec import Raw, as_type, decode, encode
 from ziggurat.core.entries import Decided, Ended, Entered, Entry, Failure, Opened, Pending, Result
 from ziggurat.core.errors import JournalCorrupt, MissingExtra, described
@@ -38,7 +38,7 @@ def show_record(run: str, store: str | None) -> int:
 
 
 async def _found(run: str, store: str | None) -> tuple[LogInfo, MemoryJournal]:
-    place = open_store(store)
+    place = kept_store(store)
     try:
         info = await find_run(place, run)
         return info, await record_in(place, info.id)

@@ -1,6 +1,6 @@
 """Which store a command works on, and which of its runs is meant."""
 
-__all__ = ["STORE", "closed", "default_store", "find_run", "open_store", "record_in"]
+__all__ = ["STORE", "closed", "default_store", "find_run", "kept_store", "open_store", "record_in"]
 
 import os
 import sys
@@ -48,6 +48,21 @@ def open_store(given: str | None) -> MemoryStore | Store:
             "or keep none with --store memory:"
         ) from error
     return connect(f"sqlite:///{path}")
+
+
+def kept_store(given: str | None) -> MemoryStore | Store:
+    """Return the store in which a run is to be found: one that is named is not made where there is none.
+
+    Raises:
+        ConfigurationError: as `open_store`, or there is no such file or folder.
+    """
+    store = open_store(given)
+    place = getattr(store, "path", None) or getattr(store, "folder", None)
+    if given is not None and isinstance(place, Path) and not place.exists():
+        raise ConfigurationError(
+            f"--store {given}: there is no store yet at {place}; runs make it, this looks into one"
+        )
+    return store
 
 
 async def closed(store: MemoryStore | Store) -> None:

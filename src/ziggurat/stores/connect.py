@@ -29,7 +29,7 @@ def connect(url: str | MemoryStore | Store) -> MemoryStore | Store:
         connect("sqlite:///agents.db")                     # in the current folder; sqlite:////var/agents.db elsewhere
         connect("sqlite:///agents.db?synchronous=NORMAL")  # faster; a loss of power may cost the last moments
         connect("file:///var/agents")                      # a folder of JSON lines
-    connect("postgresql://ada@db.example/agents")      # a server, for many processes on many machines
+        connect("postgresql://ada@db.example/agents")      # a server, for many processes on many machines
 
     Args:
         url: The address, or a store that is passed through.

@@ -128,6 +128,8 @@ class SqliteConnection:
             yield
         except sqlite3.Error as error:
             self._give_up()
+            if getattr(error, "sqlite_errorname", "") == "SQLITE_NOTADB":
+                raise StoreError(f"{self.path} is no database, or a damaged one; choose another file") from error
             raise StoreError(f"{self.path}: {error} ({getattr(error, 'sqlite_errorname', 'SQLITE_ERROR')})") from error
         except OSError as error:
             self._give_up()

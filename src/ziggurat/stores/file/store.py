@@ -82,6 +82,8 @@ class FileStore:
             return
         marker = self.folder / "format.json"
         if not marker.exists():
+            if self.folder.is_file():
+                raise StoreError(f"{self.folder} is a file, and this store needs a folder; choose another place")
             self._disk.make_folders((self.folder / "logs").absolute())
             with locked(self.folder / "lock", self._timeout):  # another process may make it now
                 if not marker.exists():
