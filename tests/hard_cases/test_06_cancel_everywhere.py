@@ -266,7 +266,7 @@ def test_the_payment_that_was_interrupted_is_told_to_the_model() -> None:
 
     async def run() -> AgentRun:
         task = asyncio.get_running_loop().create_task(agent(store).run("go", run_id="r"))
-        await turns(10)
+        await turns(30)
         task.cancel()
         await asyncio.wait([task])
         return await agent(elsewhere(store, "r")).resume("r")

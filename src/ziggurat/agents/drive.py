@@ -15,6 +15,7 @@ from ziggurat.core.entries import Ended
 from ziggurat.core.errors import ConfigurationError, JournalError, LeaseLost, StoreError, Suspend
 from ziggurat.core.event import SILENCE
 from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.shield import finished
 from ziggurat.core.store import UNFINISHED
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
@@ -151,8 +152,8 @@ async def drive(
 async def _told(seat: Seat, run: AgentRun) -> AgentRun:
     """Keep in its session what was said in a run whose error is about to be raised."""
     try:
-        return await seat.close_anyway(run)
-    except asyncio.CancelledError:  # told to stop again: it is on its way to the disk
+        return await finished(seat.close_anyway(run))
+    except asyncio.CancelledError:  # told to stop again; it is kept by now
         return run
 
 
@@ -162,7 +163,7 @@ async def _ended(journal: MemoryJournal, run: AgentRun) -> None:
     if waiting is None:
         return
     try:
-        await waiting
+        await finished(waiting)
     except asyncio.CancelledError as error:
         error.partial = run  # type: ignore[attr-defined]
         raise
@@ -174,8 +175,8 @@ async def _ended_anyway(journal: MemoryJournal, stop: str) -> None:
     if waiting is None:
         return
     try:
-        await waiting
-    except asyncio.CancelledError:  # told to stop again: it is on its way to the disk
+        await finished(waiting)
+    except asyncio.CancelledError:  # told to stop again; it is recorded by now
         return
     except StoreError as error:
         logger.warning("the end of a run (%s) could not be stored: %s", stop, error)

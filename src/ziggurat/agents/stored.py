@@ -19,6 +19,7 @@ from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.lines import read_entry, write_entry
 from ziggurat.core.recorder import Mode
 from ziggurat.core.scope import Key
+from ziggurat.core.shield import finished
 from ziggurat.core.store import UNFINISHED, LogInfo, Store, Wakes, run_log
 from ziggurat.core.stored import PROBE, StoredJournal, lines_of, read_rows
 from ziggurat.messages.agent import AgentRequest
@@ -89,9 +90,9 @@ class StoredRuns(Running):
             rows, blobs = journal.rows_of([journal.written(opened)])
             info = LogInfo(log, agent, asked or digest(request), clock.now())
             try:
-                await self.store.create(info, rows, blobs)
+                await finished(self.store.create(info, rows, blobs))
             except asyncio.CancelledError:
-                await self.store.release(log, 1)  # it may be begun by now, and nobody drives it
+                await finished(self.store.release(log, 1))  # it may be begun by now, and nobody drives it
                 raise
             journal.begun(opened)
         except BaseException:
@@ -111,9 +112,14 @@ class StoredRuns(Running):
         self._running[run_id] = None
         log = run_log(run_id)
         epoch = 0
+
+        async def lease() -> None:
+            nonlocal epoch
+            epoch = await self.store.lease(log)
+
         try:
             self._check_sound(await self._known(run_id))
-            epoch = await self.store.lease(log)
+            await finished(lease())
             clock = deps.get(CLOCK, SYSTEM_CLOCK)
             journal = StoredJournal(self.store, log, epoch, "resume", clock=clock, probe=deps.get(PROBE))
             rows = await read_rows(self.store, log)
@@ -121,7 +127,7 @@ class StoredRuns(Running):
         except BaseException:
             del self._running[run_id]
             if epoch:
-                await self.store.release(log, epoch)
+                await finished(self.store.release(log, epoch))
             raise
         return journal
 
@@ -143,7 +149,7 @@ class StoredRuns(Running):
     async def let_go(self, run_id: str, journal: StoredJournal) -> None:
         """Give a run back that was taken and not driven."""
         self._running.pop(run_id, None)
-        await journal.release()
+        await finished(journal.release())
 
     async def read(self, run_id: str, mode: Mode = "resume", clock: Clock = SYSTEM_CLOCK) -> MemoryJournal:
         """Return a copy of a run's record, which may go on elsewhere.

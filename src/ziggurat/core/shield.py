@@ -1,0 +1,31 @@
+"""What is begun is seen through, also by who is told to stop meanwhile."""
+
+__all__ = ["finished"]
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def finished(work: Awaitable[T]) -> T:
+    """Await `work` to its end, however often one is told to stop; that is heard when it has ended.
+
+    For what must not be left half-done, such as taking or giving back a lease, and ends by itself in bounded time.
+
+    Raises:
+        CancelledError: one was told to stop; what became of the work is not said.
+    """
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not task.cancelled():
+            task.exception()  # seen, so that nobody is told that it was not
+        raise cancelled
+    return task.result()

@@ -1,0 +1,46 @@
+"""What is begun is seen through, also by who is told to stop meanwhile."""
+
+import asyncio
+
+import pytest
+
+from ziggurat.core.shield import finished
+
+
+def test_the_end_is_awaited_however_often_one_is_told_to_stop() -> None:
+    ended: list[str] = []
+
+    async def work(gate: asyncio.Event, fails: bool) -> int:
+        await gate.wait()
+        ended.append("done")
+        if fails:
+            raise ValueError("on purpose")
+        return 3
+
+    async def main(fails: bool) -> None:
+        gate = asyncio.Event()
+        task = asyncio.get_running_loop().create_task(finished(work(gate, fails)))
+        for _ in range(3):
+            await asyncio.sleep(0)
+            task.cancel()
+        await asyncio.sleep(0)
+        assert not task.done()
+        gate.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main(False))
+    asyncio.run(main(True))
+    assert ended == ["done", "done"]
+
+
+def test_without_a_word_it_is_as_awaited() -> None:
+    async def answer() -> int:
+        return 3
+
+    async def fail() -> int:
+        raise ValueError("on purpose")
+
+    assert asyncio.run(finished(answer())) == 3
+    with pytest.raises(ValueError, match="on purpose"):
+        asyncio.run(finished(fail()))
