@@ -71,6 +71,7 @@ def _no_hint(text) -> str:  # type: ignore[no-untyped-def]
         (lambda: Agent(MODEL, settings={"temperature": 1}), "ModelSettings"),  # type: ignore[arg-type]
         (lambda: Agent(MODEL, middleware=[3]), "Middleware"),  # type: ignore[list-item]
         (lambda: Agent(MODEL, middleware=[Middleware]), "instances"),  # type: ignore[list-item]
+        (lambda: Agent(MODEL, middleware=Middleware()), "a list"),  # type: ignore[arg-type]
         (lambda: Agent(MODEL, stop=3), "stop"),  # type: ignore[arg-type]
         (lambda: Agent(MODEL, stop=lambda progress: True), "stop_when"),  # type: ignore[arg-type]
         (lambda: Agent(MODEL, store="nowhere://x"), "nowhere"),

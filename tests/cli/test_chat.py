@@ -61,8 +61,8 @@ def talk(monkeypatch: pytest.MonkeyPatch, person: Person, agent: str, *options: 
     ("answer", "result"),
     [
         ("y", "→ 144"),
-        ("", "✗ denied: denied: the person said no"),
-        ("use your head", "✗ denied: denied: use your head"),
+        ("", "✗ denied: the person said no"),
+        ("use your head", "✗ denied: use your head"),
     ],
 )
 @pytest.mark.parametrize("agent", ["careful", "plain"])

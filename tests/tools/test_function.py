@@ -191,6 +191,10 @@ def test_wrong_declarations_are_refused() -> None:
 
     with pytest.raises(ConfigurationError, match="timeout of nothing must be positive"):
         tool(timeout=0)(nothing)
+    with pytest.raises(ConfigurationError, match="approval= of nothing is True or False, got 'yes'"):
+        tool(approval="yes")(nothing)  # type: ignore[call-overload]
+    with pytest.raises(ConfigurationError, match="is a function of its arguments, got 3"):
+        raw_tool(3, name="three", description="", parameters={})  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="is a tool already"):
         tool(tool(nothing))  # type: ignore[call-overload]
 

@@ -195,4 +195,4 @@ def _check(
         ("settings", settings, ModelSettings),
     ):
         if value is not None and not isinstance(value, kind):
-            raise ConfigurationError(f"{what} must be a {kind.__name__}, got {value!r}")
+            raise ConfigurationError(f"{what} takes {kind.__name__}(...), got {value!r}")

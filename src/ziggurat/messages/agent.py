@@ -285,7 +285,9 @@ def stop_of(error: BaseException) -> stops.Stop:
 def error_of(stop: stops.Stop) -> errors.ServiceError:
     """Return the error that a stop amounts to."""
     if isinstance(stop, stops.Timeout):
-        return errors.Timeout(f"the run timed out after {stop.seconds:g} s", seconds=stop.seconds)
+        return errors.Timeout(
+            f"the run timed out after {round(stop.seconds, 2) or stop.seconds:g} s", seconds=stop.seconds
+        )
     if isinstance(stop, stops.BudgetExceeded):
         return errors.LimitExceeded(stop.kind, stop.limit, stop.used)
     if isinstance(stop, stops.MaxSteps):

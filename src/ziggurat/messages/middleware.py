@@ -2,7 +2,7 @@
 
 __all__ = ["HOOKS", "MIDDLEWARE", "Chain", "Middleware", "chained", "given", "screened"]
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ziggurat.core.context import JOURNAL, Context, Journal
 from ziggurat.core.entries import Entry
@@ -115,6 +115,8 @@ class Chain:
     __slots__ = ("acts", "asks", "hooks", "middlewares")
 
     def __init__(self, middlewares: Sequence[Middleware] = ()) -> None:
+        if isinstance(middlewares, Middleware) or not isinstance(middlewares, Iterable):
+            raise ConfigurationError(f"middleware is a list, such as [Trim(last=20)]; got {middlewares!r}")
         for each in middlewares:
             if not isinstance(each, Middleware):
                 raise ConfigurationError(

@@ -60,8 +60,8 @@ def result_text(result: ToolResult, width: int = 100) -> str:
     if not isinstance(result.content, str):
         others = [f"[{type(part).__name__.lower()}]" for part in result.content if not isinstance(part, Text)]
         shown = " ".join((shown, *others))
-    if result.error is not None:
-        return shortened(f"{result.error}: {shown}", width)
+    if result.error is not None and not shown.startswith(f"{result.error}: "):
+        shown = f"{result.error}: {shown}"
     return shortened(shown, width) or "(nothing)"
 
 
@@ -126,7 +126,11 @@ def stop_text(stop: stops.Stop) -> str:
         case stops.BudgetExceeded(kind, limit, used):
             return f"BudgetExceeded: the {kind} budget of {limit:g} is used up ({used:g} used)"
         case stops.Timeout(seconds):
-            return f"Timeout: it used up its {seconds:g} s" if seconds else "Timeout: a deadline passed"
+            return (
+                f"Timeout: it used up its {round(seconds, 2) or seconds:g} s"
+                if seconds
+                else "Timeout: a deadline passed"
+            )
         case stops.Denied(reason):
             return f"Denied: {reason}"
         case stops.Suspended():

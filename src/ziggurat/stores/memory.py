@@ -59,7 +59,7 @@ class MemoryStore(Running):
         if journal is None:
             kept = ", ".join(list(self._journals)[-5:]) or "none"
             raise RunNotFound(
-                f"no run {run_id!r} is kept here (the latest: {kept}); finished runs are kept with store='memory:' only"
+                f"no run {run_id!r} is kept here (the latest: {kept}); an agent without a store keeps no finished ones"
             )
         return journal
 

@@ -350,6 +350,8 @@ def checked_spec(spec: ToolSpec) -> ToolSpec:
             f"interrupted= of {spec.name} is 'report', 'ask' or 'retry_if_idempotent', for a tool with effect='once'; "
             f"got {spec.interrupted!r} with effect={spec.effect!r}"
         )
+    if not isinstance(spec.approval, bool):
+        raise ConfigurationError(f"approval= of {spec.name} is True or False, got {spec.approval!r}")
     number = isinstance(spec.timeout, (int, float)) and not isinstance(spec.timeout, bool)
     if spec.timeout is not None and not (number and 0 < spec.timeout < float("inf")):
         raise ConfigurationError(f"the timeout of {spec.name} must be positive and finite, got {spec.timeout!r}")

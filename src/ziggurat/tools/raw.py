@@ -34,6 +34,8 @@ class RawSchema(Struct, frozen=True):
             raise ConfigurationError(
                 f"the parameters of {name} must be a JSON Schema of type 'object', got {str(schema)[:200]}"
             )
+        if not callable(function):
+            raise ConfigurationError(f"the tool {name} is a function of its arguments, got {function!r}")
         count = len(inspect.signature(function).parameters)
         if count not in (1, 2):
             raise ConfigurationError(
