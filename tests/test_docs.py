@@ -252,6 +252,12 @@ def test_the_help_in_the_documents_is_the_help_of_the_program() -> None:
         assert f"$ ziggurat {command}" in text, f"cli.md lacks {command}"
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_no_heading_is_there_twice(path: Path) -> None:
+    headings = re.findall(r"^##+ .*$", _FENCE.sub("", path.read_text(encoding="utf-8")), re.MULTILINE)
+    assert len(headings) == len(set(headings))
+
+
 # -- what is named ---------------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ModelError
+from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.messages.parts import tool_call
 from ziggurat.middleware import HookCounts, Logging
 from ziggurat.models.scripted import ScriptedModel
@@ -51,3 +51,8 @@ def test_lines_go_where_they_are_sent(caplog: pytest.LogCaptureFixture) -> None:
     agent = Agent(ScriptedModel("x"), middleware=[Logging(logger=logging.getLogger("mine"), level=logging.DEBUG)])
     asyncio.run(agent.run("go"))
     assert {record.name for record in caplog.records if "asks" in record.getMessage()} == {"mine"}
+
+
+def test_counts_are_counts() -> None:
+    with pytest.raises(ConfigurationError, match=r"HookCounts\(\) or nothing, got 3"):
+        Logging(3)  # type: ignore[arg-type]

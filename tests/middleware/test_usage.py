@@ -1,7 +1,9 @@
 import asyncio
 
+import pytest
+
 from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ModelError
+from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.messages.parts import tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.middleware import Accounts, UsageAccounting
@@ -46,3 +48,8 @@ def test_failed_calls_count_and_answers_from_the_record_do_not() -> None:
     assert again.text == "done"
     assert accounts.models == {"m": COST * 2, "(failed)": COST}
     assert accounts.tools == {"look": 1}
+
+
+def test_sums_need_accounts() -> None:
+    with pytest.raises(ConfigurationError, match=r"takes Accounts\(\), got 3"):
+        UsageAccounting(3)  # type: ignore[arg-type]

@@ -54,6 +54,7 @@ class OutputGuardrail(Middleware):
 
         Raises:
             Denied: no answer passed; the run stops for that.
+            ConfigurationError: the check returned neither a text nor None.
         """
         for number in range(1, self.retries + 2):
             response = await model(request, ctx.under(f"alt-{number}"))
@@ -62,6 +63,10 @@ class OutputGuardrail(Middleware):
             fault = await found if isinstance(found, Awaitable) else found
             if fault is None:
                 return response
+            if not isinstance(fault, str):
+                raise ConfigurationError(
+                    f"the check of OutputGuardrail() returns what is wrong as a text, or None; it returned {fault!r}"
+                )
             ctx.charge(response.usage)
             request = replace(request, messages=Transcript.of(*request.messages, *_refused(response, fault)))
         raise Denied(f"no answer passed the check in {self.retries + 1} tries: {fault}")

@@ -7,7 +7,7 @@ import logging
 from msgspec import Struct
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import type_name_of
+from ziggurat.core.errors import ConfigurationError, type_name_of
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.delta import PartDelta
 from ziggurat.messages.middleware import Middleware
@@ -36,6 +36,9 @@ class Logging(Middleware):
         counts: Counts hooks over all runs that it is given to; your own object, so you decide how long it lives.
         logger: Where lines go.
         level: Their level; errors go as warnings, pieces as DEBUG.
+
+    Raises:
+        ConfigurationError: `counts` are no `HookCounts`.
     """
 
     def __init__(
@@ -45,6 +48,8 @@ class Logging(Middleware):
         logger: logging.Logger | logging.LoggerAdapter[logging.Logger] | None = None,
         level: int = logging.INFO,
     ) -> None:
+        if counts is not None and not isinstance(counts, HookCounts):
+            raise ConfigurationError(f"Logging() takes HookCounts() or nothing, got {counts!r}")
         self.counts = counts
         self._logger = logger or logging.getLogger("ziggurat.calls")
         self._level = level

@@ -5,6 +5,7 @@ __all__ = ["Accounts", "UsageAccounting"]
 from msgspec import Struct, field
 
 from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelResponse
@@ -45,9 +46,14 @@ class UsageAccounting(Middleware):
 
     Args:
         accounts: Where sums are kept: your own object, so you decide how long it lives and who shares it.
+
+    Raises:
+        ConfigurationError: they are no `Accounts`.
     """
 
     def __init__(self, accounts: Accounts) -> None:
+        if not isinstance(accounts, Accounts):
+            raise ConfigurationError(f"UsageAccounting() takes Accounts(), got {accounts!r}")
         self.accounts = accounts
 
     async def after_model(self, response: ModelResponse, ctx: Context) -> None:
