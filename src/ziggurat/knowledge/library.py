@@ -78,9 +78,9 @@ class Compiled:
         """Return what is reached in any number of steps, and the start."""
         import rustworkx
 
-        found = set(map(self.ids.__getitem__, rustworkx.descendants(self.graph, self.numbers[start])))
-        found.add(start)
-        return found
+        number = self.numbers[start]
+        found = rustworkx.descendants(self.graph, number)
+        return set(itemgetter(number, number, *found)(self.ids))  # twice: of one number alone it makes no tuple
 
     def cheapest(self, source: str, target: str) -> list[str] | None:
         """Return the path of least weight."""
