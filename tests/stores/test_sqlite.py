@@ -10,7 +10,9 @@ import pytest
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, LeaseLost, RunExists, StoreError
 from ziggurat.core.store import LogInfo, Row, chained
+from ziggurat.databases.sqlite import connection as sqlite_connection
 from ziggurat.databases.sqlite import schema as sqlite_schema
+from ziggurat.databases.sqlite.connection import SqliteConnection
 from ziggurat.databases.sqlite.schema import MIGRATIONS, has_wal_reset_bug
 from ziggurat.messages import stops
 from ziggurat.messages.parts import tool_call
@@ -84,6 +86,32 @@ def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(StoreError, match="another program"):
         asyncio.run(_store(tmp_path).find("run:r"))
+
+
+def test_what_is_no_database_is_told(tmp_path: Path) -> None:
+    (tmp_path / "runs.db").write_text("hello, I am a letter")
+    with pytest.raises(StoreError, match="is no database"):
+        asyncio.run(_store(tmp_path).find("run:r"))
+    assert (tmp_path / "runs.db").read_text() == "hello, I am a letter"
+    (tmp_path / "folder" / "runs.db").mkdir(parents=True)
+    with pytest.raises(StoreError, match="is a folder"):
+        asyncio.run(_store(tmp_path / "folder").find("run:r"))
+
+
+def test_a_file_is_told_that_this_store_needs_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("")
+    with pytest.raises(StoreError, match="is a file, and this store needs a folder"):
+        asyncio.run(FileStore(tmp_path / "runs").create(LogInfo("run:r", "agent"), _rows(1)))
+
+
+def test_a_connection_that_was_never_made_is_closed_quietly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_connection, "has_wal_reset_bug", lambda: True)
+    (tmp_path / "runs.db-lock").mkdir()
+    connection = SqliteConnection(tmp_path / "runs.db", "FULL", 1.0, sqlite3.connect)
+    with pytest.raises(StoreError, match=r"runs\.db-lock"):
+        connection.reading(lambda: None)
+    connection.close()
+    assert not (tmp_path / "runs.db").exists()
 
 
 def test_a_folder_of_a_newer_version_is_refused(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ class SqliteConnection:
 
     def close(self) -> None:
         """Let go of the file."""
-        with contextlib.suppress(StoreError), self._alone():
+        with contextlib.suppress(StoreError), self._errors(), self._alone():
             self._give_up()
         if self._lock is not None:
             self._lock.close()
@@ -128,9 +128,12 @@ class SqliteConnection:
             yield
         except sqlite3.Error as error:
             self._give_up()
-            if getattr(error, "sqlite_errorname", "") == "SQLITE_NOTADB":
+            kind = getattr(error, "sqlite_errorname", "SQLITE_ERROR")
+            if kind == "SQLITE_NOTADB":
                 raise StoreError(f"{self.path} is no database, or a damaged one; choose another file") from error
-            raise StoreError(f"{self.path}: {error} ({getattr(error, 'sqlite_errorname', 'SQLITE_ERROR')})") from error
+            if self.path.is_dir():
+                raise StoreError(f"{self.path} is a folder, and this store needs a file; choose another") from error
+            raise StoreError(f"{self.path}: {error} ({kind})") from error
         except OSError as error:
             self._give_up()
             raise StoreError(f"{self.path}: {error}") from error
