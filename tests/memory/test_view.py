@@ -67,8 +67,16 @@ def test_nobody_touches_the_memories_of_others() -> None:
 def test_mistakes_are_told_at_the_door() -> None:
     async def main() -> None:
         memory = EpisodicMemory(InMemoryStore(), "ann")
-        with pytest.raises(ConfigurationError, match="content is empty"):
+        with pytest.raises(ConfigurationError, match="text that is not empty"):
             await memory.remember(" \n")
+        with pytest.raises(ConfigurationError, match="text that is not empty, got 3"):
+            await memory.remember(3)  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match=r"such as \['abc'\]"):
+            await memory.remember("x", tags="abc")
+        with pytest.raises(ConfigurationError, match="importance is a number from 0 to 1, got 'high'"):
+            await memory.remember("x", importance="high")  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match="a whole number that is not below 0"):
+            await memory.recall("x", limit=-1)
         with pytest.raises(ConfigurationError, match="importance"):
             await memory.remember("x", importance=float("nan"))
         with pytest.raises(ConfigurationError, match="no memory with the id 'gone'"):

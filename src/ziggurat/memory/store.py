@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.record import MemoryRecord
 
 
@@ -28,6 +29,12 @@ class Query(Struct, frozen=True, kw_only=True):
     limit: int = 10
     kind: str | None = None
     tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.limit, int) or isinstance(self.limit, bool) or self.limit < 0:
+            raise ConfigurationError("limit, how many at most, is a whole number that is not below 0")
+        if self.text is not None and not isinstance(self.text, str):
+            raise ConfigurationError(f"what is looked for is text, got {self.text!r}")
 
 
 class Hit(Struct, frozen=True):

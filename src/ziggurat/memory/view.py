@@ -112,10 +112,10 @@ class View:
             facts: A few plain values to keep beside it.
 
         Raises:
-            ConfigurationError: there is no content, or the owner has no memory with the id that is superseded.
+            ConfigurationError: there is no content, something is not of its kind, or the owner has no memory with the
+                id that is superseded.
         """
-        if not content.strip():
-            raise ConfigurationError("remember: the content is empty")
+        _check(content, importance, tags)
         now = self.ctx.clock.now()
         record = MemoryRecord(
             id=self.ctx.new_id(),
@@ -230,3 +230,12 @@ def _predecessors(record: MemoryRecord) -> list[str]:
 def weighed(query: str, hits: Sequence[Hit]) -> list[tuple[MemoryRecord, float]]:
     """Return the memories of hits with how near each is to the query."""
     return [(hit.record, nearness(query, hit)) for hit in hits]
+
+
+def _check(content: str, importance: float, tags: Iterable[str]) -> None:
+    if not isinstance(content, str) or not content.strip():
+        raise ConfigurationError(f"what is remembered is text that is not empty, got {content!r}")
+    if isinstance(importance, bool) or not isinstance(importance, (int, float)):
+        raise ConfigurationError(f"importance is a number from 0 to 1, got {importance!r}")
+    if isinstance(tags, str):
+        raise ConfigurationError(f"tags is a list of words, such as [{tags!r}]; got the text {tags!r}")
