@@ -114,6 +114,14 @@ def test_walks_leave_out_the_start_and_follow_what_was_declared_first() -> None:
     assert graph.dfs("a") == ["b", "d", "c", "e"]
     assert graph.transitive_closure("a") == set("abcde")
     assert graph.transitive_closure("d") == {"d"}
+    reached = graph.transitive_closure("a")
+    assert set("abcde") == reached
+    assert list(reached) == ["a", "b", "c", "d", "e"]
+    assert ("e" in reached, "nobody" in reached, 3 in reached, len(reached)) == (True, False, False, 5)
+    assert reached - {"a", "b"} == {"c", "d", "e"}
+    assert repr(graph.transitive_closure("d")) == "Reached(['d'])"
+    graph.remove_entity("e")
+    assert "e" in reached  # what was found stays what it was
 
 
 def test_paths_include_both_ends_and_are_none_where_there_is_no_way() -> None:

@@ -2,7 +2,7 @@
 
 __all__ = ["Direction", "KnowledgeGraph", "unknown"]
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Set
 from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
@@ -265,8 +265,8 @@ class KnowledgeGraph:
             return self._library(source).cheapest(source, target)
         return fewest(self._out, self._into, source, target)
 
-    def transitive_closure(self, start: str) -> set[str]:
-        """Return the ids of all that is reached from an entity in any number of steps, and its own.
+    def transitive_closure(self, start: str) -> Set[str]:
+        """Return the ids of all that is reached from an entity in any number of steps, and its own; in declared order.
 
         Raises:
             ConfigurationError: there is no such entity.

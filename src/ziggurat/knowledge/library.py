@@ -5,9 +5,9 @@ are given to it in reverse, and once per pair: then the relation that was declar
 it computes depends on nothing but what was declared, and in which order.
 """
 
-__all__ = ["Compiled", "Links", "Targets"]
+__all__ = ["Compiled", "Links", "Reached", "Targets"]
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -22,6 +22,36 @@ Targets = Mapping[str, Mapping[str, "Relation"]]
 
 Links = Mapping[str, Targets]
 """For each entity those at the other end of its relations."""
+
+
+class Reached(Set[str]):
+    """A set of ids that is as the library made it, in numbers, until somebody asks for a name.
+
+    It stays as it was when the graph changes.
+    """
+
+    __slots__ = ("_found", "_ids", "_numbers")
+
+    def __init__(self, found: set[int], ids: list[str], numbers: Mapping[str, int]) -> None:
+        self._found = found
+        self._ids = ids
+        self._numbers = numbers
+
+    @classmethod
+    def _from_iterable(cls, names: Iterable[str]) -> Set[str]:  # type: ignore[override]
+        return frozenset(names)  # what is computed of it is a set as any other
+
+    def __contains__(self, name: object) -> bool:
+        return self._numbers.get(name, -1) in self._found  # type: ignore[call-overload]
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self._ids.__getitem__, sorted(self._found))
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __repr__(self) -> str:
+        return f"Reached({list(self)!r})"
 
 
 class Compiled:
@@ -74,13 +104,13 @@ class Compiled:
         ids = self.ids
         return [ids[end] for _, end in rustworkx.digraph_dfs_edges(self._turned, self.numbers[start])]
 
-    def reached(self, start: str) -> set[str]:
+    def reached(self, start: str) -> "Reached":
         """Return what is reached in any number of steps, and the start."""
         import rustworkx
 
-        number = self.numbers[start]
-        found = rustworkx.descendants(self.graph, number)
-        return set(itemgetter(number, number, *found)(self.ids))  # twice: of one number alone it makes no tuple
+        found = rustworkx.descendants(self.graph, self.numbers[start])
+        found.add(self.numbers[start])
+        return Reached(found, self.ids, self.numbers)
 
     def cheapest(self, source: str, target: str) -> list[str] | None:
         """Return the path of least weight."""
