@@ -5,8 +5,15 @@ import socket
 
 import pytest
 
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.runnable import Runnable
+from ziggurat.cli.examine import spec_of
+from ziggurat.core.layer import stack
+from ziggurat.layers.retry import retry
+from ziggurat.layers.timeout import timeout
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.models.http.providers import azure, openai
 from ziggurat.models.resolve import PROVIDERS
 from ziggurat.testing.server import FakeProvider, html, status
 
@@ -98,7 +105,18 @@ def test_a_provider_that_is_down_is_told_with_its_address(ziggurat, nowhere, wir
     assert ended.code == 1
     told = one_line(ended.err)
     assert f"{wire} at {nowhere.removesuffix('/v1')} cannot be reached" in told
-    assert f"ziggurat doctor --model {wire}:NAME" in told
+    assert f"ziggurat doctor --model {wire}@{nowhere}:fake tells" in told
+
+
+def test_the_doctor_is_named_with_the_model_that_failed(ziggurat, provider):
+    provider.use(status(404, "no such model"))
+    assert "ziggurat doctor --model openai:fake tells" in ziggurat("run", "--model", "openai:fake", "x").err
+    assert spec_of(Agent(openai("fake", base_url="http://ada@host/v1")), "openai") == "openai@http://host/v1:fake"
+    layered = Agent(stack(openai("fake"), retry(attempts=2))).layered(timeout(seconds=9))
+    assert spec_of(layered, "openai") == "openai:fake"
+    assert spec_of(layered, "groq") == "groq:NAME"
+    assert spec_of(Runnable(lambda request, ctx: None), "openai") == "openai:NAME"
+    assert spec_of(Agent(azure("fake", base_url="http://host/v1", key="k")), "azure") == "azure@http://host/v1:fake"
 
 
 def test_a_missing_key_is_wrong_use_and_names_the_variable(ziggurat):

@@ -195,6 +195,58 @@ def test_a_conversation_is_gone_on_with(kept: Command) -> None:
     assert [line.split()[2] for line in talk.out.splitlines()] == ["3", "1"]
 
 
+@pytest.mark.parametrize("command", [("run", "x"), ("chat",)])
+def test_a_conversation_is_not_begun_where_nothing_is_kept(ziggurat: Command, command: tuple[str, ...]) -> None:
+    ended = ziggurat(*command, "--session", "work", "--agent", f"{AGENTS}:memory")
+    assert (ended.code, ended.out) == (2, "")
+    assert "no conversation outlives the command; leave --session away" in ended.err
+
+
+QUEUES = """
+import signal
+from pathlib import Path
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.errors import LeaseHeld
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.sqlite import SqliteStore
+
+
+class Busy(SqliteStore):
+    async def create(self, info, rows=(), blobs=None):
+        if info.log.startswith("session:"):
+            signal.raise_signal(signal.SIGINT)  # Ctrl-C, while another process writes the session
+            raise LeaseHeld("it is being written")
+        return await super().create(info, rows, blobs)
+
+
+agent = Agent(ScriptedModel("Hello."), store=Busy(Path(__file__).with_name("runs.db")))
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])
+def test_a_run_that_never_began_is_not_named(
+    ziggurat: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    monkeypatch.delenv("ZIGGURAT_STORE")
+    (tmp_path / "queues.py").write_text(QUEUES)
+    agent = f"{tmp_path}/queues.py:agent"
+    ended = ziggurat("run", *options, "--session", "work", "--agent", agent, "x")
+    assert (ended.code, ended.err.splitlines()[-1]) == (130, "ziggurat: interrupted")
+    assert "to go on" not in ended.err
+    assert ziggurat("runs", "--store", f"sqlite:///{tmp_path}/runs.db").err == "ziggurat: no such run is kept\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])
+def test_a_run_that_was_broken_off_is_named(kept: Command, options: tuple[str, ...]) -> None:
+    ended = kept("run", *options, "--agent", f"{AGENTS}:interrupted", "x")
+    (run,) = listed(kept)
+    assert ended.code == 130
+    assert ended.err.splitlines()[-2:] == [
+        "ziggurat: interrupted", f"ziggurat: to go on with it: ziggurat resume {run['id']}",
+    ]  # fmt: skip
+
+
 def test_the_agent_of_a_run_of_a_program_must_be_named(kept: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     import asyncio
     import os

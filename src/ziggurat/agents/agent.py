@@ -120,6 +120,11 @@ class Agent(Runnable):
         super().__init__(loop, name=name, store=store)
 
     @property
+    def model(self) -> Service[ModelRequest, ModelResponse]:
+        """Its model, with the layers that it was given in."""
+        return self._model
+
+    @property
     def tools(self) -> Toolbox:
         """Its tools, with their statistics."""
         return self.settings.tools

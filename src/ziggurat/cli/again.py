@@ -14,7 +14,7 @@ from ziggurat.agents.replaying import Live
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.approve import approving
 from ziggurat.cli.build import agent_of
-from ziggurat.cli.codes import COMPLETED
+from ziggurat.cli.codes import COMPLETED, INTERRUPTED
 from ziggurat.cli.made import labels_of, wish_for
 from ziggurat.cli.run import Output, answer_text, show_run
 from ziggurat.cli.store import closed, find_run, kept_store, record_in
@@ -167,5 +167,6 @@ def fork_run(
         return agent.fork(run_id, step, prompt, effects=effects, new_id=forked, deps=deps, listeners=listeners)
 
     code = show_run(agent, begin, output, deps, forked)
-    sys.stderr.write(f"ziggurat: this is the run {forked}\n")
+    if code != INTERRUPTED:  # else it is named where it is said how to go on, if it began
+        sys.stderr.write(f"ziggurat: this is the run {forked}\n")
     return code

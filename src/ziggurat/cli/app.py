@@ -108,7 +108,7 @@ def run(
       ziggurat run --memory me "Remember that I am allergic to nuts."
     """
     from ziggurat.cli.approve import approving, warn_of_unfitting
-    from ziggurat.cli.build import agent_of
+    from ziggurat.cli.build import agent_of, check_session
     from ziggurat.cli.made import labels_of
     from ziggurat.cli.question import question_of
     from ziggurat.cli.run import Output, run_question
@@ -119,6 +119,7 @@ def run(
     asked = question_of(question)
     deps = {**(approving(wish.approve) or {}), LABELS: labels_of(wish)}
     made = agent_of(wish, store)
+    check_session(made, session)
     warn_of_unfitting(made, wish.approve)
     raise typer.Exit(run_question(made, asked, Output(json, quiet), deps, session))
 
@@ -150,7 +151,7 @@ def chat(
       ziggurat chat --session work
     """
     from ziggurat.cli.approve import approving, warn_of_unfitting
-    from ziggurat.cli.build import agent_of
+    from ziggurat.cli.build import agent_of, check_session
     from ziggurat.cli.chat import Chat
     from ziggurat.cli.made import labels_of
     from ziggurat.cli.wish import Wish
@@ -159,6 +160,7 @@ def chat(
     wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory)
     deps = {**(approving(wish.approve) or {}), LABELS: labels_of(wish)}
     made = agent_of(wish, store)
+    check_session(made, session)
     warn_of_unfitting(made, wish.approve)
     raise typer.Exit(Chat(made, quiet=quiet, deps=deps, session=session).run())
 

@@ -1,6 +1,6 @@
 """From the options of a command to an agent."""
 
-__all__ = ["MAX_STEPS", "agent_of"]
+__all__ = ["MAX_STEPS", "agent_of", "check_session"]
 
 import math
 import os
@@ -64,6 +64,19 @@ def agent_of(wish: Wish, store: str | None = "memory:") -> Runnable:
     if model.strip() == "local":
         _require_embedded()
     return agent
+
+
+def check_session(agent: Runnable, session: str | None) -> None:
+    """Refuse a conversation that is to be kept where nothing is.
+
+    Raises:
+        ConfigurationError: it would be lost at the end of the command.
+    """
+    if session is not None and isinstance(agent.store, MemoryStore):
+        raise ConfigurationError(
+            f"--session {session}: with the store memory: no conversation outlives the command; leave --session away, "
+            "or name a store that lasts, as in --store sqlite:///runs.db"
+        )
 
 
 def _memory(owner: str | None, store: str | None, model: str) -> tuple[Sequence[Tool], Sequence[Middleware]]:

@@ -172,7 +172,7 @@ class Chat:
             self._out.write(text + "\n")
             self._out.flush()
         if code != COMPLETED:
-            sys.stderr.write(f"ziggurat: {explain(run)}\n")
+            sys.stderr.write(f"ziggurat: {explain(self._agent, run)}\n")
         return code
 
     def _remember(self, run: AgentRun | None) -> None:

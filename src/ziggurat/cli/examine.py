@@ -1,11 +1,13 @@
 """``ziggurat doctor --model NAME``: one small question to a model, and what came of it."""
 
-__all__ = ["SECONDS", "examine_model"]
+__all__ = ["SECONDS", "examine_model", "spec_of"]
 
 import asyncio
 import time
 from urllib.parse import urlsplit
 
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.providers import example, key_state
 from ziggurat.cli.report import Report
 from ziggurat.core.context import root
@@ -15,6 +17,7 @@ from ziggurat.messages.message import user
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
 from ziggurat.models.http.dialect import DIALECTS, Dialect
 from ziggurat.models.http.failures import redacted
+from ziggurat.models.http.providers import base_of
 from ziggurat.models.http.service import HttpModel
 from ziggurat.models.resolve import Model, resolve
 from ziggurat.observe.wording import clean
@@ -103,3 +106,21 @@ def _place(url: str) -> str:
     """Return an address without what may be secret in it: names, passwords and queries."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def spec_of(agent: Runnable, provider: str) -> str:
+    """Return by what name a model of this provider that an agent has is asked, its address included if need be."""
+    made: object = agent
+    while made is not None and not isinstance(made, Agent):
+        made = getattr(made, "inner", None)
+    model: object = None if made is None else made.model
+    while model is not None and not isinstance(model, HttpModel):
+        model = getattr(model, "inner", None)
+    if model is None or model.dialect.name != provider:
+        return f"{provider}:NAME"
+    try:
+        usual = base_of(DIALECTS[provider], None)
+    except ConfigurationError:  # it has no address of its own
+        usual = ""
+    base = model.dialect.base_url
+    return f"{provider}:{model.model}" if base == usual else f"{provider}@{_place(base)}:{model.model}"

@@ -3,6 +3,7 @@
 __all__ = ["Begin", "Output", "answer_text", "explain", "run_question", "show_run"]
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, redirect_stdout
@@ -16,7 +17,7 @@ from ziggurat.agents.drive import partial_of
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.approve import by_hand, decided, typed
 from ziggurat.cli.codes import COMPLETED, INTERRUPTED, code_of
-from ziggurat.cli.store import closed
+from ziggurat.cli.store import closed, is_kept
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import encode
 from ziggurat.core.event import Listener
@@ -71,28 +72,42 @@ def show_run(agent: Runnable, begin: Begin, output: Output, deps: Deps | None, r
         view = None
         if not output.quiet:
             view = ConsoleView(out if whole else sys.stderr, text=whole, reasons=False)
-        try:
-            run = _by_hand(agent, begin, view, deps)
-        except KeyboardInterrupt:
+        run = _by_hand(agent, begin, view, deps, run_id)
+        if isinstance(run, bool):
             stack.close()
-            sys.stderr.write("ziggurat: interrupted\n")
-            _tell_how_to_go_on(agent, run_id)
-            return INTERRUPTED
+            return _interrupted(run_id, kept=run)
     return _finish(agent, run, out, shown=whole)
 
 
-def _by_hand(agent: Runnable, begin: Begin, view: ConsoleView | None, deps: Deps | None) -> AgentRun:
-    """Run to the end, asking the person about what waits for a decision, if there is one."""
+def _by_hand(
+    agent: Runnable, begin: Begin, view: ConsoleView | None, deps: Deps | None, run_id: str
+) -> AgentRun | bool:
+    """Run to the end, asking the person about what waits for a decision, if there is one.
+
+    Returns:
+        The run; where the person broke it off, whether it is on record.
+    """
     listeners: list[Listener] = [] if view is None else [view]
     with asyncio.Runner() as runner, ExitStack() as stack:
         stack.callback(lambda: runner.run(closed(agent.store)))
-        with view or ExitStack():
-            run = runner.run(begin(listeners))
-        while run.pending and by_hand():
-            decisions = decided(run, typed, _say)
+        try:
             with view or ExitStack():
-                run = runner.run(agent.resume(run.id, decisions, deps=deps, listeners=listeners))
+                run = runner.run(begin(listeners))
+            while run.pending and by_hand():
+                decisions = decided(run, typed, _say)
+                with view or ExitStack():
+                    run = runner.run(agent.resume(run.id, decisions, deps=deps, listeners=listeners))
+        except KeyboardInterrupt:
+            return runner.run(is_kept(agent.store, run_id))
     return run
+
+
+def _interrupted(run_id: str, *, kept: bool) -> int:
+    """Say that a run was broken off, and what goes on with it if it had begun."""
+    sys.stderr.write("ziggurat: interrupted\n")
+    if kept:
+        sys.stderr.write(f"ziggurat: to go on with it: ziggurat resume {run_id}\n")
+    return INTERRUPTED
 
 
 def _say(text: str) -> None:
@@ -101,7 +116,7 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _tell_how_to_go_on(agent: Runnable, run_id: str, pending: Sequence[PendingItem] = ()) -> None:
+def _tell_how_to_go_on(agent: Runnable, run_id: str, pending: Sequence[PendingItem]) -> None:
     """Say what goes on with a run that is kept."""
     if isinstance(agent.store, MemoryStore):
         return
@@ -132,7 +147,7 @@ def _unfinished(agent: Runnable, run: AgentRun) -> None:
     """Say why there is no answer, and how there may be one."""
     if run.pending:
         sys.stderr.write("ziggurat: nobody could be asked: decisions are made on a terminal, without --json\n")
-    sys.stderr.write(f"ziggurat: {explain(run)}\n")
+    sys.stderr.write(f"ziggurat: {explain(agent, run)}\n")
     if type(run.stop).__name__ in UNFINISHED:
         _tell_how_to_go_on(agent, run.id, run.pending)
 
@@ -147,11 +162,11 @@ def answer_text(run: AgentRun) -> str:
         return str(run.output)
 
 
-def explain(run: AgentRun) -> str:
+def explain(agent: Runnable, run: AgentRun) -> str:
     """Return why a run did not complete, and what can be done, in one line."""
     told = stop_text(run.stop)
     if isinstance(run.stop, stops.Failed):
-        return f"the run failed: {told.removeprefix('Failed: ')}{_failed_hint(run.stop)}"
+        return f"the run failed: {told.removeprefix('Failed: ')}{_failed_hint(agent, run.stop)}"
     if isinstance(run.stop, stops.Suspended):
         calls = "; ".join(call_text(item.call) for item in run.pending)
         return f"suspended: it waits for {plural(len(run.pending), 'decision')}: {calls}"
@@ -163,13 +178,16 @@ def explain(run: AgentRun) -> str:
     return f"the run stopped early: {told}{hint}"
 
 
-def _failed_hint(stop: stops.Failed) -> str:
+def _failed_hint(agent: Runnable, stop: stops.Failed) -> str:
     """Return who tells more, if a provider failed."""
     from ziggurat.models.http.dialect import DIALECTS
 
     provider = stop.error.partition(" ")[0]
-    known = stop.kind == "ModelError" and provider in DIALECTS
-    return f" (ziggurat doctor --model {provider}:NAME tells what to do)" if known else ""
+    if stop.kind != "ModelError" or provider not in DIALECTS:
+        return ""
+    from ziggurat.cli.examine import spec_of
+
+    return f" (ziggurat doctor --model {shlex.quote(spec_of(agent, provider))} tells what to do)"
 
 
 # -- events as JSON --------------------------------------------------------------------------------------------------
@@ -180,7 +198,7 @@ def _in_json(agent: Runnable, begin: Begin, out: TextIO, run_id: str) -> int:
     reconfigure = getattr(out, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(encoding="utf-8")
-    asked = _Asked(agent, out)
+    asked = _Asked(agent, out, run_id)
     try:
         run = asyncio.run(asked.run(begin))
     except asyncio.CancelledError:
@@ -189,9 +207,7 @@ def _in_json(agent: Runnable, begin: Begin, out: TextIO, run_id: str) -> int:
         run = None
     except KeyboardInterrupt:
         asked.end(stops.Cancelled())
-        sys.stderr.write("ziggurat: interrupted\n")
-        _tell_how_to_go_on(agent, run_id)
-        return INTERRUPTED
+        return _interrupted(run_id, kept=asked.kept)
     except Exception as error:
         asked.end(stops.Failed(str(error), type(error).__name__), error)
         raise
@@ -206,10 +222,11 @@ def _in_json(agent: Runnable, begin: Begin, out: TextIO, run_id: str) -> int:
 class _Asked:
     """A question under way whose events are written as JSON."""
 
-    def __init__(self, agent: Runnable, out: TextIO) -> None:
+    def __init__(self, agent: Runnable, out: TextIO, run_id: str) -> None:
         self._agent = agent
+        self._run_id = run_id
         self._lines = JsonLines(out, on_closed=self._left)
-        self.gone = False
+        self.gone = self.kept = False
         self._task: asyncio.Task[AgentRun | None] | None = None
         self._partial: AgentRun | None = None
 
@@ -227,6 +244,7 @@ class _Asked:
             run = await begin(listeners)
         except asyncio.CancelledError as error:
             self._partial = partial_of(error)
+            self.kept = await is_kept(self._agent.store, self._run_id)
             raise
         finally:
             await closed(self._agent.store)

@@ -1,15 +1,15 @@
 """Which store a command works on, and which of its runs is meant."""
 
-__all__ = ["STORE", "closed", "default_store", "find_run", "kept_store", "open_store", "record_in"]
+__all__ = ["STORE", "closed", "default_store", "find_run", "is_kept", "kept_store", "open_store", "record_in"]
 
 import os
 import sys
 from pathlib import Path
 
 from ziggurat.agents.stored import StoredRuns, record_of, runs_in
-from ziggurat.core.errors import ConfigurationError, RunNotFound
+from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
 from ziggurat.core.journal import MemoryJournal
-from ziggurat.core.store import LogInfo, Store
+from ziggurat.core.store import LogInfo, Store, run_log
 from ziggurat.stores.connect import connect
 from ziggurat.stores.memory import MemoryStore
 
@@ -69,6 +69,16 @@ async def closed(store: MemoryStore | Store) -> None:
     """Let go of a store."""
     if not isinstance(store, MemoryStore):
         await store.close()
+
+
+async def is_kept(store: MemoryStore | Store, run_id: str) -> bool:
+    """Tell whether a run is on record where another command finds it; no is said also where that cannot be seen."""
+    if isinstance(store, MemoryStore):
+        return False
+    try:
+        return await store.find(run_log(run_id)) is not None
+    except StoreError:
+        return False
 
 
 async def find_run(store: MemoryStore | Store, run: str) -> LogInfo:
