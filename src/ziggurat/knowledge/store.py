@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from ziggurat.core.errors import ConfigurationError, StoreError
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.databases.sqlite.connection import SqliteConnection
+from ziggurat.databases.sqlite.together import write_together
 from ziggurat.databases.writer import Job, Writer
 from ziggurat.knowledge.graph import KnowledgeGraph
 from ziggurat.knowledge.nouns import Entity, Relation
@@ -154,21 +155,4 @@ class GraphStore:
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
         """Do what writes in one transaction; when that fails, all of it has failed."""
-
-        def all_of_them() -> None:
-            for job in jobs:
-                job.error = None
-                try:
-                    job.result = job.work()
-                except ConfigurationError as error:  # of this one alone, found before it wrote
-                    job.error = error
-
-        try:
-            self._tables()
-            self._database.transaction(all_of_them)
-        except StoreError as error:
-            for job in jobs:
-                job.error = type(error)(str(error))
-        except Exception as error:  # noqa: BLE001 - a fault of one of them; none was written
-            for job in jobs:
-                job.error = StoreError(f"{self.path}: {type(error).__name__}: {error}")
+        write_together(self._database, jobs, (ConfigurationError,), before=self._tables)

@@ -16,6 +16,7 @@ from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, S
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
 from ziggurat.databases.owner import is_gone, new_owner
 from ziggurat.databases.sqlite.connection import SqliteConnection
+from ziggurat.databases.sqlite.together import write_together
 from ziggurat.databases.writer import Job, Writer
 
 T = TypeVar("T")
@@ -80,25 +81,13 @@ class SqliteStore:
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
         """Do what writes in one transaction; when that fails, all of it has failed."""
-
-        def all_of_them() -> None:
+        failed = write_together(self._database, jobs, (LeaseHeld, LeaseLost, RunExists, RunNotFound))
+        if isinstance(failed, StoreError):
             for job in jobs:
-                job.error = None
-                try:
-                    job.result = job.work()
-                except (LeaseHeld, LeaseLost, RunExists, RunNotFound) as error:  # of this one alone
-                    job.error = error
-
-        try:
-            self._database.transaction(all_of_them)
-        except StoreError as error:
-            for job in jobs:
-                job.error = type(error)(str(error))
                 self._forget(job.log)  # nobody goes on with it here: let the lease run out
-        except Exception as error:  # noqa: BLE001 - a fault of one of them; none was written
+        elif failed is not None:
             for job in jobs:
                 self._states.pop(job.log, None)
-                job.error = StoreError(f"{self.path}: {type(error).__name__}: {error}")
 
     def _renew(self) -> None:
         if not (self._held or self._touched) or time.monotonic() - self._renewed < self.seconds / 4:

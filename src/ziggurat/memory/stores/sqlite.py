@@ -11,8 +11,9 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from ziggurat.core.errors import ConfigurationError, StoreError
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.databases.sqlite.connection import SqliteConnection
+from ziggurat.databases.sqlite.together import write_together
 from ziggurat.databases.writer import Job, Writer
 from ziggurat.memory.hybrid import Candidate, best, compared
 from ziggurat.memory.record import MemoryRecord
@@ -74,27 +75,10 @@ class SqliteMemoryStore:
             self._made = True
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
-        """Do what writes in one transaction; when that fails, all of it has failed."""
-
-        def all_of_them() -> None:
-            for job in jobs:
-                job.error = None
-                try:
-                    job.result = job.work()
-                except ConfigurationError as error:  # of this one alone, found before it wrote
-                    job.error = error
-            self._note()
-
-        try:
-            self._tables()
-            self._database.transaction(all_of_them)
+        """Do what writes in one transaction, with the notes of use; when that fails, all of it has failed."""
+        failed = write_together(self._database, jobs, (ConfigurationError,), before=self._tables, last=self._note)
+        if failed is None:
             self._notes.clear()
-        except StoreError as error:
-            for job in jobs:
-                job.error = type(error)(str(error))
-        except Exception as error:  # noqa: BLE001 - a fault of one of them; none was written
-            for job in jobs:
-                job.error = StoreError(f"{self.path}: {type(error).__name__}: {error}")
 
     def _note(self) -> None:
         if self._notes:
