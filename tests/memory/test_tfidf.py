@@ -2,7 +2,16 @@ import math
 
 import pytest
 
-from ziggurat.memory.tfidf import TfIdf
+from ziggurat.memory.tfidf import TfIdf, tfidf
+
+
+def test_the_weight_of_words_by_hand() -> None:
+    one, two = tfidf([["tea", "tea", "hot"], ["the", "tea", "ann"]])
+    # tea is in both texts, hot in one of two
+    assert one == pytest.approx({"tea": 2 / 3 * math.log(1 + 2 / 3), "hot": 1 / 3 * math.log(1 + 2 / 2)})
+    assert one == pytest.approx({"tea": 0.340550, "hot": 0.231049}, abs=1e-6)
+    assert set(two) == {"the", "tea", "ann"}
+    assert tfidf([["tea"], []])[1] == {}
 
 
 def test_weights_by_hand() -> None:

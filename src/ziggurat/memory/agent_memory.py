@@ -2,19 +2,19 @@
 
 __all__ = ["AgentMemory"]
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, Unpack
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.longterm import LongTermMemory
-from ziggurat.memory.record import MemoryRecord, Origin
+from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Score
 from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.similar import nearness
 from ziggurat.memory.store import MemoryStore
-from ziggurat.memory.view import CANDIDATES, Recalled, View, weighed
+from ziggurat.memory.view import CANDIDATES, Recalled, RememberOptions, View, weighed
 from ziggurat.memory.working import WorkingMemory
 from ziggurat.messages.embedding import Embedder
 
@@ -75,48 +75,27 @@ class AgentMemory(View):
         *,
         kind: Kind = "episodic",
         key: str | None = None,
-        importance: float = 0.5,
-        tags: Iterable[str] = (),
-        origin: Origin = "user",
-        taint: Iterable[str] = (),
-        supersedes: str | None = None,
-        embedding: bytes | None = None,
-        facts: Mapping[str, object] | None = None,
+        **options: Unpack[RememberOptions],
     ) -> MemoryRecord:
-        """Keep something as an episode, a fact or a lasting memory; see `View.remember`.
+        """Keep something as an episode, a fact or a lasting memory.
 
         Args:
             content: What is to be remembered.
             kind: As what.
             key: What a fact is about; see `SemanticMemory.remember`.
-            importance: From 0 to 1.
-            tags: Words to find it by.
-            origin: Who said it.
-            taint: The tools whose results it was made of.
-            supersedes: The id of a memory, of whatever kind, that this contradicts or replaces.
-            embedding: Its vector.
-            facts: A few plain values to keep beside it.
+            options: What `View.remember` takes, such as ``importance=0.9``; ``supersedes`` may name any kind of memory.
 
         Raises:
-            ConfigurationError: the kind is unknown, a key is given for what is no fact, or the content is empty.
+            ConfigurationError: the kind is unknown, a key is given for what is no fact, or as `View.remember`.
         """
         views: dict[str, View] = {"episodic": self.episodic, "semantic": self.semantic, "longterm": self.longterm}
         if kind not in views:
             raise ConfigurationError(f"remember: kind is one of {', '.join(views)}, got {kind!r}")
         if key is not None and kind != "semantic":
             raise ConfigurationError(f"remember: only facts have a key; use kind='semantic', got {kind!r}")
-        keyed: dict[str, str] = {} if key is None else {"key": key}
-        return await views[kind].remember(
-            content,
-            importance=importance,
-            tags=tags,
-            origin=origin,
-            taint=taint,
-            supersedes=supersedes,
-            embedding=embedding,
-            facts=facts,
-            **keyed,
-        )
+        if key is not None:
+            return await self.semantic.remember(content, key=key, **options)
+        return await views[kind].remember(content, **options)
 
     async def recall(
         self, query: str, *, limit: int = 10, tags: Sequence[str] = (), embedding: bytes | None = None

@@ -1,10 +1,8 @@
 """Memories that speak of the same thing, found by k-means on their embeddings or on their words."""
 
-__all__ = ["Clusters", "cluster", "tfidf"]
+__all__ = ["Clusters", "cluster"]
 
-import math
 import re
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +10,9 @@ from msgspec import Struct
 
 from ziggurat.core.errors import MissingExtra
 from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.tfidf import tfidf
 
-_TOKEN = re.compile(r"[^\W_]{3,}")
+_WORD = re.compile(r"[^\W_]{3,}")
 _SAME = 1.0 - 1e-6
 
 
@@ -35,8 +34,8 @@ def cluster(
     """Group memories by k-means on unit vectors; the same memories give the same groups, always.
 
     The first centre is the first memory, each further one the memory that is farthest from those there are.
-    Embeddings are grouped where all memories have one of the same size; else TF-IDF of words of three letters or
-    more: ``f / words * ln(1 + N / (1 + df))``.
+    Embeddings are grouped where all memories have one of the same size; else `tfidf` of words of three letters or
+    more.
 
     Args:
         records: The memories.
@@ -73,25 +72,13 @@ def _points(records: Sequence[MemoryRecord]) -> Any:
     import numpy as np
     from scipy.sparse import csr_array
 
-    rows = tfidf([record.content for record in records])
+    rows = tfidf([_WORD.findall(record.content.lower()) for record in records])
     columns = {word: place for place, word in enumerate(sorted({word for row in rows for word in row}))}
     weights = np.array([weight for row in rows for weight in row.values()], dtype=float)
     # scikit-learn takes nothing longer than 32 bits for places
     words = np.array([columns[word] for row in rows for word in row], dtype=np.int32)
     ends = np.cumsum([0, *map(len, rows)], dtype=np.int32)
     return csr_array((weights, words, ends), shape=(len(rows), max(1, len(columns))))
-
-
-def tfidf(texts: Sequence[str]) -> list[dict[str, float]]:
-    """Return the weight of each word in each text: ``f / words * ln(1 + N / (1 + df))``.
-
-    `f` is how often the text has the word, `words` how many it has in all, `N` the number of texts, `df` the number
-    of those that have the word.
-    """
-    counts = [Counter(_TOKEN.findall(text.lower())) for text in texts]
-    having = Counter(word for count in counts for word in count)
-    rare = {word: math.log(1 + len(texts) / (1 + df)) for word, df in having.items()}
-    return [{word: often / count.total() * rare[word] for word, often in count.items()} for count in counts]
 
 
 def _farthest(points: Any, count: int | None, within: float) -> list[int]:

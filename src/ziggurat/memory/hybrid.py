@@ -1,6 +1,6 @@
 """The one way in which stores search: candidates by words and by meaning, compared exactly, their rankings fused."""
 
-__all__ = ["Candidate", "Found", "Source", "best", "compared"]
+__all__ = ["Candidate", "Found", "Source", "best", "compared", "hits"]
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -8,7 +8,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from ziggurat.memory.fusion import fuse
-from ziggurat.memory.store import Query
+from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.store import Hit, Query
 from ziggurat.memory.vectors import similarities
 
 WORDS, MEANING = 1.5, 1.0
@@ -68,6 +69,14 @@ def best(query: Query, source: Source) -> list[Found]:
         if len(kept) >= query.limit or (len(near) < pool and len(worded) < pool):
             return _ranked(query, kept, worded)
         pool *= _WIDER
+
+
+def hits(found: Sequence[Found], records: Mapping[int, MemoryRecord]) -> list[Hit]:
+    """Return what was found, with its records by their numbers; what another process has removed meanwhile is not."""
+    there = [each for each in found if each.number in records]
+    return [
+        Hit(records[each.number], each.similarity, each.text_score, rank) for rank, each in enumerate(there, start=1)
+    ]
 
 
 def compared(query: Query, entries: Sequence[tuple[int, bytes | None]]) -> list[Candidate]:

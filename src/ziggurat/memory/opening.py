@@ -19,7 +19,8 @@ def open_memory(url: str | MemoryStore) -> MemoryStore:
         store = open_memory("sqlite:///agents.db")                     # the file may hold runs and sessions as well
         store = open_memory("sqlite:///agents.db?synchronous=NORMAL")  # faster; a loss of power may cost the last
         store = open_memory("postgresql://agents@db.example/agents")   # with the extension pgvector
-        Args:
+
+    Args:
         url: The address, or a store that is passed through.
 
     Raises:

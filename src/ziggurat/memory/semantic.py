@@ -2,11 +2,12 @@
 
 __all__ = ["SemanticMemory"]
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from typing import Unpack
 
-from ziggurat.memory.record import MemoryRecord, Origin
+from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.similar import nearness
-from ziggurat.memory.view import Recalled, View
+from ziggurat.memory.view import Recalled, RememberOptions, View
 
 _KEY = "key:"
 
@@ -24,49 +25,27 @@ class SemanticMemory(View):
     kind = "semantic"
 
     async def remember(
-        self,
-        content: str,
-        *,
-        key: str | None = None,
-        importance: float = 0.5,
-        tags: Iterable[str] = (),
-        origin: Origin = "user",
-        taint: Iterable[str] = (),
-        supersedes: str | None = None,
-        embedding: bytes | None = None,
-        facts: Mapping[str, object] | None = None,
+        self, content: str, *, key: str | None = None, **options: Unpack[RememberOptions]
     ) -> MemoryRecord:
-        """Keep a fact; see `View.remember`.
+        """Keep a fact.
 
         Args:
             content: The fact.
             key: What it is about. The fact that was kept under it is superseded, and the same again is kept once.
-            importance: From 0 to 1.
-            tags: Words to find it by.
-            origin: Who said it.
-            taint: The tools whose results it was made of.
-            supersedes: The id of a fact that it contradicts or replaces.
-            embedding: Its vector.
-            facts: A few plain values to keep beside it.
+            options: What `View.remember` takes, such as ``importance=0.9`` and ``tags=["place"]``.
+
+        Raises:
+            ConfigurationError: as `View.remember`.
         """
         if key is not None:
-            tags = [*tags, _KEY + key]
-            facts = {**(facts or {}), "key": key}
+            tags = options["tags"] = [*options.get("tags", ()), _KEY + key]
+            options["facts"] = {**(options.get("facts") or {}), "key": key}
             before = await self.about(key)
-            if before is not None and supersedes is None:
+            if before is not None and options.get("supersedes") is None:
                 if before.content == content and before.tags == tuple(dict.fromkeys(tags)):
                     return before
-                supersedes = before.id
-        return await super().remember(
-            content,
-            importance=importance,
-            tags=tags,
-            origin=origin,
-            taint=taint,
-            supersedes=supersedes,
-            embedding=embedding,
-            facts=facts,
-        )
+                options["supersedes"] = before.id
+        return await super().remember(content, **options)
 
     async def about(self, key: str) -> MemoryRecord | None:
         """Return the fact that is kept under a key, or None."""

@@ -1,8 +1,8 @@
 """What every store of memories can do, and how it is asked."""
 
-__all__ = ["Hit", "MemoryStore", "Query"]
+__all__ = ["Hit", "MemoryStore", "Query", "refuse_known"]
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Container, Sequence
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -124,3 +124,16 @@ class MemoryStore(Protocol):
     async def close(self) -> None:
         """Write what is waiting and let go of the store."""
         ...
+
+
+def refuse_known(ids: Sequence[str], known: Container[str]) -> None:
+    """Raise where one of the ids of new memories is taken, or comes twice.
+
+    Raises:
+        ConfigurationError: that is so; the text names the id.
+    """
+    seen: set[str] = set()
+    for name in ids:
+        if name in known or name in seen:
+            raise ConfigurationError(f"a memory with the id {name!r} is there already; put() replaces one")
+        seen.add(name)

@@ -1,10 +1,10 @@
-"""Nearness by words that are rare among what is kept: sparse vectors, weighted anew when they are asked."""
+"""What words weigh by how rare they are among texts: texts that are all there, or an index asked while it grows."""
 
-__all__ = ["TfIdf"]
+__all__ = ["TfIdf", "tfidf"]
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
 from ziggurat.memory.similar import terms
@@ -15,11 +15,35 @@ K = TypeVar("K", bound=Hashable)
 _SHORTEST = 2
 
 
+def _rarity(texts: int, having: int) -> float:
+    return math.log(1 + texts / (1 + having))
+
+
+def _weights(counts: Counter[str], rarity: Callable[[str], float]) -> dict[str, float]:
+    length = counts.total()
+    return {word: count / length * rarity(word) for word, count in counts.items()}
+
+
+def tfidf(texts: Sequence[Sequence[str]]) -> list[dict[str, float]]:
+    """Return the weight of each word in each text, given as words: ``f / length * ln(1 + N / (1 + n))``.
+
+    `f` is how often the text has the word, `length` how many words it has in all, `N` the number of texts, `n` the
+    number of those that have the word.
+
+    >>> tfidf([["green", "tea"], ["black", "tea"]])[0]["green"]  # half the text, in one of two: ln(2) / 2
+    0.34657359027997264
+    """
+    counts = [Counter(words) for words in texts]
+    having = Counter(word for count in counts for word in count)
+    rarity = {word: _rarity(len(texts), number) for word, number in having.items()}
+    return [_weights(count, rarity.__getitem__) for count in counts]
+
+
 class TfIdf(Generic[K]):
     """Texts by keys, and which of them are nearest to another: for where there is no embedder.
 
-    A word of a text weighs ``f / length * ln(1 + N / (1 + n))``: f times in the text of so many words, in n of N texts.
-    N and n are those of the moment of the question, so that what was kept early and what was kept late compare alike.
+    A word weighs what `tfidf` says, with the texts of the moment of the question, so that what was kept early and what
+    was kept late compare alike. Words of one letter, and those that say little, weigh nothing.
 
     ::
 
@@ -73,10 +97,6 @@ class TfIdf(Generic[K]):
         return sorted(scores.items(), key=lambda each: -each[1])[: max(0, limit)]
 
     def _weighted(self, counts: Counter[str]) -> dict[str, float]:
-        length, texts = counts.total(), len(self._counts)
-        weights = {
-            word: count / length * math.log(1 + texts / (1 + len(self._having.get(word, ()))))
-            for word, count in counts.items()
-        }
+        weights = _weights(counts, lambda word: _rarity(len(self._counts), len(self._having.get(word, ()))))
         norm = math.sqrt(sum(weight * weight for weight in weights.values()))
         return {word: weight / norm for word, weight in weights.items()} if norm else {}

@@ -1,10 +1,10 @@
 """What every kind of memory has in common: one owner's records of one kind in any store."""
 
-__all__ = ["CANDIDATES", "Recalled", "View", "weighed"]
+__all__ = ["CANDIDATES", "Recalled", "RememberOptions", "View", "weighed"]
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from heapq import nlargest
-from typing import Literal
+from typing import Literal, TypedDict
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -38,6 +38,18 @@ class Recalled(Struct, frozen=True):
     def content(self) -> str:
         """The text of the memory."""
         return self.record.content
+
+
+class RememberOptions(TypedDict, total=False):
+    """What every kind of memory takes beside the content; see `View.remember`."""
+
+    importance: float
+    tags: Iterable[str]
+    origin: Origin
+    taint: Iterable[str]
+    supersedes: str | None
+    embedding: bytes | None
+    facts: Mapping[str, object] | None
 
 
 class View:

@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.memory.hybrid import Candidate, best, compared
+from ziggurat.memory.hybrid import Candidate, best, compared, hits
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.store import Hit, Query
+from ziggurat.memory.store import Hit, Query, refuse_known
 from ziggurat.memory.text import TextIndex, indexed
 from ziggurat.memory.vectors import VectorIndex
 
@@ -30,12 +29,7 @@ class InMemoryStore:
 
     async def add(self, records: Sequence[MemoryRecord], /) -> None:
         """Keep new memories; see `MemoryStore.add`."""
-        fresh = {record.id: record for record in records}
-        taken = [record.id for record in records if record.id in self._records]
-        if taken or len(fresh) < len(records):
-            raise ConfigurationError(
-                f"a memory with the id {(taken or list(fresh))[0]!r} is there already; put() replaces one"
-            )
+        refuse_known([record.id for record in records], self._records)
         self._keep(records)
 
     async def put(self, records: Sequence[MemoryRecord], /) -> None:
@@ -111,10 +105,7 @@ class InMemoryStore:
     async def search(self, query: Query, /) -> list[Hit]:
         """Return the memories that come nearest; see `MemoryStore.search`."""
         found = best(query, self)
-        return [
-            Hit(self._records[self._ids[each.number]], each.similarity, each.text_score, rank)
-            for rank, each in enumerate(found, start=1)
-        ]
+        return hits(found, {each.number: self._records[self._ids[each.number]] for each in found})
 
     async def close(self) -> None:
         """Do nothing: all is in memory."""

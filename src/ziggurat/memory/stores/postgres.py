@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from ziggurat.core.errors import ConfigurationError, MissingExtra
+from ziggurat.core.errors import MissingExtra
 from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection
 from ziggurat.databases.postgres.schema import prepare
 from ziggurat.databases.writer import Writer
-from ziggurat.memory.hybrid import Candidate, best
+from ziggurat.memory.hybrid import Candidate, best, hits
 from ziggurat.memory.record import MemoryRecord, unpack
-from ziggurat.memory.store import Hit, Query
+from ziggurat.memory.store import Hit, Query, refuse_known
 from ziggurat.memory.stores import postgres_tables as sql
 from ziggurat.memory.text import indexed
 
@@ -34,9 +34,8 @@ async def _prepare(connection: Connection, address: PostgresAddress) -> None:
             await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
             for statement in sql.TABLES:
                 await connection.execute(statement)
-    await connection.execute(
-        "SELECT public.vector_dims('[1]'::public.vector)"
-    )  # its settings are known once it is used
+    # the settings of the extension are known once it is used
+    await connection.execute("SELECT public.vector_dims('[1]'::public.vector)")
     await connection.execute(_SEARCH)
 
 
@@ -95,11 +94,7 @@ class PostgresMemoryStore:
         statement = f"SELECT {sql.COLUMNS} FROM memories WHERE number = ANY($1::bigint[])"  # noqa: S608
         rows = self._database.fetch(statement, [each.number for each in found])
         records = {row[0]: sql.record_of(row) for row in rows}
-        there = [each for each in found if each.number in records]  # another process may have removed one meanwhile
-        return [
-            Hit(records[each.number], each.similarity, each.text_score, rank)
-            for rank, each in enumerate(there, start=1)
-        ]
+        return hits(found, records)
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
         """Return numbers by their vectors, in the thread; see `Source.nearest`."""
@@ -123,20 +118,15 @@ class PostgresMemoryStore:
     async def add(self, records: Sequence[MemoryRecord], /) -> None:
         """Keep new memories; see `MemoryStore.add`."""
         names = [record.id for record in records]
-        twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
 
-        async def work(connection: Connection, again: bool) -> str | None:
-            taken = {row[0] for row in await connection.fetch("SELECT id FROM memories WHERE id = ANY($1)", names)}
-            if again and taken == set(names):
-                return None  # it was done before the connection was lost
-            found = twice or next((name for name in names if name in taken), None)
-            if found is None:
-                await self._insert(connection, records)
-            return found
+        async def work(connection: Connection, again: bool) -> None:
+            known = {row[0] for row in await connection.fetch("SELECT id FROM memories WHERE id = ANY($1)", names)}
+            if again and known == set(names):
+                return  # it was done before the connection was lost
+            refuse_known(names, known)
+            await self._insert(connection, records)
 
-        found = await self._run(work)
-        if found is not None:
-            raise ConfigurationError(f"a memory with the id {found!r} is there already; put() replaces one")
+        await self._run(work)
 
     async def put(self, records: Sequence[MemoryRecord], /) -> None:
         """Keep memories in the place of what was there; see `MemoryStore.put`."""

@@ -15,9 +15,9 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.databases.sqlite.connection import SqliteConnection
 from ziggurat.databases.sqlite.together import write_together
 from ziggurat.databases.writer import Job, Writer
-from ziggurat.memory.hybrid import Candidate, best, compared
+from ziggurat.memory.hybrid import Candidate, best, compared, hits
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.store import Hit, Query
+from ziggurat.memory.store import Hit, Query, refuse_known
 from ziggurat.memory.stores.shelves import Shelves
 from ziggurat.memory.stores.sqlite_tables import CHOSEN, COLUMNS, INSERT, TABLES, record_of, row_of, where
 from ziggurat.memory.text import BM25, MANY, expression, indexed
@@ -105,10 +105,7 @@ class SqliteMemoryStore:
 
     def _add(self, records: Sequence[MemoryRecord]) -> None:
         names = [record.id for record in records]
-        taken = self._numbered(names)
-        twice = next((name for place, name in enumerate(names) if name in taken or name in names[:place]), None)
-        if twice is not None:
-            raise ConfigurationError(f"a memory with the id {twice!r} is there already; put() replaces one")
+        refuse_known(names, self._numbered(names))
         self._insert(records)
 
     def _insert(self, records: Sequence[MemoryRecord]) -> None:
@@ -150,11 +147,7 @@ class SqliteMemoryStore:
             (chosen,),
         )
         records = {row[0]: self._noted(record_of(row)) for row in rows}
-        there = [each for each in found if each.number in records]  # another process may have removed one meanwhile
-        return [
-            Hit(records[each.number], each.similarity, each.text_score, rank)
-            for rank, each in enumerate(there, start=1)
-        ]
+        return hits(found, records)
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
         """Return numbers by their vectors, in the thread; see `Source.nearest`."""

@@ -3,6 +3,7 @@
 __all__ = ["CHOSEN", "COLUMNS", "INSERT", "TABLES", "record_of", "row_of", "where"]
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -64,42 +65,24 @@ def row_of(record: MemoryRecord) -> tuple[object, ...]:
     )
 
 
-def record_of(row: Sequence[object]) -> MemoryRecord:
+def record_of(row: Sequence[Any]) -> MemoryRecord:
     """Return the record of a row of `COLUMNS`."""
-    (
-        _,
-        name,
-        owner,
-        kind,
-        archived,
-        created,
-        used,
-        uses,
-        importance,
-        tags,
-        origin,
-        taint,
-        old,
-        facts,
-        content,
-        vector,
-    ) = row
     return MemoryRecord(
-        id=name,  # type: ignore[arg-type]
-        owner=owner,  # type: ignore[arg-type]
-        kind=kind,  # type: ignore[arg-type]
-        archived=bool(archived),
-        created=created,  # type: ignore[arg-type]
-        used=used,  # type: ignore[arg-type]
-        uses=uses,  # type: ignore[arg-type]
-        importance=importance,  # type: ignore[arg-type]
-        tags=() if tags == "[]" else _words.decode(tags),  # type: ignore[arg-type]
-        origin=origin,  # type: ignore[arg-type]
-        taint=() if taint == "[]" else _words.decode(taint),  # type: ignore[arg-type]
-        supersedes=old,  # type: ignore[arg-type]
-        facts={} if facts == "{}" else _facts.decode(facts),  # type: ignore[arg-type]
-        content=content,  # type: ignore[arg-type]
-        embedding=vector,  # type: ignore[arg-type]
+        id=row[1],
+        owner=row[2],
+        kind=row[3],
+        archived=bool(row[4]),
+        created=row[5],
+        used=row[6],
+        uses=row[7],
+        importance=row[8],
+        tags=() if row[9] == "[]" else _words.decode(row[9]),
+        origin=row[10],
+        taint=() if row[11] == "[]" else _words.decode(row[11]),
+        supersedes=row[12],
+        facts={} if row[13] == "{}" else _facts.decode(row[13]),
+        content=row[14],
+        embedding=row[15],
     )
 
 
