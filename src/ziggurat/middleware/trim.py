@@ -24,7 +24,9 @@ class Trim(Middleware):
 
     ::
 
-        Trim(last=20)             Trim(first=2, last=20)             Trim(tokens=8_000)
+        Trim(last=20)
+        Trim(first=2, last=20)
+        Trim(tokens=8_000)
 
     Args:
         last: How many messages are seen at the end.
