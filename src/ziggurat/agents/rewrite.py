@@ -3,7 +3,7 @@
 look-up > rewrite > check > record; and again where the model says that it cannot read so much.
 """
 
-__all__ = ["Rewritable", "Rewriters", "overflow_of", "rewriters"]
+__all__ = ["Rewritable", "Rewriters", "overflow_of", "rewriters", "rewritten"]
 
 from typing import Protocol
 

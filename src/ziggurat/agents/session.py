@@ -1,6 +1,17 @@
 """A run's place in its session: what it begins with, and what of it is kept after each step."""
 
-__all__ = ["SEAT", "Seat", "asked_of", "begun_in", "request_in", "seat_of", "session_for", "sit", "sit_again"]
+__all__ = [
+    "SEAT",
+    "Seat",
+    "Seatable",
+    "asked_of",
+    "begun_in",
+    "request_in",
+    "seat_of",
+    "session_for",
+    "sit",
+    "sit_again",
+]
 
 import logging
 from collections.abc import Awaitable, Iterable, Sequence

@@ -7,6 +7,7 @@ it, so they remember then what they remembered before.
 """
 
 __all__ = [
+    "BasePolicy",
     "Nudge",
     "Policy",
     "Progress",

@@ -3,7 +3,7 @@
 A class that is not plain data says how it is written with ``to_json()`` and read with ``from_json(value)``.
 """
 
-__all__ = ["Raw", "SHAPE_VERSION", "as_type", "canonical", "decode", "digest", "encode"]
+__all__ = ["SHAPE_VERSION", "Raw", "as_type", "canonical", "decode", "digest", "encode", "error_to_json"]
 
 import builtins
 from functools import lru_cache

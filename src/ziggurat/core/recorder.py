@@ -5,7 +5,7 @@ modes: `record` and `resume` answer what is known and call the rest; `replay` ca
 record has no answer.
 """
 
-__all__ = ["ADMISSION", "Admission", "Mode", "Permit", "Recorder"]
+__all__ = ["ADMISSION", "Admission", "Mode", "Permit", "Recorder", "must_be"]
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Literal, Protocol, TypeVar

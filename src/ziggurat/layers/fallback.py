@@ -1,6 +1,6 @@
 """The next best thing when a call fails."""
 
-__all__ = ["fallback"]
+__all__ = ["fallback", "may_succeed_elsewhere"]
 
 from collections.abc import Callable
 from typing import TypeVar

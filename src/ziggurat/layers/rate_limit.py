@@ -1,6 +1,6 @@
 """A bound on how much is asked within any period of time."""
 
-__all__ = ["RateLimiter", "rate_limit"]
+__all__ = ["RateLimiter", "Taken", "rate_limit"]
 
 import asyncio
 from collections import deque

@@ -11,6 +11,7 @@ __all__ = [
     "ToolCallItem",
     "ToolOutputItem",
     "filter_by_type",
+    "said",
     "to_messages",
 ]
 

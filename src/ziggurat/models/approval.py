@@ -32,7 +32,7 @@ class ModelGate(Middleware):
             Denied: a rule or a person said no; the run stops for it.
             Suspend: nobody in this process decides.
         """
-        name = model_name(model)
+        name = _model_name(model)
         if not any(gate.concern(name, "model") for gate in ctx.scope.get(APPROVALS) or ()):
             return await model(request, ctx)
         frozen = ToolCall("", name, canonical(encode(request).decode(), name))
@@ -77,7 +77,7 @@ async def _changed(call: ToolCall, ctx: Context) -> ModelRequest:
     return _request_of(call)
 
 
-def model_name(model: Model) -> str:
+def _model_name(model: Model) -> str:
     """Return the model's name, whatever is wrapped around it here."""
     inner: object = model
     while isinstance(getattr(inner, "args", None), tuple):  # a middleware with what it wraps

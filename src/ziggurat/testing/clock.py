@@ -1,6 +1,6 @@
 """A clock that stands still until a test moves it."""
 
-__all__ = ["HandClock", "settle"]
+__all__ = ["HandClock", "disk", "settle"]
 
 import asyncio
 from collections.abc import Callable

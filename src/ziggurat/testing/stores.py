@@ -9,7 +9,7 @@
 Each call of the factory opens the same place again, as another process would.
 """
 
-__all__ = ["CHECKS", "Check", "Factory", "run_check"]
+__all__ = ["CHECKS", "Check", "Factory", "Opened", "run_check"]
 
 import asyncio
 from collections.abc import Awaitable, Callable

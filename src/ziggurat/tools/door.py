@@ -4,7 +4,7 @@ Whatever it raises, SystemExit and a CancelledError of its own included, comes o
 own cancellation and `Suspend` pass. What does not stop when it is told to is left behind, and counted.
 """
 
-__all__ = ["GRACE", "Leaks", "LEAKS", "bounded", "guarded", "settle"]
+__all__ = ["GRACE", "LEAKS", "Leaks", "bounded", "guarded", "in_thread", "settle"]
 
 import asyncio
 import logging

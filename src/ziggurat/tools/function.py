@@ -1,6 +1,17 @@
 """A typed function becomes a tool."""
 
-__all__ = ["AGREED", "Frozen", "FunctionTool", "frozen_in", "must_be", "passes", "raw_tool", "tool", "with_door"]
+__all__ = [
+    "AGREED",
+    "Frozen",
+    "FunctionTool",
+    "checked_spec",
+    "frozen_in",
+    "must_be",
+    "passes",
+    "raw_tool",
+    "tool",
+    "with_door",
+]
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence

@@ -2,11 +2,11 @@
 
 __all__ = [
     "AUDIT",
-    "Audit",
-    "AuditEntry",
     "DECLARED_ONLY",
     "GRANTS",
     "PERMISSIONS",
+    "Audit",
+    "AuditEntry",
     "check",
     "granting",
     "narrowed",
@@ -119,7 +119,7 @@ def granting(*grants: str, audit: Audit | None = None) -> dict[Key[Any], Any]:
     Raises:
         ConfigurationError: a grant has no known name.
     """
-    given: dict[Key[Any], Any] = {GRANTS: known(grants), DECLARED_ONLY: True}
+    given: dict[Key[Any], Any] = {GRANTS: _known(grants), DECLARED_ONLY: True}
     return given if audit is None else {**given, AUDIT: audit}
 
 
@@ -158,7 +158,7 @@ def _note(tool: str, wanted: Iterable[str], missing: tuple[str, ...], ctx: Conte
     ctx.scope[AUDIT].add(entry)
 
 
-def known(grants: Iterable[str]) -> frozenset[str]:
+def _known(grants: Iterable[str]) -> frozenset[str]:
     """Return grants as a set.
 
     Raises:
@@ -183,6 +183,6 @@ def narrowed(ctx: Context, grants: frozenset[str]) -> frozenset[str]:
     Raises:
         ConfigurationError: a grant has no known name.
     """
-    known(grants)
+    _known(grants)
     outer = ctx.scope.get(GRANTS)
     return grants if outer is None else outer & grants

@@ -113,7 +113,7 @@ class Toolbox:
         self.on_error = on_error
         self.entries: dict[str, Entry] = {}
         for each in tools:
-            self._add(entry_of(each))
+            self._add(_entry_of(each))
         self.specs = tuple(entry.spec for entry in self.entries.values())
 
     def _add(self, entry: Entry) -> None:
@@ -180,7 +180,7 @@ class Toolbox:
         return f"Toolbox({', '.join(self.entries)})"
 
 
-def entry_of(each: Tool) -> Entry:
+def _entry_of(each: Tool) -> Entry:
     """Look at a tool once, so that its calls need not.
 
     Raises:

@@ -1,6 +1,6 @@
 """How a part of a conversation is made shorter: a service from an excerpt to the messages that stand in its place."""
 
-__all__ = ["Concatenate", "Drop", "Excerpt", "Mask", "Reducer", "Windows", "written"]
+__all__ = ["Concatenate", "Drop", "Excerpt", "Mask", "Reducer", "Windows", "told", "written"]
 
 from collections.abc import Iterable, Sequence
 

@@ -20,7 +20,7 @@ IMPORTANT = 0.8
 _SHORTEST_WORD, _LINE = 4, 80
 
 
-def nothing(turn: Turn) -> float:
+def _nothing(turn: Turn) -> float:
     """Hold no turn for important."""
     return 0.0
 
@@ -80,7 +80,7 @@ class TurnCount(Struct, frozen=True, kw_only=True):
     recent: int = 10
     window: int = 5
     duplicate: float = 0.85
-    importance: Importance = nothing
+    importance: Importance = _nothing
     important: Callable[[Turn], bool] | None = None
 
     def __post_init__(self) -> None:

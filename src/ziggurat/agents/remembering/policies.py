@@ -38,7 +38,7 @@ def everything_said(run: AgentRun, ctx: Context) -> Iterator[Note]:
     """
     taint = taint_in(ctx, run.history)
     asked_by_model = ctx.scope[FRAME].outer is not None
-    for message in said_in(run):
+    for message in _said_in(run):
         text = message.text.strip()
         if not text or message.origin is not None:
             continue
@@ -79,7 +79,7 @@ class FactsBy(Struct, frozen=True, kw_only=True):
         Raises:
             ServiceError: the model failed, or was refused by a budget.
         """
-        said = [message for message in said_in(run) if message.origin is None]
+        said = [message for message in _said_in(run) if message.origin is None]
         request = ModelRequest(
             Transcript.of(user(written(said))), self.prompt, settings=ModelSettings(max_tokens=self.tokens)
         )
@@ -90,7 +90,7 @@ class FactsBy(Struct, frozen=True, kw_only=True):
         return [Note(content=fact, kind="semantic", origin="model", taint=taint) for fact in [*facts][: self.most]]
 
 
-def said_in(run: AgentRun) -> list[Message]:
+def _said_in(run: AgentRun) -> list[Message]:
     """Return what was said in a run, beginning with the question."""
     history = run.history
     for index in range(min(run.start, len(history)) - 1, -1, -1):

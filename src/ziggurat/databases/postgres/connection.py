@@ -1,6 +1,6 @@
 """One connection to a PostgreSQL server, used by one thread: opened when needed, opened again when it was lost."""
 
-__all__ = ["Connection", "PostgresConnection", "opened"]
+__all__ = ["Connection", "PostgresConnection", "opened", "passes"]
 
 import asyncio
 import time

@@ -1,6 +1,6 @@
 """One connection to a server: HTTP/1.1, one question at a time, its replies read by llhttp."""
 
-__all__ = ["Connection", "require_parser"]
+__all__ = ["Connection", "Home", "Parser", "require_parser"]
 
 import asyncio
 import select

@@ -1,6 +1,6 @@
 """A reply while it comes in: its head, then its bytes, decompressed and within bounds."""
 
-__all__ = ["Incoming", "Inflater"]
+__all__ = ["Incoming", "Inflater", "Line"]
 
 import asyncio
 import zlib

@@ -1,6 +1,6 @@
 """The way to a server: its address, TLS, and a proxy in between."""
 
-__all__ = ["Route", "proxy_for", "tls_context"]
+__all__ = ["Route", "is_loopback", "proxy_for", "tls_context"]
 
 import asyncio
 import os

@@ -1,6 +1,6 @@
 """A model behind HTTP: the one service on top of every wire."""
 
-__all__ = ["HttpModel", "Key", "Wire"]
+__all__ = ["HttpModel", "Key", "StreamReader", "Wire", "path_of"]
 
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable

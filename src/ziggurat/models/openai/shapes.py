@@ -6,6 +6,7 @@ __all__ = [
     "ChunkChoice",
     "ChunkDelta",
     "Count",
+    "Details",
     "FunctionPiece",
     "Reply",
     "ReplyMessage",

@@ -16,6 +16,7 @@ The ids of opaque parts begin with ``responses:``, so that other wires and this 
 __all__ = [
     "OPAQUE",
     "Call",
+    "Content",
     "Item",
     "Other",
     "Reasoning",

@@ -3,6 +3,7 @@
 __all__ = [
     "Added",
     "Cleared",
+    "Kept",
     "Popped",
     "Said",
     "SessionEntry",

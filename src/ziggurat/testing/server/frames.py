@@ -1,6 +1,6 @@
 """Ways through the events of a reply and the JSON in them, for quirks that change it."""
 
-__all__ = ["Frames", "TOKENS", "each_object", "events_of", "every_object", "objects_of"]
+__all__ = ["TOKENS", "Frames", "each_object", "events_of", "every_object", "objects_of"]
 
 from collections.abc import Callable, Iterator
 from typing import Any
