@@ -167,16 +167,24 @@ def test_the_approved_arguments_are_those_that_were_shown(place: Place, tmp_path
     assert "eve" not in (tmp_path / "ledger").read_text()
 
 
-def test_a_changed_call_must_fit_the_tool(place: Place, tmp_path: Path) -> None:
+def test_a_changed_call_must_fit_the_tool_at_any_depth(place: Place, tmp_path: Path) -> None:
     async def main() -> None:
         run = await clerk(place(), tmp_path / "ledger").run("Pay them", run_id="r")
         ids = waiting(run)
-        decisions = {ids["ada"]: Modify('{"to": 7}'), ids["ben"]: Modify('{"to": "bea", "amount": 2}')}
-        run = await clerk(place(), tmp_path / "ledger").resume("r", decisions)
-        assert results(run)[1].error == "invalid_arguments"
-        assert results(run)[2].text == "paid 2 to bea"
+        bea = Modify('{"to": "bea", "amount": 2}')
+        for who, arguments, told in (
+            ("ada", '{"to": 7}', "to: expected a string, got 7"),
+            ("ben", '{"to": "bea", "amount": "all"}', "amount: expected an integer"),
+        ):
+            with pytest.raises(ConfigurationError, match=told):
+                await clerk(place(), tmp_path / "ledger").resume("r", {ids["ben"]: bea, ids[who]: Modify(arguments)})
+        run = await clerk(place(), tmp_path / "ledger").resume("r", {ids["ben"]: bea})
+        assert waiting(run) == {"ada": ids["ada"]}, "of what was refused, nothing is decided"
+        run = await clerk(place(), tmp_path / "ledger").resume("r", {ids["ada"]: Modify('{"to": "al"}')})
+        assert [each.text for each in results(run)] == ["ada is known", "paid 5 to al", "paid 2 to bea"]
 
     asyncio.run(main())
+    assert (tmp_path / "ledger").read_text() == "looked ada up\npaid 2 to bea\npaid 5 to al\n"
 
 
 def fetcher(store: Any) -> Agent:

@@ -7,10 +7,12 @@ import pytest
 
 from tests.agents.support import assert_sendable, elsewhere, turns
 from ziggurat.agents.agent import Agent
+from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError, JournalMismatch, ModelError, RunNotFound
 from ziggurat.core.event import Event
+from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve, Deny, Modify
+from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify
 from ziggurat.messages.events import ModelEnded
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
@@ -89,14 +91,32 @@ def test_a_bad_decision_is_refused_and_nothing_is_written(decisions: Any, told: 
     asyncio.run(run())
 
 
-def test_modified_arguments_that_do_not_fit_are_told_to_the_model() -> None:
-    async def run() -> AgentRun:
-        agent = _sender()
-        suspended = await agent.run("go")
-        return await agent.resume(suspended.id, {suspended.pending[0].id: Modify('{"to": 3, "cc": 1}')})
+@pytest.mark.parametrize(
+    ("decision", "told"),
+    [
+        (Modify('{"to": 3, "cc": 1}'), "send cannot be decided so: .*to: expected a string, got 3"),
+        (Modify("{}"), r"to: missing \(required\); nothing was decided, it waits still"),
+        (Modify("pay less"), "not a plain JSON object"),
+        (Modify('["x"]'), "not a plain JSON object: not an object"),
+        (Modify({"to": "y"}), "a JSON object as text"),  # type: ignore[arg-type]
+        (Deny(3), "the reason of a denial is text, got 3"),  # type: ignore[arg-type]
+    ],
+    ids=str,
+)
+def test_a_decision_that_does_not_fit_is_refused_and_the_call_waits(decision: Decision, told: str) -> None:
+    async def run() -> None:
+        store = MemoryStore()
+        agent = _sender(store)
+        (item,) = (await agent.run("go", run_id="r")).pending
+        before = store.dump("r")
+        layered = Runnable(agent, name=agent.name, store=store)
+        for door in (agent.resume, agent.layered(timeout(seconds=9)).resume, layered.resume):
+            with pytest.raises(ConfigurationError, match=told):
+                await door("r", {item.id: decision})
+        assert store.dump("r") == before
+        assert (await agent.resume("r", {item.id: Modify('{"to": "y"}')})).observations == ("sent to y",)
 
-    went = asyncio.run(run())
-    assert went.messages[2].tool_results[0].error == "invalid_arguments"
+    asyncio.run(run())
 
 
 def test_a_resume_without_a_decision_waits_on() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.cli.conftest import AGENTS, Typed
 from tests.cli.test_chat import Person
+from ziggurat.agents.agent import Agent
 from ziggurat.cli.approve import approving, decided
 from ziggurat.cli.main import main
 from ziggurat.core.errors import ConfigurationError
@@ -14,6 +15,7 @@ from ziggurat.messages.agent import AgentRun, Approve, Deny, DidNotHappen, Happe
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.stops import Suspended
+from ziggurat.models.scripted import ScriptedModel
 
 SHOWN = 'calculator needs approval:\n  {"expression":"12 * (7 + 5)"}\n'
 
@@ -85,6 +87,14 @@ def test_an_empty_pattern_is_wrong_usage(ziggurat):
         approving([""])
 
 
+def pay(to: str) -> str:
+    """Pay somebody."""
+    return f"paid {to}"
+
+
+PAYER = Agent(ScriptedModel(always="done"), tools=[pay])
+
+
 @pytest.mark.parametrize(
     ("typed", "decision"),
     [
@@ -95,6 +105,7 @@ def test_an_empty_pattern_is_wrong_usage(ziggurat):
         (["not to eve"], Deny("not to eve")),
         (["e", '{"to": "ann"}', "y"], Modify('{"to":"ann"}')),
         (["e", "{", "y"], Approve()),
+        (["e", '{"to": 3}', "y"], Approve()),
         (["e", '{"to":"a","to":"b"}', "n"], Deny("the person said no")),
         (["e", "", "y"], Approve()),
         (["e", '{"to": "ann"}', "n", "n"], Deny("the person said no")),
@@ -103,9 +114,11 @@ def test_an_empty_pattern_is_wrong_usage(ziggurat):
 def test_what_is_typed_is_a_decision_and_nothing_but_yes_runs_it(typed, decision):
     said = []
     lines = list(typed)
-    item = PendingItem("id", "run", ToolCall("1", "pay", '{ "to": "a\u202eb" }'), "it is \x1b[2Jmoney")
+    item = PendingItem(
+        "id", "agent/step-1/tool-1:pay", ToolCall("1", "pay", '{ "to": "a\u202eb" }'), "it is \x1b[2Jmoney"
+    )
     run = AgentRun(Transcript.of(), Suspended(), pending=(item,))
-    assert decided(run, lambda prompt: lines.pop(0) if lines else None, said.append) == {"id": decision}
+    assert decided(PAYER, run, lambda prompt: lines.pop(0) if lines else None, said.append) == {"id": decision}
     assert said[0] == 'pay needs approval (it is \ufffd[2Jmoney):\n  {"to":"a\\u202eb"}'
 
 
@@ -123,5 +136,5 @@ def test_of_an_interrupted_call_it_is_asked_whether_it_took_effect(typed, decisi
     item = PendingItem("i", "agent", ToolCall("c", "pay", '{"to":"Ada"}'), interrupted=True)
     run = AgentRun(Transcript.of(), Suspended(), None, pending=(item,))
     said, answers = [], iter(typed)
-    assert decided(run, lambda prompt: next(answers), said.append) == {"i": decision}
+    assert decided(PAYER, run, lambda prompt: next(answers), said.append) == {"i": decision}
     assert said == ['pay was interrupted, and nobody knows whether it took effect:\n  {"to":"Ada"}']

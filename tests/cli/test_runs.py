@@ -79,9 +79,18 @@ def test_decisions_are_denied_modified_and_named(kept: Command) -> None:
     unknown = kept("approve", run["id"], "zzz")
     assert unknown.code == 2
     assert "begins with 'zzz'; name one of them" in unknown.err
-    bad = kept("approve", run["id"], "--modify", "[1")
-    assert bad.code in (1, 2)
-    assert "Traceback" not in bad.err
+    for wrong, told in (
+        ("[1", "--modify: the arguments of calculator are not a plain JSON object"),
+        ("[1]", "not an object"),
+        ('{"expression": 3}', "expression: expected a string, got 3"),
+        ("{}", "expression: missing (required)"),
+        ('{"expression": "1", "more": 2}', "more"),
+    ):
+        bad = kept("approve", run["id"], "--modify", wrong)
+        assert bad.code == 2, wrong
+        assert told in bad.err
+        assert bad.err.endswith("; nothing was decided, it waits still\n")
+        assert "Traceback" not in bad.err
     changed = kept("approve", "-q", run["id"], "--modify", '{"expression": "2 * 3"}')
     assert (changed.code, changed.out) == (0, "heard: 6\n")
     kept("run", "-q", "--agent", f"{AGENTS}:deciding", "y")

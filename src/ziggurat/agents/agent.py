@@ -8,6 +8,7 @@ from typing import Any
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.enter import AGENT, AgentParts, Setup
 from ziggurat.agents.loop import AgentLoop, Instructions, LoopSettings
+from ziggurat.agents.modified import TOOLS
 from ziggurat.agents.money import priced
 from ziggurat.agents.output import FINAL_ANSWER, Output
 from ziggurat.agents.runnable import Runnable
@@ -116,7 +117,7 @@ class Agent(Runnable):
         setup = Setup(self._setup)
         parts = AgentParts(name, prepare, setup, description, needs, self._grants, read, self._chain)
         loop = AgentLoop(self.settings)
-        loop.facts = {AGENT: parts, STEERABLE: Steerable.among(chain.middlewares)}
+        loop.facts = {AGENT: parts, STEERABLE: Steerable.among(chain.middlewares), TOOLS: box}
         super().__init__(loop, name=name, store=store)
 
     @property

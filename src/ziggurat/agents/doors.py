@@ -5,8 +5,9 @@ __all__ = ["Deps", "RunOptions", "check_options", "decided", "given", "guarded"]
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
+from ziggurat.agents.modified import misfit
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Decided
+from ziggurat.core.entries import Decided, Pending
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
 from ziggurat.core.journal import MemoryJournal
@@ -96,11 +97,17 @@ _UNSETTLED = (
 )
 
 
-def decided(journal: MemoryJournal, decisions: Mapping[str, Decision], now: float) -> list[Decided]:
+def decided(journal: MemoryJournal, decisions: Mapping[str, Decision], now: float, agent: object) -> list[Decided]:
     """Return decisions as the entries that record them; upon what has expired by now there is only one.
 
+    Args:
+        journal: The record of the run.
+        decisions: By the ids of what waits.
+        now: The time, in POSIX seconds of the run's clock.
+        agent: Whose run it is; its tools say whether changed arguments fit.
+
     Raises:
-        ConfigurationError: one is none, or names nothing that waits; the text lists what does.
+        ConfigurationError: one is none, names nothing that waits (the text lists what does), or does not fit.
     """
     if not isinstance(decisions, Mapping):
         raise ConfigurationError(
@@ -108,13 +115,31 @@ def decided(journal: MemoryJournal, decisions: Mapping[str, Decision], now: floa
             f"resume(id, {{item.id: Approve() for item in run.pending}}); got {decisions!r}"
         )
     pending = {item.id: item for item in journal.pending()}
+    upon: list[Decided] = []
     for item_id, decision in decisions.items():
         if item_id not in pending:
             waiting = ", ".join(pending) or "nothing"
             raise ConfigurationError(f"no call with the id {item_id!r} waits for a decision (waiting: {waiting})")
-        record = journal.find(pending[item_id].path)
+        item = pending[item_id]
+        record = journal.find(item.path)
         begun = record is not None and record.intent is not None
         if not isinstance(decision, (Happened, DidNotHappen, Deny) if begun else (Approve, Deny, Modify)):
             raise ConfigurationError(_UNSETTLED if begun else f"{_DECISION}; got {decision!r}")
-    upon = {item_id: (pending[item_id], decision) for item_id, decision in decisions.items()}
-    return [Decided(item.path, item.id, expired(item, now) or decision) for item, decision in upon.values()]
+        late = expired(item, now)
+        if late is None:
+            _check_fits(item, decision, agent)
+        upon.append(Decided(item.path, item.id, late or decision))
+    return upon
+
+
+def _check_fits(item: Pending, decision: Decision, agent: object) -> None:
+    """Refuse what could only fail once it was decided: then there is no way back."""
+    wrong: str | None = None
+    if isinstance(decision, Modify):
+        wrong = misfit(agent, item.path, item.name, decision.arguments)
+    elif isinstance(decision, Deny) and not isinstance(decision.reason, str):
+        wrong = f"the reason of a denial is text, got {decision.reason!r}"
+    elif isinstance(decision, Happened) and not isinstance(decision.result, str):
+        wrong = f"what came of a call is text, got {decision.result!r}"
+    if wrong is not None:
+        raise ConfigurationError(f"{item.name} cannot be decided so: {wrong}; nothing was decided, it waits still")

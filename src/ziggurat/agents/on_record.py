@@ -91,7 +91,8 @@ class OnRecord:
         Raises:
             RunNotFound: no such run is kept here.
             LeaseHeld: another process drives the run, or another run writes its session.
-            ConfigurationError: a decision names nothing that is pending; the text lists what is.
+            ConfigurationError: a decision names nothing that is pending (the text lists what is), or changes a call
+                to arguments that do not fit. Then none of them is decided.
             JournalMismatch: it differs and that is to be `strict`; the text shows where, with a diff.
         """
         check_options(deps, listeners)
@@ -228,7 +229,7 @@ class OnRecord:
         request, terms = self._recorded_request(journal, run_id), terms_in(journal)
         self._screen(journal)
         clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
-        entries = decided(journal, decisions, clock.now())
+        entries = decided(journal, decisions, clock.now(), self)
         seat = await sit_again(session, terms, run_id, request, self.store) if terms.session else None
         try:
             for entry in entries:
@@ -258,7 +259,7 @@ class OnRecord:
         self, run_id: str, deps: Deps | None, listeners: Sequence[Listener], decisions: Mapping[str, Decision] | None
     ) -> AgentRun:
         ctx, journal, runs = await self._copied(run_id, deps)
-        decided(journal, decisions or {}, 0.0)  # nothing waits: each is refused
+        decided(journal, decisions or {}, 0.0, self)  # nothing waits: each is refused
         request = self._recorded_request(journal, run_id)
         return await self._drive(request, heard(ctx, listeners), journal, runs, named=True)
 

@@ -22,7 +22,7 @@ from ziggurat.cli.wish import Wish
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import LABELS, Pending
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.event import Listener
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify
@@ -123,7 +123,12 @@ def _decision(said: Said, waiting: Pending, run_id: str, *, begun: bool) -> Deci
             f"{name} was interrupted, and nobody knows whether it took effect: find out, then add --happened RESULT "
             "if it did, --did-not-happen to run it now, or --deny REASON to leave it at that"
         )
-    return Approve() if said.modify is None else Modify(canonical(said.modify, waiting.name))
+    if said.modify is None:
+        return Approve()
+    try:
+        return Modify(canonical(said.modify, waiting.name))
+    except InvalidArguments as error:
+        raise ConfigurationError(f"--modify: {clean(str(error))}; nothing was decided, it waits still") from error
 
 
 def _meant(pending: list[Pending], run_id: str, item: str | None) -> Pending:

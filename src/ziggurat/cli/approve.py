@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.doors import Deps
+from ziggurat.agents.modified import misfit
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.errors import InvalidArguments
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
 from ziggurat.messages.canonical import canonical
 from ziggurat.observe.wording import clean
@@ -54,12 +54,16 @@ def typed(prompt: str) -> str | None:
         return None
 
 
-def decided(run: AgentRun, ask: Callable[[str], str | None], say: Callable[[str], None]) -> dict[str, Decision]:
-    """Ask about each call that waits; whoever leaves has said no."""
-    return {item.id: _decision(item, ask, say) for item in run.pending}
+Ask = Callable[[str], str | None]
+Say = Callable[[str], None]
 
 
-def _decision(item: PendingItem, ask: Callable[[str], str | None], say: Callable[[str], None]) -> Decision:
+def decided(agent: Runnable, run: AgentRun, ask: Ask, say: Say) -> dict[str, Decision]:
+    """Ask about each call of an agent's run that waits; whoever leaves has said no."""
+    return {item.id: _decision(agent, item, ask, say) for item in run.pending}
+
+
+def _decision(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> Decision:
     if item.interrupted:
         return _found_out(item, ask, say)
     why = f" ({clean(item.reason)})" if item.reason else ""
@@ -72,12 +76,12 @@ def _decision(item: PendingItem, ask: Callable[[str], str | None], say: Callable
             return Deny(_NO)
         if answer.lower() not in ("e", "edit"):
             return Deny(answer)
-        arguments = _edited(item, ask, say)
+        arguments = _edited(agent, item, ask, say)
         if arguments is not None:
             return Modify(arguments)
 
 
-def _found_out(item: PendingItem, ask: Callable[[str], str | None], say: Callable[[str], None]) -> Decision:
+def _found_out(item: PendingItem, ask: Ask, say: Say) -> Decision:
     """Ask whether a call that was interrupted took effect; without an answer it is left at that."""
     say(f"{clean(item.call.name)} was interrupted, and nobody knows whether it took effect:\n  {item.shown}")
     answer = (ask(_WHETHER) or "").strip()
@@ -88,15 +92,15 @@ def _found_out(item: PendingItem, ask: Callable[[str], str | None], say: Callabl
     return Happened(ask("what came of it: ") or "it was done")
 
 
-def _edited(item: PendingItem, ask: Callable[[str], str | None], say: Callable[[str], None]) -> str | None:
-    """Return the arguments that the person wants instead, once they can be read and were confirmed."""
+def _edited(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> str | None:
+    """Return the arguments that the person wants instead, once they fit and were confirmed."""
     text = (ask("arguments, as JSON: ") or "").strip()
     if not text:
         return None
-    try:
-        arguments = canonical(text, item.call.name)
-    except InvalidArguments as error:
-        say(clean(str(error)))
+    wrong = misfit(agent, item.path, item.call.name, text)
+    if wrong is not None:
+        say(clean(wrong))
         return None
+    arguments = canonical(text, item.call.name)
     say(f"  {arguments}")
     return arguments if (ask("run it with these? [y/N] ") or "").strip().lower() in ("y", "yes") else None

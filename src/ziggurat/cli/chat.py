@@ -159,7 +159,7 @@ class Chat:
     def _decided(self, run: AgentRun) -> dict[str, Decision] | None:
         """Ask the person about each call that waits; None if he broke off."""
         try:
-            return decided(run, self._line, self._say)
+            return decided(self._agent, run, self._line, self._say)
         except KeyboardInterrupt:
             self._say("\n(stopped)")
             return None

@@ -94,7 +94,7 @@ def _by_hand(
             with view or ExitStack():
                 run = runner.run(begin(listeners))
             while run.pending and by_hand():
-                decisions = decided(run, typed, _say)
+                decisions = decided(agent, run, typed, _say)
                 with view or ExitStack():
                     run = runner.run(agent.resume(run.id, decisions, deps=deps, listeners=listeners))
         except KeyboardInterrupt:
