@@ -1,4 +1,4 @@
-"""What the tests of agents share: a check of conversations, a fold of events, and the way through JSON."""
+"""What the tests of agents share: an agent, a check of conversations, a fold of events, the way through JSON."""
 
 import asyncio
 import re
@@ -16,6 +16,7 @@ from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.delta import Fold
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message
+from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.testing.clock import disk
 
@@ -117,3 +118,8 @@ async def others(work: Awaitable[T]) -> tuple[T | BaseException, list[str]]:
 def texts(messages: Sequence[Message]) -> list[str]:
     """Return the texts of messages."""
     return [message.text for message in messages]
+
+
+def hello(**options: Any) -> Agent:
+    """Return an agent that answers everything with one word."""
+    return Agent(ScriptedModel(always="hello"), **options)

@@ -12,12 +12,12 @@ import pytest
 
 from tests.agents.clerk import clerk, waiting
 from tests.hard_cases.support import ByTurn, results
-from tests.stores.places import PLACES, Place
+from tests.stores.places import PLACES, Place, opening
 from tests.stores.server import schema
 from ziggurat.agents.agent import Agent
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.store import Row, Store, chained, run_log
+from ziggurat.core.store import Row, chained, run_log
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Approve, Deny, Modify
 from ziggurat.messages.parts import tool_call
@@ -32,20 +32,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    opened: list[Store] = []
-    opens = PLACES[request.param](tmp_path)
-
-    def again() -> Store:
-        opened.append(opens())
-        return opened[-1]
-
-    yield again
-
-    async def close() -> None:
-        for store in opened:
-            await store.close()
-
-    asyncio.run(close())
+    with opening(request.param, tmp_path) as place:
+        yield place
 
 
 def in_a_process(url: str, ledger: Path, phase: str, *decisions: dict[str, str]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents.support import assert_sendable
-from tests.stores.places import PLACES, Place
+from tests.stores.places import PLACES, Place, opening
 from ziggurat.agents.agent import Agent
 from ziggurat.core.entries import Opened, Origin
 from ziggurat.core.errors import ConfigurationError, RunExists, RunNotFound
@@ -16,7 +16,6 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import Approve
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import MemoryStore
 from ziggurat.tools.function import tool
 from ziggurat.tools.toolbox import Tool
 
@@ -49,26 +48,10 @@ class World:
         return Agent(ScriptedModel(*said), tools=[read, send, *tools], store=store)  # type: ignore[arg-type]
 
 
-@pytest.fixture(params=[*PLACES, "in process"])
+@pytest.fixture(params=[*PLACES, "by reference"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    if request.param == "in process":
-        store = MemoryStore()
-        yield lambda: store  # type: ignore[return-value,arg-type]
-        return
-    opened: list[Store] = []
-    opens = PLACES[request.param](tmp_path)
-
-    def again() -> Store:
-        opened.append(opens())
-        return opened[-1]
-
-    yield again
-
-    async def close() -> None:
-        for store in opened:
-            await store.close()
-
-    asyncio.run(close())
+    with opening(request.param, tmp_path) as place:
+        yield place
 
 
 async def first(agent: Agent, run_id: str) -> Opened:

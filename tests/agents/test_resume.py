@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.support import assert_sendable, elsewhere, turns
+from tests.agents.support import assert_sendable, elsewhere, hello, turns
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError, JournalMismatch, ModelError, RunNotFound
@@ -18,10 +18,6 @@ from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.tools.function import tool
-
-
-def _hello(**options: Any) -> Agent:
-    return Agent(ScriptedModel(always="hello"), **options)
 
 
 @tool(approval=True)
@@ -131,7 +127,7 @@ def test_a_resume_without_a_decision_waits_on() -> None:
 
 @pytest.mark.parametrize("run_id", ["nothing", "", None, 3])
 def test_an_unknown_run_says_which_are_known(run_id: Any) -> None:
-    agent = _hello(store="memory:")
+    agent = hello(store="memory:")
     agent.run_sync("go", run_id="known")
     for door in (agent.resume, agent.replay):
         with pytest.raises(RunNotFound, match="known"):
@@ -140,14 +136,14 @@ def test_an_unknown_run_says_which_are_known(run_id: Any) -> None:
 
 def test_a_run_of_another_agent_is_refused() -> None:
     store = MemoryStore()
-    _hello(store=store, name="one").run_sync("go", run_id="r")
-    for door in (_hello(store=store, name="two").resume, _hello(store=store, name="two").replay):
+    hello(store=store, name="one").run_sync("go", run_id="r")
+    for door in (hello(store=store, name="two").resume, hello(store=store, name="two").replay):
         with pytest.raises(RunNotFound, match="'two'"):
             asyncio.run(door("r"))
 
 
 def test_finished_runs_without_a_store_are_not_kept() -> None:
-    agent = _hello()
+    agent = hello()
     run = agent.run_sync("go")
     with pytest.raises(RunNotFound, match="without a store keeps no finished ones"):
         asyncio.run(agent.resume(run.id))

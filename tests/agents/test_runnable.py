@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.agents.support import hello
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
@@ -31,20 +32,6 @@ from ziggurat.tools.function import tool
 DB: Key[str] = Key("db")
 
 
-def _hello(**options: Any) -> Agent:
-    return Agent(ScriptedModel(always="hello"), **options)
-
-
-@tool(approval=True)
-async def send(to: str) -> str:
-    """Send."""
-    return f"sent to {to}"
-
-
-def _sender(store: MemoryStore | None = None) -> Agent:
-    return Agent(ScriptedModel(rules=[("go", tool_call("send", to="x"))], always="done"), tools=[send], store=store)
-
-
 # -- run ---------------------------------------------------------------------------------------------------------
 
 
@@ -60,7 +47,7 @@ def _sender(store: MemoryStore | None = None) -> Agent:
     ids=repr,
 )
 def test_prompts_of_all_forms(prompt: Any, expected: Any) -> None:
-    assert list(_hello().run_sync(prompt).messages[:-1]) == expected
+    assert list(hello().run_sync(prompt).messages[:-1]) == expected
 
 
 @pytest.mark.parametrize(
@@ -84,7 +71,7 @@ def test_prompts_of_all_forms(prompt: Any, expected: Any) -> None:
 )
 def test_bad_prompts_are_refused_at_every_door_and_nothing_is_written(prompt: Any, told: str) -> None:
     store = MemoryStore()
-    agent = _hello(store=store)
+    agent = hello(store=store)
     with pytest.raises(ConfigurationError, match=told):
         agent.run_sync(prompt, run_id="r")
 
@@ -118,7 +105,7 @@ def test_bad_prompts_are_refused_at_every_door_and_nothing_is_written(prompt: An
 )
 def test_bad_options_are_refused_at_every_door_and_nothing_is_written(options: dict[str, Any], told: str) -> None:
     store = MemoryStore()
-    agent = _hello(store=store)
+    agent = hello(store=store)
     with pytest.raises(ConfigurationError, match=told):
         agent.run_sync("go", **options)
 
@@ -133,7 +120,7 @@ def test_bad_options_are_refused_at_every_door_and_nothing_is_written(options: d
 
 def test_a_misspelt_option_is_named() -> None:
     with pytest.raises(TypeError, match="run_idd"):
-        _hello().run_sync("go", run_idd="x")
+        hello().run_sync("go", run_idd="x")
 
 
 def test_deps_reach_tools_instructions_and_nested_agents() -> None:
@@ -175,7 +162,7 @@ def test_the_same_id_and_request_give_the_same_run_and_another_request_is_refuse
 
 def test_run_sync_works_inside_a_running_loop() -> None:
     async def notebook() -> str:
-        return _hello().run_sync("go").text
+        return hello().run_sync("go").text
 
     with assert_no_leaks():
         assert asyncio.run(notebook()) == "hello"
@@ -184,7 +171,7 @@ def test_run_sync_works_inside_a_running_loop() -> None:
 def test_run_sync_inside_a_running_loop_raises_what_goes_wrong() -> None:
     async def notebook() -> None:
         with pytest.raises(ConfigurationError, match="empty"):
-            _hello().run_sync("")
+            hello().run_sync("")
 
     asyncio.run(notebook())
 
@@ -233,7 +220,7 @@ def test_many_threads_of_tools_may_wait_for_agents_that_need_threads() -> None:
 def test_run_sync_in_an_async_tool_is_an_error_that_says_what_to_do() -> None:
     async def ask(q: str) -> str:
         """Ask."""
-        return _hello().run_sync(q).text
+        return hello().run_sync(q).text
 
     run = Agent(ScriptedModel(tool_call("ask", q="x"), "done"), tools=[ask]).run_sync("go")
     assert "await" in run.observations[0]
@@ -264,7 +251,7 @@ def test_an_agent_called_in_a_tool_joins_the_run() -> None:
 
 
 def test_a_run_within_another_cannot_have_an_id_of_its_own() -> None:
-    helper = _hello(name="helper")
+    helper = hello(name="helper")
 
     async def ask(how: str) -> str:
         """Ask."""
@@ -325,7 +312,7 @@ def test_listeners_hear_a_stream_too() -> None:
 
     async def run() -> list[Event]:
         read: list[Event] = []
-        async with _hello().stream("go", listeners=[heard.append]) as events:
+        async with hello().stream("go", listeners=[heard.append]) as events:
             async for event in events:
                 read.append(event)
         return read
@@ -335,7 +322,7 @@ def test_listeners_hear_a_stream_too() -> None:
 
 def test_the_response_before_the_end_is_an_error_that_says_so() -> None:
     async def run() -> None:
-        async with _hello().stream("go") as events:
+        async with hello().stream("go") as events:
             with pytest.raises(ConfigurationError, match="iterate"):
                 _ = events.response
 
@@ -346,7 +333,7 @@ def test_the_response_before_the_end_is_an_error_that_says_so() -> None:
 def test_a_bad_buffer_is_refused(buffer: Any) -> None:
     async def run() -> None:
         with pytest.raises(ConfigurationError, match="buffer"):
-            async with _hello().stream("go", buffer=buffer):
+            async with hello().stream("go", buffer=buffer):
                 pass
 
     asyncio.run(run())
@@ -354,7 +341,7 @@ def test_a_bad_buffer_is_refused(buffer: Any) -> None:
 
 def test_a_stream_that_is_left_before_it_was_read_leaves_nothing() -> None:
     async def run() -> None:
-        agent = _hello(store="memory:")
+        agent = hello(store="memory:")
         async with assert_no_leaks(), agent.stream("go", run_id="r"):
             pass
         assert (await agent.run("go", run_id="r")).text == "hello"
@@ -375,14 +362,14 @@ def test_layers_keep_the_front_and_the_name() -> None:
     assert run.text == "hello"
     assert layered.store is agent.store
     outer = Agent(
-        ScriptedModel(tool_call("x", input="go"), "done"), tools=[_hello(name="x").layered(timeout(seconds=9))]
+        ScriptedModel(tool_call("x", input="go"), "done"), tools=[hello(name="x").layered(timeout(seconds=9))]
     )
     assert outer.run_sync("go").observations == ("hello",)
 
 
 def test_a_bad_layer_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="layers"):
-        _hello().layered(_hello())  # type: ignore[arg-type]
+        hello().layered(hello())  # type: ignore[arg-type]
 
 
 def test_any_service_has_the_front() -> None:

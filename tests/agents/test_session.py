@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.agents.support import assert_sendable
-from tests.stores.places import PLACES, Place
+from tests.stores.places import PLACES, Place, opening
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.compaction import Compaction
 from ziggurat.agents.compaction.reducer import Drop
@@ -18,7 +18,6 @@ from ziggurat.agents.compaction.trigger import over_messages
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, LeaseLost, ModelError, RunExists
-from ziggurat.core.store import Store
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
@@ -39,24 +38,8 @@ from ziggurat.tools.function import tool
 
 @pytest.fixture(params=[*PLACES, "by reference"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    if request.param == "by reference":
-        here = MemoryStore()
-        yield lambda: here
-        return
-    opened: list[Store] = []
-    opens = PLACES[request.param](tmp_path)
-
-    def again() -> Store:
-        opened.append(opens())
-        return opened[-1]
-
-    yield again
-
-    async def close() -> None:
-        for store in opened:
-            await store.close()
-
-    asyncio.run(close())
+    with opening(request.param, tmp_path) as place:
+        yield place
 
 
 @tool

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stores.places import PLACES, Place
+from tests.stores.places import PLACES, Place, opening
 from ziggurat.agents.agent import Agent
 from ziggurat.core.entries import Ended, Opened
 from ziggurat.core.errors import (
@@ -58,20 +58,8 @@ class World:
 
 @pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    opened: list[Store] = []
-    opens = PLACES[request.param](tmp_path)
-
-    def again() -> Store:
-        opened.append(opens())
-        return opened[-1]
-
-    yield again
-
-    async def close() -> None:
-        for store in opened:
-            await store.close()
-
-    asyncio.run(close())
+    with opening(request.param, tmp_path) as place:
+        yield place
 
 
 def test_a_run_waits_and_goes_on_in_another_process(place: Place) -> None:

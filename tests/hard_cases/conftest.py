@@ -1,6 +1,5 @@
 """Every hard case runs on every store; `new_store` opens the one of the case."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +10,5 @@ from tests.stores import places
 
 @pytest.fixture(autouse=True, params=["by reference", *places.PLACES])
 def _on_every_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    with places.used(request.param, tmp_path) as opened:
+    with places.used(request.param, tmp_path):
         yield
-
-    async def close() -> None:
-        for store in opened:
-            await store.close()
-
-    asyncio.run(close())

@@ -305,16 +305,21 @@ def test_a_failure_inside_is_the_tools_failure(form: str) -> None:
     assert "the provider is down" in result.text
 
 
+def deleting_what_it_is_asked(world: World) -> Agent:
+    """A helper that deletes what its prompt names when it may, and says what came of it."""
+    model = ByTurn(
+        lambda request: tool_call("delete", id="call_0", what=request.messages[0].text),
+        lambda request: results_in(request)[0].text,
+    )
+    return Agent(model, name="helper", tools=[world.tool(approval=True)])
+
+
 def test_calls_side_by_side_and_one_after_the_other_do_not_mix() -> None:
     """Two calls of one tool, each of which asks the same helper twice, all four waiting for a person."""
     world = World()
 
     def process(store: MemoryStore) -> Agent:
-        model = ByTurn(
-            lambda request: tool_call("delete", id="call_0", what=request.messages[0].text),
-            lambda request: results_in(request)[0].text,
-        )
-        helper = Agent(model, name="helper", tools=[world.tool(approval=True)])
+        helper = deleting_what_it_is_asked(world)
 
         @tool
         async def twice(q: str) -> str:
@@ -341,11 +346,7 @@ def test_two_helpers_at_once_in_one_tool_both_wait(how: str) -> None:
     world = World()
 
     def process(store: MemoryStore) -> Agent:
-        model = ByTurn(
-            lambda request: tool_call("delete", id="call_0", what=request.messages[0].text),
-            lambda request: results_in(request)[0].text,
-        )
-        helper = Agent(model, name="helper", tools=[world.tool(approval=True)])
+        helper = deleting_what_it_is_asked(world)
 
         @tool
         async def both(q: str) -> str:

@@ -1,5 +1,6 @@
 """The places where tests keep runs: each is opened anew as the next process would open it."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,18 +36,48 @@ PLACES: dict[str, Callable[[Path], Place]] = {
 }
 
 
+@contextmanager
+def _closing() -> Iterator[list[Store]]:
+    async def close() -> None:
+        for store in opened:
+            await store.close()
+
+    opened: list[Store] = []
+    try:
+        yield opened
+    finally:
+        asyncio.run(close())
+
+
+@contextmanager
+def opening(kind: str, folder: Path) -> Iterator[Any]:
+    """Yield a `Place` of a kind, ``"by reference"`` for one store in this process; what it opened is closed then."""
+    if kind == "by reference":
+        here = MemoryStore()
+        yield lambda: here
+        return
+    opens = PLACES[kind](folder)
+
+    def again() -> Store:
+        opened.append(opens())
+        return opened[-1]
+
+    with _closing() as opened:
+        yield again
+
+
 _used: list[tuple[Callable[[], Store] | None, list[Store]]] = []
 
 
 @contextmanager
-def used(kind: str, folder: Path) -> Iterator[list[Store]]:
-    """Have `new_store` open stores of a kind meanwhile, and yield those that were opened."""
-    opened: list[Store] = []
-    _used.append((None if kind == "by reference" else PLACES[kind](folder), opened))
-    try:
-        yield opened
-    finally:
-        _used.pop()
+def used(kind: str, folder: Path) -> Iterator[None]:
+    """Have `new_store` open stores of a kind meanwhile; they are closed after it."""
+    with _closing() as opened:
+        _used.append((None if kind == "by reference" else PLACES[kind](folder), opened))
+        try:
+            yield
+        finally:
+            _used.pop()
 
 
 def new_store() -> Any:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.stores.places import PLACES, Place
+from tests.stores.places import PLACES, Place, opening
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseHeld, LeaseLost
-from ziggurat.core.store import Store
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
 from ziggurat.messages.message import Message, assistant, tool_message, user
 from ziggurat.messages.parts import ToolCall, ToolResult
@@ -31,20 +30,8 @@ TURN = [
 
 @pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    opened: list[Store] = []
-    opens = PLACES[request.param](tmp_path)
-
-    def again() -> Store:
-        opened.append(opens())
-        return opened[-1]
-
-    yield again
-
-    async def close() -> None:
-        for store in opened:
-            await store.close()
-
-    asyncio.run(close())
+    with opening(request.param, tmp_path) as place:
+        yield place
 
 
 def shown(items: list[RunItem]) -> list[str]:

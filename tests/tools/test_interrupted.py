@@ -24,14 +24,8 @@ from ziggurat.tools.function import FunctionTool, raw_tool, tool
 
 @pytest.fixture(autouse=True, params=["memory", "sqlite"])
 def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    with places.used(request.param, tmp_path) as opened:
+    with places.used(request.param, tmp_path):
         yield
-
-    async def close() -> None:
-        for store in opened:
-            await store.close()
-
-    asyncio.run(close())
 
 
 class World:

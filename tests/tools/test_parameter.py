@@ -1,7 +1,6 @@
 import datetime
-import enum
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
@@ -11,31 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Meta
+from tests.tools.signatures import Colour, Place, Tree, problem, taking
 
-from ziggurat.core.errors import InvalidArguments
 from ziggurat.tools.signature import Signature
-
-
-class Colour(enum.Enum):
-    RED = "red"
-    BLUE = "blue"
-
-
-@dataclass
-class Place:
-    name: str
-    size: int = 1
 
 
 @dataclass
 class Circle:
     radius: float
-
-
-@dataclass
-class Tree:
-    value: int
-    children: list["Tree"] = field(default_factory=list)
 
 
 class Row(TypedDict):
@@ -56,23 +38,6 @@ class Point(msgspec.Struct, forbid_unknown_fields=True):
 class Trip(pydantic.BaseModel):
     city: str
     days: int = 1
-
-
-def taking(annotation: object, default: object = ...) -> Signature:
-    """Make the signature of a function with one parameter, `value`, of this type."""
-
-    def tool(value: Any = default) -> None: ...
-
-    if default is ...:
-        tool.__defaults__ = None
-    tool.__annotations__["value"] = annotation
-    return Signature.of(tool)
-
-
-def problem(signature: Signature, arguments: str | bytes) -> str:
-    with pytest.raises(InvalidArguments) as caught:
-        signature.decode(arguments)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,9 @@
 import contextlib
 import datetime
-import enum
 import functools
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import jsonschema_rs
@@ -13,27 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
+from tests.tools.signatures import Colour, Place, Tree, problem, taking
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.tools.signature import Signature
-
-
-class Colour(enum.Enum):
-    RED = "red"
-    BLUE = "blue"
-
-
-@dataclass
-class Place:
-    name: str
-    size: int = 1
-
-
-@dataclass
-class Tree:
-    value: int
-    children: list["Tree"] = field(default_factory=list)
 
 
 async def weather(city: str, days: int = 1, ctx: Context | None = None) -> str:
@@ -45,23 +28,6 @@ async def weather(city: str, days: int = 1, ctx: Context | None = None) -> str:
         ctx: Not for the model.
     """
     return f"{city} {days} {ctx}"
-
-
-def taking(annotation: object, default: object = ...) -> Signature:
-    """Make the signature of a function with one parameter, `value`, of this type."""
-
-    def tool(value: Any = default) -> None: ...
-
-    if default is ...:
-        tool.__defaults__ = None
-    tool.__annotations__["value"] = annotation
-    return Signature.of(tool)
-
-
-def problem(signature: Signature, arguments: str | bytes) -> str:
-    with pytest.raises(InvalidArguments) as caught:
-        signature.decode(arguments)
-    return str(caught.value)
 
 
 # What the model is told
