@@ -8,8 +8,8 @@ import random
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.tools.approval_races import EVIL, KINDS, World, evil, race
 
+from tests.tools.approval_races import EVIL, KINDS, World, evil, race
 from ziggurat.core.context import Context
 
 RACES = 50

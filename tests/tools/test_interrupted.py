@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.agents.support import turns
 from tests.hard_cases.support import ByTurn, results
 from tests.stores import places
 from tests.stores.places import new_store, reopened
-
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError

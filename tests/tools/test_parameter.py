@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Meta
-from tests.tools.signatures import Colour, Place, Tree, problem, taking
 
+from tests.tools.signatures import Colour, Place, Tree, problem, taking
 from ziggurat.tools.signature import Signature
 
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
-from tests.tools.signatures import Colour, Place, Tree, problem, taking
 
+from tests.tools.signatures import Colour, Place, Tree, problem, taking
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.tools.signature import Signature

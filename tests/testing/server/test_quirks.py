@@ -10,8 +10,8 @@ import zlib
 from email.utils import parsedate_to_datetime
 
 import pytest
-from tests.testing.server.conftest import CALLS, request_bytes
 
+from tests.testing.server.conftest import CALLS, request_bytes
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.testing import HandClock
 from ziggurat.testing import server as kit

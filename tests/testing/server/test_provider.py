@@ -8,8 +8,8 @@ import urllib.request
 
 import pytest
 from msgspec import DecodeError
-from tests.testing.server.conftest import request_bytes
 
+from tests.testing.server.conftest import request_bytes
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelResponse
