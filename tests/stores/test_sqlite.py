@@ -80,12 +80,46 @@ def test_a_migration_that_fails_leaves_the_version_before(tmp_path: Path, monkey
     assert asyncio.run(find()) is None
 
 
-def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "runs.db") as connection:
-        connection.execute("CREATE TABLE theirs (x)")
+_FOREIGN: dict[str, tuple[str, ...]] = {
+    "tables": ("CREATE TABLE theirs (x)",),
+    "wal": ("PRAGMA journal_mode = WAL", "CREATE TABLE theirs (x)"),
+    "marked": ("PRAGMA application_id = 7",),
+    "versioned": ("PRAGMA user_version = 7",),
+}
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize("kind", _FOREIGN)
+def test_a_database_of_another_program_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, guarded: bool
+) -> None:
+    monkeypatch.setattr(sqlite_connection, "has_wal_reset_bug", lambda: guarded)
+    path = tmp_path / "runs.db"
+    connection = sqlite3.connect(path)
+    for statement in _FOREIGN[kind]:
+        connection.execute(statement)
     connection.close()
-    with pytest.raises(StoreError, match="another program"):
-        asyncio.run(_store(tmp_path).find("run:r"))
+    before = path.read_bytes()
+
+    async def refused() -> None:
+        store = _store(tmp_path)
+        for attempt in (store.find("run:r"), store.create(LogInfo("run:r", "agent"), _rows(1))):
+            with pytest.raises(StoreError, match="another program"):
+                await attempt
+        await store.close()
+
+    asyncio.run(refused())
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path], "nothing is left beside it"
+
+
+@pytest.mark.parametrize("statements", [("PRAGMA journal_mode = WAL",), ("CREATE TABLE a (x)", "DROP TABLE a"), ()])
+def test_an_empty_database_is_taken(tmp_path: Path, statements: tuple[str, ...]) -> None:
+    connection = sqlite3.connect(tmp_path / "runs.db")
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+    assert asyncio.run(_store(tmp_path).find("run:r")) is None
 
 
 def test_what_is_no_database_is_told(tmp_path: Path) -> None:
@@ -93,9 +127,11 @@ def test_what_is_no_database_is_told(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is no database"):
         asyncio.run(_store(tmp_path).find("run:r"))
     assert (tmp_path / "runs.db").read_text() == "hello, I am a letter"
+    assert [each.name for each in tmp_path.iterdir()] == ["runs.db"]
     (tmp_path / "folder" / "runs.db").mkdir(parents=True)
     with pytest.raises(StoreError, match="is a folder"):
         asyncio.run(_store(tmp_path / "folder").find("run:r"))
+    assert [each.name for each in (tmp_path / "folder").iterdir()] == ["runs.db"]
 
 
 def test_a_file_is_told_that_this_store_needs_a_folder(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import IO, TypeVar
 
 from ziggurat.core.errors import StoreError
 from ziggurat.databases.disk import Disk
-from ziggurat.databases.sqlite.schema import has_wal_reset_bug, migrate
+from ziggurat.databases.sqlite.schema import has_wal_reset_bug, migrate, refuse_foreign
 
 try:
     import fcntl
@@ -92,8 +92,9 @@ class SqliteConnection:
 
     def close(self) -> None:
         """Let go of the file."""
-        with contextlib.suppress(StoreError), self._errors(), self._alone():
-            self._give_up()
+        if self._connection is not None:
+            with contextlib.suppress(StoreError), self._errors(), self._alone():
+                self._give_up()
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -131,8 +132,6 @@ class SqliteConnection:
             kind = getattr(error, "sqlite_errorname", "SQLITE_ERROR")
             if kind == "SQLITE_NOTADB":
                 raise StoreError(f"{self.path} is no database, or a damaged one; choose another file") from error
-            if self.path.is_dir():
-                raise StoreError(f"{self.path} is a folder, and this store needs a file; choose another") from error
             raise StoreError(f"{self.path}: {error} ({kind})") from error
         except OSError as error:
             self._give_up()
@@ -141,6 +140,8 @@ class SqliteConnection:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Hold the lock beside the database, where this version of the library needs it."""
+        if self._connection is None and self._connect is sqlite3.connect:
+            refuse_foreign(self.path)
         if not self._guarded or fcntl is None:
             yield
             return

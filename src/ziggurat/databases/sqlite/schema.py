@@ -1,8 +1,9 @@
 """The tables of a SQLite store, their migrations, and what is known of the library's versions."""
 
-__all__ = ["APPLICATION", "MIGRATIONS", "has_wal_reset_bug", "migrate"]
+__all__ = ["APPLICATION", "MIGRATIONS", "has_wal_reset_bug", "migrate", "refuse_foreign"]
 
 import sqlite3
+from pathlib import Path
 
 from ziggurat.core.errors import StoreError
 
@@ -41,6 +42,35 @@ def has_wal_reset_bug(version: tuple[int, ...] = sqlite3.sqlite_version_info) ->
         return False
     patch = _ALSO_FIXED.get((version[0], version[1]))
     return patch is None or version[2] < patch
+
+
+_MAGIC = b"SQLite format 3\0"
+_VERSION, _APPLICATION, _TABLES = slice(60, 64), slice(68, 72), slice(103, 105)
+"""Where on the first page stand ``user_version``, ``application_id``, and how many tables and the like there are."""
+
+
+def refuse_foreign(path: Path) -> None:
+    """Refuse a file that shows on its first page not to be ours, before anything is opened, locked or made beside it.
+
+    Raises:
+        StoreError: it is a folder or a pipe, no database, or the database of another program.
+        OSError: it cannot be read.
+    """
+    if path.exists() and not path.is_file():
+        what = "a folder" if path.is_dir() else "a pipe or a device"
+        raise StoreError(f"{path} is {what}, and this store needs a file; choose another")
+    try:
+        with path.open("rb") as file:
+            page = file.read(_TABLES.stop)
+    except FileNotFoundError:
+        return
+    if not page:
+        return
+    if not page.startswith(_MAGIC) or len(page) < _TABLES.stop:
+        raise StoreError(f"{path} is no database, or a damaged one; choose another file")
+    version, application, tables = (int.from_bytes(page[each]) for each in (_VERSION, _APPLICATION, _TABLES))
+    if application != APPLICATION and (application or version or tables):
+        raise StoreError(f"{path} is a database of another program; choose another file")
 
 
 def migrate(connection: sqlite3.Connection, where: str) -> None:
