@@ -24,11 +24,12 @@ from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied, LimitExceeded, ServiceError, Timeout
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.agent import AgentRun, Approve
 from ziggurat.messages.parts import tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import Pause, ScriptedModel
 from ziggurat.testing.clock import HandClock
+from ziggurat.tools.function import tool
 
 CALLS = [tool_call("echo", text="a"), tool_call("submit", text="b"), tool_call("echo", text="c"), "done"]
 
@@ -140,6 +141,28 @@ def test_a_timeout_while_a_tool_runs() -> None:
     went = asyncio.run(run())
     assert went.stop == stops.Timeout(5)
     assert [message.role for message in went.messages] == ["user"]
+
+
+def test_a_run_that_goes_on_is_told_its_whole_limit_when_what_was_left_of_it_is_over() -> None:
+    @tool(approval=True)
+    async def slow(ctx: Context) -> str:
+        """Be slow."""
+        await ctx.clock.sleep(60)
+        return "late"
+
+    async def run() -> AgentRun:
+        deps = {CLOCK: HandClock(auto=True)}
+        agent = Agent(ScriptedModel([Pause(3), tool_call("slow")]), tools=[slow], timeout=5)
+        (item,) = (await agent.run("go", deps=deps, run_id="r")).pending
+        return await agent.resume("r", {item.id: Approve()}, deps=deps)
+
+    went = asyncio.run(run())
+    assert went.stop == stops.Timeout(5)
+    assert went.seconds == pytest.approx(5)
+    with pytest.raises(Timeout) as caught:
+        went.raise_for_stop()
+    assert caught.value.seconds == 5
+    assert str(caught.value) == "the run timed out after 5 s"
 
 
 @pytest.mark.parametrize(

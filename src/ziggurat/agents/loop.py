@@ -199,7 +199,10 @@ class AgentLoop:
         return steps if run.steering is None else _stopped(steps, ctx)
 
     async def _limited(self, run: _Run, ctx: Context) -> AgentRun:
-        async with ctx.limit((self.settings.timeout or 0.0) - _spent(ctx)) as limited:
+        allowed = self.settings.timeout or 0.0
+        limit = ctx.limit(allowed - _spent(ctx))
+        async with limit as limited:
+            limit.seconds = allowed  # what is told of is the limit, not what earlier processes left of it
             return await self._steps(run, limited)
 
     async def _steps(self, run: _Run, ctx: Context) -> AgentRun:
