@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from ziggurat.databases import owner
-from ziggurat.databases.owner import is_gone, new_owner
+from ziggurat.databases.owner import is_gone, lease_held, new_owner
 
 PRINTS = "from ziggurat.databases.owner import new_owner; print(new_owner(), flush=True); input()"
 
@@ -50,3 +50,22 @@ def test_of_others_nothing_is_known(name: str) -> None:
 
 def test_a_number_that_is_none_is_no_holder_that_is_gone() -> None:
     assert not is_gone(f"{owner._machine()}|x|2|3")
+
+
+def test_who_holds_a_lease_is_told_in_words() -> None:
+    machine, _pid, began, token = new_owner().split("|")
+    mine = str(lease_held("run:r-17", new_owner(), 12.2))
+    assert mine == (
+        "the run r-17 is being written by another store of this process; wait until it is done, or close that one. "
+        "If it hangs or was cut off, its right to write lapses in 13 s"
+    )
+    near = str(lease_held("session:alice", "|".join([machine, "1", began, token]), 0.2))
+    assert "the session alice is being written by another process (1 on this machine); " in near
+    assert "or end that process. " in near
+    assert near.endswith("lapses in 1 s")
+    far = str(lease_held("run:r", "far.example/b00t/pid:[1]|4711|99|c0ffee", 29.0))
+    assert "(4711 on far.example)" in far
+    for text in (mine, near, far):
+        assert "|" not in text
+        assert token not in text
+        assert "c0ffee" not in text

@@ -1,13 +1,15 @@
 """Who holds a lease: a process that others can tell from one that is gone."""
 
-__all__ = ["is_gone", "new_owner"]
+__all__ = ["is_gone", "lease_held", "new_owner"]
 
+import math
 import os
 import socket
 from functools import cache
 from pathlib import Path
 
 from ziggurat.core.clock import new_id
+from ziggurat.core.errors import LeaseHeld
 
 _ENDED = "ended"
 
@@ -33,6 +35,29 @@ def is_gone(owner: str) -> bool:
         return False
     began = _started(pid)
     return began == _ENDED or (bool(began) and began != rest.partition("|")[0])
+
+
+def lease_held(log: str, owner: str, left: float) -> LeaseHeld:
+    """Return the error of who wants to write what another writes: who that is, and what can be done.
+
+    Args:
+        log: What is written.
+        owner: Who writes it.
+        left: For how many seconds yet, unless the holder renews it, as it does while it is well.
+    """
+    kind, _, name = log.partition(":")
+    what = f"the {kind} {name}" if kind in ("run", "session") else log
+    machine, _, rest = owner.partition("|")
+    number = rest.partition("|")[0]
+    if machine == _machine() and number == str(os.getpid()):
+        who, cure = "another store of this process", "close that one"
+    else:
+        host = "this machine" if machine == _machine() else machine.partition("/")[0]
+        who, cure = f"another process ({number} on {host})", "end that process"
+    return LeaseHeld(
+        f"{what} is being written by {who}; wait until it is done, or {cure}. If it hangs or was cut off, its right "
+        f"to write lapses in {max(1, math.ceil(left))} s"
+    )
 
 
 @cache

@@ -9,9 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.errors import LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
-from ziggurat.databases.owner import new_owner
+from ziggurat.databases.owner import lease_held, new_owner
 
 
 class _Log(Struct):
@@ -64,7 +64,7 @@ class MemoryRows:
         known, now = self._known(log), self.clock.now()
         owner = known.info.owner
         if owner and owner != self.owner and known.until > now:
-            raise LeaseHeld(f"{log} is being written by another ({owner}); try again when it has ended")
+            raise lease_held(log, owner, known.until - now)
         known.epoch += 1
         known.until = now + self.seconds
         known.info = replace(known.info, owner=self.owner)

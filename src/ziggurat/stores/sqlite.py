@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
-from ziggurat.databases.owner import is_gone, new_owner
+from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.sqlite.connection import SqliteConnection
 from ziggurat.databases.sqlite.together import write_together
 from ziggurat.databases.writer import Job, Writer
@@ -138,7 +138,7 @@ class SqliteStore:
             raise RunNotFound(f"there is no {log} in {self.path}")
         number, owner, until, epoch = found
         if owner and owner != self.owner and until > now and not is_gone(owner):
-            raise LeaseHeld(f"{log} is being written by another process ({owner}); try again when it has ended")
+            raise lease_held(log, owner, until - now)
         execute(
             "UPDATE logs SET owner = ?, until = ?, epoch = ? WHERE id = ?",
             (self.owner, now + self.seconds, epoch + 1, number),

@@ -15,10 +15,10 @@ import msgspec
 from msgspec.structs import replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
-from ziggurat.core.errors import JournalError, LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.errors import JournalError, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
 from ziggurat.databases.disk import Disk
-from ziggurat.databases.owner import is_gone, new_owner
+from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.writer import Job, Writer
 from ziggurat.stores.file.log import Lease, appended, file_name, last_line, locked, repaired, replaced, rows_in
 
@@ -152,7 +152,7 @@ class FileStore:
             known = _lease_of(at)
             mine = known.owner in ("", self.owner)
             if not mine and known.until > self.clock.now() and not is_gone(known.owner):
-                raise LeaseHeld(f"{log} is being written by another process ({known.owner}); try again when it ended")
+                raise lease_held(log, known.owner, known.until - self.clock.now())
             repaired(self._disk, at / "log.jsonl")
             rows = rows_in(at / "log.jsonl")
             self._lease_to(at, known.epoch + 1)

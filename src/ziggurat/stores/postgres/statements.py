@@ -77,7 +77,7 @@ BEGUN = "SELECT id FROM logs WHERE log = $1 AND owner = $2 AND epoch = 1"
 """The log that one made before the connection was lost."""
 
 HOLDER = _timed("""
-SELECT id, owner, epoch, until > now FROM logs, moment WHERE log = $2""")
+SELECT id, owner, epoch, until - now FROM logs, moment WHERE log = $2""")
 
 TAKE = _timed("""
 UPDATE logs SET owner = $3, until = now + $2, epoch = epoch + 1 FROM moment WHERE id = $4 AND epoch = $5 AND owner = $6

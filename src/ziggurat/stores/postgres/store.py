@@ -11,9 +11,9 @@ from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.errors import JournalError, LeaseHeld, LeaseLost, MissingExtra, RunExists, RunNotFound
+from ziggurat.core.errors import JournalError, LeaseLost, MissingExtra, RunExists, RunNotFound
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
-from ziggurat.databases.owner import is_gone, new_owner
+from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection, opened
 from ziggurat.databases.postgres.schema import prepare
@@ -154,9 +154,9 @@ class PostgresStore:
             found = self._writing.fetch(sql.HOLDER, self._now(), log)
             if not found:
                 raise RunNotFound(f"there is no {log} in {self.address.shown}")
-            number, owner, epoch, holds = found[0]
-            if owner and owner != self.owner and holds and not is_gone(owner):
-                raise LeaseHeld(f"{log} is being written by another process ({owner}); try again when it has ended")
+            number, owner, epoch, left = found[0]
+            if owner and owner != self.owner and left > 0 and not is_gone(owner):
+                raise lease_held(log, owner, left)
             taken = self._writing.fetch(sql.TAKE, self._now(), self.seconds, self.owner, number, epoch, owner)
             if taken:  # nobody was quicker
                 self._held[log] = (number, taken[0][0])
