@@ -87,6 +87,11 @@ def test_wrong_use_is_raised_at_once() -> None:
             agent.start("")
         with pytest.raises(ConfigurationError, match="run_id"):
             await agent.start("go", run_id=7).result()
+        handle = agent.start("go")
+        for awaited in (handle, asyncio.wait_for(handle, 1), asyncio.gather(handle)):
+            with pytest.raises(ConfigurationError, match=r"run = await handle\.result\(\)"):
+                await awaited  # type: ignore[misc]
+        assert (await handle.result()).text == "x"
 
     asyncio.run(run())
 

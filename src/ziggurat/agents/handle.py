@@ -5,7 +5,7 @@ __all__ = ["RunHandle"]
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import replace
 
@@ -67,6 +67,15 @@ class RunHandle:
     async def result(self) -> AgentRun:
         """Wait for the run to end and return it."""
         return await asyncio.shield(self._task)
+
+    if not TYPE_CHECKING:  # a type checker refuses to await it without being told
+
+        def __await__(self) -> NoReturn:
+            """Refuse to be awaited: whoever holds it may want to steer first, and asks for the result by name."""
+            raise ConfigurationError(
+                "start() returns at once, with a handle upon the run: handle = agent.start(...), and where you need "
+                "the run, run = await handle.result(); without steering, run = await agent.run(...)"
+            )
 
     def events(self) -> EventStream[AgentRun]:
         """Return what happens in the run, to be read with ``async for`` by one reader.

@@ -27,7 +27,7 @@ def graph_tools(graph: KnowledgeGraph | GraphStore, *, writes: bool = True, limi
 
     ::
 
-        agent = Agent("openai/gpt-5-mini", tools=[*graph_tools(graph)])
+        agent = Agent("openai:gpt-5-mini", tools=[*graph_tools(graph)])
 
     The first three need the permission ``database_read``, the others ``database_write``. What a model adds has the
     origin ``"model"`` and is tainted by the tools whose results it has read; what is there already hands its taint on.
@@ -42,8 +42,10 @@ def graph_tools(graph: KnowledgeGraph | GraphStore, *, writes: bool = True, limi
     Raises:
         ConfigurationError: `limit` is not a positive number.
     """
-    if limit < 1:
-        raise ConfigurationError(f"limit= is at least 1, got {limit!r}")
+    if not isinstance(graph, (KnowledgeGraph, GraphStore)):
+        raise ConfigurationError(f"graph_tools() takes a KnowledgeGraph or a GraphStore, got {graph!r}")
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise ConfigurationError(f"limit= is a whole number, at least 1; got {limit!r}")
     reads = [_search_graph(graph, limit), _graph_neighbors(graph, limit), _graph_path(graph)]
     return [*reads, _add_entity(graph), _add_relation(graph)] if writes else reads
 

@@ -84,10 +84,15 @@ class View:
         embedder: Embedder | None = None,
         ctx: Context | None = None,
     ) -> None:
-        if not owner:
-            raise ConfigurationError(f"{type(self).__name__}: whose memory is it? owner is empty")
-        if capacity is not None and capacity < 1:
-            raise ConfigurationError(f"{type(self).__name__}: capacity is 1 or more, got {capacity}")
+        kind = type(self).__name__
+        if store is None or isinstance(store, str):  # every call opens its views anew: no look at each verb of a store
+            raise ConfigurationError(f"{kind}: a memory is kept in a store, as open_memory('memory:'); got {store!r}")
+        if not isinstance(owner, str) or not owner:
+            raise ConfigurationError(f"{kind}: whose memory is it? owner is {repr(owner) if owner else 'empty'}")
+        if capacity is not None and (not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1):
+            raise ConfigurationError(f"{kind}: capacity is 1 or more, got {capacity!r}")
+        if not callable(evict) or (embedder is not None and not callable(embedder)):
+            raise ConfigurationError(f"{kind}: evict and embedder are functions, got {evict!r} and {embedder!r}")
         self.store = store
         self.owner = owner
         self.capacity = capacity

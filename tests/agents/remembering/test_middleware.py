@@ -1,8 +1,9 @@
 """A memory in the agent: what is recalled and kept, that it is on record, whose it is, and that it is data."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -392,8 +393,22 @@ def test_a_service_without_a_loop_is_tainted_by_what_its_run_holds() -> None:
     [
         ({"owner": ""}, "owner is a name"),
         ({"owner": "ann/helper"}, "without '/'"),
+        ({"owner": 3}, "owner is a name"),
         ({"limit": -1}, "below 0"),
+        ({"limit": True}, r"limit=...\) is a whole number"),
+        ({"limit": "3"}, r"limit=...\) is a whole number"),
+        ({"tokens": 1.5}, r"tokens=...\) is a whole number"),
+        ({"tokens": None}, r"tokens=...\) is a whole number"),
+        ({"least": "0.2"}, r"least=...\) is a score"),
+        ({"least": float("nan")}, r"least=...\) is a score"),
+        ({"score": 3}, "such as recency"),
+        ({"embedder": 3}, "takes an embedder"),
+        ({"embedder": "local"}, r"resolve_embedder\('local'\)"),
         ({"remember": "all"}, "takes a policy"),
+        ({"remember": FactsBy}, "takes a policy"),
+        ({"share": 3}, "list of agents' names"),
+        ({"share": [3]}, "list of agents' names"),
+        ({"store": None}, "a memory is an address"),
         ({"share": "helper"}, r"such as \['helper'\]"),
         ({"store": "redis://x"}, "no memory is known"),
     ],
@@ -401,3 +416,40 @@ def test_a_service_without_a_loop_is_tainted_by_what_its_run_holds() -> None:
 def test_mistakes_are_told_where_they_are_made(options: dict[str, object], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         Remembering(**{"store": "memory:", "owner": "ann", **options})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda: Note(content=" "), "content"),
+        (lambda: Note(content=3), "content"),  # type: ignore[arg-type]
+        (lambda: Note(content="x", kind="dream"), "one of episodic, semantic, longterm"),  # type: ignore[arg-type]
+        (lambda: Note(content="x", key="home"), "with kind='semantic'"),
+        (lambda: Note(content="x", importance=2), "from 0 to 1"),
+        (lambda: Note(content="x", importance="high"), "from 0 to 1"),  # type: ignore[arg-type]
+        (lambda: Note(content="x", tags="travel"), "tuple of words"),  # type: ignore[arg-type]
+        (lambda: Note(content="x", origin="ann"), "one of user, model, tool, runtime"),  # type: ignore[arg-type]
+        (lambda: FactsBy(model="local"), r"resolve\('local'\)"),  # type: ignore[arg-type]
+        (lambda: FactsBy(model=ScriptedModel("x"), most=0), "most=...\\) is a whole number"),
+        (lambda: FactsBy(model=ScriptedModel("x"), tokens="9"), "tokens=...\\)"),  # type: ignore[arg-type]
+        (lambda: FactsBy(model=ScriptedModel("x"), prompt=""), "prompt"),
+    ],
+)
+def test_mistakes_of_policies_are_told_where_they_are_made(made: Callable[[], object], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        made()
+
+
+def test_nothing_is_recalled_where_none_is_asked_for() -> None:
+    store = InMemoryStore()
+    asked = ScriptedModel(always="ok")
+    Agent(asked, middleware=[Remembering(store, "ann", remember=everything_said)]).run_sync("I like trains")
+    Agent(asked, middleware=[Remembering(store, "ann", limit=0)]).run_sync("What about trains?")
+    assert [message.text for message in asked.last.messages] == ["What about trains?"]
+
+
+@pytest.mark.parametrize("answer", [None, "a text", ["a text"], 3])
+def test_a_policy_that_answers_with_no_notes_is_told(answer: Any) -> None:
+    agent = Agent(ScriptedModel("ok"), middleware=[Remembering("memory:", "ann", remember=lambda run, ctx: answer)])
+    with pytest.raises(ConfigurationError, match="a policy for Remembering returns Notes"):
+        agent.run_sync("Hi")

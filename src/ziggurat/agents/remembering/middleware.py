@@ -3,12 +3,13 @@
 __all__ = ["Remembering"]
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+import math
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 from msgspec.structs import replace
 
 from ziggurat.agents.frame import FRAME
-from ziggurat.agents.remembering.mind import MIND, Kept, Mind, keep
+from ziggurat.agents.remembering.mind import MIND, Kept, Mind, Note, keep
 from ziggurat.agents.remembering.policies import Policy
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ServiceError, StoreError, described
@@ -79,12 +80,12 @@ class Remembering(Middleware):
     ) -> None:
         if not callable(owner):
             _check_owner(owner)
-        if limit < 0 or tokens < 0:
-            raise ConfigurationError(f"Remembering(limit={limit!r}, tokens={tokens!r}): neither can be below 0")
-        if remember is not None and not callable(remember):
-            raise ConfigurationError(f"Remembering(remember=...) takes a policy, such as everything_said: {remember!r}")
+        _check_numbers(limit, tokens, least)
+        _check_functions(score, embedder, remember)
         if isinstance(share, str):
             raise ConfigurationError(f"Remembering(share=...) is a list of agents' names, such as [{share!r}]")
+        if not isinstance(share, Collection) or not all(isinstance(name, str) for name in share):
+            raise ConfigurationError(f"Remembering(share=...) is a list of agents' names, got {share!r}")
         self.store = open_memory(store)
         self.owner = owner
         self.limit = limit
@@ -132,7 +133,7 @@ class Remembering(Middleware):
         kept: list[Kept] = []
         try:
             noted = self.policy(run, ctx)
-            notes = list(await noted if isinstance(noted, Awaitable) else noted)
+            notes = _notes(await noted if isinstance(noted, Awaitable) else noted)
         except (ServiceError, OSError) as error:
             await _warn(f"nothing of this run is remembered: {described(error)}", ctx)
             notes = []
@@ -194,6 +195,38 @@ def _check_owner(owner: object) -> None:
         raise ConfigurationError(
             f"Remembering(): owner is a name without '/', or a function of the context that returns one; got {owner!r}"
         )
+
+
+def _check_numbers(limit: int, tokens: int, least: float) -> None:
+    for name, value in (("limit", limit), ("tokens", tokens)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise ConfigurationError(f"Remembering({name}=...) is a whole number, not below 0; got {value!r}")
+    if not isinstance(least, (int, float)) or isinstance(least, bool) or not abs(least) < math.inf:
+        raise ConfigurationError(f"Remembering(least=...) is a score, such as 0.2; got {least!r}")
+
+
+def _check_functions(score: object, embedder: object, remember: object) -> None:
+    for name, value, what in (
+        ("score", score, "a function of a record and its circumstances, such as recency()"),
+        ("embedder", embedder, "an embedder, such as resolve_embedder('local')"),
+        ("remember", remember, "a policy, such as everything_said"),
+    ):
+        if value is not None and (not callable(value) or isinstance(value, type)):
+            raise ConfigurationError(f"Remembering({name}=...) takes {what}; got {value!r}")
+
+
+def _notes(noted: object) -> list[Note]:
+    """Return what a policy wants remembered.
+
+    Raises:
+        ConfigurationError: it answered with something else.
+    """
+    notes: list[Note] = []
+    for each in noted if isinstance(noted, Iterable) and not isinstance(noted, str) else [noted]:
+        if not isinstance(each, Note):
+            raise ConfigurationError(f"a policy for Remembering returns Notes, as [Note(content=...)]; got {each!r}")
+        notes.append(each)
+    return notes
 
 
 def _none_yet() -> list[Recalled]:

@@ -3,6 +3,7 @@
 __all__ = ["MIND", "Kept", "Mind", "Note", "keep", "taint_in"]
 
 from collections.abc import Iterable
+from typing import get_args
 
 from msgspec import Struct
 
@@ -10,6 +11,7 @@ from ziggurat.agents.frame import FRAME
 from ziggurat.core.clock import IDS
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.scope import Key
 from ziggurat.memory.agent_memory import AgentMemory, Kind
 from ziggurat.memory.contradiction import contradict
@@ -36,6 +38,9 @@ class Note(Struct, frozen=True, kw_only=True):
         tags: Words to find it by.
         origin: Who said it.
         taint: The tools whose results it was made of.
+
+    Raises:
+        ConfigurationError: one of these cannot be.
     """
 
     content: str
@@ -45,6 +50,21 @@ class Note(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     origin: Origin = "user"
     taint: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.content, str) or not self.content.strip():
+            raise ConfigurationError(f"Note(content=...) is text that is not empty, got {self.content!r}")
+        for name, value, known in (("kind", self.kind, get_args(Kind)), ("origin", self.origin, get_args(Origin))):
+            if value not in known:
+                raise ConfigurationError(f"Note({name}=...) is one of {', '.join(known)}; got {value!r}")
+        if self.key is not None and (not isinstance(self.key, str) or not self.key or self.kind != "semantic"):
+            raise ConfigurationError(f"Note(key=...) says what a fact is about, with kind='semantic'; got {self.key!r}")
+        number = isinstance(self.importance, (int, float)) and not isinstance(self.importance, bool)
+        if not number or not 0 <= self.importance <= 1:
+            raise ConfigurationError(f"Note(importance=...) is a number from 0 to 1, got {self.importance!r}")
+        for name, words in (("tags", self.tags), ("taint", self.taint)):
+            if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words):
+                raise ConfigurationError(f"Note({name}=...) is a tuple of words, such as ('travel',); got {words!r}")
 
 
 class Kept(Struct, frozen=True):

@@ -68,10 +68,14 @@ class FactsBy(Struct, frozen=True, kw_only=True):
     tokens: int = 500
 
     def __post_init__(self) -> None:
-        if not callable(self.model):
-            raise ConfigurationError(f"FactsBy(model=...) takes a model service, got {self.model!r}")
-        if self.most < 1 or self.tokens < 1:
-            raise ConfigurationError(f"FactsBy(most={self.most!r}, tokens={self.tokens!r}): both are at least 1")
+        if not callable(self.model) or isinstance(self.model, type):
+            how = f"; name it with resolve({self.model!r})" if isinstance(self.model, str) else ""
+            raise ConfigurationError(f"FactsBy(model=...) takes a model service, got {self.model!r}{how}")
+        if not isinstance(self.prompt, str) or not self.prompt.strip():
+            raise ConfigurationError(f"FactsBy(prompt=...) is text that is not empty, got {self.prompt!r}")
+        for name, value in (("most", self.most), ("tokens", self.tokens)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ConfigurationError(f"FactsBy({name}=...) is a whole number, at least 1; got {value!r}")
 
     async def __call__(self, run: AgentRun, ctx: Context, /) -> list[Note]:
         """Return the facts.
