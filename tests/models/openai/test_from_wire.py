@@ -1,3 +1,4 @@
+import contextlib
 import json
 from typing import Any
 
@@ -207,8 +208,6 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_no_json_crashes_it(value: object) -> None:
-    try:
-        from_wire(json.dumps({"choices": [{"message": value}]}).encode(), OPENAI)
-        from_wire(json.dumps(value).encode(), OPENAI)
-    except ModelError:
-        pass
+    for body in ({"choices": [{"message": value}]}, value):
+        with contextlib.suppress(ModelError):  # and nothing else
+            from_wire(json.dumps(body).encode(), OPENAI)
