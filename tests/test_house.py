@@ -163,6 +163,14 @@ def test_the_face_is_sorted_small_and_loads() -> None:
         _ = ziggurat.nonsense
 
 
+@pytest.mark.parametrize("path", [path for path in FILES if "_HOMES" in path.read_text()], ids=module_of)
+def test_what_is_loaded_when_it_is_used_is_not_named_as_a_module_beside_it(path: Path) -> None:
+    """Whoever imports that module first would get it in the place of the thing."""
+    face = importlib.import_module(module_of(path))
+    assert sorted(face._HOMES) == face.__all__
+    assert not set(face.__all__) & {each.stem for each in path.parent.iterdir()}
+
+
 def test_public_things_have_docstrings() -> None:
     missing: list[str] = []
     for module, path in MODULES.items():

@@ -104,5 +104,5 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'ziggurat.memory' has no attribute {name!r}")
     found = getattr(import_module(f"ziggurat.memory.{home}"), name)
-    globals()[name] = found  # over a module of the same name, too
+    globals()[name] = found
     return found

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ziggurat.middleware.everywhere import everywhere
+    from ziggurat.middleware.around import everywhere
     from ziggurat.middleware.guardrail import OutputGuardrail
     from ziggurat.middleware.log import HookCounts, Logging
     from ziggurat.middleware.prompt import DynamicPrompt
@@ -26,7 +26,7 @@ _HOMES = {
     "Redaction": "redaction",
     "Trim": "trim",
     "UsageAccounting": "usage",
-    "everywhere": "everywhere",
+    "everywhere": "around",
 }
 
 __all__ = [
@@ -50,5 +50,5 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'ziggurat.middleware' has no attribute {name!r}")
     found = getattr(import_module(f"ziggurat.middleware.{home}"), name)
-    globals()[name] = found  # over a module of the same name, too
+    globals()[name] = found
     return found

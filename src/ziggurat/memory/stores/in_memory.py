@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ziggurat.memory.hybrid import Candidate, best, compared, hits
 from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.search import Candidate, best, compared, hits
 from ziggurat.memory.store import Hit, Query, refuse_known
 from ziggurat.memory.text import TextIndex, indexed
 from ziggurat.memory.vectors import VectorIndex

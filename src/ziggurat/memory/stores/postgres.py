@@ -12,8 +12,8 @@ from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection
 from ziggurat.databases.postgres.schema import prepare
 from ziggurat.databases.writer import Writer
-from ziggurat.memory.hybrid import Candidate, best, hits
 from ziggurat.memory.record import MemoryRecord, unpack
+from ziggurat.memory.search import Candidate, best, hits
 from ziggurat.memory.store import Hit, Query, refuse_known
 from ziggurat.memory.stores import postgres_tables as sql
 from ziggurat.memory.text import indexed

@@ -15,8 +15,8 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.databases.sqlite.connection import SqliteConnection
 from ziggurat.databases.sqlite.together import write_together
 from ziggurat.databases.writer import Job, Writer
-from ziggurat.memory.hybrid import Candidate, best, compared, hits
 from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.search import Candidate, best, compared, hits
 from ziggurat.memory.store import Hit, Query, refuse_known
 from ziggurat.memory.stores.shelves import Shelves
 from ziggurat.memory.stores.sqlite_tables import CHOSEN, COLUMNS, INSERT, TABLES, record_of, row_of, where
