@@ -247,11 +247,6 @@ class StoredJournal(MemoryJournal):
         """Give the lease back without a word; for a run that was opened and not driven."""
         return self._store.release(self._log, self._epoch)
 
-    @property
-    def failed_with(self) -> StoreError | None:
-        """Why nothing more can be recorded, if so."""
-        return self._failed
-
     def _tell(self, when: str, entry: Entry) -> None:
         point = _POINTS.get(type(entry))
         if point is not None and self._probe is not None:

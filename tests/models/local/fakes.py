@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ziggurat.models.local.engine import Chunk, Endpoint, Engine
-from ziggurat.models.local.minilm import DIMENSIONS, Embedder, Vector
+from ziggurat.models.local.minilm import Embedder, Vector
+
+DIMENSIONS = 384
 
 
 class WordCounter(Embedder):

@@ -53,8 +53,8 @@ def test_the_same_thing_is_wished_once() -> None:
 
 
 def test_quoted_text_is_never_parted() -> None:
-    assert clauses_of('Translate "Wait. And then go" to French') == ['Translate "Wait. And then go" to French']
-    assert clauses_of("Do this, then that; and show me") == ["Do this", "that", "and show me"]
+    assert clauses_of('Translate "Wait. And then go" to French') == [('Translate "Wait. And then go" to French', False)]
+    assert clauses_of("Do this, then that; and show me") == [("Do this", False), ("that", True), ("and show me", False)]
 
 
 def test_a_long_text_is_read_at_its_head_and_tail() -> None:

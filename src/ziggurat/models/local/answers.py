@@ -1,5 +1,7 @@
 """The sentence that answers a question once a tool has given its result."""
 
+__all__ = ["answer_grammar", "answer_prompt", "plain_answer", "rendered"]
+
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -8,8 +10,6 @@ from typing import Any
 from ziggurat.messages.parts import ToolResult
 from ziggurat.models.local.kinds import words_of
 from ziggurat.models.local.lexicon import words_in
-
-__all__ = ["answer_grammar", "answer_prompt", "plain_answer", "rendered"]
 
 _EXAMPLES = (
     ("How much is 3 plus 4?", "calculator", "7", "The answer is 7."),

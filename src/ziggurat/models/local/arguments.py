@@ -1,5 +1,7 @@
 """Filling the parameters of a tool from the words of a request: the best set of values that do not share words."""
 
+__all__ = ["Filled", "fill"]
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,8 +10,6 @@ import msgspec
 from ziggurat.models.local.candidates import Candidate, Reading, candidates_for
 from ziggurat.models.local.kinds import Parameter
 from ziggurat.models.local.spans import Span
-
-__all__ = ["Filled", "fill"]
 
 _MISSING = -0.6
 """What a required parameter without a value costs."""

@@ -1,11 +1,11 @@
 """Sums found in plain English: ``12 times 7 plus 5`` is read as ``12 * 7 + 5``."""
 
+__all__ = ["expression_in", "in_digits"]
+
 import re
 from collections.abc import Callable, Sequence
 
 from ziggurat.models.local.lexicon import words_in
-
-__all__ = ["expression_in", "in_digits"]
 
 _SMALL = words_in("small numbers")
 _TENS = words_in("tens")

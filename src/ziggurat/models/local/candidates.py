@@ -1,5 +1,7 @@
 """What each parameter of a tool could be given out of the words of a request, with a worth."""
 
+__all__ = ["Candidate", "Embed", "Reading", "candidates_for", "read"]
+
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -13,8 +15,6 @@ from ziggurat.models.local.lexicon import word_set
 from ziggurat.models.local.minilm import Vector, cosine
 from ziggurat.models.local.phrases import noun_phrases, phrases_for
 from ziggurat.models.local.spans import Span, SpanKind, spans_in
-
-__all__ = ["Candidate", "Embed", "Reading", "candidates_for", "read"]
 
 Embed = Callable[[Sequence[str]], list[Vector]]
 

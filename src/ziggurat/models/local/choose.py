@@ -1,5 +1,7 @@
 """Choosing the tool a request is about, by meaning and by whether its parameters can be filled."""
 
+__all__ = ["Choice", "Described", "choose", "describe"]
+
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,8 +12,6 @@ from ziggurat.models.local.arguments import Filled, fill
 from ziggurat.models.local.candidates import Embed, Reading, read
 from ziggurat.models.local.kinds import Parameter, parameters_of, words_of
 from ziggurat.models.local.minilm import Vector, cosine
-
-__all__ = ["Choice", "Described", "choose", "describe"]
 
 _FIT = 0.2
 _COVERAGE = 0.2

@@ -1,5 +1,7 @@
 """What the words of a request do not give is generated, under a schema that leaves no room for anything else."""
 
+__all__ = ["arguments_prompt", "arguments_schema"]
+
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -7,8 +9,6 @@ from typing import Any
 from ziggurat.models.local.choose import Choice, Described
 from ziggurat.models.local.kinds import Parameter
 from ziggurat.models.local.phrases import noun_phrases
-
-__all__ = ["arguments_prompt", "arguments_schema"]
 
 _EXAMPLES = """\
 Request: Could you find me a quiet hotel in Athens for 3 people?

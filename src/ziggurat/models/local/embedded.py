@@ -1,5 +1,7 @@
 """The embedded model: sentence vectors choose the tool, the words of the request fill it, a small model speaks."""
 
+__all__ = ["EmbeddedModel"]
+
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
@@ -26,8 +28,6 @@ from ziggurat.models.local.minilm import Embedder, shared_embedder
 from ziggurat.models.local.plan import THRESHOLD, Wish, plan
 from ziggurat.models.local.speech import Spoken, body_of, chat_messages, grammar_of, offered, show, speak
 from ziggurat.models.local.wordpiece import pieces
-
-__all__ = ["EmbeddedModel"]
 
 _NAME = "SmolLM2-135M-Instruct"
 _MANNER = "You are a helpful assistant. You answer briefly and correctly, in English."

@@ -1,5 +1,7 @@
 """llama.cpp inside this process: loads a GGUF file, generates in threads, answers several requests at once."""
 
+__all__ = ["CONTEXT", "SLOTS", "Engine", "engine_for"]
+
 import asyncio
 import os
 import secrets
@@ -13,8 +15,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ziggurat.core.errors import ConfigurationError, MissingExtra, ModelError
-
-__all__ = ["CONTEXT", "SLOTS", "Engine", "engine_for"]
 
 SLOTS = 4
 """Requests one engine generates for at the same time; more wait their turn."""

@@ -1,5 +1,17 @@
 """Fetching the embedded model once and keeping it in the user's cache."""
 
+__all__ = [
+    "FILE",
+    "SHA256",
+    "SIZE",
+    "Progress",
+    "cache_directory",
+    "install",
+    "installed",
+    "model_path",
+    "progress_bar",
+]
+
 import hashlib
 import os
 import shutil
@@ -14,18 +26,6 @@ from pathlib import Path
 from typing import IO
 
 from ziggurat.core.errors import ConfigurationError, ModelError
-
-__all__ = [
-    "FILE",
-    "SHA256",
-    "SIZE",
-    "Progress",
-    "cache_directory",
-    "install",
-    "installed",
-    "model_path",
-    "progress_bar",
-]
 
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 """Name of the weights in the cache."""

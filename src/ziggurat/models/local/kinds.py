@@ -1,12 +1,12 @@
 """What a parameter of a tool wants, read from its schema: a place, an amount, the words of a message."""
 
+__all__ = ["Parameter", "Want", "parameters_of", "words_of"]
+
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
-
-__all__ = ["Parameter", "Want", "parameters_of", "words_of"]
 
 Want = Literal[
     "enum",

@@ -1,9 +1,9 @@
 """Closed classes of English words (currencies, units, small words), kept as text beside this module."""
 
+__all__ = ["word_set", "words_in"]
+
 import functools
 from importlib import resources
-
-__all__ = ["word_set", "words_in"]
 
 
 @functools.cache

@@ -1,5 +1,7 @@
 """Sentence embeddings on the processor: all-MiniLM-L6-v2 with int8 weights behind one async method."""
 
+__all__ = ["Embedder", "Vector", "cosine", "shared_embedder"]
+
 import asyncio
 import threading
 from collections import OrderedDict
@@ -9,13 +11,8 @@ from typing import Any
 from ziggurat.core.errors import MissingExtra
 from ziggurat.models.local.wordpiece import pieces
 
-__all__ = ["DIMENSIONS", "Embedder", "Vector", "cosine", "shared_embedder"]
-
-DIMENSIONS = 384
-"""Length of every embedding."""
-
 Vector = list[float]
-"""An embedding of length one, so that the dot product of two is their cosine."""
+"""An embedding: 384 numbers, of length one, so that the dot product of two is their cosine."""
 
 _LONGEST = 256
 _REMEMBERED = 4096

@@ -1,13 +1,13 @@
 """Free words in a request: the message to send, the task to remember, the thing to look for."""
 
+__all__ = ["clipped", "noun_phrases", "phrases_for"]
+
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ziggurat.models.local.kinds import Want
 from ziggurat.models.local.lexicon import word_set
 from ziggurat.models.local.spans import HEADS, Span, trimmed
-
-__all__ = ["clipped", "noun_phrases", "phrases_for"]
 
 _REST = r"(?P<it>[^.;?!]+)"
 _CLAUSE = r"(?P<it>[^,.;:?!]+)"

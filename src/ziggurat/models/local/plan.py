@@ -1,5 +1,7 @@
 """Taking a request apart into the calls it asks for."""
 
+__all__ = ["THRESHOLD", "Wish", "clauses_of", "plan"]
+
 import re
 from collections.abc import Sequence
 
@@ -7,8 +9,6 @@ import msgspec
 
 from ziggurat.models.local.candidates import Embed
 from ziggurat.models.local.choose import Choice, Described, choose
-
-__all__ = ["THRESHOLD", "Wish", "clauses_of", "plan"]
 
 THRESHOLD = 0.4
 """Score from which a tool is believed to be meant; below it the model just talks."""
@@ -45,18 +45,16 @@ class Wish(msgspec.Struct, frozen=True):
     waits: bool = False
 
 
-def clauses_of(request: str) -> list[str]:
-    """The parts of a request that could be requests of their own; quoted text is never parted."""
-    return [text for text, _ in _clauses(request)]
-
-
 def _shortened(request: str) -> str:
     """Head and tail of a long text, where people put what they want, so that no request takes seconds."""
     return request if len(request) <= _LONGEST else f"{request[:_HEAD]}\n{request[-_TAIL:]}"
 
 
-def _clauses(request: str) -> list[tuple[str, bool]]:
-    """The parts, each with whether it is said to come after the one before it."""
+def clauses_of(request: str) -> list[tuple[str, bool]]:
+    """The parts of a request that could be requests of their own, each with whether it is said to come after another.
+
+    Quoted text is never parted.
+    """
     framed = [match.span() for match in _FRAMED.finditer(request)]
     parts: list[tuple[str, bool]] = []
     start, after = 0, False
@@ -83,7 +81,7 @@ def plan(
         limit: How many parts are looked at; a request with more is taken as a whole.
     """
     request = _shortened(request)
-    clauses = _clauses(request)
+    clauses = clauses_of(request)
     if 1 < len(clauses) <= limit:
         known = ["", *results, *["1"] * len(clauses)]
         wishes = [_wish(text, after, at, known[at], tools, embed) for at, (text, after) in enumerate(clauses)]

@@ -1,5 +1,7 @@
 """The parts of a request that can become arguments: quoted text, numbers, addresses, days, times, names."""
 
+__all__ = ["HEADS", "Span", "SpanKind", "spans_in", "trimmed"]
+
 import re
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -8,8 +10,6 @@ import msgspec
 
 from ziggurat.models.local.arithmetic import in_digits
 from ziggurat.models.local.lexicon import word_set, words_in
-
-__all__ = ["HEADS", "Span", "SpanKind", "spans_in", "trimmed"]
 
 SpanKind = Literal[
     "quoted", "email", "url", "phone", "path", "date", "time", "number", "language", "currency", "unit", "name"

@@ -1,5 +1,7 @@
 """One generation: what llama.cpp is sent, what listeners hear of it, and what comes back."""
 
+__all__ = ["Spoken", "body_of", "chat_messages", "grammar_of", "offered", "show", "speak"]
+
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing
@@ -16,8 +18,6 @@ from ziggurat.messages.model import FinishReason, ModelRequest, ModelSettings, T
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 from ziggurat.models.local.engine import Endpoint, Engine
-
-__all__ = ["Spoken", "body_of", "chat_messages", "grammar_of", "offered", "show", "speak"]
 
 _LONGEST_REPLY = 512
 """Tokens of a reply where the caller sets no limit; small models seldom stop of themselves."""

@@ -1,5 +1,7 @@
 """Any GGUF file as a model: its own chat template, and tool calls under a grammar made from the tools' schemas."""
 
+__all__ = ["AnswerText", "TemplatedModel", "reply_schema"]
+
 import json
 import re
 from collections.abc import Mapping
@@ -17,8 +19,6 @@ from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
 from ziggurat.messages.parts import Text, ToolCall
 from ziggurat.models.local.engine import Engine
 from ziggurat.models.local.speech import Spoken, body_of, chat_messages, grammar_of, offered, speak
-
-__all__ = ["AnswerText", "TemplatedModel", "reply_schema"]
 
 _HOW = (
     'You can call tools. To call one, reply with {"tool": its name, "arguments": an object}. '
