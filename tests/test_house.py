@@ -163,6 +163,15 @@ def test_the_face_is_sorted_small_and_loads() -> None:
         _ = ziggurat.nonsense
 
 
+@pytest.mark.parametrize("path", [path for path in FILES if path.name == "__init__.py"], ids=module_of)
+def test_a_folder_that_lists_its_files_names_them_all(path: Path) -> None:
+    told = ast.get_docstring(ast.parse(path.read_text())) or ""
+    if "\n- " in told:
+        files = {each.stem for each in path.parent.glob("*.py") if not each.stem.startswith("__")}
+        folders = {each.parent.name for each in path.parent.glob("*/__init__.py")}
+        assert not (files | folders) - set(re.findall(r"`(\w+)`", told)), f"say in {module_of(path)} what they are"
+
+
 @pytest.mark.parametrize("path", [path for path in FILES if "_HOMES" in path.read_text()], ids=module_of)
 def test_what_is_loaded_when_it_is_used_is_not_named_as_a_module_beside_it(path: Path) -> None:
     """Whoever imports that module first would get it in the place of the thing."""

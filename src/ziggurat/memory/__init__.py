@@ -1,6 +1,14 @@
 """What outlives a conversation: records, how they are scored and forgotten, and the stores that keep them.
 
 Each name is loaded when it is first used.
+
+- A memory: `record`, what it is worth: `scoring`, and which goes: `eviction`.
+- Kinds of memory, each a `view` of one owner's records: `episodic`, `semantic`, `working`, `longterm`, and all of them
+  for one agent: `agent_memory`.
+- Stores: `store` says what one can do, `opening` finds one by its address, `stores` has them; they `search` with
+  `text`, `vectors` and `fusion`.
+- How alike texts are: `similar`, `tfidf`, `clusters`, `contradiction`.
+- Care: `audit` finds `junk` and more, `consolidation` makes one of many under a `lease`.
 """
 
 from importlib import import_module

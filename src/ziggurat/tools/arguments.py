@@ -31,7 +31,7 @@ def read(text: str | bytes) -> object:
     """Parse JSON, refusing what two readers could understand differently.
 
     Raises:
-        InvalidArguments: No valid JSON, a key given twice, NaN or infinity, a number of more than 4,300 digits,
+        InvalidArguments: no valid JSON, a key given twice, NaN or infinity, a number of more than 4,300 digits,
             a lone surrogate, or deeper than `MAX_DEPTH`.
     """
     import json

@@ -39,7 +39,7 @@ def evaluate(expression: str) -> int | float:
     with a fractional exponent is rounded on the way. The operators bind as in Python.
 
     Raises:
-        InvalidArguments: It is no expression, divides by zero or grows too large; the text names the position,
+        InvalidArguments: it is no expression, divides by zero or grows too large; the text names the position,
             counted from 1.
     """
     if len(expression) > MAX_LENGTH:

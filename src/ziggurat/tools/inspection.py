@@ -49,7 +49,7 @@ def inspect_function(function: Callable[..., object], name: str | None = None) -
     """Read a function, a bound method, a partial or an object with ``__call__``.
 
     Raises:
-        ConfigurationError: It cannot be offered to a model; the text names what, where and the fix.
+        ConfigurationError: it cannot be offered to a model; the text names what, where and the fix.
     """
     runs = _runs(function)
     title = _title(function, runs, name)

@@ -42,7 +42,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         """Prepare a parameter of this type.
 
         Raises:
-            ConfigurationError: The type has no JSON form.
+            ConfigurationError: the type has no JSON form.
         """
         schema = schema_of(annotation)
         if is_pydantic(annotation):
@@ -63,7 +63,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         that fits the type.
 
         Raises:
-            Problem: The value fits in no reading.
+            Problem: the value fits in no reading.
         """
         first: Problem | None = None
         for reading in _readings(value):

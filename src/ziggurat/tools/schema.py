@@ -41,7 +41,7 @@ def schema_of(annotation: object) -> JSONSchema:
         {'type': 'array', 'items': {'type': 'integer'}}
 
     Raises:
-        ConfigurationError: The type has no JSON form that is known here; the text says what to write instead.
+        ConfigurationError: the type has no JSON form that is known here; the text says what to write instead.
     """
     if annotation is object:
         return {}

@@ -1,0 +1,1 @@
+"""PostgreSQL: its address, one connection, its tables."""

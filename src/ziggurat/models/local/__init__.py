@@ -1,4 +1,11 @@
-"""Models that run inside this process: the embedded one, and any GGUF file."""
+"""Models that run inside this process: the embedded one, and any GGUF file.
+
+- The embedded model: `embedded`, fetched by `install`. It takes a request apart (`plan`), chooses tools (`choose`) and
+  fills their parameters (`arguments`, of `candidates` that fit `kinds`; `complete` for what the words do not give), and
+  answers (`answers`).
+- What it finds in words: `spans`, `phrases`, `arithmetic`, with a `lexicon`; how near texts are: `minilm`, `wordpiece`.
+- Any GGUF file: `templated`; both speak through `speech`, with the `engine`.
+"""
 
 from pathlib import Path
 
@@ -37,9 +44,9 @@ def local(
         context: Tokens held, shared by the slots.
 
     Raises:
-        ConfigurationError: There is no such file, it is no GGUF file, or a number is below one.
+        ConfigurationError: there is no such file, it is no GGUF file, or a number is below one.
 
-    Example::
+    ::
 
         Agent(local("models/qwen.gguf", context=16_384), tools=[weather])
     """

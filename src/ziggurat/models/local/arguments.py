@@ -23,7 +23,7 @@ _OPTIONAL = 0.5
 class Filled(msgspec.Struct, frozen=True):
     """Arguments found for one tool.
 
-    Args:
+    Attributes:
         arguments: Values by parameter name, in the order of the schema.
         missing: Required parameters for which nothing was found.
         fit: How well the request fits the required parameters, from about -0.6 (nothing) to 1.2; 0.5 where

@@ -22,7 +22,7 @@ Embed = Callable[[Sequence[str]], list[Vector]]
 class Candidate(msgspec.Struct, frozen=True):
     """A value a parameter could take.
 
-    Args:
+    Attributes:
         value: The value, of the type the schema asks for.
         worth: How likely it is meant, from 0 to about 1.3.
         spans: The stretches of the request it uses up.

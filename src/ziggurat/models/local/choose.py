@@ -24,7 +24,7 @@ _ADDRESSED = re.compile(r"\b(?:are|can|do|is|were) you\b|\byour? (?:name|self)\b
 class Described(msgspec.Struct, frozen=True):
     """A tool as it is compared with requests.
 
-    Args:
+    Attributes:
         name: Its name.
         parameters: Its parameters.
         views: Vectors of several ways of saying what it does.
@@ -38,7 +38,7 @@ class Described(msgspec.Struct, frozen=True):
 class Choice(msgspec.Struct, frozen=True):
     """A tool with arguments for a request.
 
-    Args:
+    Attributes:
         tool: Name of the tool.
         filled: Its arguments.
         score: How well it fits, about 0 to 1; below the threshold no tool is meant.

@@ -76,9 +76,9 @@ class EmbeddedModel:
         """Answer a request.
 
         Raises:
-            ConfigurationError: The weights are not installed.
-            MissingExtra: The extra ``local`` is not installed.
-            ModelError: The request cannot be served.
+            ConfigurationError: the weights are not installed.
+            MissingExtra: the extra ``local`` is not installed.
+            ModelError: the request cannot be served.
         """
         turn = _Turn.of(request)
         asked = [turn.asked]

@@ -43,7 +43,7 @@ class Engine:
         threads: Threads that compute; by default one per processor, eight at most.
 
     Raises:
-        ConfigurationError: There is no such file, or it is no GGUF file.
+        ConfigurationError: there is no such file, or it is no GGUF file.
     """
 
     def __init__(self, path: Path, *, slots: int = SLOTS, context: int = CONTEXT, threads: int | None = None) -> None:
@@ -62,8 +62,8 @@ class Engine:
         """Yield the pieces of one reply as llama.cpp writes them; the last one holds the usage.
 
         Raises:
-            MissingExtra: The extra ``local`` is not installed.
-            ModelError: The request was refused; ``transient`` says whether trying again may help.
+            MissingExtra: the extra ``local`` is not installed.
+            ModelError: the request was refused; ``transient`` says whether trying again may help.
         """
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[Any] = asyncio.Queue()
@@ -134,7 +134,7 @@ class Engine:
         """Load the weights unless they are loaded; blocks for up to a few seconds.
 
         Raises:
-            MissingExtra: The extra ``local`` is not installed.
+            MissingExtra: the extra ``local`` is not installed.
             ModelError: llama.cpp cannot read the file.
         """
         with self._lock:

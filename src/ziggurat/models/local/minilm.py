@@ -24,7 +24,7 @@ class Embedder:
     Weights load with the first text. Texts seen lately are answered from memory. Safe to share between
     threads and event loops. Only the first 256 pieces (about 190 words) of a text are read.
 
-    Example::
+    ::
 
         near, far = await Embedder().embed(["a cat", "a kitten"])
     """
@@ -43,7 +43,7 @@ class Embedder:
         """One vector of 384 floats and length one per text, in order; computed in a thread.
 
         Raises:
-            MissingExtra: The extra ``local`` is not installed.
+            MissingExtra: the extra ``local`` is not installed.
         """
         return await asyncio.to_thread(self.embed_now, texts)
 

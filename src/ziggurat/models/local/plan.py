@@ -34,7 +34,7 @@ _BACK = re.compile(rf"{_RESULT.pattern}|\b(?:that|it|this)\b", re.IGNORECASE)
 class Wish(msgspec.Struct, frozen=True):
     """One thing asked for.
 
-    Args:
+    Attributes:
         text: The words that ask for it.
         choices: All tools for it, best first.
         waits: Whether it speaks of the result of the wish before it.

@@ -92,7 +92,7 @@ _ONE = re.compile(r"\b(half an?|an?)(?= (?:second|minute|hour|day|week|month|yea
 class Span(msgspec.Struct, frozen=True, gc=False):
     """A stretch of a request, with what it looks like.
 
-    Args:
+    Attributes:
         kind: What it looks like.
         text: What would be the argument: without quotation marks.
         start: Where it begins in the request, in characters.

@@ -88,7 +88,7 @@ def offered(request: ModelRequest) -> tuple[ToolSpec, ...]:
     """The tools that may be called, as the settings choose among them.
 
     Raises:
-        ConfigurationError: The settings insist on a tool that is not there.
+        ConfigurationError: the settings insist on a tool that is not there.
     """
     wanted = request.settings.tool_choice
     if wanted == "none":

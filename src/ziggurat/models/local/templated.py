@@ -52,9 +52,9 @@ class TemplatedModel:
         """Answer a request.
 
         Raises:
-            ConfigurationError: The request insists on a tool that is not among its tools.
-            MissingExtra: The extra ``local`` is not installed.
-            ModelError: The request cannot be served.
+            ConfigurationError: the request insists on a tool that is not among its tools.
+            MissingExtra: the extra ``local`` is not installed.
+            ModelError: the request cannot be served.
         """
         tools = offered(request)
         if not tools:

@@ -1,6 +1,12 @@
 """A fake provider to test any client against: real HTTP on loopback, three formats, every quirk and fault.
 
 See `FakeProvider` for how to run it, and `quirks()` for what it can do otherwise than a good provider does.
+
+- The server: `provider`, one `connection` at a time, and the `nouns` that flow through it; `script_file` for clients in
+  other languages.
+- From a request to a reply: `reading` > `said` > `chat`, `responses` or `anthropic` > `writing`; `failing` for errors.
+- What it does wrong: a `quirk`, in order of where it acts: `reply_quirks`, `field_quirks` (by way of `frames`),
+  `ending_quirks`, `stream_quirks`, `body_quirks`, `transport_quirks`.
 """
 
 from ziggurat.testing.server.body_quirks import (
