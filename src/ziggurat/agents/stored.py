@@ -3,11 +3,11 @@
 __all__ = ["StoredRuns", "effects_of", "is_finished", "plant", "record_of", "runs_in"]
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
-from typing import Any
 from weakref import WeakValueDictionary
 
+from ziggurat.agents.doors import Deps
 from ziggurat.agents.forks import held
 from ziggurat.agents.terms import Terms
 from ziggurat.core.broadcast import Heard, subscribe
@@ -18,7 +18,6 @@ from ziggurat.core.errors import JournalCorrupt, RunExists, RunNotFound
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.lines import read_entry, write_entry
 from ziggurat.core.recorder import Mode
-from ziggurat.core.scope import Key
 from ziggurat.core.shield import finished
 from ziggurat.core.store import UNFINISHED, LogInfo, Store, Wakes, run_log
 from ziggurat.core.stored import PROBE, StoredJournal, lines_of, read_rows
@@ -26,8 +25,6 @@ from ziggurat.messages.agent import AgentRequest
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.stores.running import Running
 from ziggurat.tools.held import HELD
-
-Deps = Mapping[Key[Any], Any]
 
 POLL = 0.1
 """Seconds between looks at a run that goes on in another process."""

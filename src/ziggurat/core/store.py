@@ -63,6 +63,12 @@ class LogInfo(Struct, frozen=True):
         """The name without its kind: the run's or session's id."""
         return self.log.partition(":")[2]
 
+    def fits(self, agent: str | None, status: str | None, before: float | None) -> bool:
+        """Tell whether `Store.logs` would list it, whatever its name."""
+        return (
+            agent in (None, self.agent) and status in (None, self.status) and (before is None or self.updated < before)
+        )
+
 
 @runtime_checkable
 class Store(Protocol):

@@ -1,6 +1,6 @@
 """The one thread of a store that touches its files: what comes while it writes is written together next."""
 
-__all__ = ["Job", "Writer", "is_busy"]
+__all__ = ["Job", "Writer", "is_busy", "one_by_one"]
 
 import asyncio
 import logging
@@ -59,6 +59,12 @@ class Job(Generic[T]):
             self.future.set_exception(self.error)
         else:
             self.future.set_result(self.result)  # type: ignore[arg-type]
+
+
+def one_by_one(jobs: Sequence[Job[Any]]) -> None:
+    """Do jobs that need not be done together."""
+    for job in jobs:
+        job.do()
 
 
 class Writer:

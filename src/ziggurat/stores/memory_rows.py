@@ -140,10 +140,7 @@ class MemoryRows:
         found = [
             known.info
             for name, known in reversed(self._logs.items())
-            if name.startswith(prefix)
-            and agent in (None, known.info.agent)
-            and status in (None, known.info.status)
-            and (before is None or known.info.updated < before)
+            if name.startswith(prefix) and known.info.fits(agent, status, before)
         ]
         return sorted(found, key=lambda info: -info.updated)[:limit]
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from ziggurat.core.errors import JournalError, LeaseLost, RunExists, RunNotFound
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
 from ziggurat.databases.disk import Disk
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
-from ziggurat.databases.writer import Job, Writer
+from ziggurat.databases.writer import Writer, one_by_one
 from ziggurat.stores.file.log import Lease, appended, file_name, last_line, locked, repaired, replaced, rows_in
 
 T = TypeVar("T")
@@ -64,7 +64,9 @@ class FileStore:
         self._counts: dict[str, tuple[int, int]] = {}
         self._renewed = 0.0
         self._ready = False
-        self._writer = Writer(f"ziggurat {self.folder.name}", _each, self._renew, min(1.0, lease / 4), lambda: None)
+        self._writer = Writer(
+            f"ziggurat {self.folder.name}", one_by_one, self._renew, min(1.0, lease / 4), lambda: None
+        )
 
     def __repr__(self) -> str:
         return f"FileStore({str(self.folder)!r})"
@@ -317,13 +319,7 @@ class FileStore:
     ) -> list[LogInfo]:
         """Return what is known of logs; see `Store`."""
         found = await self._do(prefix, lambda: self._infos(prefix))
-        return [
-            info
-            for info in found
-            if agent in (None, info.agent)
-            and status in (None, info.status)
-            and (before is None or info.updated < before)
-        ][:limit]
+        return [info for info in found if info.fits(agent, status, before)][:limit]
 
     async def quarantine(self, log: str, problem: str) -> None:
         """Set a damaged log apart; see `Store`."""
@@ -342,12 +338,6 @@ class FileStore:
         for log, epoch in list(self._held.items()):
             await self.release(log, epoch)
         self._writer.close()
-
-
-def _each(jobs: Sequence[Job[Any]]) -> None:
-    """Do jobs one by one: each log has a file of its own."""
-    for job in jobs:
-        job.do()
 
 
 def _lease_of(at: Path) -> Lease:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from asyncio import Future
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection, opened
 from ziggurat.databases.postgres.schema import prepare
-from ziggurat.databases.writer import Job, Writer
+from ziggurat.databases.writer import Job, Writer, one_by_one
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.stores.postgres.append import Append, write
 from ziggurat.stores.postgres.listener import PostgresListener
@@ -66,7 +66,7 @@ class PostgresStore:
         name = f"ziggurat {self.address.shown}"
         pause = min(1.0, lease / 4)
         self._writer = Writer(name, self._together, self._renew, pause, self._writing.close)
-        self._reader = Writer(name, _one_by_one, lambda: None, 60.0, self._reading.close)
+        self._reader = Writer(name, one_by_one, lambda: None, 60.0, self._reading.close)
         self._listener = PostgresListener(lambda: opened(self.address, timeout, prepare), self._channel)
 
     def __repr__(self) -> str:
@@ -281,7 +281,10 @@ class PostgresStore:
     async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
         """Remove old logs and give the room back; see `Store`."""
         kept = [] if unfinished else list(UNFINISHED)
-        work: Callable[[], int] = lambda: self._remove(sql.OLD, self._now(), before, prefix, kept)  # noqa: E731
+
+        def work() -> int:
+            return self._remove(sql.OLD, self._now(), before, prefix, kept)
+
         removed = 0
         while some := await self._writer.submit(work, prefix):
             removed += some
@@ -297,8 +300,3 @@ class PostgresStore:
             self._writer.close()
             self._reader.close()
             self._listener.close()
-
-
-def _one_by_one(jobs: Sequence[Job[Any]]) -> None:
-    for job in jobs:
-        job.do()
