@@ -28,6 +28,14 @@ def test_the_doctor_tells_that_keys_are_set_and_never_what_they_are(ziggurat, ca
     assert "secret" not in ended.out + ended.err
 
 
+def test_the_doctor_tells_the_settings_without_secrets(ziggurat, cache, monkeypatch):
+    monkeypatch.setenv("ZIGGURAT_STORE", "postgresql://ada:swordfish@db/agents")
+    told = ziggurat("doctor").out
+    assert "ZIGGURAT_STORE: postgresql://" in told
+    assert "ZIGGURAT_MODEL: not set" in told
+    assert "swordfish" not in told
+
+
 def test_the_doctor_finds_a_damaged_model(ziggurat, cache):
     (cache / FILE).write_bytes(b"GGUF")
     assert "damaged" in ziggurat("doctor").out

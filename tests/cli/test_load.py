@@ -45,6 +45,7 @@ def test_a_wrong_tool_is_told_how(spec, told):
         (AGENTS, "its agents: broken, careful, deciding, failing"),
         (f"{AGENTS}:model", "that is no agent but of the type FunctionModel; make it one with Runnable(...)"),
         ("/:x", "that is a directory"),
+        (" ", "--agent names an agent of yours, as in --agent desk.py:agent; it is empty"),
         ("tests/cli/nothing.py:x", "there is no such file"),
     ],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import AGENTS, Ended
+from tests.cli.test_runs import outcome_of
 from ziggurat.agents.agent import Agent
 from ziggurat.cli.build import agent_of
 from ziggurat.cli.wish import Wish
@@ -108,7 +109,9 @@ def told(name: str) -> FunctionModel:
     return FunctionModel(lambda messages: messages[0].text if len(messages) > 1 else "nothing", name=name)
 
 
-def test_an_agent_made_here_can_have_a_memory_beside_its_runs(kept: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_made_here_can_have_a_memory_beside_its_runs(
+    kept: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setitem(PROVIDERS, "toy", "tests.cli.test_memory:told")
     options = ("run", "-q", "--model", "toy:x", "--memory", "ann")
     assert "- The night train leaves at nine." in kept(*options, "When does the night train leave?").out
@@ -116,6 +119,8 @@ def test_an_agent_made_here_can_have_a_memory_beside_its_runs(kept: Command, mon
     run = json.loads(kept("runs", "--json", "-n", "2").out.splitlines()[-1])["id"]
     assert "--model toy:x --memory ann" in kept("show", run).out
     assert kept("replay", run).code == 0
+    kept("export", run, "--pytest", "-o", str(tmp_path / "test_recorded.py"))
+    assert "1 passed" in outcome_of(tmp_path / "test_recorded.py")
     again = kept("fork", "-q", run, "--at", "1", "--prompt", "Who has a bicycle?")
     assert "Bob owns a red bicycle" in again.out
     agent = agent_of(Wish(model="toy:x", memory="ann"), None)
@@ -125,5 +130,6 @@ def test_an_agent_made_here_can_have_a_memory_beside_its_runs(kept: Command, mon
 
 def test_whose_memory_it_is_must_be_said_and_a_ready_agent_has_its_own(kept: Command) -> None:
     assert "--memory says whose" in kept("run", "--memory", " ", "--model", "openai:x", "hi").err
+    assert "a name without '/'" in kept("run", "--memory", "ann/helper", "--model", "openai:x", "hi").err
     assert "--memory cannot be given" in kept("run", "--memory", "me", "--agent", f"{AGENTS}:plain", "hi").err
     assert "beyond this command" in kept("run", "--memory", "me", "--store", "memory:", "hi").err

@@ -119,6 +119,27 @@ def test_whether_an_interrupted_call_took_effect_is_said(kept: Command, said: tu
     assert (went.code, went.out[: len(heard)]) == (0, heard)
 
 
+def test_an_empty_id_is_not_the_beginning_of_every_id(kept: Command) -> None:
+    kept("run", "-q", "--agent", f"{AGENTS}:deciding", "x")
+    (run,) = listed(kept)
+    for command in (("show", ""), ("resume", " "), ("approve", ""), ("replay", ""), ("fork", "", "--at", "1")):
+        refused = kept(*command)
+        assert (refused.code, refused.err) == (2, "ziggurat: which run? its id is empty; ziggurat runs lists them\n")
+    refused = kept("approve", run["id"], "")
+    assert (refused.code, "which call? its id is empty" in refused.err) == (2, True)
+    refused = kept("approve", run["id"], "--modify", " ")
+    assert (refused.code, "there are no arguments" in refused.err) == (2, True)
+    assert [each["status"] for each in listed(kept)] == ["Suspended"]
+    assert kept("approve", "-q", run["id"], "--deny", "").out == "heard: denied: the person said no\n"
+
+
+def test_what_was_decided_is_shown(kept: Command) -> None:
+    kept("run", "-q", "--agent", f"{AGENTS}:deciding", "x")
+    (run,) = listed(kept)
+    kept("approve", "-q", run["id"], "--modify", '{"expression": "2 * 3"}')
+    assert 'tool-1:calculator: modify {"expression":"2 * 3"}\n' in kept("show", run["id"]).out
+
+
 def test_what_is_said_must_fit_the_call(kept: Command) -> None:
     kept("run", "-q", "--agent", f"{AGENTS}:deciding", "x")
     (run,) = listed(kept)
@@ -167,6 +188,32 @@ def test_a_run_is_written_out_as_lines_and_as_a_test_that_passes(kept: Command, 
     assert "1 passed" in outcome_of(file)
 
 
+@pytest.mark.parametrize("agent", ["", "desk", "desk.py", ":agent", "desk.py:", "desk.py:the agent"])
+def test_a_test_is_not_made_with_an_agent_that_cannot_be_named(kept: Command, agent: str) -> None:
+    kept("run", "-q", "--agent", f"{AGENTS}:plain", "x")
+    (run,) = listed(kept)
+    ended = kept("export", run["id"], "--pytest", "--agent", agent)
+    assert (ended.code, ended.out) == (2, "")
+    assert "the test needs to know it as file.py:name or module:name" in ended.err
+
+
+def test_a_model_is_not_given_anew_as_nothing(kept: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROVIDERS, "toy", f"{__name__}:toy")
+    kept("run", "-q", "--model", "toy:brief", "x")
+    (run,) = listed(kept)
+    ended = kept("fork", run["id"], "--at", "1", "--model", "")
+    assert (ended.code, "the model's name is empty" in ended.err) == (2, True)
+
+
+def test_a_variable_that_is_wrong_is_named(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZIGGURAT_MODEL", "nope")
+    assert ziggurat("run", "x").err.startswith("ziggurat: $ZIGGURAT_MODEL: there is no model 'nope'")
+    assert ziggurat("run", "--model", "other", "x").err.startswith("ziggurat: there is no model 'other'")
+    monkeypatch.setenv("ZIGGURAT_STORE", "nope")
+    assert ziggurat("runs").err.startswith("ziggurat: $ZIGGURAT_STORE: no store is known at 'nope'")
+    assert ziggurat("runs", "--store", "other").err.startswith("ziggurat: no store is known at 'other'")
+
+
 def test_what_a_run_was_made_of_is_made_again(kept: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(PROVIDERS, "toy", "tests.cli.test_runs:toy")
     monkeypatch.chdir(Path(AGENTS).parent)
@@ -209,6 +256,13 @@ def test_a_conversation_is_not_begun_where_nothing_is_kept(ziggurat: Command, co
     ended = ziggurat(*command, "--session", "work", "--agent", f"{AGENTS}:memory")
     assert (ended.code, ended.out) == (2, "")
     assert "no conversation outlives the command; leave --session away" in ended.err
+
+
+def test_a_question_on_a_pipe_that_waits_says_how_to_go_on(kept: Command) -> None:
+    talk = kept("chat", "-q", "--agent", f"{AGENTS}:deciding", stdin="Sum it up\n")
+    (run,) = listed(kept)
+    assert talk.code == 3
+    assert talk.err.endswith(f"ziggurat: to go on with it: ziggurat approve {run['id']} (or --deny REASON)\n")
 
 
 QUEUES = """

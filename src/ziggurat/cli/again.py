@@ -12,7 +12,7 @@ from msgspec import Struct
 from ziggurat.agents.doors import Deps
 from ziggurat.agents.replaying import Live
 from ziggurat.agents.runnable import Runnable
-from ziggurat.cli.approve import approving
+from ziggurat.cli.approve import NO, approving
 from ziggurat.cli.build import agent_of
 from ziggurat.cli.codes import COMPLETED, INTERRUPTED
 from ziggurat.cli.made import labels_of, wish_for
@@ -108,7 +108,7 @@ def _decision(said: Said, waiting: Pending, run_id: str, *, begun: bool) -> Deci
     """Return what was said of a call as a decision that fits it."""
     name = clean(waiting.name)
     if said.deny is not None:
-        return Deny(said.deny)
+        return Deny(said.deny.strip() or NO)
     if not begun and (said.happened is not None or said.again):
         raise ConfigurationError(
             f"{name} was not begun yet, so {said.options()[0]} says nothing of it: "
@@ -126,6 +126,8 @@ def _decision(said: Said, waiting: Pending, run_id: str, *, begun: bool) -> Deci
     if said.modify is None:
         return Approve()
     try:
+        if not said.modify.strip():
+            raise InvalidArguments("there are no arguments; for none at all write '{}'")
         return Modify(canonical(said.modify, waiting.name))
     except InvalidArguments as error:
         raise ConfigurationError(f"--modify: {clean(str(error))}; nothing was decided, it waits still") from error
@@ -134,6 +136,8 @@ def _decision(said: Said, waiting: Pending, run_id: str, *, begun: bool) -> Deci
 def _meant(pending: list[Pending], run_id: str, item: str | None) -> Pending:
     if not pending:
         raise ConfigurationError(f"nothing waits for a decision in the run {run_id}")
+    if item is not None and not item.strip():  # it is the beginning of every id
+        raise ConfigurationError("which call? its id is empty; leave it away where only one waits")
     meant = [each for each in pending if item is None or each.id.startswith(item)]
     if len(meant) == 1:
         return meant[0]

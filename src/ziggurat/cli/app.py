@@ -181,7 +181,9 @@ def _models_group() -> None:
 
 @_models.command("list")
 def models_list() -> None:
-    """List how models are named, and what each needs: keys by their variables, never their values.
+    """List how models are named, and what each needs.
+
+    Keys are told by their variables, never by their values.
 
     \b
     Example:
@@ -194,9 +196,10 @@ def models_list() -> None:
 
 @_models.command("install")
 def models_install() -> None:
-    """Fetch the embedded model (93 MB, once), check it and keep it in the cache.
+    """Fetch the embedded model (93 MB), and check it.
 
-    The cache is $ZIGGURAT_CACHE, else ~/.cache/ziggurat. Standard output gets the file's path.
+    It is fetched once and kept in the cache, which is $ZIGGURAT_CACHE, else ~/.cache/ziggurat. Standard output gets
+    the file's path.
 
     \b
     Examples:

@@ -44,9 +44,10 @@ def audit(
     json: Annotated[bool, typer.Option("--json", help="Write all that was found as one JSON object.")] = False,
     store: _Store = None,
 ) -> None:
-    """Tell what is wrong with a memory: junk, duplicates, contradictions; and how it grows. Nothing is changed.
+    """Tell what is wrong with a memory, and how it grows.
 
-    What it tells are hints from words: look at them before you forget anything.
+    Junk, duplicates and contradictions are listed; nothing is changed. What it tells are hints from words: look at
+    them before you forget anything.
 
     \b
     Examples:
@@ -66,7 +67,7 @@ def search(
     json: Annotated[bool, typer.Option("--json", help="Write one JSON object per line.")] = False,
     store: _Store = None,
 ) -> None:
-    """List the memories that have to do with something, the nearest first.
+    """List the memories nearest to something, the best first.
 
     Words are compared, and meaning too where the extra local is installed. Nothing counts as recalled.
 

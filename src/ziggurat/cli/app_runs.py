@@ -150,9 +150,9 @@ def replay(
     agent: options.Agent = None,
     store: options.Store = None,
 ) -> None:
-    """Go through a run again without calling anything, to see whether it still goes the same way.
+    """Go through a run again without calling anything.
 
-    Ends with 0 if it does, else with 1 and the first difference.
+    Ends with 0 if it still goes the same way, else with 1 and the first difference.
 
     \b
     Examples:
@@ -180,10 +180,10 @@ def fork(
     quiet: options.Quiet = False,
     store: options.Store = None,
 ) -> None:
-    """Begin another run with what a run did before a step, and go another way from there.
+    """Go another way from a step of a run, in a run of its own.
 
-    The steps before it cost nothing, and the run itself stays as it is. Tools that act upon the world are refused,
-    unless --effects says otherwise.
+    The steps before it are kept and cost nothing, and the run itself stays as it is. Tools that act upon the world are
+    refused, unless --effects says otherwise.
 
     \b
     Examples:

@@ -1,6 +1,6 @@
 """Asking the person at the terminal about calls that wait for a decision."""
 
-__all__ = ["approving", "by_hand", "decided", "typed", "warn_of_unfitting"]
+__all__ = ["NO", "approving", "by_hand", "decided", "typed", "warn_of_unfitting"]
 
 import sys
 from collections.abc import Callable, Sequence
@@ -15,7 +15,9 @@ from ziggurat.messages.canonical import canonical
 from ziggurat.observe.wording import clean
 from ziggurat.tools.approval import APPROVALS, Approvals
 
-_NO = "the person said no"
+NO = "the person said no"
+"""Why a call was denied, where nothing else was said."""
+
 _WHETHER = "did it take effect? [y]es, [n]o and run it now, or say why it stays unknown: "
 _QUESTION = "[y]es, [N]o, [e]dit the arguments, or say why not: "
 
@@ -73,7 +75,7 @@ def _decision(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> Decisio
         if answer.lower() in ("y", "yes"):
             return Approve()
         if answer.lower() in ("", "n", "no"):
-            return Deny(_NO)
+            return Deny(NO)
         if answer.lower() not in ("e", "edit"):
             return Deny(answer)
         arguments = _edited(agent, item, ask, say)

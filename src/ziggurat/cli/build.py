@@ -1,6 +1,6 @@
 """From the options of a command to an agent."""
 
-__all__ = ["MAX_STEPS", "agent_of", "check_session"]
+__all__ = ["MAX_STEPS", "agent_of", "check_session", "only_remembers"]
 
 import math
 import os
@@ -13,6 +13,7 @@ from ziggurat.cli.store import open_store
 from ziggurat.cli.wish import MODEL, Wish
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.middleware import Middleware
+from ziggurat.models.resolve import Model, resolve
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.tools.toolbox import Tool
 
@@ -53,7 +54,7 @@ def agent_of(wish: Wish, store: str | None = "memory:") -> Runnable:
     model = wish.model if wish.model is not None else os.environ.get(MODEL) or "local"
     tools, middleware = _memory(wish.memory, store, model)
     agent = Agent(
-        model,
+        _model(model, wish.model),
         tools=[*_tools(wish.tools), *tools],
         middleware=middleware,
         instructions=wish.instructions,
@@ -64,6 +65,15 @@ def agent_of(wish: Wish, store: str | None = "memory:") -> Runnable:
     if model.strip() == "local":
         _require_embedded()
     return agent
+
+
+def _model(name: str, given: str | None) -> Model:
+    try:
+        return resolve(name)
+    except ConfigurationError as error:
+        if given is not None:
+            raise
+        raise ConfigurationError(f"${MODEL}: {error}") from error
 
 
 def check_session(agent: Runnable, session: str | None) -> None:
@@ -83,15 +93,21 @@ def _memory(owner: str | None, store: str | None, model: str) -> tuple[Sequence[
     """Return the tools and the middleware of an agent with a memory beside its runs; nothing for nobody."""
     if owner is None:
         return (), ()
-    if not owner.strip():
-        raise ConfigurationError("--memory says whose memory it is, as in --memory me")
+    if not owner.strip() or "/" in owner:
+        raise ConfigurationError(
+            f"--memory says whose memory it is, by a name without '/', as in --memory me: {owner!r}"
+        )
     from ziggurat.agents.remembering import Remembering, memory_tools
     from ziggurat.cli.memories import embedder_here, open_memories
 
-    tools = memory_tools()
-    if model.strip() == "local":  # it would take a question for a call to recall, though the answer is in the prompt
-        tools = tools[:1]
+    tools = memory_tools()[:1] if only_remembers(model) else memory_tools()
     return tools, [Remembering(open_memories(store), owner.strip(), embedder=embedder_here())]
+
+
+def only_remembers(model: str) -> bool:
+    """Tell whether a model is given no tool of a memory but the first: it would take a question for a call to recall,
+    though the answer is in the prompt."""
+    return model.strip() == "local"
 
 
 def _loaded(spec: str, folder: str | None) -> Runnable:

@@ -13,7 +13,7 @@ from ziggurat.agents.drive import partial_of
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.approve import decided
 from ziggurat.cli.codes import COMPLETED, INTERRUPTED, STOPPED, code_of
-from ziggurat.cli.run import answer_text, explain
+from ziggurat.cli.run import answer_text, explain, tell_how_to_go_on
 from ziggurat.cli.store import closed
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.agent import AgentRun, Decision
@@ -173,6 +173,8 @@ class Chat:
             self._out.flush()
         if code != COMPLETED:
             sys.stderr.write(f"ziggurat: {explain(self._agent, run)}\n")
+        if run.pending:
+            tell_how_to_go_on(self._agent, run.id, run.pending)
         return code
 
     def _remember(self, run: AgentRun | None) -> None:

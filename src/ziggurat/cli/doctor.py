@@ -11,11 +11,13 @@ from importlib import metadata
 
 from ziggurat.cli.providers import report_keys
 from ziggurat.cli.report import Report
+from ziggurat.cli.store import STORE
 from ziggurat.cli.wish import MODEL
+from ziggurat.databases.address import without_secrets
 from ziggurat.models.local.install import SHA256, SIZE, model_path
 from ziggurat.models.real import FORBID_VARIABLE
 
-_SETTINGS = (MODEL, "ZIGGURAT_CACHE", FORBID_VARIABLE, "ZIGGURAT_DEBUG", "NO_COLOR")
+_SETTINGS = (MODEL, STORE, "ZIGGURAT_CACHE", FORBID_VARIABLE, "ZIGGURAT_DEBUG", "NO_COLOR")
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:.*\bextra\s*==\s*['\"](?P<extra>[^'\"]+)['\"])?")
 
 
@@ -47,7 +49,7 @@ def doctor() -> int:
     report.title("Settings")
     for name in _SETTINGS:
         value = os.environ.get(name)
-        report.plain(f"{name}: {value if value is not None else 'not set'}")
+        report.plain(f"{name}: {'not set' if value is None else without_secrets(value)}")
     ready = embedded and "local" in complete
     if ready:
         report.fine('ready: ziggurat run "What is 12 * (7 + 5)?"')

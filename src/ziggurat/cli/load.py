@@ -52,6 +52,8 @@ def load_agent(spec: str) -> Runnable:
         ConfigurationError: there is none; the text says what there is.
     """
     option = f"--agent {spec}"
+    if not spec.strip():
+        raise ConfigurationError("--agent names an agent of yours, as in --agent desk.py:agent; it is empty")
     found = _attribute(spec, option, "agent")
     if not isinstance(found, Runnable):
         wrap = "; make it one with Runnable(...)" if callable(found) else ""

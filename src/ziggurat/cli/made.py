@@ -69,7 +69,7 @@ def wish_for(run_id: str, journal: MemoryJournal, given: Wish) -> Wish:
         )
     return replace(
         made,
-        model=given.model or made.model,
+        model=made.model if given.model is None else given.model,
         tools=given.tools or made.tools,
         instructions=made.instructions if given.instructions is None else given.instructions,
         max_steps=made.max_steps if given.max_steps is None else given.max_steps,

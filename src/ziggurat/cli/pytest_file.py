@@ -6,14 +6,17 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ziggurat.cli.build import MAX_STEPS
+from ziggurat.cli.build import MAX_STEPS, only_remembers
 from ziggurat.cli.made import wish_for
 from ziggurat.cli.wish import Wish
 from ziggurat.core.entries import Ended, Result
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.path import escaped
 from ziggurat.core.store import LogInfo
 from ziggurat.messages.recorded import recorded_steps
+
+_SPEC = re.compile(r"(.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*")
 
 _FILE = '''"""The run {id}, recorded on {day}, as a test without network: a change of its course fails, with a diff.
 
@@ -48,6 +51,8 @@ def as_test(info: LogInfo, journal: MemoryJournal, agent: str | None) -> str:
     Raises:
         ConfigurationError: how the agent is made is not on record, and it was not named.
     """
+    if agent is not None and not _SPEC.fullmatch(agent):
+        raise ConfigurationError(f"--agent {agent}: the test needs to know it as file.py:name or module:name")
     wish = wish_for(info.id, journal, Wish(agent=agent))
     made, imports, how = _agent(wish)
     deps = ""
@@ -84,15 +89,19 @@ def _agent(wish: Wish) -> tuple[str, list[str], str]:
         return name, [f"from {where} import {name}"], "Its agent is imported as ever."
     options = ["ReplayModel(RECORD)"]
     tools = wish.tools or ("calculator", "timestamp")
-    options.append(f"tools=[{', '.join(f'load_tool({tool!r})' for tool in tools)}]")
-    for option, value in (("instructions", wish.instructions), ("timeout", wish.timeout)):
-        options += [] if value is None else [f"{option}={value!r}"]
-    options.append(f"max_steps={wish.max_steps or MAX_STEPS}")
+    made = [f"load_tool({tool!r})" for tool in tools]
     imports = [
         "from ziggurat import Agent",
         "from ziggurat.cli.load import load_tool",
         "from ziggurat.models.replay import ReplayModel",
     ]
+    if wish.memory is not None:  # what was recalled is on record; its tools are a part of what the model was told
+        imports.append("from ziggurat.agents.remembering import memory_tools")
+        made.append(f"*memory_tools(){'[:1]' if only_remembers(wish.model or 'local') else ''}")
+    options.append(f"tools=[{', '.join(made)}]")
+    for option, value in (("instructions", wish.instructions), ("timeout", wish.timeout)):
+        options += [] if value is None else [f"{option}={value!r}"]
+    options.append(f"max_steps={wish.max_steps or MAX_STEPS}")
     return f"Agent({', '.join(options)})", imports, "Its model answers from the record; its tools are those it had."
 
 

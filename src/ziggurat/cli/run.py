@@ -1,6 +1,6 @@
 """``ziggurat run``: one question, one answer, and an honest exit code."""
 
-__all__ = ["Begin", "Output", "answer_text", "explain", "run_question", "show_run"]
+__all__ = ["Begin", "Output", "answer_text", "explain", "run_question", "show_run", "tell_how_to_go_on"]
 
 import asyncio
 import shlex
@@ -116,7 +116,7 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _tell_how_to_go_on(agent: Runnable, run_id: str, pending: Sequence[PendingItem]) -> None:
+def tell_how_to_go_on(agent: Runnable, run_id: str, pending: Sequence[PendingItem]) -> None:
     """Say what goes on with a run that is kept."""
     if isinstance(agent.store, MemoryStore):
         return
@@ -149,7 +149,7 @@ def _unfinished(agent: Runnable, run: AgentRun) -> None:
         sys.stderr.write("ziggurat: nobody could be asked: decisions are made on a terminal, without --json\n")
     sys.stderr.write(f"ziggurat: {explain(agent, run)}\n")
     if type(run.stop).__name__ in UNFINISHED:
-        _tell_how_to_go_on(agent, run.id, run.pending)
+        tell_how_to_go_on(agent, run.id, run.pending)
 
 
 def answer_text(run: AgentRun) -> str:

@@ -127,7 +127,8 @@ class _Picture:
                 return f"{name}: waits for a decision{why}: {call_text(as_type(entry.request, ToolCall))} [{entry.id}]"
             case Decided():
                 decision = decision_of(entry.decision)
-                return f"{name}: {type(decision).__name__.lower()} {shortened(str(getattr(decision, 'reason', '')))}"
+                said = "; ".join(str(getattr(decision, field)) for field in decision.__struct_fields__)
+                return f"{name}: {type(decision).__name__.lower()} {shortened(said)}".rstrip()
             case Opened() if number:
                 return "went on"
             case Ended():

@@ -38,7 +38,12 @@ def open_store(given: str | None) -> MemoryStore | Store:
     """
     url = given if given is not None else os.environ.get(STORE) or None
     if url is not None:
-        return connect(url)
+        try:
+            return connect(url)
+        except ConfigurationError as error:
+            if given is not None:
+                raise
+            raise ConfigurationError(f"${STORE}: {error}") from error
     path = default_store()
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -86,7 +91,10 @@ async def find_run(store: MemoryStore | Store, run: str) -> LogInfo:
 
     Raises:
         RunNotFound: there is none, or several; the text lists some.
+        ConfigurationError: nothing is meant, or no run is kept there.
     """
+    if not run.strip():  # it is the beginning of every id
+        raise ConfigurationError("which run? its id is empty; ziggurat runs lists them")
     if isinstance(store, MemoryStore):
         raise ConfigurationError("with --store memory: no run outlives the command; leave it away")
     exact = await store.find(f"run:{run}")
