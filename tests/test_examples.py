@@ -1,6 +1,7 @@
 """Every example is a program that runs by itself and prints what it should."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,8 @@ def printed_by(name: str, **environment: str) -> str:
 
 def test_all_examples_are_known() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == PRINTED.keys()
+    told = re.findall(r"^\| \[(\w+\.py)\]\((\w+\.py)\)( \*)? \|", (EXAMPLES / "README.md").read_text(), re.MULTILINE)
+    assert sorted(told) == [(name, name, " *" if name in LOCAL else "") for name in sorted(PRINTED)]
 
 
 @pytest.mark.parametrize("name", sorted(PRINTED))

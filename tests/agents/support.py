@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -19,8 +19,6 @@ from ziggurat.messages.message import Message
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.testing.clock import disk
-
-T = TypeVar("T")
 
 
 def assert_sendable(messages: Iterable[Message]) -> None:
@@ -103,16 +101,6 @@ async def turns(number: int) -> None:
     for _ in range(number):
         await disk()
         await asyncio.sleep(0)
-
-
-async def others(work: Awaitable[T]) -> tuple[T | BaseException, list[str]]:
-    """Await `work`; return how it ended and the tasks that it left behind, after no turn of the loop at all."""
-    before = asyncio.all_tasks()
-    try:
-        outcome: T | BaseException = await work
-    except BaseException as error:
-        outcome = error
-    return outcome, [repr(task) for task in asyncio.all_tasks() - before if not task.done()]
 
 
 def texts(messages: Sequence[Message]) -> list[str]:

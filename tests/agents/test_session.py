@@ -70,12 +70,6 @@ async def said(place: Place, session: str = "alice") -> list[str]:
     return texts(found)
 
 
-async def held(store: Any) -> bool:
-    """Tell whether somebody writes the session."""
-    info = await rows_of(store).find("session:alice")
-    return info is not None and info.owner != ""
-
-
 ADD = tool_call("add", a=1, b=2)
 
 

@@ -87,9 +87,6 @@ TURNS = (
 )
 
 
-_report = tool_call("final_answer", id="call_0", sent=True)
-
-
 def desk(store: Any, **changes: Any) -> Agent:
     """Return the agent, as it was recorded or with changes."""
     settings: dict[str, Any] = {
