@@ -163,6 +163,16 @@ def test_the_face_is_sorted_small_and_loads() -> None:
         _ = ziggurat.nonsense
 
 
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_modules_import_what_others_show(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module in MODULES:
+            module = importlib.import_module(node.module)
+            names = {alias.name for alias in node.names if f"{node.module}.{alias.name}" not in MODULES}
+            hidden = names - set(getattr(module, "__all__", names))
+            assert not hidden, f"{module_of(path)} takes {hidden} from {node.module}, which does not show them"
+
+
 @pytest.mark.parametrize("path", [path for path in FILES if path.name == "__init__.py"], ids=module_of)
 def test_a_folder_that_lists_its_files_names_them_all(path: Path) -> None:
     told = ast.get_docstring(ast.parse(path.read_text())) or ""

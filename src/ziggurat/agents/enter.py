@@ -3,7 +3,7 @@
 look-up > before_agent > entered on record > wrap_agent > the agent's own layers > its loop > after_agent > record
 """
 
-__all__ = ["AGENT", "AgentParts", "Setup", "enter"]
+__all__ = ["AGENT", "AgentParts", "AgentService", "Setup", "enter"]
 
 from collections.abc import Callable
 from functools import partial

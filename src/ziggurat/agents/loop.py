@@ -1,6 +1,6 @@
 """The loop: ask the model, call the tools it asks for, and again, until something says stop."""
 
-__all__ = ["AgentLoop", "LoopSettings"]
+__all__ = ["AgentLoop", "Instructions", "LoopSettings"]
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable

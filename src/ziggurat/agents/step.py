@@ -1,6 +1,6 @@
 """The tool calls of one reply: together, in order, and none left without an answer."""
 
-__all__ = ["call_tool", "call_tools", "not_executed"]
+__all__ = ["Dropped", "call_tool", "call_tools", "not_executed"]
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,6 +1,6 @@
 """Time, ids and randomness, each replaceable, so that any run can be made deterministic."""
 
-__all__ = ["CLOCK", "IDS", "RANDOM", "Clock", "SystemClock", "Timer", "new_id"]
+__all__ = ["CLOCK", "IDS", "RANDOM", "SYSTEM_CLOCK", "Clock", "SystemClock", "Timer", "new_id"]
 
 import asyncio
 import os

@@ -1,6 +1,16 @@
 """The state of a circuit breaker, as plain data that can be kept anywhere, and where it is kept."""
 
-__all__ = ["BreakerBackend", "BreakerRules", "Change", "Circuit", "CircuitState", "MemoryBackend", "Verdict"]
+__all__ = [
+    "FAILED",
+    "SLOW",
+    "BreakerBackend",
+    "BreakerRules",
+    "Change",
+    "Circuit",
+    "CircuitState",
+    "MemoryBackend",
+    "Verdict",
+]
 
 from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol, TypeVar, TypeVarTuple

@@ -1,6 +1,6 @@
 """The memory of one agent: its episodes, facts, values at hand and lasting memories, in one store."""
 
-__all__ = ["AgentMemory"]
+__all__ = ["AgentMemory", "Kind"]
 
 from collections.abc import Sequence
 from typing import Literal, Unpack

@@ -1,6 +1,6 @@
 """The right to work on the memories of one owner, held by one at a time, kept in the store itself."""
 
-__all__ = ["Lease", "leased"]
+__all__ = ["KIND", "Lease", "leased"]
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

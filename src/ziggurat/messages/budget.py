@@ -1,6 +1,6 @@
 """What a run and all agents beneath it may spend together."""
 
-__all__ = ["Budget", "Price", "Spending", "budgeted"]
+__all__ = ["ASSUMED_OUTPUT", "Budget", "Price", "Spending", "budgeted"]
 
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal

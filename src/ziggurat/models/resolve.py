@@ -1,6 +1,6 @@
 """From ``"provider:name"`` to a model."""
 
-__all__ = ["PROVIDERS", "known_models", "resolve"]
+__all__ = ["PROVIDERS", "Model", "known_models", "resolve"]
 
 import re
 from collections.abc import Callable

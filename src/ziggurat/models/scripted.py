@@ -1,6 +1,6 @@
 """A model that follows a script, for tests and examples: same script, same answers, no network."""
 
-__all__ = ["PAUSE", "Pause", "Reply", "Rule", "ScriptedModel"]
+__all__ = ["PAUSE", "Pause", "Piece", "Reply", "Rule", "ScriptedModel"]
 
 import asyncio
 import re

@@ -1,6 +1,6 @@
 """The text of a model's arguments: read strictly, and its mistakes put into words the model can act on."""
 
-__all__ = ["expectation", "explain", "has_infinity", "near", "read", "shown"]
+__all__ = ["MAX_DEPTH", "expectation", "explain", "has_infinity", "near", "read", "shown"]
 
 import functools
 import math

@@ -1,6 +1,6 @@
 """Arithmetic from text, without ``eval``: exact, and bounded in time and memory."""
 
-__all__ = ["evaluate"]
+__all__ = ["MAX_LENGTH", "evaluate"]
 
 import math
 import re

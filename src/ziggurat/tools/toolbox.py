@@ -1,6 +1,6 @@
 """A router by name: the tools of an agent, and how their calls go."""
 
-__all__ = ["Entry", "Quorum", "ToolStatistics", "Toolbox", "quorum"]
+__all__ = ["Entry", "Quorum", "Tool", "ToolStatistics", "Toolbox", "quorum"]
 
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches

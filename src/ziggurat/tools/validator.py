@@ -1,6 +1,6 @@
 """A JSON Schema that values are held to, without a connection opened and without hanging."""
 
-__all__ = ["SchemaValidator"]
+__all__ = ["MAX_SCHEMA", "SchemaValidator"]
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,6 +1,6 @@
 """The way questions go to one service and replies come back: connections that are kept, and bounds."""
 
-__all__ = ["Client", "Reply", "Transport"]
+__all__ = ["Client", "Headers", "Reply", "Transport"]
 
 import asyncio
 import ssl

@@ -108,6 +108,6 @@ class _Given:
                     while await self.more():
                         pass
         except (ModelError, Timeout):
-            pass
+            pass  # nobody wants what was left; it was read so that the connection can be used again
         finally:
             await self._response.aclose()

@@ -1,6 +1,6 @@
 """llama.cpp inside this process: loads a GGUF file, generates in threads, answers several requests at once."""
 
-__all__ = ["CONTEXT", "SLOTS", "Engine", "engine_for"]
+__all__ = ["CONTEXT", "SLOTS", "Chunk", "Endpoint", "Engine", "engine_for"]
 
 import asyncio
 import os
