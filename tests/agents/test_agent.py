@@ -18,7 +18,7 @@ from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.delta import ThinkingDelta
 from ziggurat.messages.message import assistant, tool_message, user
 from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.model import ModelResponse, ModelSettings
 from ziggurat.messages.parts import Thinking, ToolCall, ToolResult, tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.memory import MemoryStore
@@ -57,6 +57,12 @@ def _no_hint(text) -> str:  # type: ignore[no-untyped-def]
         (lambda: Agent(MODEL, max_steps=-1), "at least 1"),
         (lambda: Agent(MODEL, max_steps=1.5), "whole number"),  # type: ignore[arg-type]
         (lambda: Agent(MODEL, max_steps=True), "whole number"),
+        (lambda: Agent(MODEL, grants=3), "grants is a list of permissions"),  # type: ignore[arg-type]
+        (
+            lambda: Agent(MODEL, settings=ModelSettings(temperature="hot")),  # type: ignore[arg-type]
+            "settings: temperature: expected `float | null`, got `str`",
+        ),
+        (lambda: Agent(MODEL, settings=ModelSettings(stop="x")), "settings: stop: expected"),  # type: ignore[arg-type]
         (lambda: Agent(MODEL, timeout=-1), "positive number of seconds"),
         (lambda: Agent(MODEL, timeout=0), "positive number of seconds"),
         (lambda: Agent(MODEL, timeout="3"), "positive number of seconds"),  # type: ignore[arg-type]

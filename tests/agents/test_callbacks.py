@@ -7,6 +7,7 @@ import pytest
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.callbacks import Callbacks
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
 from ziggurat.messages import stops
 from ziggurat.messages.delta import ThinkingDelta
@@ -73,3 +74,9 @@ def test_a_listener_that_fails_is_logged_and_changes_nothing(caplog: pytest.LogC
 
 def test_nothing_given_hears_nothing() -> None:
     assert _agent().run_sync("go", listeners=[Callbacks()]).text == "done"
+
+
+@pytest.mark.parametrize("name", ["on_token", "on_thought", "on_action", "on_event"])
+def test_what_is_no_function_is_told(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"Callbacks\({name}=...\) takes a function, such as print; got 3"):
+        Callbacks(**{name: 3})  # type: ignore[arg-type]

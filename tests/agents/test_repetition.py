@@ -205,6 +205,8 @@ def _asked(messages: Any) -> int:
         (lambda: loop_detection(action="scold"), "'warn', 'inject' or 'stop'"),
         (lambda: loop_detection(modes="identical"), r"\['identical'\]"),
         (lambda: loop_detection(exempt="poll"), r"\['poll'\]"),
+        (lambda: loop_detection(modes=None), "modes of .* is a list of names; got None"),
+        (lambda: loop_detection(exempt=3), "exempt of .* is a list of names; got 3"),
         (lambda: loop_detection(modes=["odd"]), "same_result"),
         (lambda: loop_detection(modes=[]), "same_result"),
     ],

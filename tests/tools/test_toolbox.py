@@ -81,6 +81,9 @@ def test_what_is_no_tool_is_refused(wrong: Any) -> None:
 def test_two_of_one_name_and_wrong_settings_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"two tools are named 'search'"):
         Toolbox([search, tool(name="search")(fetch)])
+    for tools in (None, 3, "search"):
+        with pytest.raises(ConfigurationError, match=r"Toolbox\(\) takes a list of functions and tools; got"):
+            Toolbox(tools)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="concurrency must be at least 1"):
         Toolbox([search], concurrency=0)
 

@@ -5,6 +5,9 @@ __all__ = ["Agent"]
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+from msgspec.structs import asdict
+
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.enter import AGENT, AgentParts, Setup
 from ziggurat.agents.loop import AgentLoop, Instructions, LoopSettings
@@ -192,6 +195,8 @@ def _check(
         raise ConfigurationError(f"a description is text, got {description!r}")
     if isinstance(grants, str):
         raise ConfigurationError(f"grants is a list of permissions, such as [{grants!r}]; got the text {grants!r}")
+    if grants is not None and not isinstance(grants, Iterable):
+        raise ConfigurationError(f"grants is a list of permissions, such as ['network']; got {grants!r}")
     number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
     if timeout is not None and not (number and 0 < timeout < float("inf")):
         raise ConfigurationError(f"timeout is a positive number of seconds, got {timeout!r}")
@@ -202,3 +207,15 @@ def _check(
     ):
         if value is not None and not isinstance(value, kind):
             raise ConfigurationError(f"{what} takes {kind.__name__}(...), got {value!r}")
+    if settings is not None:
+        _check_settings(settings)
+
+
+def _check_settings(settings: ModelSettings) -> None:
+    """Hold settings to their types here, not where a provider refuses them."""
+    try:
+        msgspec.convert(asdict(settings), ModelSettings)
+    except msgspec.ValidationError as error:
+        told, _, place = str(error).partition(" - at ")
+        name = place.strip("`$.")
+        raise ConfigurationError(f"settings: {name}: {told[:1].lower()}{told[1:]}") from error

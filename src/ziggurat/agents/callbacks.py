@@ -4,6 +4,7 @@ __all__ = ["Callbacks"]
 
 from collections.abc import Awaitable, Callable
 
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
 from ziggurat.messages.delta import TextDelta, ThinkingDelta
 from ziggurat.messages.events import Delta, ToolStarted
@@ -20,6 +21,9 @@ class Callbacks:
         on_thought: Called with each piece of thinking.
         on_action: Called with each tool call as it begins.
         on_event: Called with every event.
+
+    Raises:
+        ConfigurationError: one is no function.
     """
 
     def __init__(
@@ -30,6 +34,10 @@ class Callbacks:
         on_action: Callable[[ToolCall], Answer] | None = None,
         on_event: Callable[[Event], Answer] | None = None,
     ) -> None:
+        given = {"on_token": on_token, "on_thought": on_thought, "on_action": on_action, "on_event": on_event}
+        for name, function in given.items():
+            if function is not None and not callable(function):
+                raise ConfigurationError(f"Callbacks({name}=...) takes a function, such as print; got {function!r}")
         self.on_token = on_token
         self.on_thought = on_thought
         self.on_action = on_action

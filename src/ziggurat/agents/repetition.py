@@ -129,6 +129,8 @@ def loop_detection(
             raise ConfigurationError(
                 f"{what} of loop_detection() is a list, such as [{names!r}]; got the text {names!r}"
             )
+        if not isinstance(names, Iterable):
+            raise ConfigurationError(f"{what} of loop_detection() is a list of names; got {names!r}")
     asked = frozenset(modes)
     unknown = asked - set(get_args(LoopMode))
     if unknown or not asked:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
+from ziggurat.databases.given import given_path, given_seconds, given_synchronous
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.sqlite.connection import SqliteConnection
 from ziggurat.databases.sqlite.together import write_together
@@ -43,6 +44,9 @@ class SqliteStore:
             the process is gone.
         clock: Tells the time.
         connect: Opens the database as `sqlite3.connect` does; another may bring a file system of its own.
+
+    Raises:
+        ConfigurationError: one of these makes no sense.
     """
 
     def __init__(
@@ -55,7 +59,9 @@ class SqliteStore:
         clock: Clock = SYSTEM_CLOCK,
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
     ) -> None:
-        self.path = Path(path)
+        self.path = given_path(path, self)
+        given_seconds(self, timeout=timeout, lease=lease)
+        given_synchronous(self, synchronous)
         self.seconds = lease
         self.clock = clock
         self.owner = new_owner()

@@ -102,6 +102,8 @@ class Toolbox:
         join: Join = "join_all",
         on_error: Literal["return", "raise"] = "return",
     ) -> None:
+        if isinstance(tools, (str, bytes)) or not isinstance(tools, Iterable):
+            raise ConfigurationError(f"Toolbox() takes a list of functions and tools; got {tools!r}")
         if concurrency is not None and (not isinstance(concurrency, int) or concurrency < 1):
             raise ConfigurationError(f"concurrency must be at least 1, or None for no limit; got {concurrency!r}")
         if not isinstance(join, Quorum) and join not in ("join_all", "fail_fast"):

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.databases.given import given_path, given_seconds, given_synchronous
 from ziggurat.databases.sqlite.connection import SqliteConnection
 from ziggurat.databases.sqlite.together import write_together
 from ziggurat.databases.writer import Job, Writer
@@ -55,7 +56,9 @@ class SqliteMemoryStore:
         timeout: float = 5.0,
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
     ) -> None:
-        self.path = Path(path)
+        self.path = given_path(path, self)
+        given_seconds(self, timeout=timeout)
+        given_synchronous(self, synchronous)
         self._database = SqliteConnection(self.path, synchronous, timeout, connect)
         self._writer = Writer(f"ziggurat {self.path.name}", self._together, self._idle, _PAUSE, self._database.close)
         self._shelves = Shelves(Path(f"{self.path}-vectors"), self._database)

@@ -18,6 +18,7 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
 from ziggurat.core.errors import JournalError, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
 from ziggurat.databases.disk import Disk
+from ziggurat.databases.given import given_path, given_seconds
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.writer import Writer, one_by_one
 from ziggurat.stores.file.log import Lease, appended, file_name, last_line, locked, repaired, replaced, rows_in
@@ -43,6 +44,9 @@ class FileStore:
             the process is gone.
         clock: Tells the time.
         disk: What writes; the system's where none is given.
+
+    Raises:
+        ConfigurationError: one of these makes no sense.
     """
 
     def __init__(
@@ -54,7 +58,8 @@ class FileStore:
         clock: Clock = SYSTEM_CLOCK,
         disk: Disk | None = None,
     ) -> None:
-        self.folder = Path(folder)
+        self.folder = given_path(folder, self)
+        given_seconds(self, timeout=timeout, lease=lease)
         self.seconds = lease
         self.clock = clock
         self._disk = disk or Disk()
