@@ -1,6 +1,7 @@
 """Going on with a run, and going through it again."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -123,6 +124,32 @@ def test_a_resume_without_a_decision_waits_on() -> None:
         assert (again.stop, again.pending, again.messages) == (suspended.stop, suspended.pending, suspended.messages)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("store", ["memory:", "sqlite"])
+def test_a_run_or_an_item_given_for_its_id_is_told(store: str, tmp_path: Path) -> None:
+    async def run() -> None:
+        url = "memory:" if store == "memory:" else f"sqlite:///{tmp_path}/runs.db?synchronous=NORMAL"
+        agent = Agent(ScriptedModel(tool_call("send", to="x"), "done"), tools=[send], store=url)
+        run: Any = await agent.run("go", run_id="r")
+        told = r"give run\.id \('r'\), not the run"
+        for door in (agent.resume, agent.replay, agent.record):
+            with pytest.raises(ConfigurationError, match=told):
+                await door(run)
+        with pytest.raises(ConfigurationError, match=told):
+            await agent.fork(run, 1)
+        with pytest.raises(ConfigurationError, match=told):
+            agent.subscribe(run)
+        with pytest.raises(ConfigurationError, match=r"give item\.id \('[0-9a-f]+'\), not the item"):
+            await agent.resume("r", {item: Approve() for item in run.pending})
+        assert (await agent.resume("r", {item.id: Approve() for item in run.pending})).text == "done"
+
+    asyncio.run(run())
+
+
+def test_the_name_of_a_runnable_is_text() -> None:
+    with pytest.raises(ConfigurationError, match="the name of a Runnable is text, got 3"):
+        Runnable(_sender(), name=3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("run_id", ["nothing", "", None, 3])

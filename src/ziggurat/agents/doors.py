@@ -1,6 +1,6 @@
 """What users pass beside the question, checked where they pass it, before anything is written."""
 
-__all__ = ["Deps", "RunOptions", "check_options", "decided", "given", "guarded"]
+__all__ = ["Deps", "RunOptions", "check_id", "check_options", "decided", "given", "guarded"]
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
@@ -12,7 +12,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Key
-from ziggurat.messages.agent import Approve, Decision, Deny, DidNotHappen, Happened, Modify
+from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
 from ziggurat.messages.approval import expired
 from ziggurat.messages.message import Message
 from ziggurat.models.approval import gated
@@ -48,6 +48,16 @@ def check_options(deps: Deps | None, listeners: Sequence[Listener], run_id: str 
         _check_listeners(listeners)
     if run_id is not None and (not isinstance(run_id, str) or not run_id):
         raise ConfigurationError(f"run_id must be a text that is not empty, got {run_id!r}")
+
+
+def check_id(run_id: object) -> None:
+    """Refuse a run where its id is wanted; what is no id of any run is told of where runs are looked up.
+
+    Raises:
+        ConfigurationError: it is a run.
+    """
+    if isinstance(run_id, AgentRun):
+        raise ConfigurationError(f"a run is named by its id: give run.id ({run_id.id!r}), not the run")
 
 
 def _check_deps(deps: Deps) -> None:
@@ -112,11 +122,15 @@ def decided(journal: MemoryJournal, decisions: Mapping[str, Decision], now: floa
     if not isinstance(decisions, Mapping):
         raise ConfigurationError(
             "decisions maps the ids of pending items to Approve(), Deny(reason) or Modify(arguments): "
-            f"resume(id, {{item.id: Approve() for item in run.pending}}); got {decisions!r}"
+            f"resume(id, {{item.id: Approve() for item in run.pending}}); got {decisions!r:.200}"
         )
     pending = {item.id: item for item in journal.pending()}
     upon: list[Decided] = []
     for item_id, decision in decisions.items():
+        if isinstance(item_id, PendingItem):
+            raise ConfigurationError(
+                f"a call that waits is named by its id: give item.id ({item_id.id!r}), not the item"
+            )
         if item_id not in pending:
             waiting = ", ".join(pending) or "nothing"
             raise ConfigurationError(f"no call with the id {item_id!r} waits for a decision (waiting: {waiting})")

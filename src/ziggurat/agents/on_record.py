@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from ziggurat.agents.doors import Deps, check_options, decided, guarded
+from ziggurat.agents.doors import Deps, check_id, check_options, decided, guarded
 from ziggurat.agents.drive import Prompt, drive
 from ziggurat.agents.enter import AGENT, AgentParts, AgentService, Setup, enter
 from ziggurat.agents.forks import forked
@@ -53,6 +53,8 @@ class OnRecord:
     ) -> None:
         if not callable(service):
             raise ConfigurationError(f"Runnable() needs a service (request, ctx), got {type(service).__name__}")
+        if name is not None and not isinstance(name, str):
+            raise ConfigurationError(f"the name of a Runnable is text, got {name!r}")
         self.inner = service
         self.store = MemoryStore(finished=False) if store is None else connect(store)
         self._runs = runs_in(self.store)
@@ -96,6 +98,7 @@ class OnRecord:
             JournalMismatch: it differs and that is to be `strict`; the text shows where, with a diff.
         """
         check_options(deps, listeners)
+        check_id(run_id)
         runs = self._runs
         if isinstance(runs, MemoryStore):
             known = runs.open(run_id)
@@ -127,6 +130,7 @@ class OnRecord:
         Raises:
             RunNotFound: no such run goes on or is kept here.
         """
+        check_id(run_id)
         if isinstance(self._runs, StoredRuns):
             return self._runs.subscribe(run_id, after)
         return subscribe(self._runs.open(run_id), self._runs.broadcast(run_id), after=after)
@@ -138,6 +142,7 @@ class OnRecord:
             RunNotFound: no such run is kept here.
             JournalCorrupt: an entry was damaged; the text names it.
         """
+        check_id(run_id)
         return await record_of(self._runs, run_id)
 
     async def replay(
