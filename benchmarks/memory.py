@@ -18,8 +18,12 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 
 SIZE, SEED, QUESTIONS = 384, 7, 200
 
@@ -82,14 +86,9 @@ def questions(kept: np.ndarray, wanted: np.ndarray, search: Callable[[int], list
     return times, hits / len(wanted) / 10
 
 
-def ours(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: Path) -> None:
-    """Measure ours: SQLite, on the disk, FULL (each acknowledged record outlives a loss of power)."""
+def remembering(runner: asyncio.Runner, store: "SqliteMemoryStore", kept: np.ndarray, content: list[str]) -> None:
+    """Measure what it takes to keep memories, many at a time and one by one."""
     from ziggurat.memory.record import MemoryRecord
-    from ziggurat.memory.scoring import Circumstances, recency, similarity, weighted
-    from ziggurat.memory.store import Query
-    from ziggurat.memory.stores.sqlite import SqliteMemoryStore
-
-    path, records = folder / "memory.db", len(kept)
 
     def record(place: int) -> MemoryRecord:
         vector = kept[place].tobytes()
@@ -97,15 +96,13 @@ def ours(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: Path)
             id=f"{place:08x}", owner="ann", content=content[place], embedding=vector, created=float(place)
         )
 
-    runner = asyncio.Runner()
-    store = SqliteMemoryStore(path)
-    made, begun = 0.0, time.perf_counter()
-    for start in range(0, records, 1000):
-        batch = [record(place) for place in range(start, min(records, start + 1000))]
+    made = 0.0
+    for start in range(0, len(kept), 1000):
+        batch = [record(place) for place in range(start, min(len(kept), start + 1000))]
         begun = time.perf_counter()
         runner.run(store.add(batch))
         made += time.perf_counter() - begun
-    said("remember, a thousand at a time", made / records * 1e3, "ms each")
+    said("remember, a thousand at a time", made / len(kept) * 1e3, "ms each")
 
     async def together(start: int) -> None:
         await asyncio.gather(
@@ -125,18 +122,14 @@ def ours(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: Path)
         times.append(time.perf_counter() - begun)
     said("remember, one after another, p50", float(np.median(times)) * 1e3, "ms", "(a flush to the disk each)")
 
-    begun = time.perf_counter()
-    runner.run(store.search(Query(owner="ann", embedding=kept[0].tobytes())))
-    said("build the index of vectors", time.perf_counter() - begun, "s")
-    runner.run(store.close())
-    whole = (records * SIZE * 4 + sum(map(len, content))) / 1e6
-    said("on the disk", size_of(folder) / whole, "times vectors and text", f"({size_of(folder):.0f} of {whole:.0f} MB)")
 
-    before, begun = resident(), time.perf_counter()
-    store = SqliteMemoryStore(path)
-    runner.run(store.search(Query(owner="ann", embedding=kept[0].tobytes())))
-    said("open again and recall once", time.perf_counter() - begun, "s")
-    said("in memory", (resident() - before) / whole, "times vectors and text", f"({resident() - before:.0f} MB)")
+def recalling(
+    runner: asyncio.Runner, store: "SqliteMemoryStore", kept: np.ndarray, wanted: np.ndarray, content: list[str]
+) -> None:
+    """Measure recall by meaning, with a score, and by meaning and words."""
+    from ziggurat.memory.scoring import Circumstances, recency, similarity, weighted
+    from ziggurat.memory.store import Query
+
     score = weighted((0.999, similarity), (0.001, recency(hours=24)))
 
     async def recalled(place: int) -> list[int]:
@@ -144,22 +137,43 @@ def ours(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: Path)
         scored = [(score(hit.record, Circumstances(1e6, hit.similarity or 0.0)), hit.record.id) for hit in hits]
         return [int(name, 16) for _, name in sorted(scored, reverse=True)]
 
-    def search(place: int) -> list[int]:
-        return runner.run(recalled(place))
-
-    times, share = questions(kept, wanted, search)
+    times, share = questions(kept, wanted, lambda place: runner.run(recalled(place)))
     said("recall by meaning with scoring, p50", float(np.median(times)) * 1e3, "ms", quantiles(times))
     said("of the exact ten", share, "")
     for what, words in (("three words", 3), ("ten words", 10)):
         times = []
         for place in range(0, len(wanted), 4):
-            text = " ".join(content[place * 31 % records].split()[:words])
+            text = " ".join(content[place * 31 % len(kept)].split()[:words])
             begun = time.perf_counter()
             runner.run(store.search(Query(owner="ann", text=text, embedding=wanted[place].tobytes(), limit=10)))
             times.append(time.perf_counter() - begun)
         said(f"recall by both, {what}, p50", float(np.median(times)) * 1e3, "ms", quantiles(times))
-    runner.run(store.close())
-    runner.close()
+
+
+def ours(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: Path) -> None:
+    """Measure ours: SQLite, on the disk, FULL (each acknowledged record outlives a loss of power)."""
+    from ziggurat.memory.store import Query
+    from ziggurat.memory.stores.sqlite import SqliteMemoryStore
+
+    path, first = folder / "memory.db", Query(owner="ann", embedding=kept[0].tobytes())
+    whole = (kept.nbytes + sum(map(len, content))) / 1e6
+    with asyncio.Runner() as runner:
+        store = SqliteMemoryStore(path)
+        remembering(runner, store, kept, content)
+        begun = time.perf_counter()
+        runner.run(store.search(first))
+        said("build the index of vectors", time.perf_counter() - begun, "s")
+        runner.run(store.close())
+        size = size_of(folder)
+        said("on the disk", size / whole, "times vectors and text", f"({size:.0f} of {whole:.0f} MB)")
+
+        before, begun = resident(), time.perf_counter()
+        store = SqliteMemoryStore(path)
+        runner.run(store.search(first))
+        said("open again and recall once", time.perf_counter() - begun, "s")
+        said("in memory", (resident() - before) / whole, "times vectors and text", f"({resident() - before:.0f} MB)")
+        recalling(runner, store, kept, wanted, content)
+        runner.run(store.close())
 
 
 def chromadb(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: Path) -> None:
