@@ -7,14 +7,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import msgspec
+import pytest
 
-from ziggurat.core.errors import StreamInterrupted
+from ziggurat.core.context import Context, root
+from ziggurat.core.errors import ModelError, StreamInterrupted
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import Text
+from ziggurat.models.http.client import Client
 from ziggurat.models.http.dialect import DIALECTS, Dialect
+from ziggurat.models.http.incoming import Incoming
 from ziggurat.models.http.limits import Limits
 from ziggurat.models.http.providers import Provider
 from ziggurat.models.http.service import HttpModel, Key, Wire
@@ -164,3 +168,24 @@ def model_at(url: str, *, limits: Limits | None = None, key: Key = "", **setting
 
 def request() -> ModelRequest:
     return ModelRequest(Conversation([Message("user", (Text("hello"),))]).view())
+
+
+async def post(client: Client, body: bytes = b"{}", *, stream: bool = False, ctx: Context | None = None) -> Incoming:
+    """Ask a question; return the reply as it comes in."""
+    headers = (("content-type", "application/json"),)
+    return await client.post("/v1/x", headers, body, ctx or root(), stream=stream)
+
+
+async def fetch(client: Client, body: bytes = b"{}", *, ctx: Context | None = None) -> bytes:
+    """Ask a question; return the whole reply."""
+    return await (await post(client, body, ctx=ctx)).read()
+
+
+async def echo(asked: Asked) -> None:
+    """Answer with what was asked."""
+    await asked.reply(asked.body)
+
+
+def error_of(error: pytest.ExceptionInfo[ModelError]) -> tuple[str, bool]:
+    """Return what kind of error it was, and whether it may pass."""
+    return error.value.kind, error.value.transient

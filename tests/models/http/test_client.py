@@ -1,43 +1,17 @@
-"""The way over the network: connections kept and returned, bounds in time and size, TLS and proxies."""
+"""The way over the network: connections kept and returned, and bounds in time."""
 
 import asyncio
-import gzip
-import resource
-import ssl
 import threading
-import zlib
-from pathlib import Path
 
 import pytest
 
-from tests.models.http.support import Asked, serving
+from tests.models.http.support import Asked, echo, error_of, fetch, post, serving
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.models.http.client import Client
-from ziggurat.models.http.incoming import Incoming
 from ziggurat.models.http.limits import Limits
-from ziggurat.models.http.route import proxy_for
 from ziggurat.testing import HandClock, assert_no_leaks
-
-HEADERS = (("content-type", "application/json"),)
-MEBIBYTE = 1 << 20
-
-
-async def post(client: Client, body: bytes = b"{}", *, stream: bool = False, ctx: Context | None = None) -> Incoming:
-    return await client.post("/v1/x", HEADERS, body, ctx or root(), stream=stream)
-
-
-async def fetch(client: Client, body: bytes = b"{}", *, ctx: Context | None = None) -> bytes:
-    return await (await post(client, body, ctx=ctx)).read()
-
-
-async def echo(asked: Asked) -> None:
-    await asked.reply(asked.body)
-
-
-def error_of(error: pytest.ExceptionInfo[ModelError]) -> tuple[str, bool]:
-    return error.value.kind, error.value.transient
 
 
 def test_a_connection_is_kept_and_used_again() -> None:
@@ -270,105 +244,6 @@ def test_connecting_is_bounded() -> None:
     asyncio.run(go())
 
 
-# -- size ----------------------------------------------------------------------------------------------------------
-
-
-def packed(data: bytes, how: str) -> bytes:
-    if how == "gzip":
-        return gzip.compress(data)
-    return zlib.compress(data) if how == "deflate" else zlib.compress(data, wbits=-15)
-
-
-@pytest.mark.parametrize("how", ["gzip", "deflate", "raw deflate"])
-def test_compressed_replies(how: str) -> None:
-    data = b"".join(b"%d," % number for number in range(500_000))
-
-    async def answer(asked: Asked) -> None:
-        await asked.reply(packed(data, how), content_encoding=how.split()[-1])
-
-    async def go() -> None:
-        async with serving(answer) as server:
-            assert await fetch(Client(server.url)) == data
-
-    asyncio.run(go())
-
-
-@pytest.mark.parametrize(("encoding", "match"), [("br", "encoded as 'br'"), ("gzip", "cannot be decompressed")])
-def test_encodings_that_cannot_be_read(encoding: str, match: str) -> None:
-    async def answer(asked: Asked) -> None:
-        await asked.reply(b"\x00\x01 no gzip", content_encoding=encoding)
-
-    async def go() -> None:
-        async with serving(answer) as server:
-            with pytest.raises(ModelError, match=match) as error:
-                await fetch(Client(server.url))
-            assert error.value.kind == "malformed"
-
-    asyncio.run(go())
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_bomb_does_not_go_off(stream: bool) -> None:
-    press = zlib.compressobj(9, zlib.DEFLATED, 31)
-    bomb = b"".join([press.compress(b"\0" * MEBIBYTE) for _ in range(256)] + [press.flush()])
-
-    async def answer(asked: Asked) -> None:
-        await asked.reply(bomb, content_encoding="gzip")
-
-    async def go() -> None:
-        async with serving(answer) as server:
-            client = Client(server.url)
-            with pytest.raises(ModelError, match=r"larger than|grows too much") as error:
-                reply = await post(client, stream=stream)
-                while await reply.more():
-                    pass
-            assert error_of(error) == ("malformed", False)
-            assert client.connections == 0
-
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    asyncio.run(go())
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
-
-
-def test_a_reply_without_end_is_cut_off() -> None:
-    async def answer(asked: Asked) -> None:
-        await asked.stream(end=False)
-        while True:
-            await asked.say(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
-
-    async def go() -> None:
-        async with serving(answer) as server:
-            with pytest.raises(ModelError, match="larger than 1 MiB"):
-                await fetch(Client(server.url, limits=Limits(reply=MEBIBYTE)))
-
-    asyncio.run(go())
-
-
-def test_a_slow_reader_slows_the_server() -> None:
-    sent = 0
-
-    async def answer(asked: Asked) -> None:
-        nonlocal sent
-        await asked.stream(end=False)
-        for _ in range(1000):
-            await asked.say(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
-            sent += 1
-        await asked.say(b"0\r\n\r\n")
-
-    async def go() -> None:
-        async with serving(answer) as server:
-            reply = await post(Client(server.url), stream=True)
-            await reply.more()
-            await asyncio.sleep(0.1)
-            assert sent < 300
-            total = 0
-            while data := await reply.more():
-                total += len(data)
-            assert total > 60 * MEBIBYTE
-
-    asyncio.run(go())
-
-
 # -- ends ----------------------------------------------------------------------------------------------------------
 
 
@@ -484,117 +359,6 @@ def test_close_fails_calls_under_way() -> None:
                 assert result.kind == "connection"
 
     asyncio.run(go())
-
-
-# -- TLS and proxies -----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, Path]:
-    trustme = pytest.importorskip("trustme")
-    ca = trustme.CA()
-    path = tmp_path_factory.mktemp("ca") / "authority.pem"
-    ca.cert_pem.write_to_path(str(path))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    ca.issue_cert("127.0.0.1").configure_cert(context)
-    return context, path
-
-
-def test_tls_is_verified(authority: tuple[ssl.SSLContext, Path]) -> None:
-    context, path = authority
-
-    async def go() -> None:
-        async with serving(echo, tls=context) as server:
-            client = Client(server.url, ca=str(path))
-            for _ in range(3):
-                assert await fetch(client, b"x" * 100_000) == b"x" * 100_000
-            assert server.opened == 1
-            await client.close()
-            with pytest.raises(ModelError, match=r"cannot be verified.*ca='authority\.pem'") as error:
-                await fetch(Client(server.url))
-            assert error_of(error) == ("connection", False)
-
-    asyncio.run(go())
-
-
-async def proxying(asked: Asked) -> None:
-    """Answer as a proxy: pass a tunnel through, or say what was asked."""
-    assert "proxy-authorization: Basic dTpwQHNz\r\n" in asked.head
-    if not asked.head.startswith("CONNECT"):
-        await asked.reply(asked.head.split("\r\n")[0].encode())
-        return
-    host, _, port = asked.head.split()[1].rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    await asked.say(b"HTTP/1.1 200 Connection established\r\n\r\n")
-
-    async def back() -> None:
-        while data := await reader.read(65536):
-            asked.writer.write(data)
-
-    task = asyncio.create_task(back())
-    try:
-        ours = asked.reader
-        while data := await ours.read(65536):
-            writer.write(data)
-    finally:
-        task.cancel()
-        writer.close()
-
-
-def test_proxies(authority: tuple[ssl.SSLContext, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    context, path = authority
-
-    async def go() -> None:
-        async with serving(proxying) as proxy, serving(echo, tls=context) as server:
-            address = proxy.url.replace("://", "://u:p%40ss@")
-            assert await fetch(Client("http://nowhere.invalid", proxy=address)) == (
-                b"POST http://nowhere.invalid/v1/x HTTP/1.1"
-            )
-            client = Client(server.url, proxy=address, ca=str(path))
-            assert await fetch(client) == b"{}"
-            assert await fetch(client) == b"{}"
-            assert server.opened == 1
-            assert "authorization" not in server.asked[0].head
-            monkeypatch.setenv("http_proxy", address)
-            monkeypatch.setenv("no_proxy", "")
-            assert b"nowhere.invalid" in await fetch(Client("http://nowhere.invalid"))
-
-    asyncio.run(go())
-
-
-def test_a_proxy_that_refuses() -> None:
-    async def answer(asked: Asked) -> None:
-        await asked.reply(b"", status="407 Proxy Authentication Required")
-
-    async def go() -> None:
-        async with serving(answer) as proxy:
-            with pytest.raises(ModelError, match=r"the proxy on the way to .* answered 407") as error:
-                await fetch(Client("https://nowhere.invalid", proxy=proxy.url))
-            assert error_of(error) == ("authentication", False)
-
-    asyncio.run(go())
-
-
-@pytest.mark.parametrize(
-    ("excepted", "used"),
-    [("", True), ("*", False), ("example.com", False), (".example.com", False), ("*.example.com", False),
-     ("api.example.com:443", False), ("api.example.com:80", True), ("ample.com", True), ("x.com, example.com", False)],
-)  # fmt: skip
-def test_proxies_of_the_environment(excepted: str, used: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("https_proxy", raising=False)
-    monkeypatch.delenv("no_proxy", raising=False)
-    monkeypatch.setenv("HTTPS_PROXY", "proxy.local:3128")
-    monkeypatch.setenv("NO_PROXY", excepted)
-    found = proxy_for("https", "api.example.com", 443)
-    assert found == ("http://proxy.local:3128" if used else None)
-
-
-def test_networks_without_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("all_proxy", "http://p")
-    monkeypatch.setenv("no_proxy", "10.0.0.0/8,::1")
-    assert proxy_for("http", "10.1.2.3", 80) is None
-    assert proxy_for("http", "::1", 80) is None
-    assert proxy_for("http", "11.1.2.3", 80) == "http://p"
 
 
 # -- mistakes ------------------------------------------------------------------------------------------------------
