@@ -13,6 +13,7 @@ from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.testing.server import FakeProvider, Quirk
 
+WIRES = ("chat", "responses", "messages")
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
 
 
@@ -135,3 +136,10 @@ def ask(post: Callable[..., Got]) -> Callable[..., Got]:
             return post(server, wire, stream=stream, **more)
 
     return ask
+
+
+def deltas_of_calls(got):
+    """The pieces of tool calls in the stream of a Chat Completions reply."""
+    chunks = [event for event in got.events if event != "[DONE]"]
+    deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"] or ()]
+    return [call for delta in deltas for call in delta.get("tool_calls") or ()]

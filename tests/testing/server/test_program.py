@@ -71,7 +71,7 @@ def test_scripts_that_cannot_be_read_are_refused(text):
 
 def test_the_page_lists_every_quirk_as_it_is():
     page = (ROOT / "docs" / "provider-kit.md").read_text(encoding="utf-8")
-    rows = [line for line in page.splitlines() if line.startswith("| P")]
+    rows = page.partition("| what goes wrong |")[2].partition("\n\n")[0].strip().splitlines()[2:]
     cells = [[each.replace("|", "\\|") for each in (e.kind, e.settings, e.says, e.good)] for e in quirks()]
     assert rows == [
         f"| {kind} | `{entry.name}({settings})` | {says} | {good} |"

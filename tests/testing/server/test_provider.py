@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 from msgspec import DecodeError
 
-from tests.testing.server.conftest import request_bytes
+from tests.testing.server.conftest import WIRES, request_bytes
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelResponse
@@ -19,7 +19,6 @@ from ziggurat.models.scripted import Pause, ScriptedModel
 from ziggurat.testing import HandClock, assert_no_leaks
 from ziggurat.testing.server import FakeProvider, burst, cut, status
 
-WIRES = ("chat", "responses", "messages")
 WHOLE = ModelResponse(
     assistant(Thinking("hm", "proof"), "Now ädd.", tool_call("add", a=1), tool_call("add", a=2)),
     "tool_calls",

@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     if given.list:
         for entry in quirks():
-            sys.stdout.write(f"{entry.kind:4}{entry.name}({entry.settings})\n    {entry.says}\n")
+            sys.stdout.write(f"{entry.kind:15}{entry.name}({entry.settings})\n    {entry.says}\n")
         return 0
     try:
         script = Script((), always="Hello!") if given.script is None else load_script(given.script.read_bytes())

@@ -70,7 +70,7 @@ RATE_LIMITS: Mapping[str, Headers | float] = {
 """The forms of `rate_limited`: headers, or the seconds from now on that a date lies at."""
 
 
-@quirk_maker("P6")
+@quirk_maker("refusal")
 def status(code: int, message: str = "", error_code: str | None = None, retry_after: str | None = None) -> Quirk:
     """Answers with this HTTP status and an error body of the format that was asked; the script is not asked.
 
@@ -80,7 +80,7 @@ def status(code: int, message: str = "", error_code: str | None = None, retry_af
     return Quirk(instead=lambda seen: error_answer(seen.wire, code, message, code=error_code, headers=headers))
 
 
-@quirk_maker("P4")
+@quirk_maker("rate limit")
 def rate_limited(form: str = "integer") -> Quirk:
     """A 429 that says in this form how long to wait.
 
@@ -97,7 +97,7 @@ def rate_limited(form: str = "integer") -> Quirk:
     return Quirk(instead=instead)
 
 
-@quirk_maker("P5")
+@quirk_maker("outage")
 def burst(count: int = 3, code: int = 503) -> Quirk:
     """Answers the first requests with this status, all later ones as the script has it.
 
@@ -106,7 +106,7 @@ def burst(count: int = 3, code: int = 503) -> Quirk:
     return status(code).first(count)
 
 
-@quirk_maker("P6")
+@quirk_maker("refusal")
 def context_overflow() -> Quirk:
     """A 400 that says that the conversation is too long, in the words of the format that was asked.
 
@@ -125,7 +125,7 @@ def context_overflow() -> Quirk:
     return Quirk(instead=instead)
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def html(code: int = 200) -> Quirk:
     """An HTML page in place of the reply, with this status.
 
@@ -134,7 +134,7 @@ def html(code: int = 200) -> Quirk:
     return Quirk(instead=lambda _: Answer(code, (("content-type", "text/html; charset=utf-8"),), (_PAGE,)))
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def redirect(location: str, code: int = 307) -> Quirk:
     """Sends the client elsewhere.
 
@@ -143,7 +143,7 @@ def redirect(location: str, code: int = 307) -> Quirk:
     return Quirk(instead=lambda _: Answer(code, (("location", location),)))
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def empty_body() -> Quirk:
     """A status of 200, the right content type, and no body.
 
@@ -152,7 +152,7 @@ def empty_body() -> Quirk:
     return Quirk(answer=lambda answer, _: replace(answer, pieces=()), breaks=True)
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def content_type(value: str = "text/plain") -> Quirk:
     """The right body under a wrong content type; an empty value leaves the header out.
 
@@ -166,7 +166,7 @@ def content_type(value: str = "text/plain") -> Quirk:
     return Quirk(answer=answer)
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def gzip_body() -> Quirk:
     """The body is packed with gzip, whether or not it was asked for.
 
@@ -180,7 +180,7 @@ def gzip_body() -> Quirk:
     return Quirk(answer=answer)
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def gzip_bomb(megabytes: int = 256) -> Quirk:
     """A small body packed with gzip that is this large when unpacked: blanks (in a stream a comment), then the reply.
 
@@ -211,7 +211,7 @@ def _bomb(before: bytes, megabytes: int, after: bytes) -> bytes:
     return head + start + block * megabytes + end + check.to_bytes(4, "little") + size.to_bytes(4, "little")
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def half_json() -> Quirk:
     """The first half of the body, sent as if it were all.
 
@@ -225,7 +225,7 @@ def half_json() -> Quirk:
     return Quirk(answer=answer, breaks=True)
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def invalid_utf8() -> Quirk:
     """Bytes that are no UTF-8 stand before the last quarter of the body.
 
@@ -240,7 +240,7 @@ def invalid_utf8() -> Quirk:
     return Quirk(answer=answer, breaks=True)
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def deep_body(depth: int = 100_000) -> Quirk:
     """A body of JSON nested this deep in place of the reply; in a stream as its first event.
 
@@ -254,7 +254,7 @@ def deep_body(depth: int = 100_000) -> Quirk:
     return Quirk(answer=answer, breaks=True)
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def plain_for_stream() -> Quirk:
     """A plain reply where a stream was asked for.
 

@@ -17,7 +17,7 @@ from ziggurat.testing.server.nouns import Frame, Json, Seen, Wait
 from ziggurat.testing.server.quirk import Quirk, quirk_maker
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def unknown_finish(value: str = "galactic_reset") -> Quirk:
     """A reason for stopping that nobody knows.
 
@@ -35,7 +35,7 @@ def unknown_finish(value: str = "galactic_reset") -> Quirk:
     return each_object(change)
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def no_finish() -> Quirk:
     """No reason for stopping is ever given, but the stream ends as it should.
 
@@ -51,7 +51,7 @@ def no_finish() -> Quirk:
     return each_object(change)
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def no_done() -> Quirk:
     """A stream without its very last event: ``[DONE]``, or message_stop.
 
@@ -60,7 +60,7 @@ def no_done() -> Quirk:
     return Quirk(frames=lambda frames, _: [each for each in frames if isinstance(each, Wait) or each.part != "done"])
 
 
-@quirk_maker("P1")
+@quirk_maker("cut")
 def no_end() -> Quirk:
     """A stream that stops politely after what is said: no reason for stopping, no last event, no error.
 
@@ -75,7 +75,7 @@ def no_end() -> Quirk:
     )
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def no_usage() -> Quirk:
     """No usage anywhere.
 
@@ -91,7 +91,7 @@ def no_usage() -> Quirk:
     return Quirk(frames=frames)
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def negative_usage(tokens: int = -1) -> Quirk:
     """Every count of tokens is this.
 
@@ -105,7 +105,7 @@ def negative_usage(tokens: int = -1) -> Quirk:
     return each_object(change)
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def usage_everywhere() -> Quirk:
     """Every event of a stream carries the usage so far; each stands for all before it.
 
@@ -127,7 +127,7 @@ def usage_everywhere() -> Quirk:
     return Quirk(frames=frames)
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def error_event(after: int = 2, message: str = "Overloaded", code: str = "overloaded_error") -> Quirk:
     """An error after a status of 200: in a stream in place of what follows after so many events, else as the body.
 

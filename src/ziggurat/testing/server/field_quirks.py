@@ -69,7 +69,7 @@ def _extra_chunks(value: object) -> Callable[[Frames, Seen], Frames]:
     return frames
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def choices_null() -> Quirk:
     """``choices`` is null: in a plain reply (there also output and content), and in a chunk after every chunk.
 
@@ -78,7 +78,7 @@ def choices_null() -> Quirk:
     return Quirk(frames=_extra_chunks(None))
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def choices_empty() -> Quirk:
     """``choices`` is empty: in a plain reply (there also output and content), and in a chunk after every chunk.
 
@@ -87,7 +87,7 @@ def choices_empty() -> Quirk:
     return Quirk(frames=_extra_chunks([]))
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def no_index() -> Quirk:
     """Deltas of tool calls have no index (Chat Completions).
 
@@ -101,7 +101,7 @@ def no_index() -> Quirk:
     return each_object(change)
 
 
-@quirk_maker("P8")
+@quirk_maker("several calls")
 def no_ids(form: str = "missing") -> Quirk:
     """Tool calls have no id: it is missing, null or empty.
 
@@ -136,7 +136,7 @@ def _repeated(name: bool) -> Quirk:
     return Quirk(frames=frames)
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def repeated_names() -> Quirk:
     """Every delta of a tool call repeats the tool's whole name (Chat Completions).
 
@@ -145,7 +145,7 @@ def repeated_names() -> Quirk:
     return _repeated(name=True)
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def repeated_ids() -> Quirk:
     """Every delta of a tool call repeats its id (Chat Completions).
 
@@ -154,7 +154,7 @@ def repeated_ids() -> Quirk:
     return _repeated(name=False)
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def content_parts() -> Quirk:
     """Content is a list of parts instead of a text (Chat Completions).
 
@@ -170,7 +170,7 @@ def content_parts() -> Quirk:
     return each_object(change)
 
 
-@quirk_maker("P7")
+@quirk_maker("call")
 def object_arguments() -> Quirk:
     """Arguments are a JSON object instead of a text that holds one; in a stream, where they come whole.
 
@@ -186,7 +186,7 @@ def object_arguments() -> Quirk:
     return each_object(change)
 
 
-@quirk_maker("P7")
+@quirk_maker("call")
 def null_arguments() -> Quirk:
     """Arguments are null, and none come later.
 
@@ -216,7 +216,7 @@ def _is_argument(frame: Frame) -> bool:
 # -- what is not in the documents -------------------------------------------------------------------------------------
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def unknown_fields() -> Quirk:
     """Every JSON object has a field that nobody knows.
 
@@ -230,7 +230,7 @@ def unknown_fields() -> Quirk:
     return each_object(change)
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def unknown_events() -> Quirk:
     """After every event of a stream comes one of a kind that nobody knows.
 
@@ -253,7 +253,7 @@ def unknown_events() -> Quirk:
     return Quirk(frames=frames)
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def wrong_types() -> Quirk:
     """Ids and texts are numbers, and counts of tokens are texts.
 

@@ -1,11 +1,11 @@
 """A quirk: one thing that a provider does otherwise than its documents say; and the list of all there are."""
 
-__all__ = ["Entry", "Quirk", "Stage", "entries", "parsed", "quirk_maker"]
+__all__ = ["Entry", "Kind", "Quirk", "Stage", "entries", "parsed", "quirk_maker"]
 
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Literal, ParamSpec
+from typing import Literal, ParamSpec, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,6 +16,12 @@ from ziggurat.testing.server.nouns import Answer, Frame, Piece, Said, Seen, Wait
 P = ParamSpec("P")
 
 Stage = Literal["instead", "said", "frames", "lines", "answer"]
+
+
+Kind = Literal[
+    "cut", "stream", "slow", "rate limit", "outage", "refusal", "call", "several calls", "body", "connection"
+]
+"""What goes wrong, in the order in which quirks are listed."""
 
 
 class Quirk(Struct, frozen=True):
@@ -78,7 +84,7 @@ class Entry(Struct, frozen=True):
 
     Attributes:
         name: The name of the function that makes it.
-        kind: Which kind of fault it belongs to, P1 to P10.
+        kind: What goes wrong.
         says: What it does, in a line.
         good: What a good client does about it.
         settings: Its parameters with their defaults, as they are written.
@@ -86,7 +92,7 @@ class Entry(Struct, frozen=True):
     """
 
     name: str
-    kind: str
+    kind: Kind
     says: str
     good: str
     settings: str
@@ -96,7 +102,7 @@ class Entry(Struct, frozen=True):
 _ENTRIES: dict[str, Entry] = {}
 
 
-def quirk_maker(kind: str) -> Callable[[Callable[P, Quirk]], Callable[P, Quirk]]:
+def quirk_maker(kind: Kind) -> Callable[[Callable[P, Quirk]], Callable[P, Quirk]]:
     """Enter a function that makes quirks into the list; names the quirks after the function and its arguments.
 
     Its docstring says in the first line what the quirk does, and after ``Good client:`` what is done about it.
@@ -124,7 +130,7 @@ def quirk_maker(kind: str) -> Callable[[Callable[P, Quirk]], Callable[P, Quirk]]
 
 def entries() -> tuple[Entry, ...]:
     """Return all that are listed, by kind and name."""
-    return tuple(sorted(_ENTRIES.values(), key=lambda entry: (int(entry.kind[1:]), entry.name)))
+    return tuple(sorted(_ENTRIES.values(), key=lambda entry: (get_args(Kind).index(entry.kind), entry.name)))
 
 
 _LIMITS = ("first", "after", "on", "when")

@@ -77,7 +77,7 @@ def _on_calls(change: Callable[[ToolCall, int], ToolCall]) -> Quirk:
     return Quirk(said=said)
 
 
-@quirk_maker("P7")
+@quirk_maker("call")
 def bad_arguments(form: str = "truncated") -> Quirk:
     """Arguments that are no JSON object or do not fit: every tool call has them in this form.
 
@@ -89,7 +89,7 @@ def bad_arguments(form: str = "truncated") -> Quirk:
     return _on_calls(lambda call, _: replace(call, arguments=made if isinstance(made, str) else made(call.arguments)))
 
 
-@quirk_maker("P7")
+@quirk_maker("call")
 def huge_arguments(megabytes: float = 10) -> Quirk:
     """Arguments of this size in every tool call: one more member, a long text.
 
@@ -99,7 +99,7 @@ def huge_arguments(megabytes: float = 10) -> Quirk:
     return _on_calls(lambda call, _: replace(call, arguments=_with(call.arguments, member)))
 
 
-@quirk_maker("P7")
+@quirk_maker("call")
 def deep_arguments(depth: int = 100_000) -> Quirk:
     """Arguments nested this deep in every tool call: one more member, a list in a list in a list.
 
@@ -109,7 +109,7 @@ def deep_arguments(depth: int = 100_000) -> Quirk:
     return _on_calls(lambda call, _: replace(call, arguments=_with(call.arguments, member)))
 
 
-@quirk_maker("P7")
+@quirk_maker("call")
 def unknown_tool(name: str = "no_such_tool") -> Quirk:
     """Every tool call names a tool that does not exist.
 
@@ -118,7 +118,7 @@ def unknown_tool(name: str = "no_such_tool") -> Quirk:
     return _on_calls(lambda call, _: replace(call, name=name))
 
 
-@quirk_maker("P7")
+@quirk_maker("call")
 def empty_name() -> Quirk:
     """Every tool call has an empty name.
 
@@ -127,7 +127,7 @@ def empty_name() -> Quirk:
     return unknown_tool("")
 
 
-@quirk_maker("P8")
+@quirk_maker("several calls")
 def same_ids(id: str = "call_same") -> Quirk:  # noqa: A002
     """All tool calls of all replies have one id.
 
@@ -136,7 +136,7 @@ def same_ids(id: str = "call_same") -> Quirk:  # noqa: A002
     return _on_calls(lambda call, _: replace(call, id=id))
 
 
-@quirk_maker("P8")
+@quirk_maker("several calls")
 def reused_ids() -> Quirk:
     """Ids begin at ``call_1`` again in every reply, so a later turn uses those of an earlier one.
 
@@ -145,7 +145,7 @@ def reused_ids() -> Quirk:
     return _on_calls(lambda call, at: replace(call, id=f"call_{at + 1}"))
 
 
-@quirk_maker("P8")
+@quirk_maker("several calls")
 def many_calls(count: int = 10_000) -> Quirk:
     """The first tool call of a reply comes this many times, each with an id of its own.
 
@@ -162,7 +162,7 @@ def many_calls(count: int = 10_000) -> Quirk:
     return Quirk(said=said)
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def big_text(megabytes: float = 10) -> Quirk:
     """A reply of this size: text is added at its end.
 
@@ -173,7 +173,7 @@ def big_text(megabytes: float = 10) -> Quirk:
     return Quirk(said=lambda said, _: replace(said, pieces=said.pieces + (piece,) * times))
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def empty_reply() -> Quirk:
     """A whole reply in which nothing is said.
 
@@ -182,7 +182,7 @@ def empty_reply() -> Quirk:
     return Quirk(said=lambda said, _: replace(said, pieces=(), finish="stop"))
 
 
-@quirk_maker("P7")
+@quirk_maker("call")
 def out_of_tokens() -> Quirk:
     """The reply ends for its length, in the middle of the last call's arguments, or of the text.
 
@@ -202,7 +202,7 @@ def out_of_tokens() -> Quirk:
     return Quirk(said=said)
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def interleaved() -> Quirk:
     """The pieces of several tool calls come in turn instead of one call after the other.
 
@@ -222,7 +222,7 @@ def _belongs(piece: PartDelta | Wait, index: int) -> bool:
     return isinstance(piece, ToolCallDelta) and piece.index == index
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def whole_calls() -> Quirk:
     """Every tool call of a stream comes whole, in a single piece.
 

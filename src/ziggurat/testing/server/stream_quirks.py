@@ -33,7 +33,7 @@ def _each(change: Callable[[bytes], bytes]) -> Quirk:
     return Quirk(lines=lambda lines, _: [line if isinstance(line, Wait) else change(line) for line in lines])
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def crlf() -> Quirk:
     """Lines end with CRLF.
 
@@ -42,7 +42,7 @@ def crlf() -> Quirk:
     return _each(lambda event: event.replace(b"\n", b"\r\n"))
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def cr() -> Quirk:
     """Lines end with CR alone.
 
@@ -51,7 +51,7 @@ def cr() -> Quirk:
     return _each(lambda event: event.replace(b"\n", b"\r"))
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def mixed_line_ends(seed: int = 0) -> Quirk:
     """Lines end with LF, CRLF or CR, drawn by a seed.
 
@@ -78,7 +78,7 @@ def mixed_line_ends(seed: int = 0) -> Quirk:
     return Quirk(lines=lines)
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def comments(text: str = " still working") -> Quirk:
     """A comment stands before every event, and one within it.
 
@@ -88,7 +88,7 @@ def comments(text: str = " still working") -> Quirk:
     return _each(lambda event: comment + b"\n" + comment + event)
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def bom() -> Quirk:
     """The stream begins with a byte order mark.
 
@@ -101,7 +101,7 @@ def bom() -> Quirk:
     return Quirk(answer=answer)
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def multi_line() -> Quirk:
     """The JSON of every event is spread over several data lines.
 
@@ -118,7 +118,7 @@ def multi_line() -> Quirk:
     return _each(lambda event: _DATA.sub(spread, event))
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def no_final_blank() -> Quirk:
     """The stream ends without the empty line that ends its last event.
 
@@ -132,7 +132,7 @@ def no_final_blank() -> Quirk:
     return Quirk(lines=lines)
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def no_space() -> Quirk:
     """No space follows the colon: ``data:{...}``.
 
@@ -141,7 +141,7 @@ def no_space() -> Quirk:
     return _each(lambda event: event.replace(b"event: ", b"event:", 1).replace(b"data: ", b"data:", 1))
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def event_ids() -> Quirk:
     """Events carry ids, a time to wait before a new connection, and a field that nobody knows.
 
@@ -150,7 +150,7 @@ def event_ids() -> Quirk:
     return _each(lambda event: b"id: 7\nretry: 3000\nx-unknown: 1\nlonely\n" + event)
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def no_event_names() -> Quirk:
     """Events have no names; the type stands in their data only.
 
@@ -159,7 +159,7 @@ def no_event_names() -> Quirk:
     return _each(lambda event: _EVENT.sub(b"", event))
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def torn_event(at: int = 2) -> Quirk:
     """The event with this number, from 1, ends in the middle of its JSON; the next ones are whole.
 

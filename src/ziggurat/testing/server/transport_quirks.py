@@ -52,7 +52,7 @@ def _split(pieces: Sequence[Piece], places: Sequence[int]) -> tuple[Piece, ...]:
     return (*made, *rest)
 
 
-@quirk_maker("P1")
+@quirk_maker("cut")
 def cut(at_byte: int, clean: bool = False) -> Quirk:
     """The body ends after so many bytes (from its end if negative) and the connection is closed.
 
@@ -70,7 +70,7 @@ def cut(at_byte: int, clean: bool = False) -> Quirk:
     return Quirk(answer=answer, breaks=True)
 
 
-@quirk_maker("P3")
+@quirk_maker("slow")
 def stall(at_byte: int = 0, seconds: float | None = None) -> Quirk:
     """Sending rests at this byte of the body, for some seconds of the server's clock or until `release()`.
 
@@ -84,7 +84,7 @@ def stall(at_byte: int = 0, seconds: float | None = None) -> Quirk:
     return Quirk(answer=answer, breaks=True)
 
 
-@quirk_maker("P3")
+@quirk_maker("slow")
 def pace(seconds: float) -> Quirk:
     """So many seconds pass before each event of a stream.
 
@@ -97,7 +97,7 @@ def pace(seconds: float) -> Quirk:
     return Quirk(lines=lines)
 
 
-@quirk_maker("P3")
+@quirk_maker("slow")
 def slow_headers(seconds: float | None = None) -> Quirk:
     """The status line and headers come byte by byte with so many seconds between; None: `release()` lets out the rest.
 
@@ -106,7 +106,7 @@ def slow_headers(seconds: float | None = None) -> Quirk:
     return Quirk(answer=lambda answer, _: replace(answer, head_pace=seconds), breaks=True)
 
 
-@quirk_maker("P10")
+@quirk_maker("connection")
 def reset(at_byte: int = 0) -> Quirk:
     """The connection is reset (RST) after so many bytes of the body.
 
@@ -120,7 +120,7 @@ def reset(at_byte: int = 0) -> Quirk:
     return Quirk(answer=answer, breaks=True)
 
 
-@quirk_maker("P10")
+@quirk_maker("connection")
 def hang_up(hard: bool = False) -> Quirk:
     """The connection is closed (with `hard` reset) before a byte is answered.
 
@@ -129,7 +129,7 @@ def hang_up(hard: bool = False) -> Quirk:
     return Quirk(instead=lambda _: Answer(head=b"", ending="reset" if hard else "close", framing="close"))
 
 
-@quirk_maker("P10")
+@quirk_maker("connection")
 def not_http() -> Quirk:
     """Bytes that are no HTTP at all.
 
@@ -138,7 +138,7 @@ def not_http() -> Quirk:
     return Quirk(instead=lambda _: Answer(head=b"\x15\x03\x01\x00\x02\x02\x16SSH-2.0-nobody\r\n", ending="close"))
 
 
-@quirk_maker("P10")
+@quirk_maker("connection")
 def stale(on_next: bool = False) -> Quirk:
     """The connection is said to be kept but closed after the reply; with `on_next` only when the next request comes.
 
@@ -147,7 +147,7 @@ def stale(on_next: bool = False) -> Quirk:
     return Quirk(answer=lambda answer, _: replace(answer, ending="drop_next" if on_next else "stale"))
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def fragment(seed: int = 0) -> Quirk:
     """The body comes in fragments of 1 to 512 bytes, drawn by a seed, inside characters and line ends too.
 
@@ -170,7 +170,7 @@ def fragment(seed: int = 0) -> Quirk:
     return Quirk(answer=answer)
 
 
-@quirk_maker("P2")
+@quirk_maker("stream")
 def split(at_bytes: tuple[int, ...] = (1,)) -> Quirk:
     """The body comes in fragments that end at these bytes, such as in the middle of a character.
 
@@ -180,7 +180,7 @@ def split(at_bytes: tuple[int, ...] = (1,)) -> Quirk:
     return Quirk(answer=lambda answer, _: replace(answer, pieces=_split(answer.pieces, places)))
 
 
-@quirk_maker("P10")
+@quirk_maker("connection")
 def until_close() -> Quirk:
     """The body has no length and no chunks: it ends when the connection is closed.
 
@@ -189,7 +189,7 @@ def until_close() -> Quirk:
     return Quirk(answer=lambda answer, _: replace(answer, framing="close", ending="close"))
 
 
-@quirk_maker("P9")
+@quirk_maker("body")
 def wrong_length(by: int = 100) -> Quirk:
     """The body is claimed to be so many bytes longer than it is, and the connection is closed at its end.
 
@@ -202,7 +202,7 @@ def wrong_length(by: int = 100) -> Quirk:
     return Quirk(answer=answer, breaks=True)
 
 
-@quirk_maker("P10")
+@quirk_maker("connection")
 def interim() -> Quirk:
     """An interim answer (103, early hints) comes before the real one.
 

@@ -1,0 +1,75 @@
+"""Quirks put together, limited to some requests, written on a command line, and listed."""
+
+import pytest
+
+from tests.testing.server.conftest import WIRES
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.testing import server as kit
+from ziggurat.testing.server import FakeProvider, parsed, quirks
+
+
+def test_quirks_are_put_together(ask):
+    whole = ask(stream=True).body
+    got = ask(kit.cut(60), kit.crlf(), kit.bom(), stream=True)
+    assert got.body == b"\xef\xbb\xbf" + whole.replace(b"\n", b"\r\n")[:60]
+    assert ask(kit.gzip_body(), kit.cut(30)).body == ask(kit.gzip_body()).body[:30]
+    assert ask(kit.status(503), kit.content_type("text/html")).header("content-type") == "text/html"
+
+
+def test_quirks_for_some_requests(post):
+    some = [kit.status(500).on(2), kit.status(429).after(3), kit.status(418).when("teapot")]
+    some.append(kit.status(402).when(lambda seen: seen.wire == "messages"))
+    with FakeProvider(always="Hello", quirks=some) as server:
+        assert post(server, text="teapot").status == 418
+        assert [post(server).status for _ in range(3)] == [500, 200, 429]
+        server.use(*some)
+        assert post(server, "messages").status == 402
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("cut=120", "cut(at_byte=120)"),
+        ("cut=-5,clean=true", "cut(at_byte=-5, clean=True)"),
+        ("crlf", "crlf()"),
+        ("split=10+20", "split(at_bytes=(10, 20))"),
+        ("status=429,retry_after=abc,first=3", "status(code=429, retry_after='abc').first(3)"),
+        ("status=500,on=2+4", "status(code=500).on(2, 4)"),
+        ("crlf,after=1", "crlf().after(1)"),
+        ("bad_arguments=nan", "bad_arguments(form='nan')"),
+        ("huge_arguments=0.5", "huge_arguments(megabytes=0.5)"),
+        ("html,when=hi", "html().when('hi')"),
+    ],
+)
+def test_quirks_on_a_command_line(text, name):
+    assert repr(parsed(text)) == name
+
+
+@pytest.mark.parametrize(
+    "text", ["nothing", "cut", "cut=a,b=1", "crlf=1", "status=500,first=x", "bad_arguments=odd", ""]
+)
+def test_quirks_that_cannot_be_are_refused(text):
+    with pytest.raises(ConfigurationError):
+        parsed(text)
+
+
+@pytest.mark.parametrize("make", [kit.bad_arguments, kit.rate_limited, kit.no_ids])
+def test_forms_that_there_are_not_are_refused(make):
+    with pytest.raises(ConfigurationError, match="there is no form 'odd'"):
+        make("odd")
+
+
+NEEDED = {"cut": "5", "pace": "0", "status": "500", "redirect": "http://127.0.0.1:9/", "stall": "5,seconds=0"}
+HEAVY = {"huge_arguments": "0.1", "big_text": "0.1", "gzip_bomb": "1", "many_calls": "20", "slow_headers": "0"}
+
+
+@pytest.mark.parametrize("entry", quirks(), ids=lambda entry: entry.name)
+def test_every_quirk_is_listed_said_and_answers(ask, entry):
+    assert entry.name in kit.__all__
+    assert entry.says.endswith(".")
+    assert entry.good.endswith(".")
+    given = (NEEDED | HEAVY).get(entry.name)
+    quirk = parsed(entry.name + (f"={given}" if given else ""))
+    for wire in WIRES:
+        for stream in (False, True):
+            ask(quirk, wire=wire, stream=stream)
