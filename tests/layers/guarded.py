@@ -1,0 +1,64 @@
+"""A circuit breaker around a thing that does what it is told, for the tests of both."""
+
+from ziggurat.core.clock import CLOCK
+from ziggurat.core.context import root
+from ziggurat.core.errors import CircuitOpen
+from ziggurat.core.event import CircuitChanged
+from ziggurat.core.layer import stack
+from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
+from ziggurat.testing.clock import HandClock
+
+
+class Thing:
+    """Does what it is told: raises errors, takes seconds, answers."""
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.calls = 0
+
+    async def __call__(self, request, ctx):
+        self.calls += 1
+        if isinstance(request, BaseException):
+            raise request
+        if isinstance(request, (int, float)):
+            await self.clock.sleep(request)
+        return request
+
+
+class Guarded:
+    """A breaker around a thing, and the clock they share."""
+
+    def __init__(self, **settings):
+        self.clock = HandClock(auto=True)
+        self.thing = Thing(self.clock)
+        self.breaker = CircuitBreaker(**settings)
+        self.service = stack(self.thing, circuit_breaker(breaker=self.breaker))
+        self.heard: list[tuple[str, str]] = []
+        self.ctx = root("trip").within(CLOCK, self.clock).heard_by(self.hear)
+
+    def hear(self, event):
+        assert isinstance(event, CircuitChanged)
+        assert (event.path, event.circuit) == ("trip", self.breaker.name)
+        self.heard.append((event.before, event.after))
+
+    async def ask(self, *requests):
+        """Ask one after the other and return the answers and the names of the errors."""
+        answers: list[object] = []
+        for request in requests:
+            try:
+                answers.append(await self.service(request, self.ctx))
+            except Exception as error:
+                answers.append(type(error).__name__ if error is request else self._refused(error))
+        return answers
+
+    @staticmethod
+    def _refused(error):
+        assert isinstance(error, CircuitOpen)
+        return "CircuitOpen"
+
+    async def opened(self):
+        await self.ask(*[GONE] * 5)
+        assert self.breaker.look() == "open"
+
+
+GONE = ConnectionError("gone")
