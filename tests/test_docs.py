@@ -307,6 +307,12 @@ def test_links_lead_somewhere(path: Path) -> None:
             assert anchor in anchors_of(there), f"{ids(path)}: {target}"
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=ids)
+def test_tests_that_are_named_exist(path: Path) -> None:
+    for file, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", path.read_text(encoding="utf-8")):
+        assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{ids(path)}: {file}::{name}"
+
+
 def test_every_document_is_reached_from_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for path in sorted((ROOT / "docs").glob("*.md")):
