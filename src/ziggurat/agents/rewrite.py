@@ -17,19 +17,16 @@ from ziggurat.core.errors import ConfigurationError, ContextOverflow, ModelError
 from ziggurat.core.event import Diverged
 from ziggurat.core.facts import fact
 from ziggurat.core.lines import fingerprint
-from ziggurat.core.service import Service
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.events import Compacted, MiddlewareCompleted, MiddlewareStarted
 from ziggurat.messages.facts import WINDOW
 from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import MIDDLEWARE, Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.rewriting import Outlook, Past, Rewriting
 from ziggurat.messages.usage import estimate_tokens
 from ziggurat.messages.validation import ValidationPolicy, validate, validate_rewrite
 from ziggurat.models.ask import ask
-
-Model = Service[ModelRequest, ModelResponse]
 
 _SENDABLE = ValidationPolicy.sendable()
 _TOLD = ("context_length_exceeded", "context length", "maximum context", "context window", "token limit")

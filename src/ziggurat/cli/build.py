@@ -13,7 +13,8 @@ from ziggurat.cli.store import open_store
 from ziggurat.cli.wish import MODEL, Wish
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.middleware import Middleware
-from ziggurat.models.resolve import Model, resolve
+from ziggurat.messages.model import Model
+from ziggurat.models.resolve import resolve
 from ziggurat.stores.memory import MemoryStore
 from ziggurat.tools.toolbox import Tool
 

@@ -14,12 +14,12 @@ from ziggurat.core.context import root
 from ziggurat.core.errors import ConfigurationError, ModelError, Timeout, ZigguratError
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import user
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
+from ziggurat.messages.model import Model, ModelRequest, ModelResponse, ModelSettings
 from ziggurat.models.http.dialect import DIALECTS, Dialect
 from ziggurat.models.http.failures import redacted
 from ziggurat.models.http.providers import base_of
 from ziggurat.models.http.service import HttpModel
-from ziggurat.models.resolve import Model, resolve
+from ziggurat.models.resolve import resolve
 from ziggurat.observe.wording import clean
 
 SECONDS = 60.0

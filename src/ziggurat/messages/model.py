@@ -4,6 +4,7 @@ __all__ = [
     "Effect",
     "FinishReason",
     "Interrupted",
+    "Model",
     "ModelRequest",
     "ModelResponse",
     "ModelSettings",
@@ -20,6 +21,7 @@ from msgspec import Struct
 from ziggurat.core.codec import canonical, digest
 from ziggurat.core.entries import Entry
 from ziggurat.core.facts import Effect
+from ziggurat.core.service import Service
 from ziggurat.messages.conversation import Mark, Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall
@@ -198,3 +200,7 @@ class ModelResponse(Struct, frozen=True, gc=False):
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The tools it wants called."""
         return self.message.tool_calls
+
+
+Model = Service[ModelRequest, ModelResponse]
+"""Whatever answers a question: a provider, a script, a function, with whatever layers around it."""

@@ -6,16 +6,13 @@ from ziggurat.core.codec import decode, encode
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import Denied, InvalidArguments, JournalCorrupt
 from ziggurat.core.facts import name_of
-from ziggurat.core.service import Service
 from ziggurat.messages.agent import Deny, Modify
 from ziggurat.messages.approval import APPROVALS, Judgement, decision_for, item_of, judge, waiting_call
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.events import ApprovalDecided, ApprovalExecuted
 from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall
-
-Model = Service[ModelRequest, ModelResponse]
 
 
 class ModelGate(Middleware):

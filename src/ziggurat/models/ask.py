@@ -17,15 +17,12 @@ from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import name_of
-from ziggurat.core.service import Service
 from ziggurat.messages.delta import deltas_of, fit, refolded
 from ziggurat.messages.events import Delta, ModelEnded, ModelStarted
 from ziggurat.messages.hooks import hooked, tell
 from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.models.pieces import Pieces
-
-Model = Service[ModelRequest, ModelResponse]
 
 _NO_CHAIN = Chain()
 

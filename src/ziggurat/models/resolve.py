@@ -1,6 +1,6 @@
 """From ``"provider:name"`` to a model."""
 
-__all__ = ["PROVIDERS", "Model", "known_models", "resolve"]
+__all__ = ["PROVIDERS", "known_models", "resolve"]
 
 import re
 from collections.abc import Callable
@@ -9,10 +9,7 @@ from importlib import import_module
 from typing import cast
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.service import Service
-from ziggurat.messages.model import ModelRequest, ModelResponse
-
-Model = Service[ModelRequest, ModelResponse]
+from ziggurat.messages.model import Model
 
 _HTTP = (
     "anthropic azure cerebras deepseek fireworks gemini groq llamacpp lmstudio mistral ollama openai openai-responses "

@@ -12,16 +12,13 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Dropped, Emit, Event
 from ziggurat.core.facts import Fact
 from ziggurat.core.path import is_beneath
-from ziggurat.core.service import Service
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ToolCallDelta, deltas_of
 from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import OUTPUT_MODES
 from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.models.react.parser import ReactParser
 from ziggurat.models.react.prompt import prompt_of
-
-Model = Service[ModelRequest, ModelResponse]
 
 _ENDED_FOR_GOOD = ("content_filter", "refusal")  # asking again for the right form would not help
 
