@@ -128,3 +128,115 @@ def test_what_goes_wrong_between_jobs_does_not_end_the_thread(caplog: pytest.Log
     written.writer.close()
     assert written.idled
     assert "could not be renewed" in caplog.text
+
+
+class AtOnce:
+    """A writer that does small jobs at once unless it is told not to, and who did what."""
+
+    def __init__(self) -> None:
+        self.refuses = False
+        self.interrupted = False
+        self.done: list[tuple[bool, list[str]]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.writer = Writer("test", self._together, lambda: None, 10.0, lambda: None, self._at_once)
+
+    def _together(self, jobs: Sequence[Job[Any]]) -> None:
+        self.gate.wait(10)
+        self.done.append((False, [job.log for job in jobs]))
+        for job in jobs:
+            job.do()
+
+    def _at_once(self, jobs: Sequence[Job[Any]]) -> bool:
+        if self.interrupted:
+            raise KeyboardInterrupt
+        if not self.refuses:
+            self.done.append((True, [job.log for job in jobs]))
+            for job in jobs:
+                job.do()
+        return not self.refuses
+
+    def submit(self, log: str, *, small: bool = True) -> "asyncio.Future[str]":
+        return self.writer.submit(lambda: log, log, small=small)
+
+
+def test_the_first_small_job_of_a_turn_is_done_as_it_comes_and_a_few_more_together() -> None:
+    here = AtOnce()
+
+    async def main() -> None:
+        first, *more = [here.submit(log) for log in "abc"]
+        assert first.done()
+        assert not any(each.done() for each in more)
+        assert await asyncio.gather(first, *more) == ["a", "b", "c"]
+        await asyncio.gather(*(here.submit(str(number)) for number in range(40)))
+        assert not is_busy(asyncio.get_running_loop())
+
+    asyncio.run(main())
+    here.writer.close()
+    assert here.done[:3] == [(True, ["a"]), (True, ["b", "c"]), (True, ["0"])]
+    assert here.done[3:] == [(False, [str(number) for number in range(1, 40)])]
+
+
+def test_what_is_large_or_refused_or_comes_after_what_is_under_way_is_done_in_the_thread() -> None:
+    here = AtOnce()
+
+    async def main() -> None:
+        here.gate.clear()
+        large = here.submit("large", small=False)
+        await asyncio.sleep(0)
+        after = here.submit("after")
+        assert not after.done()
+        here.gate.set()
+        assert await asyncio.gather(large, after) == ["large", "after"]
+        here.refuses = True
+        assert await here.submit("refused") == "refused"
+        here.refuses = False
+        assert here.submit("again").done()
+
+    asyncio.run(main())
+    here.writer.close()
+    done = [(at_once, log) for at_once, logs in here.done for log in logs]
+    assert done == [(False, "large"), (False, "after"), (False, "refused"), (True, "again")]
+
+
+def test_while_another_event_loop_keeps_the_thread_at_work_nobody_waits_for_it_here() -> None:
+    here = AtOnce()
+
+    async def large() -> str:
+        return await here.submit("large", small=False)
+
+    async def small() -> None:
+        here.gate.clear()
+        elsewhere = asyncio.create_task(asyncio.to_thread(asyncio.run, large()))
+        while not here.writer._working.locked():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        waiting = here.submit("small")
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        here.gate.set()
+        assert (await elsewhere, await waiting) == ("large", "small")
+
+    asyncio.run(small())
+    here.writer.close()
+    assert here.done == [(False, ["large"]), (False, ["small"])]
+
+
+def test_an_interrupt_of_what_is_done_at_once_leaves_nobody_waiting() -> None:
+    here = AtOnce()
+    waiting: list[asyncio.Future[str]] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        here.submit("first")
+        waiting.append(here.submit("second"))
+        here.interrupted = True
+        with pytest.raises(KeyboardInterrupt):
+            here.writer._hand_over(loop)
+        assert waiting[0].cancelled()
+        assert not is_busy(loop)
+        here.interrupted = False
+        await asyncio.sleep(0)
+        assert here.submit("third").done()
+
+    asyncio.run(main())
+    here.writer.close()

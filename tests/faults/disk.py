@@ -119,6 +119,9 @@ Opens = Callable[[Path, Trouble], Store]
 STORES: dict[str, Opens] = {
     "file": lambda folder, trouble: FileStore(folder / "runs", disk=FailingDisk(trouble)),
     "sqlite": lambda folder, trouble: SqliteStore(folder / "runs.db", connect=connector(FailingFiles(trouble))),
+    "normal": lambda folder, trouble: SqliteStore(
+        folder / "runs.db", synchronous="NORMAL", connect=connector(FailingFiles(trouble))
+    ),
 }
 
 

@@ -17,7 +17,7 @@ from ziggurat.stores.file import FileStore
 
 @pytest.mark.parametrize("often", [1, 1_000_000_000], ids=["once", "from then on"])
 @pytest.mark.parametrize("which", ["full", "broken", "flush"])
-@pytest.mark.parametrize(("store", "stride"), [("file", 2), ("sqlite", 5)])
+@pytest.mark.parametrize(("store", "stride"), [("file", 2), ("sqlite", 5), ("normal", 2)])
 def test_a_run_that_cannot_be_stored_stops_and_goes_on_when_there_is_room(
     store: str, stride: int, which: str, often: int
 ) -> None:

@@ -4,12 +4,15 @@ import asyncio
 import sqlite3
 import time
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from ziggurat.agents.agent import Agent
+from ziggurat.core.entries import Result
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, LeaseLost, RunExists, StoreError
 from ziggurat.core.store import LogInfo, Row, chained
+from ziggurat.core.stored import StoredJournal
 from ziggurat.databases.sqlite import connection as sqlite_connection
 from ziggurat.databases.sqlite import schema as sqlite_schema
 from ziggurat.databases.sqlite.connection import SqliteConnection
@@ -370,5 +373,63 @@ def test_two_readers_in_another_process_follow_while_it_is_written(tmp_path: Pat
         assert early[-1] == len(await reading.read("run:r"))
         for store in (writing, reading):
             await store.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("synchronous", "size", "blobs", "expected"),
+    [
+        ("NORMAL", 100, None, True),
+        ("NORMAL", 20_000, None, False),
+        ("NORMAL", 100, {"digest": b"large"}, False),
+        ("FULL", 100, None, False),
+    ],
+)
+def test_little_is_written_at_once_where_a_commit_flushes_nothing_and_all_else_in_the_thread(
+    tmp_path: Path, synchronous: Literal["FULL", "NORMAL"], size: int, blobs: dict[str, bytes] | None, expected: bool
+) -> None:
+    async def main() -> bool:
+        store = SqliteStore(tmp_path / "runs.db", synchronous=synchronous)
+        epoch = await store.create(LogInfo("run:r"), _rows(1))
+        at_once = False
+        for number in range(2, 5):  # its thread may still be on its way to sleep
+            row = Row(number, "", b"x" * size, "running")
+            waiting = store.append("run:r", epoch, [row], blobs)
+            at_once |= waiting.done()
+            await waiting
+            await asyncio.sleep(0)
+        assert len(await store.read("run:r")) == 4
+        await store.close()
+        return at_once
+
+    assert asyncio.run(main()) is expected
+
+
+def test_an_interrupt_while_a_run_writes_at_once_leaves_nobody_waiting_and_nothing_half_written(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = _store(tmp_path)
+        epoch = await store.create(LogInfo("run:r"), _rows(1))
+        journal = StoredJournal(store, "run:r", epoch, clock=HandClock())
+        rows = await store.read("run:r")
+        journal._stable, journal._chain = 1, rows[-1].digest
+        interrupt(store)
+        waiting = journal.append(Result("run/step-1/tool-1:look", "look", None, "rain", (), 0.0))
+        assert waiting is not None
+        with pytest.raises(KeyboardInterrupt):
+            journal._flush()
+        with pytest.raises(StoreError, match="interrupted; resume the run"):
+            await waiting
+        assert journal.refusing
+        other = _store(tmp_path)
+        assert await other.read("run:r") == rows
+        await other.close()
+        await store.close()
+
+    def interrupt(store: SqliteStore) -> None:
+        def interrupted(statement: str, values: object) -> None:
+            raise KeyboardInterrupt
+
+        store._database.many = interrupted  # type: ignore[method-assign]
 
     asyncio.run(main())

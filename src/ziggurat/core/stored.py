@@ -184,7 +184,13 @@ class StoredJournal(MemoryJournal):
         except StoreError as error:
             self._fail(error)
             return
-        done.add_done_callback(lambda done: self._wrote(done, entries, release))
+        except BaseException:  # an interrupt, while it was written at once
+            self._fail(StoreError(f"{self._log} was being written when the process was interrupted; resume the run"))
+            raise
+        if done.done():  # a store may write at once
+            self._wrote(done, entries, release)
+        else:
+            done.add_done_callback(lambda done: self._wrote(done, entries, release))
 
     def rows_of(self, written: list[bytes], last: Entry | None = None) -> tuple[list[Row], dict[str, bytes]]:
         """Return rows that follow those there are, and the large values beside them; the chain goes on from here."""

@@ -1,4 +1,4 @@
-"""The one thread of a store that touches its files: what comes while it writes is written together next."""
+"""The one hand that touches a store's files: what comes while it writes is written together next."""
 
 __all__ = ["Job", "Writer", "is_busy", "one_by_one"]
 
@@ -17,6 +17,9 @@ T = TypeVar("T")
 
 logger = logging.getLogger("ziggurat")
 
+_FEW = 16
+"""Jobs of one turn that may be done at once, at most; what is more is the thread's."""
+
 _under_way: "WeakKeyDictionary[asyncio.AbstractEventLoop, int]" = WeakKeyDictionary()
 """How many jobs of each event loop have been given to a thread and not been told of; touched in that loop only."""
 
@@ -32,13 +35,15 @@ class Job(Generic[T]):
     Attributes:
         work: Does it, in the thread.
         log: The log that it writes; empty when it only reads, and shares no transaction with others.
+        small: Whether it writes so little that it may be done at once.
     """
 
-    __slots__ = ("error", "future", "log", "loop", "result", "work")
+    __slots__ = ("error", "future", "log", "loop", "result", "small", "work")
 
-    def __init__(self, work: Callable[[], T], log: str) -> None:
+    def __init__(self, work: Callable[[], T], log: str, small: bool = False) -> None:
         self.work = work
         self.log = log
+        self.small = small
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[T] = self.loop.create_future()
         self.result: T | None = None
@@ -70,27 +75,35 @@ def one_by_one(jobs: Sequence[Job[Any]]) -> None:
 class Writer:
     """Takes jobs from any number of event loops and does them in order in one thread.
 
+    The way to the thread and back takes longer than a small write that waits for nothing. Where the store has such
+    writes, they are done at once, in the thread of the event loop, when nothing else of that loop is under way and the
+    thread is idle: the first of a turn as it comes, a few more of that turn together.
+
     Args:
         name: Of the thread.
         together: Does jobs that write, all in one transaction, and keeps each one's outcome.
         idle: Called between jobs, at least every `pause` seconds.
         pause: In seconds.
         ended: Called last, in the thread.
+        at_once: Does what `together` does, in whichever thread, if that need not wait; tells whether it was done.
     """
 
     def __init__(
         self,
         name: str,
-        together: Callable[[Sequence[Job[Any]]], None],
+        together: Callable[[Sequence[Job[Any]]], object],
         idle: Callable[[], None],
         pause: float,
         ended: Callable[[], None],
+        at_once: Callable[[Sequence[Job[Any]]], bool] | None = None,
     ) -> None:
         self.name = name
         self._together = together
         self._idle = idle
         self._pause = pause
         self._ended = ended
+        self._at_once = at_once
+        self._working = threading.Lock()  # held by the thread, or an event loop's, while it does jobs
         self._jobs: SimpleQueue[list[Job[Any]] | None] = SimpleQueue()
         self._ready: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
         self._thread: threading.Thread | None = None
@@ -103,8 +116,13 @@ class Writer:
         """Whether it takes no more."""
         return self._closed
 
-    def submit(self, work: Callable[[], T], log: str = "") -> "asyncio.Future[T]":
-        """Have something done in the thread.
+    def submit(self, work: Callable[[], T], log: str = "", *, small: bool = False) -> "asyncio.Future[T]":
+        """Have something done, in the thread or at once.
+
+        Args:
+            work: Does it.
+            log: The log that it writes, if it does.
+            small: Whether it writes so little that an event loop may do it itself.
 
         Raises:
             StoreError: the store is closed, or belongs to the process that this one was forked from.
@@ -114,21 +132,41 @@ class Writer:
         if self._closed or self._pid != os.getpid():
             why = "is closed" if self._closed else "belongs to the process before the fork"
             raise StoreError(f"the store {self.name} {why}; connect to it again")
-        job = Job(work, log)
+        job = Job(work, log, small)
+        _under_way[job.loop] = _under_way.get(job.loop, 0) + 1
         ready = self._ready.get(job.loop)
         if ready is None:
             ready = self._ready[job.loop] = []
-            _under_way.setdefault(job.loop, 0)
             job.loop.call_soon(self._hand_over, job.loop)
+            if small and self._done([job]):
+                return job.future
         ready.append(job)
-        _under_way[job.loop] += 1
         return job.future
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Give the thread all that became ready in one turn of an event loop."""
+        """Do all that became ready in one turn of an event loop, or give it to the thread."""
         ready = self._ready.pop(loop, None)
-        if ready:
+        if ready and not (len(ready) <= _FEW and self._done(ready)):
             self._jobs.put(ready)
+
+    def _done(self, jobs: list[Job[Any]]) -> bool:
+        """Do small jobs here and now, where that can be; tell whether they were done."""
+        if self._at_once is None or self._closed or _under_way[jobs[0].loop] > len(jobs):
+            return False
+        if not all(job.small for job in jobs) or not self._working.acquire(blocking=False):
+            return False
+        try:
+            done = self._at_once(jobs)
+        except BaseException:  # an interrupt: they were done or not, as after a crash
+            for job in jobs:
+                job.future.cancel()
+            _told(jobs)
+            raise
+        finally:
+            self._working.release()
+        if done:
+            _told(jobs)
+        return done
 
     def _begin(self) -> None:
         with self._lock:
@@ -149,10 +187,12 @@ class Writer:
             last = None in given
             self._do([job for jobs in given if jobs is not None for job in jobs])
             if last:
-                self._ended()
+                with self._working:
+                    self._ended()
                 return
             try:
-                self._idle()
+                with self._working:
+                    self._idle()
             except Exception as error:  # noqa: BLE001 - it is tried again, and who needs it hears then
                 logger.warning("%s: %s", self.name, error)
 
@@ -161,12 +201,13 @@ class Writer:
         start = 0
         while start < len(jobs):
             end = start + 1
-            if jobs[start].log:
-                while end < len(jobs) and jobs[end].log:
-                    end += 1
-                self._together(jobs[start:end])
-            else:
-                jobs[start].do()
+            with self._working:
+                if jobs[start].log:
+                    while end < len(jobs) and jobs[end].log:
+                        end += 1
+                    self._together(jobs[start:end])
+                else:
+                    jobs[start].do()
             self._tell(jobs[start:end])
             start = end
 

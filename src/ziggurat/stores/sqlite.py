@@ -1,4 +1,4 @@
-"""Logs in a SQLite database: one file, one thread that writes, many runs in one transaction."""
+"""Logs in a SQLite database: one file, one hand that writes, many runs in one transaction."""
 
 __all__ = ["SqliteStore"]
 
@@ -16,11 +16,17 @@ from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, S
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
 from ziggurat.databases.given import given_path, given_seconds, given_synchronous
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
-from ziggurat.databases.sqlite.connection import SqliteConnection
+from ziggurat.databases.sqlite.connection import SqliteConnection, WouldWait
 from ziggurat.databases.sqlite.together import write_together
 from ziggurat.databases.writer import Job, Writer
 
 T = TypeVar("T")
+
+_OF_ONE = (LeaseHeld, LeaseLost, RunExists, RunNotFound)
+"""What fails alone, having written nothing."""
+
+_SMALL = 16 * 1024
+"""Bytes that are little to write."""
 
 _INFO = (
     "SELECT log, agent, request, created, status, updated, "
@@ -69,10 +75,15 @@ class SqliteStore:
         self._ids: dict[str, int] = {}
         self._states: dict[str, str] = {}  # of logs held, as the table of logs has them
         self._touched: dict[str, float] = {}  # when logs were written that the table of logs does not know of yet
-        self._renewed = 0.0
+        self._renewed = time.monotonic()
         self._database = SqliteConnection(self.path, synchronous, timeout, connect)
         self._writer = Writer(
-            f"ziggurat {self.path.name}", self._together, self._renew, min(1.0, lease / 4), self._database.close
+            f"ziggurat {self.path.name}",
+            self._together,
+            self._renew,
+            min(1.0, lease / 4),
+            self._database.close,
+            lambda jobs: self._together(jobs, at_once=True),
         )
 
     def __repr__(self) -> str:
@@ -85,15 +96,23 @@ class SqliteStore:
 
     # -- in the thread -------------------------------------------------------------------------------------------
 
-    def _together(self, jobs: Sequence[Job[Any]]) -> None:
-        """Do what writes in one transaction; when that fails, all of it has failed."""
-        failed = write_together(self._database, jobs, (LeaseHeld, LeaseLost, RunExists, RunNotFound))
+    def _together(self, jobs: Sequence[Job[Any]], *, at_once: bool = False) -> bool:
+        """Do what writes in one transaction; when that fails, all of it has failed. Tell whether it was tried."""
+        try:
+            failed = write_together(self._database, jobs, _OF_ONE, at_once=at_once)
+        except WouldWait:
+            return False
+        except BaseException:  # an interrupt of the event loop whose thread this is
+            for job in jobs:
+                self._forget(job.log)
+            raise
         if isinstance(failed, StoreError):
             for job in jobs:
                 self._forget(job.log)  # nobody goes on with it here: let the lease run out
         elif failed is not None:
             for job in jobs:
                 self._states.pop(job.log, None)
+        return True
 
     def _renew(self) -> None:
         if not (self._held or self._touched) or time.monotonic() - self._renewed < self.seconds / 4:
@@ -207,15 +226,15 @@ class SqliteStore:
 
     # -- the verbs -----------------------------------------------------------------------------------------------
 
-    def _write(self, log: str, work: Callable[[], T]) -> "asyncio.Future[T]":
-        return self._writer.submit(work, log)
+    def _write(self, log: str, work: Callable[[], T], small: bool = False) -> "asyncio.Future[T]":
+        return self._writer.submit(work, log, small=small)
 
     def _read(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         return self._writer.submit(lambda: self._database.reading(work))
 
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
         """Begin a log; see `Store`."""
-        return await self._write(info.log, lambda: self._create(info, rows, blobs))
+        return await self._write(info.log, lambda: self._create(info, rows, blobs), _is_small(rows, blobs))
 
     async def lease(self, log: str) -> int:
         """Become the only writer of a log; see `Store`."""
@@ -231,11 +250,11 @@ class SqliteStore:
         release: bool = False,
     ) -> "asyncio.Future[None]":
         """Write rows; see `Store`."""
-        return self._write(log, lambda: self._append(log, epoch, rows, blobs, release))
+        return self._write(log, lambda: self._append(log, epoch, rows, blobs, release), _is_small(rows, blobs))
 
     def release(self, log: str, epoch: int) -> "asyncio.Future[None]":
         """Give a lease back; see `Store`."""
-        return self._write(log, lambda: self._release(log, epoch))
+        return self._write(log, lambda: self._release(log, epoch), small=True)
 
     async def find(self, log: str) -> LogInfo | None:
         """Return what is known of a log; see `Store`."""
@@ -320,3 +339,7 @@ class SqliteStore:
         for log, epoch in held:
             await self.release(log, epoch)
         self._writer.close()
+
+
+def _is_small(rows: Sequence[Row], blobs: Mapping[str, bytes] | None) -> bool:
+    return not blobs and sum(len(row.data) for row in rows) <= _SMALL

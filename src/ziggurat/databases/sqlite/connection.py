@@ -1,6 +1,6 @@
-"""One connection to a SQLite database, used by one thread: opened when needed, given up when it has failed."""
+"""One connection to a SQLite database, used by one at a time: opened when needed, given up when it has failed."""
 
-__all__ = ["SqliteConnection"]
+__all__ = ["SqliteConnection", "WouldWait"]
 
 import contextlib
 import sqlite3
@@ -22,6 +22,15 @@ except ImportError:  # not a system with file locks of this kind
 T = TypeVar("T")
 
 _PAUSE = 0.002
+_PAGES = 1000
+"""Pages in the write-ahead log from which on a write may checkpoint, as SQLite has it."""
+
+_AT_ONCE = 200
+"""Writes at once, at most, between those that may checkpoint."""
+
+
+class WouldWait(Exception):
+    """Raised where something was to be done at once, and has to wait: nothing was done."""
 
 
 class SqliteConnection:
@@ -33,6 +42,11 @@ class SqliteConnection:
 
     After a failed write the connection is closed and opened anew, never used again: what a failed flush has left in
     the system's cache cannot be trusted.
+
+    With `synchronous` NORMAL a commit flushes nothing, so it may be made at once, by a thread that must not wait, as
+    long as no other process writes. Two writes do flush: one that checkpoints, and the next one, with which the
+    write-ahead log begins anew. Both are left to transactions that may wait: every second of these may checkpoint, and
+    only after the others are there some at once.
     """
 
     def __init__(
@@ -41,10 +55,16 @@ class SqliteConnection:
         self.path = path
         self._synchronous = synchronous
         self._timeout = timeout
+        self._patience = int(timeout * 1000)
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
         self._guarded = has_wal_reset_bug()
         self._lock: IO[bytes] | None = None
+        self._settings: dict[str, int] = {}
+        self._may_checkpoint = True  # the last transaction that may have waited
+        self._lazy = False  # whether commits flush nothing
+        self._left = 0  # how many may be made at once before the next of these
+        self._version = 0  # of what is in the database, as the writes of others change it
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         """Run one statement."""
@@ -54,15 +74,22 @@ class SqliteConnection:
         """Run one statement with each of several values."""
         self._open().executemany(statement, values)
 
-    def transaction(self, work: Callable[[], T]) -> T:
+    def transaction(self, work: Callable[[], T], *, at_once: bool = False) -> T:
         """Do something that writes, all or nothing.
+
+        Args:
+            work: Does it.
+            at_once: Do it only if nothing need be waited for, neither another process nor the disk.
 
         Raises:
             StoreError: the database cannot be written; nothing was.
+            WouldWait: it cannot be done at once.
         """
-        with self._errors(), self._alone():
+        if at_once and not self._left:
+            raise WouldWait
+        with self._errors(), self._alone(at_once):
             connection = self._open()
-            connection.execute("BEGIN IMMEDIATE")
+            self._begin(connection, at_once)
             try:
                 result = work()
                 connection.execute("COMMIT")
@@ -82,11 +109,14 @@ class SqliteConnection:
             if self._connection is None:
                 with self._alone():
                     self._open()
+            self._set("busy_timeout", self._patience)
             return work()
 
     def shrink(self) -> None:
         """Give room that is not used back to the file system."""
         with self._errors(), self._alone():
+            self._set("busy_timeout", self._patience)
+            self._left = 0
             self._open().execute("VACUUM")
             self._open().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -105,20 +135,58 @@ class SqliteConnection:
         if self._connection is not None:
             return self._connection
         Disk().make_folders(self.path.parent.absolute())
-        connection = self._connect(self.path, timeout=self._timeout, isolation_level=None, cached_statements=64)
+        connection = self._connect(
+            self.path, timeout=self._timeout, isolation_level=None, cached_statements=64, check_same_thread=False
+        )
         try:
             wal = not self._guarded or fcntl is not None
             connection.execute(f"PRAGMA journal_mode = {'WAL' if wal else 'DELETE'}").fetchone()
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             migrate(connection, str(self.path))
+            (self._version,) = connection.execute("PRAGMA data_version").fetchone()
         except BaseException:
             connection.close()
             raise
         self._connection = connection
+        self._settings = {"busy_timeout": self._patience}
+        self._may_checkpoint = True
+        self._lazy = wal and self._synchronous == "NORMAL"
         return connection
+
+    def _begin(self, connection: sqlite3.Connection, at_once: bool) -> None:
+        if at_once:
+            self._begin_at_once(connection)
+            return
+        if self._lazy:
+            self._may_checkpoint = not self._may_checkpoint
+            self._left = 0 if self._may_checkpoint else _AT_ONCE
+            self._set("wal_autocheckpoint", _PAGES if self._may_checkpoint else 0)
+        self._set("busy_timeout", self._patience)
+        connection.execute("BEGIN IMMEDIATE")
+
+    def _begin_at_once(self, connection: sqlite3.Connection) -> None:
+        self._set("busy_timeout", 0)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
+                raise WouldWait from None
+            raise
+        (version,) = connection.execute("PRAGMA data_version").fetchone()
+        if version != self._version:  # another process has written, and may have checkpointed
+            self._version, self._left = version, 0
+            connection.execute("ROLLBACK")
+            raise WouldWait
+        self._left -= 1
+
+    def _set(self, name: str, value: int) -> None:
+        if self._settings.get(name) != value:
+            self._open().execute(f"PRAGMA {name} = {value}").fetchone()
+            self._settings[name] = value
 
     def _give_up(self) -> None:
         connection, self._connection = self._connection, None
+        self._left = 0
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
@@ -138,7 +206,7 @@ class SqliteConnection:
             raise StoreError(f"{self.path}: {error}") from error
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _alone(self, at_once: bool = False) -> Iterator[None]:
         """Hold the lock beside the database, where this version of the library needs it."""
         if self._connection is None and self._connect is sqlite3.connect:
             refuse_foreign(self.path)
@@ -154,6 +222,8 @@ class SqliteConnection:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
+                if at_once:
+                    raise WouldWait from None
                 if time.monotonic() > until:
                     raise StoreError(f"{self.path}: another process has been writing for {self._timeout:g} s") from None
                 time.sleep(_PAUSE)
