@@ -279,14 +279,16 @@ def test_the_payment_that_was_interrupted_is_told_to_the_model() -> None:
 
 def test_a_model_may_be_asked_again_where_it_was_cancelled() -> None:
     store = new_store()
+    asked = asyncio.Event()
 
     async def slow(request: ModelRequest, ctx: object) -> ModelResponse:
+        asked.set()
         await asyncio.Event().wait()
         raise AssertionError
 
     async def run() -> tuple[AgentRun, AgentRun]:
         handle = Agent(slow, store=store).start("go", run_id="r")
-        await turns(5)
+        await asked.wait()
         handle.cancel()
         cancelled = await handle.result()
         return cancelled, await Agent(ScriptedModel("done", name="slow"), store=elsewhere(store, "r")).resume("r")
