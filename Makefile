@@ -1,17 +1,24 @@
 # Two commands do everything from a bare checkout with python3, pip and make:
-#   make run            answer a question on the embedded model (make run Q="..." for another)
-#   make test           install what the tests need and run all of them
-#   make chat           talk with the embedded model
-#   make questions      measure the embedded model: arithmetic from a printed seed, oblique requests
-#   make fuzz           the long fuzz tests; make conformance: against recorded provider traffic
-#   make sessions       ten processes write one session, 1,000 steps each
-#   make approvals      race changes of a call against its approval, 1,000 times for each kind
-#   make faults         cancel runs at every turn, kill them 1,000 times over; cut power and fill the disk at every write
-#   make memory         measure memory; kill and cut its power while it remembers 10,000 times
-#   make golden         record the golden runs anew, when the format of records has changed on purpose
-#   make durable        measure what a store costs, beside bare commits and fsyncs; make bench: all of this
-#   make bench-knowledge  measure algorithms on graphs beside the library under them and NetworkX
-#   make bench          measure what layers cost, and overhead beside the floors and peers that are set up
+#   make run              answer a question on the embedded model (make run Q="..." for another)
+#   make test             install what the tests need and run all of them
+#   make chat             talk with the embedded model
+# One by one:
+#   make lint             the rules and the format; make types: mypy; make unit: the tests
+#   make lock             write the requirement locks anew
+#   make clean            remove what was installed and what tools keep
+# Longer tests than those of every day:
+#   make fuzz             the fuzz tests, with many more inputs
+#   make conformance      recorded provider traffic, where it lies beside the project
+#   make sessions         ten processes write one session, 1,000 steps each
+#   make approvals        race changes of a call against its approval, 1,000 times for each kind
+#   make faults           cancel runs at every turn, kill them 1,000 times over; cut power and fill the disk at every write
+#   make memory           measure memory; kill and cut its power while it remembers 10,000 times
+#   make golden           record the golden runs anew, when the format of records has changed on purpose
+# Measurements:
+#   make questions        the embedded model: arithmetic from a printed seed, oblique requests
+#   make durable          what a store costs, beside bare commits and fsyncs
+#   make bench-knowledge  algorithms on graphs beside the library under them and NetworkX
+#   make bench            what layers and stores cost, and overhead beside the floors and peers that are set up
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
