@@ -14,6 +14,7 @@ from ziggurat.cli.store import default_store
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.resolve import PROVIDERS
+from ziggurat.stores.connect import connect
 
 Command = Callable[..., Ended]
 
@@ -205,15 +206,6 @@ def test_a_model_is_not_given_anew_as_nothing(kept: Command, monkeypatch: pytest
     assert (ended.code, "the model's name is empty" in ended.err) == (2, True)
 
 
-def test_a_variable_that_is_wrong_is_named(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ZIGGURAT_MODEL", "nope")
-    assert ziggurat("run", "x").err.startswith("ziggurat: $ZIGGURAT_MODEL: there is no model 'nope'")
-    assert ziggurat("run", "--model", "other", "x").err.startswith("ziggurat: there is no model 'other'")
-    monkeypatch.setenv("ZIGGURAT_STORE", "nope")
-    assert ziggurat("runs").err.startswith("ziggurat: $ZIGGURAT_STORE: no store is known at 'nope'")
-    assert ziggurat("runs", "--store", "other").err.startswith("ziggurat: no store is known at 'other'")
-
-
 def test_what_a_run_was_made_of_is_made_again(kept: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(PROVIDERS, "toy", "tests.cli.test_runs:toy")
     monkeypatch.chdir(Path(AGENTS).parent)
@@ -265,41 +257,6 @@ def test_a_question_on_a_pipe_that_waits_says_how_to_go_on(kept: Command) -> Non
     assert talk.err.endswith(f"ziggurat: to go on with it: ziggurat approve {run['id']} (or --deny REASON)\n")
 
 
-QUEUES = """
-import signal
-from pathlib import Path
-
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import LeaseHeld
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.sqlite import SqliteStore
-
-
-class Busy(SqliteStore):
-    async def create(self, info, rows=(), blobs=None):
-        if info.log.startswith("session:"):
-            signal.raise_signal(signal.SIGINT)  # Ctrl-C, while another process writes the session
-            raise LeaseHeld("it is being written")
-        return await super().create(info, rows, blobs)
-
-
-agent = Agent(ScriptedModel("Hello."), store=Busy(Path(__file__).with_name("runs.db")))
-"""
-
-
-@pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])
-def test_a_run_that_never_began_is_not_named(
-    ziggurat: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: tuple[str, ...]
-) -> None:
-    monkeypatch.delenv("ZIGGURAT_STORE")
-    (tmp_path / "queues.py").write_text(QUEUES)
-    agent = f"{tmp_path}/queues.py:agent"
-    ended = ziggurat("run", *options, "--session", "work", "--agent", agent, "x")
-    assert (ended.code, ended.err.splitlines()[-1]) == (130, "ziggurat: interrupted")
-    assert "to go on" not in ended.err
-    assert ziggurat("runs", "--store", f"sqlite:///{tmp_path}/runs.db").err == "ziggurat: no such run is kept\n"
-
-
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])
 def test_a_run_that_was_broken_off_is_named(kept: Command, options: tuple[str, ...]) -> None:
     ended = kept("run", *options, "--agent", f"{AGENTS}:interrupted", "x")
@@ -316,7 +273,6 @@ def test_the_agent_of_a_run_of_a_program_must_be_named(kept: Command, monkeypatc
 
     from ziggurat.agents.agent import Agent
     from ziggurat.models.scripted import ScriptedModel
-    from ziggurat.stores.connect import connect
 
     async def begin() -> None:
         store = connect(os.environ["ZIGGURAT_STORE"])

@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ziggurat.agents.doors import Deps
 from ziggurat.agents.replaying import Live
@@ -17,7 +18,7 @@ from ziggurat.cli.build import agent_of
 from ziggurat.cli.codes import COMPLETED, INTERRUPTED
 from ziggurat.cli.made import labels_of, wish_for
 from ziggurat.cli.run import Output, answer_text, show_run
-from ziggurat.cli.store import closed, find_run, kept_store, record_in
+from ziggurat.cli.store import closed, find_run, kept_store, record_in, where_kept
 from ziggurat.cli.wish import Wish
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import as_type
@@ -25,26 +26,34 @@ from ziggurat.core.entries import LABELS, Pending
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.event import Listener
 from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.store import Store
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.parts import ToolCall
 from ziggurat.observe.wording import call_text, clean, plural
+from ziggurat.stores.memory import MemoryStore
 from ziggurat.tools.held import Effects
 
 
 def _made(run: str, given: Wish, store: str | None) -> tuple[str, Runnable, MemoryJournal, Wish]:
     """Find a run and make its agent again."""
 
-    async def known() -> tuple[str, MemoryJournal]:
-        place = agent.store if agent is not None and store is None else kept_store(store)
+    async def known(place: MemoryStore | Store, *, keep: bool) -> tuple[str, MemoryJournal]:
         try:
             info = await find_run(place, run)
-            return info.id, await record_in(place, info.id)
-        finally:
+            found = info.id, await record_in(place, info.id)
+        except BaseException:
             await closed(place)
+            raise
+        if not keep:
+            await closed(place)
+        return found
 
-    agent = None if given.agent is None else agent_of(given, store)
-    run_id, journal = asyncio.run(known())
+    if given.agent is not None and store is None:  # it may have a store of its own, which stays open for it
+        agent = agent_of(given, store)
+        run_id, journal = asyncio.run(known(agent.store, keep=True))
+        return run_id, agent, journal, given
+    run_id, journal = asyncio.run(known(kept_store(store), keep=False))
     wish = wish_for(run_id, journal, given)
     return run_id, agent_of(wish, store), journal, wish
 
@@ -52,6 +61,7 @@ def _made(run: str, given: Wish, store: str | None) -> tuple[str, Runnable, Memo
 def resume_run(run: str, given: Wish, store: str | None, output: Output, *, strict: bool) -> int:
     """Go on with a run; return the exit code."""
     run_id, agent, _, wish = _made(run, given, store)
+    output = replace(output, where=where_kept(agent.store, given.agent, store))
     return _going_on(agent, run_id, {}, approving(wish.approve), output, strict=strict)
 
 
@@ -101,6 +111,7 @@ def approve_run(run: str, item: str | None, given: Wish, store: str | None, outp
     record = journal.find(waiting.path)
     begun = record is not None and record.intent is not None
     decision = _decision(said, waiting, run_id, begun=begun)
+    output = replace(output, where=where_kept(agent.store, given.agent, store))
     return _going_on(agent, run_id, {waiting.id: decision}, approving(wish.approve), output)
 
 
@@ -175,6 +186,7 @@ def fork_run(
     def begin(listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
         return agent.fork(run_id, step, prompt, effects=effects, new_id=forked, deps=deps, listeners=listeners)
 
+    output = replace(output, where=where_kept(agent.store, given.agent, store))
     code = show_run(agent, begin, output, deps, forked)
     if code != INTERRUPTED:  # else it is named where it is said how to go on, if it began
         sys.stderr.write(f"ziggurat: this is the run {forked}\n")

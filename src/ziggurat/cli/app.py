@@ -112,6 +112,7 @@ def run(
     from ziggurat.cli.made import labels_of
     from ziggurat.cli.question import question_of
     from ziggurat.cli.run import Output, run_question
+    from ziggurat.cli.store import where_kept
     from ziggurat.cli.wish import Wish
     from ziggurat.core.entries import LABELS
 
@@ -121,7 +122,8 @@ def run(
     made = agent_of(wish, store)
     check_session(made, session)
     warn_of_unfitting(made, wish.approve)
-    raise typer.Exit(run_question(made, asked, Output(json, quiet), deps, session))
+    where = where_kept(made.store, agent, store)
+    raise typer.Exit(run_question(made, asked, Output(json, quiet, where), deps, session))
 
 
 @_app.command()
@@ -154,6 +156,7 @@ def chat(
     from ziggurat.cli.build import agent_of, check_session
     from ziggurat.cli.chat import Chat
     from ziggurat.cli.made import labels_of
+    from ziggurat.cli.store import where_kept
     from ziggurat.cli.wish import Wish
     from ziggurat.core.entries import LABELS
 
@@ -162,7 +165,8 @@ def chat(
     made = agent_of(wish, store)
     check_session(made, session)
     warn_of_unfitting(made, wish.approve)
-    raise typer.Exit(Chat(made, quiet=quiet, deps=deps, session=session).run())
+    where = where_kept(made.store, agent, store)
+    raise typer.Exit(Chat(made, quiet=quiet, deps=deps, session=session, where=where).run())
 
 
 add_run_commands(_app)

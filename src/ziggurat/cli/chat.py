@@ -38,15 +38,23 @@ class Chat:
         quiet: Show answers only.
         deps: What every run is given.
         session: The conversation that is gone on with, and kept; None for one that is not.
+        where: The options with which another command finds its runs; None where they are not kept.
     """
 
     def __init__(
-        self, agent: Runnable, *, quiet: bool = False, deps: Deps | None = None, session: str | None = None
+        self,
+        agent: Runnable,
+        *,
+        quiet: bool = False,
+        deps: Deps | None = None,
+        session: str | None = None,
+        where: str | None = None,
     ) -> None:
         self._session = None if session is None else Session(session, agent.store)
         self._agent = agent
         self._deps = deps
         self._quiet = quiet
+        self._where = where
         self._history: tuple[Message, ...] = ()
         self._out = sys.stdout
         self._by_hand = sys.stdin.isatty()
@@ -138,6 +146,7 @@ class Chat:
                     break
                 run_id, decisions = run.id, self._decided(run)
                 if decisions is None:
+                    tell_how_to_go_on(run_id, self._where, run.pending)
                     return INTERRUPTED
         return self._answered(run)
 
@@ -174,7 +183,7 @@ class Chat:
         if code != COMPLETED:
             sys.stderr.write(f"ziggurat: {explain(self._agent, run)}\n")
         if run.pending:
-            tell_how_to_go_on(self._agent, run.id, run.pending)
+            tell_how_to_go_on(run.id, self._where, run.pending)
         return code
 
     def _remember(self, run: AgentRun | None) -> None:

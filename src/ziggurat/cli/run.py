@@ -29,7 +29,6 @@ from ziggurat.messages.events import AgentEnded
 from ziggurat.observe.console import ConsoleView
 from ziggurat.observe.jsonl import JsonLines
 from ziggurat.observe.wording import call_text, plural, stop_text
-from ziggurat.stores.memory import MemoryStore
 
 
 class Output(Struct, frozen=True):
@@ -38,10 +37,12 @@ class Output(Struct, frozen=True):
     Attributes:
         json: Events to standard output, one per line, and nothing else.
         quiet: No live view, the answer only.
+        where: The options with which another command finds the run; None where it is not kept.
     """
 
     json: bool = False
     quiet: bool = False
+    where: str | None = None
 
 
 Begin = Callable[[Sequence[Listener]], Coroutine[Any, Any, AgentRun]]
@@ -68,15 +69,15 @@ def show_run(agent: Runnable, begin: Begin, output: Output, deps: Deps | None, r
         if not whole:  # what tools print must not get into a pipe that is to hold the answer
             stack.enter_context(redirect_stdout(sys.stderr))
         if output.json:
-            return _in_json(agent, begin, out, run_id)
+            return _in_json(agent, begin, out, run_id, output.where)
         view = None
         if not output.quiet:
             view = ConsoleView(out if whole else sys.stderr, text=whole, reasons=False)
         run = _by_hand(agent, begin, view, deps, run_id)
         if isinstance(run, bool):
             stack.close()
-            return _interrupted(run_id, kept=run)
-    return _finish(agent, run, out, shown=whole)
+            return _interrupted(run_id, output.where if run else None)
+    return _finish(agent, run, out, output.where, shown=whole)
 
 
 def _by_hand(
@@ -102,11 +103,10 @@ def _by_hand(
     return run
 
 
-def _interrupted(run_id: str, *, kept: bool) -> int:
-    """Say that a run was broken off, and what goes on with it if it had begun."""
+def _interrupted(run_id: str, where: str | None) -> int:
+    """Say that a run was broken off, and what goes on with it if it had begun and is kept."""
     sys.stderr.write("ziggurat: interrupted\n")
-    if kept:
-        sys.stderr.write(f"ziggurat: to go on with it: ziggurat resume {run_id}\n")
+    tell_how_to_go_on(run_id, where)
     return INTERRUPTED
 
 
@@ -116,19 +116,19 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def tell_how_to_go_on(agent: Runnable, run_id: str, pending: Sequence[PendingItem]) -> None:
+def tell_how_to_go_on(run_id: str, where: str | None, pending: Sequence[PendingItem] = ()) -> None:
     """Say what goes on with a run that is kept."""
-    if isinstance(agent.store, MemoryStore):
+    if where is None:
         return
-    how = f"ziggurat resume {run_id}"
+    how = f"ziggurat resume {run_id}{where}"
     if pending:
         which = f" {pending[0].id}" if len(pending) > 1 else ""
         ways = "--happened RESULT or --did-not-happen" if pending[0].interrupted else "(or --deny REASON)"
-        how = f"ziggurat approve {run_id}{which} {ways}"
+        how = f"ziggurat approve {run_id}{which}{where} {ways}"
     sys.stderr.write(f"ziggurat: to go on with it: {how}\n")
 
 
-def _finish(agent: Runnable, run: AgentRun, out: TextIO, *, shown: bool) -> int:
+def _finish(agent: Runnable, run: AgentRun, out: TextIO, where: str | None, *, shown: bool) -> int:
     """Write the answer, unless it was shown as it came, or why there is none."""
     code = code_of(run.stop)
     if code == COMPLETED:
@@ -139,17 +139,17 @@ def _finish(agent: Runnable, run: AgentRun, out: TextIO, *, shown: bool) -> int:
         elif not text and isinstance(run.stop, stops.Completed):
             sys.stderr.write("ziggurat: the model's answer is empty\n")
     else:
-        _unfinished(agent, run)
+        _unfinished(agent, run, where)
     return code
 
 
-def _unfinished(agent: Runnable, run: AgentRun) -> None:
+def _unfinished(agent: Runnable, run: AgentRun, where: str | None) -> None:
     """Say why there is no answer, and how there may be one."""
     if run.pending:
         sys.stderr.write("ziggurat: nobody could be asked: decisions are made on a terminal, without --json\n")
     sys.stderr.write(f"ziggurat: {explain(agent, run)}\n")
     if type(run.stop).__name__ in UNFINISHED:
-        tell_how_to_go_on(agent, run.id, run.pending)
+        tell_how_to_go_on(run.id, where, run.pending)
 
 
 def answer_text(run: AgentRun) -> str:
@@ -193,7 +193,7 @@ def _failed_hint(agent: Runnable, stop: stops.Failed) -> str:
 # -- events as JSON --------------------------------------------------------------------------------------------------
 
 
-def _in_json(agent: Runnable, begin: Begin, out: TextIO, run_id: str) -> int:
+def _in_json(agent: Runnable, begin: Begin, out: TextIO, run_id: str, where: str | None) -> int:
     """Write every event of a run as a line; however it ends, the last line is the agent's AgentEnded."""
     reconfigure = getattr(out, "reconfigure", None)
     if reconfigure is not None:
@@ -207,7 +207,7 @@ def _in_json(agent: Runnable, begin: Begin, out: TextIO, run_id: str) -> int:
         run = None
     except KeyboardInterrupt:
         asked.end(stops.Cancelled())
-        return _interrupted(run_id, kept=asked.kept)
+        return _interrupted(run_id, where if asked.kept else None)
     except Exception as error:
         asked.end(stops.Failed(str(error), type(error).__name__), error)
         raise
@@ -215,7 +215,7 @@ def _in_json(agent: Runnable, begin: Begin, out: TextIO, run_id: str) -> int:
         raise BrokenPipeError
     code = code_of(run.stop)
     if code != COMPLETED:
-        _unfinished(agent, run)
+        _unfinished(agent, run, where)
     return code
 
 

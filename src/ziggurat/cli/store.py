@@ -1,8 +1,19 @@
 """Which store a command works on, and which of its runs is meant."""
 
-__all__ = ["STORE", "closed", "default_store", "find_run", "is_kept", "kept_store", "open_store", "record_in"]
+__all__ = [
+    "STORE",
+    "closed",
+    "default_store",
+    "find_run",
+    "is_kept",
+    "kept_store",
+    "open_store",
+    "record_in",
+    "where_kept",
+]
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -10,6 +21,7 @@ from ziggurat.agents.stored import StoredRuns, record_of, runs_in
 from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.store import LogInfo, Store, run_log
+from ziggurat.databases.address import without_secrets
 from ziggurat.stores.connect import connect
 from ziggurat.stores.memory import MemoryStore
 
@@ -68,6 +80,23 @@ def kept_store(given: str | None) -> MemoryStore | Store:
             f"--store {given}: there is no store yet at {place}; runs make it, this looks into one"
         )
     return store
+
+
+def where_kept(store: MemoryStore | Store, agent: str | None, given: str | None) -> str | None:
+    """Return the options with which another command finds what is kept in a store; None where nothing lasts.
+
+    Args:
+        store: Where an agent keeps its runs.
+        agent: The option ``--agent``.
+        given: The option ``--store``.
+    """
+    if isinstance(store, MemoryStore):
+        return None
+    if given is not None:
+        return f" --store {shlex.quote(without_secrets(given))}"
+    if agent is None or store is open_store(None):
+        return ""
+    return f" --agent {shlex.quote(agent)}"  # it has a store of its own
 
 
 async def closed(store: MemoryStore | Store) -> None:
