@@ -307,6 +307,12 @@ def test_links_lead_somewhere(path: Path) -> None:
             assert anchor in anchors_of(there), f"{ids(path)}: {target}"
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=ids)
+def test_files_that_are_named_exist(path: Path) -> None:
+    for file in re.findall(r"`((?:src|tests|benchmarks|examples|docs)/[\w/]+\.\w+)", path.read_text(encoding="utf-8")):
+        assert (ROOT / file).exists(), f"{ids(path)}: {file}"
+
+
 def test_tests_that_are_named_exist() -> None:
     """So the behaviours that the documents promise are each shown by a test."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in DOCUMENTS)
