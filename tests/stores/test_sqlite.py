@@ -20,7 +20,6 @@ from ziggurat.databases.sqlite.schema import MIGRATIONS, has_wal_reset_bug
 from ziggurat.messages import stops
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.file import FileStore
 from ziggurat.stores.sqlite import SqliteStore
 from ziggurat.testing.clock import HandClock
 
@@ -137,12 +136,6 @@ def test_what_is_no_database_is_told(tmp_path: Path) -> None:
     assert [each.name for each in (tmp_path / "folder").iterdir()] == ["runs.db"]
 
 
-def test_a_file_is_told_that_this_store_needs_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "runs").write_text("")
-    with pytest.raises(StoreError, match="is a file, and this store needs a folder"):
-        asyncio.run(FileStore(tmp_path / "runs").create(LogInfo("run:r", "agent"), _rows(1)))
-
-
 def test_a_connection_that_was_never_made_is_closed_quietly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_connection, "has_wal_reset_bug", lambda: True)
     (tmp_path / "runs.db-lock").mkdir()
@@ -151,12 +144,6 @@ def test_a_connection_that_was_never_made_is_closed_quietly(tmp_path: Path, monk
         connection.reading(lambda: None)
     connection.close()
     assert not (tmp_path / "runs.db").exists()
-
-
-def test_a_folder_of_a_newer_version_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "format.json").write_text('{"format": 99}')
-    with pytest.raises(StoreError, match="newer version"):
-        asyncio.run(FileStore(tmp_path).logs())
 
 
 @pytest.mark.parametrize(

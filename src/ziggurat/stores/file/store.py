@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import unquote
 
 import msgspec
 from msgspec.structs import replace
@@ -231,8 +232,16 @@ class FileStore:
         self._prepare()
         start = file_name(prefix)
         folders = [each for each in (self.folder / "logs").iterdir() if each.name.startswith(start)]
-        found = [self._info(each) for each in folders if not each.name.startswith(".")]
+        found = [self._listed(each) for each in folders if not each.name.startswith(".")]
         return sorted((info for info in found if info is not None), key=lambda info: (-info.updated, info.log))
+
+    def _listed(self, at: Path) -> LogInfo | None:
+        """Return what is known of a log, also of one whose description is damaged: it hides no other."""
+        try:
+            return self._info(at)
+        except StoreError as error:
+            status, changed = "Quarantined", at.stat().st_mtime
+            return LogInfo(unquote(at.name), status=status, updated=changed, problem=str(error))
 
     def _remove(self, log: str) -> bool:
         self._prepare()

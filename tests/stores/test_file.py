@@ -1,0 +1,41 @@
+"""Files as a store: folders that are none of its own, and descriptions that are damaged."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ziggurat.core.errors import StoreError
+from ziggurat.core.store import LogInfo
+from ziggurat.stores.file import FileStore
+from ziggurat.testing.stores import rows
+
+
+def test_a_file_is_told_that_this_store_needs_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("")
+    with pytest.raises(StoreError, match="is a file, and this store needs a folder"):
+        asyncio.run(FileStore(tmp_path / "runs").create(LogInfo("run:r", "agent"), rows(1)))
+
+
+def test_a_log_whose_description_is_damaged_hides_no_other(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = FileStore(tmp_path)
+        for name in ("run:a", "run:b"):
+            await store.create(LogInfo(name, "agent"), rows(1))
+        (tmp_path / "logs" / "run%3ab" / "info.json").write_text("{")
+        listed = {info.log: info for info in await store.logs("run:")}
+        assert listed["run:a"].agent == "agent"
+        assert listed["run:b"].status == "Quarantined"
+        assert "its description cannot be read" in listed["run:b"].problem
+        assert listed["run:b"].updated > 0
+        with pytest.raises(StoreError, match="its description cannot be read"):
+            await store.find("run:b")
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_folder_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "format.json").write_text('{"format": 99}')
+    with pytest.raises(StoreError, match="newer version"):
+        asyncio.run(FileStore(tmp_path).logs())
