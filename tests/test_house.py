@@ -196,7 +196,8 @@ def test_public_things_have_docstrings() -> None:
         tree = ast.parse(path.read_text())
         if path.stat().st_size and ast.get_docstring(tree) is None:
             missing.append(module)
-        for node in tree.body:
+        classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+        for node in [*tree.body, *(each for shown in classes for each in shown.body)]:
             if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 continue
             overload = any("overload" in ast.unparse(each) for each in node.decorator_list)
