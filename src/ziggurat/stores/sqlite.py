@@ -83,7 +83,7 @@ class SqliteStore:
             self._renew,
             min(1.0, lease / 4),
             self._database.close,
-            lambda jobs: self._together(jobs, at_once=True),
+            (lambda jobs: self._together(jobs, at_once=True)) if synchronous == "NORMAL" else None,
         )
 
     def __repr__(self) -> str:
