@@ -15,7 +15,7 @@ from ziggurat.tools.permissions import DECLARED_ONLY, GRANTS
 
 
 class Terms(Struct, frozen=True, omit_defaults=True):
-    """Terms of a run.
+    """What a run may do, and which session it belongs to, wherever it goes on.
 
     Attributes:
         grants: What the run was granted, sorted; None where nothing was said.

@@ -27,6 +27,8 @@ Change = tuple[CircuitState, CircuitState]
 """The state before and after."""
 
 FAILED, SLOW = 1, 2
+"""How a call ended that speaks against the service; 0 is well."""
+
 _SLICES = 10
 
 
