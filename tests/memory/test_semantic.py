@@ -1,9 +1,11 @@
 """Facts: found by meaning, by tags and by both; one fact under one key."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.record import pack
 from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.stores.in_memory import InMemoryStore
@@ -58,3 +60,20 @@ def test_a_fact_takes_the_place_of_the_one_under_its_key() -> None:
         assert [each.id for each in await memory.history(red.id)] == [red.id, blue.id]
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"key": 3}, "the key of a fact is a text"),
+        ({"key": ""}, "the key of a fact is a text"),
+        ({"key": "home", "tags": "travel"}, r"such as \['travel'\]; got the text 'travel'"),
+        ({"key": "home", "tags": 3}, "tags is a list of words"),
+        ({"tags": None}, "tags is a list of words"),
+    ],
+)
+def test_a_key_is_text_and_tags_are_words(options: dict[str, Any], told: str) -> None:
+    store = InMemoryStore()
+    with pytest.raises(ConfigurationError, match=told):
+        asyncio.run(SemanticMemory(store, "ann").remember("Ann lives in Rome.", **options))
+    assert asyncio.run(store.count(owner="ann")) == 0

@@ -5,9 +5,10 @@ __all__ = ["SemanticMemory"]
 from collections.abc import Sequence
 from typing import Unpack
 
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.similar import nearness
-from ziggurat.memory.view import Recalled, RememberOptions, View
+from ziggurat.memory.view import Recalled, RememberOptions, View, check_tags
 
 _KEY = "key:"
 
@@ -35,9 +36,12 @@ class SemanticMemory(View):
             options: What `View.remember` takes, such as ``importance=0.9`` and ``tags=["place"]``.
 
         Raises:
-            ConfigurationError: as `View.remember`.
+            ConfigurationError: the key is no text, or as `View.remember`.
         """
         if key is not None:
+            if not isinstance(key, str) or not key:
+                raise ConfigurationError(f"the key of a fact is a text that is not empty, got {key!r}")
+            check_tags(options.get("tags", ()))
             tags = options["tags"] = [*options.get("tags", ()), _KEY + key]
             options["facts"] = {**(options.get("facts") or {}), "key": key}
             before = await self.about(key)

@@ -1,6 +1,6 @@
 """What every kind of memory has in common: one owner's records of one kind in any store."""
 
-__all__ = ["CANDIDATES", "Recalled", "RememberOptions", "View", "weighed"]
+__all__ = ["CANDIDATES", "Recalled", "RememberOptions", "View", "check_tags", "weighed"]
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from heapq import nlargest
@@ -254,5 +254,16 @@ def _check(content: str, importance: float, tags: Iterable[str]) -> None:
         raise ConfigurationError(f"what is remembered is text that is not empty, got {content!r}")
     if isinstance(importance, bool) or not isinstance(importance, (int, float)):
         raise ConfigurationError(f"importance is a number from 0 to 1, got {importance!r}")
+    check_tags(tags)
+
+
+def check_tags(tags: object) -> None:
+    """Refuse tags that are no list of words.
+
+    Raises:
+        ConfigurationError: they are a text, or nothing with words in it.
+    """
     if isinstance(tags, str):
         raise ConfigurationError(f"tags is a list of words, such as [{tags!r}]; got the text {tags!r}")
+    if not isinstance(tags, Iterable):
+        raise ConfigurationError(f"tags is a list of words, such as ['travel']; got {tags!r}")
