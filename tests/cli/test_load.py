@@ -44,6 +44,7 @@ def test_a_wrong_tool_is_told_how(spec, told):
         (f"{AGENTS}:planz", "did you mean"),
         (AGENTS, "its agents: broken, careful, deciding, failing"),
         (f"{AGENTS}:model", "that is no agent but of the type FunctionModel; make it one with Runnable(...)"),
+        (f"{AGENTS}:City", "that is the class City; name an object made of it"),
         ("/:x", "that is a directory"),
         (" ", "--agent names an agent of yours, as in --agent desk.py:agent; it is empty"),
         ("tests/cli/nothing.py:x", "there is no such file"),
@@ -62,6 +63,7 @@ def test_a_wrong_agent_is_told_how(spec, told):
         ("import nothing_of_this_name\n", "No module named 'nothing_of_this_name' (line 1 of mine.py)"),
         ("\n1 / 0\n", "ZeroDivisionError: division by zero (line 2 of mine.py)"),
         ("raise SystemExit(3)\n", "SystemExit: 3"),
+        ("from ziggurat import Agent\nAgent('local', max_steps=0)\n", "(line 2 of mine.py)"),
     ],
 )
 def test_a_file_that_cannot_be_loaded_is_told_in_one_line(tmp_path, text, told):

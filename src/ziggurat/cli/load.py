@@ -18,6 +18,8 @@ from ziggurat.core.errors import ConfigurationError, described
 from ziggurat.tools.builtin import calculator, echo, timestamp
 from ziggurat.tools.toolbox import Tool, Toolbox
 
+_OURS = Path(__file__).parents[1]
+
 BUILTIN_TOOLS: dict[str, Callable[..., Any]] = {"calculator": calculator, "echo": echo, "timestamp": timestamp}
 """Tools that are meant by their bare names."""
 
@@ -55,6 +57,8 @@ def load_agent(spec: str) -> Runnable:
     if not spec.strip():
         raise ConfigurationError("--agent names an agent of yours, as in --agent desk.py:agent; it is empty")
     found = _attribute(spec, option, "agent")
+    if isinstance(found, type):
+        raise ConfigurationError(f"{option}: that is the class {found.__name__}; name an object made of it")
     if not isinstance(found, Runnable):
         wrap = "; make it one with Runnable(...)" if callable(found) else ""
         raise ConfigurationError(f"{option}: that is no agent but of the type {type(found).__name__}{wrap}")
@@ -137,6 +141,7 @@ def _located(error: BaseException) -> str:
     import traceback
 
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
-    last = frames[-1] if frames else None
+    theirs = [frame for frame in frames if not Path(frame.filename).is_relative_to(_OURS)]
+    last = next(reversed(theirs or frames), None)
     at = f" (line {last.lineno} of {Path(last.filename).name})" if last else ""
     return f"{described(error)}{at}"
