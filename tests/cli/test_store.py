@@ -1,5 +1,6 @@
 """Which store a command works on, and what is said so that another command finds a run there."""
 
+import asyncio
 import shlex
 import sys
 from collections.abc import Callable
@@ -9,8 +10,10 @@ import pytest
 
 from tests.cli.conftest import AGENTS, Ended
 from ziggurat.cli.store import where_kept
+from ziggurat.core.store import LogInfo, session_log
 from ziggurat.stores.connect import connect
 from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.sqlite import SqliteStore
 
 Command = Callable[..., Ended]
 
@@ -89,6 +92,28 @@ class Busy(SqliteStore):
 
 agent = Agent(ScriptedModel("Hello."), store=Busy(Path(__file__).with_name("runs.db")))
 """
+
+
+@pytest.mark.parametrize("command", [("run", "x"), ("chat",)])
+def test_who_waits_for_a_session_is_told_so(
+    ziggurat: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db?lease=0.01"
+    monkeypatch.setenv("ZIGGURAT_STORE", url)
+
+    async def write() -> None:
+        other = SqliteStore(tmp_path / "runs.db", lease=0.01)
+        await other.create(LogInfo(session_log("work")))
+        other._held.clear()  # as if it hung: its lease is not given back
+        await other.close()
+
+    asyncio.run(write())
+    ended = ziggurat(*command, "-q", "--session", "work", "--agent", f"{AGENTS}:memory", stdin="x\n")
+    told = "ziggurat: another run writes the session 'work'; waiting for its end (Ctrl-C leaves)"
+    assert (ended.code, ended.err.splitlines()[-1]) == (0, told)
+    assert ended.out.startswith("you said 1 ")
+    again = ziggurat(*command, "-q", "--session", "work", "--agent", f"{AGENTS}:memory", stdin="x\n")
+    assert "another run" not in again.err
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])

@@ -14,7 +14,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.approve import decided
 from ziggurat.cli.codes import COMPLETED, INTERRUPTED, STOPPED, code_of
 from ziggurat.cli.run import answer_text, explain, tell_how_to_go_on
-from ziggurat.cli.store import closed
+from ziggurat.cli.store import closed, tell_if_busy
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.agent import AgentRun, Decision
 from ziggurat.messages.message import Message
@@ -158,6 +158,8 @@ class Chat:
             if decisions is not None:
                 return await self._agent.resume(run_id, decisions, deps=self._deps, listeners=listeners)
             history = self._history if self._session is None else ()
+            if self._session is not None:
+                await tell_if_busy(self._agent.store, self._session.id)
             return await self._agent.run(
                 question, history=history, deps=self._deps, listeners=listeners, session=self._session
             )

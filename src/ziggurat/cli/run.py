@@ -17,7 +17,7 @@ from ziggurat.agents.drive import partial_of
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.approve import by_hand, decided, typed
 from ziggurat.cli.codes import COMPLETED, INTERRUPTED, code_of
-from ziggurat.cli.store import closed, is_kept
+from ziggurat.cli.store import closed, is_kept, tell_if_busy
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import encode
 from ziggurat.core.event import Listener
@@ -55,8 +55,10 @@ def run_question(
     """Ask an agent, in a conversation that is kept if one is named, and write its answer; return the exit code."""
     run_id = new_id()
 
-    def begin(listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
-        return agent.run(question, deps=deps, listeners=listeners, run_id=run_id, session=session)
+    async def begin(listeners: Sequence[Listener]) -> AgentRun:
+        if session is not None:
+            await tell_if_busy(agent.store, session)
+        return await agent.run(question, deps=deps, listeners=listeners, run_id=run_id, session=session)
 
     return show_run(agent, begin, output, deps, run_id)
 

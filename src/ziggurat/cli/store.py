@@ -9,6 +9,7 @@ __all__ = [
     "kept_store",
     "open_store",
     "record_in",
+    "tell_if_busy",
     "where_kept",
 ]
 
@@ -20,8 +21,9 @@ from pathlib import Path
 from ziggurat.agents.stored import StoredRuns, record_of, runs_in
 from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
 from ziggurat.core.journal import MemoryJournal
-from ziggurat.core.store import LogInfo, Store, run_log
+from ziggurat.core.store import LogInfo, Store, run_log, session_log
 from ziggurat.databases.address import without_secrets
+from ziggurat.databases.owner import is_gone
 from ziggurat.stores.connect import connect
 from ziggurat.stores.memory import MemoryStore
 
@@ -113,6 +115,14 @@ async def is_kept(store: MemoryStore | Store, run_id: str) -> bool:
         return await store.find(run_log(run_id)) is not None
     except StoreError:
         return False
+
+
+async def tell_if_busy(store: MemoryStore | Store, session: str) -> None:
+    """Say that a conversation is being written by another, so that a run that waits for it is not taken to hang."""
+    info = None if isinstance(store, MemoryStore) else await store.find(session_log(session))
+    if info is not None and info.owner and not is_gone(info.owner):
+        sys.stderr.write(f"ziggurat: another run writes the session {session!r}; waiting for its end (Ctrl-C leaves)\n")
+        sys.stderr.flush()
 
 
 async def find_run(store: MemoryStore | Store, run: str) -> LogInfo:
