@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ziggurat.agents.enter import AgentService, enter
 from ziggurat.agents.session import SEAT, Seat
-from ziggurat.core.context import Context
+from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.entries import Ended
 from ziggurat.core.errors import ConfigurationError, JournalError, LeaseLost, StoreError, Suspend
 from ziggurat.core.event import SILENCE
@@ -22,7 +22,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import AgentEnded
 from ziggurat.messages.message import Message, user
-from ziggurat.messages.parts import Part, Text
+from ziggurat.messages.parts import Part, Text, mended
 from ziggurat.messages.validation import ValidationPolicy, validate
 from ziggurat.stores.running import Running
 
@@ -42,7 +42,7 @@ def request_of(prompt: Prompt, history: Sequence[Message] = ()) -> AgentRequest:
     if isinstance(prompt, str):
         if not prompt.strip():
             raise _nothing()
-        return AgentRequest((*earlier, user(prompt)))
+        return AgentRequest((*earlier, Message("user", (Text(mended(prompt)),))))
     if isinstance(prompt, (Message, Part)):
         prompt = [prompt]
     if not isinstance(prompt, Sequence) or isinstance(prompt, (bytes, bytearray)) or not prompt:
@@ -112,7 +112,7 @@ async def drive(
     agent: AgentService, name: str, request: AgentRequest, ctx: Context, journal: MemoryJournal, store: Running
 ) -> AgentRun:
     """Run an agent as the root of a run; how it stopped is in the run, and only wrong use is raised."""
-    run_id, path, emit, seat = ctx.run_id, ctx.path, ctx.emit, ctx.scope.get(SEAT)
+    run_id, path, emit, seat = ctx.scope[RUN_ID], ctx.path, ctx.emit, ctx.scope.get(SEAT)
     store.begin(run_id, journal)
     run: AgentRun | None = None
     try:

@@ -20,7 +20,7 @@ from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.event import SILENCE, Diverged
 from ziggurat.core.facts import Fact, fact
 from ziggurat.core.lines import as_error
-from ziggurat.core.scope import Key
+from ziggurat.core.scope import Key, Scope
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.delta import deltas_of
@@ -176,19 +176,19 @@ def _framed(ctx: Context, parts: AgentParts) -> Context:
     if frame.depth > limit:
         why = f"agents may stand {limit} levels deep; {name} is one too deep"
         raise LimitExceeded("depth", limit, frame.depth, why)
-    frozen = frozen_in(ctx)
+    frozen = None if ctx.frozen is None else frozen_in(ctx)
     if frozen is not None and frozen.effect == "once":
         raise ConfigurationError(
             f"the tool {frozen.call.name} calls the agent {name}, so it is made of other calls and cannot act "
             "once only: declare effect='once' on the tools beneath instead"
         )
-    within: dict[Key[Any], Any] = {FRAME: frame, METER: frame}
+    within: dict[Key[Any], Any] = {**ctx.scope, FRAME: frame, METER: frame}
     if AGREED in ctx.scope:
         within[AGREED] = None
     if parts.grants is not None:  # also when there are none: agents beneath get no more
         outer = ctx.scope.get(GRANTS)
         within[GRANTS] = parts.grants if outer is None else outer & parts.grants
-    return ctx.entered(ctx.scope.with_values(within))
+    return ctx.entered(Scope(within))
 
 
 async def _entered(

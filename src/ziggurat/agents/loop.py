@@ -13,8 +13,8 @@ from ziggurat.agents.frame import FRAME
 from ziggurat.agents.output import Output
 from ziggurat.agents.reply import Answer, asking_again, judged, refused, taken
 from ziggurat.agents.rewrite import Rewriters, rewriters
-from ziggurat.agents.session import Seat, seat_of
-from ziggurat.agents.steering import Steering, StoppedAfterStep, steering
+from ziggurat.agents.session import SEAT, Seat, seat_of
+from ziggurat.agents.steering import STEERING, Steering, StoppedAfterStep, steering
 from ziggurat.agents.step import call_tool, call_tools, not_executed
 from ziggurat.agents.stop import Nudge, Policy, Progress, Verdict
 from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context
@@ -25,10 +25,11 @@ from ziggurat.core.recorder import must_be
 from ziggurat.core.service import Service
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
-from ziggurat.messages.conversation import Conversation, Transcript
+from ziggurat.messages.conversation import Conversation, Mark, Transcript
 from ziggurat.messages.delta import fit
 from ziggurat.messages.events import StepEnded, StepStarted
 from ziggurat.messages.message import Message
+from ziggurat.messages.middleware import MIDDLEWARE
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 from ziggurat.models.ask import ask, unattended
@@ -65,8 +66,8 @@ class _Run:
     """One run of the loop, as it stands."""
 
     __slots__ = (
-        "asked", "complete", "conversation", "ctx", "instructions", "journal", "loop", "nudges", "request", "results",
-        "rewriters", "seat", "start", "steering", "steps", "tally",
+        "asked", "complete", "conversation", "ctx", "instructions", "journal", "loop", "nudges", "results", "rewriters",
+        "seat", "start", "steering", "steps", "tally",
     )  # fmt: skip
 
     def __init__(self, loop: LoopSettings, request: AgentRequest, ctx: Context) -> None:
@@ -76,17 +77,17 @@ class _Run:
         self.start = self.complete = len(request.messages)
         self.steps = 0
         self.results: tuple[ToolResult, ...] = ()
-        self.tally = ctx.scope[FRAME]
+        scope = ctx.scope
+        journal = scope[JOURNAL]
+        self.tally = scope[FRAME]
         self.tally.conversation = self.conversation
-        self.rewriters: Rewriters | None = rewriters(ctx)
+        self.rewriters: Rewriters | None = rewriters(ctx) if MIDDLEWARE in scope else None
         self.instructions: str | None = None
         self.nudges: list[Nudge] | None = None
-        self.steering: Steering | None = steering(ctx)
-        self.seat: Seat | None = seat_of(ctx)
-        journal = ctx.scope[JOURNAL]
-        self.journal = journal if unattended(ctx) and journal.plain(ctx) else None  # where the loop itself may record
+        self.steering: Steering | None = steering(ctx) if STEERING in scope or journal.reopened else None
+        self.seat: Seat | None = seat_of(ctx) if SEAT in scope else None
+        self.journal = journal if journal.plain(ctx) and unattended(ctx) else None  # where the loop itself may record
         self.asked: Context | None = None  # where the model is asked, while its answer is the loop's to record
-        self.request: ModelRequest | None = None  # what it is asked there
 
     def question(self) -> ModelRequest:
         """Return what the model is asked now."""
@@ -100,9 +101,10 @@ class _Run:
         loop = self.loop
         if self.rewriters is not None:
             return self.rewriters.ask(self, loop.model, ctx, path, name=loop.model_name)
-        request, at = self.question(), ctx.at(path)
+        at = ctx.at(path)
+        request = self.question()
         if self.journal is not None and self.journal.begin(at):  # no coroutine stands between the loop and the model
-            self.asked, self.request = at, request
+            self.asked = at
             return loop.model(request, at)
         return ask(loop.model, request, at, name=loop.model_name)
 
@@ -145,7 +147,8 @@ class _Run:
             if response.__class__ is not ModelResponse:
                 must_be(response, ModelResponse, self.loop.model_name, at)
             self.asked = None
-            self.journal.made(at, self.loop.model_name, self.request, response)
+            kept = Mark(self.conversation, len(self.conversation.log))
+            self.journal.made(at, self.loop.model_name, kept, response)
         message = fit(response.message)
         if message is not response.message:
             response = replace(response, message=message)
@@ -156,7 +159,8 @@ class _Run:
         """Record that the model failed, if it was being asked."""
         at, self.asked = self.asked, None
         if at is not None and self.journal is not None:
-            self.journal.lost(at, self.loop.model_name, self.request, error)
+            kept = Mark(self.conversation, len(self.conversation.log))
+            self.journal.lost(at, self.loop.model_name, kept, error)
 
     def ended(self, stop: stops.Stop, output: Any = None, suspend: Suspend | None = None) -> AgentRun:
         """Return the run as it stands: what is complete, fit to be sent to a model again."""
@@ -236,7 +240,8 @@ class AgentLoop:
                         run.answer((await call_tool(settings.tools, calls[0], ctx, step),))
                     else:
                         run.answer(await call_tools(settings.tools, calls, ctx, step))
-                    stop = self._upon_step(run, response)
+                    if policy is not None or run.steps >= settings.max_steps:
+                        stop = self._upon_step(run, response)
                 if ctx.emit is not SILENCE or (policy is not None and run.nudges is not None):
                     await self._step_ended(run, ctx, step, stop)
                 if stop is not None:

@@ -63,6 +63,8 @@ class OnRecord:
             given = name or str(getattr(service, "__name__", "agent"))
             parts = AgentParts(given, None, Setup(dict))
         self.name = name or parts.name
+        self._parts = parts
+        self._path = escaped(self.name)
         self.facts: dict[Fact[Any], Any] = {AGENT: parts, COMPOSITE: True, NAME: self.name}
 
     def __call__(self, request: AgentRequest, ctx: Context, /) -> Awaitable[AgentRun]:
@@ -214,7 +216,7 @@ class OnRecord:
         self._recorded_request(before, run_id)
         new_id = new_id or given_deps.get(IDS, fresh_id)()
         at_time = given_deps.get(CLOCK, SYSTEM_CLOCK).now()
-        entries = forked(before.entries, escaped(self.name), new_id, Origin(run_id, at, effects), prompt, at_time)
+        entries = forked(before.entries, self._path, new_id, Origin(run_id, at, effects), prompt, at_time)
         if LABELS in given_deps:
             entries[0] = replace(entries[0], labels=given_deps[LABELS])
         screens = MemoryJournal()
@@ -271,22 +273,19 @@ class OnRecord:
     def _root(
         self,
         journal: MemoryJournal,
-        run_id: str | None,
+        run_id: str,
         deps: Deps | None,
         terms: Terms | None = None,
         seat: Seat | None = None,
     ) -> Context:
-        values: dict[Key[Any], Any] = {JOURNAL: journal}
-        if deps is not None:
-            values.update(deps)
+        values: dict[Key[Any], Any] = {**(deps or {}), JOURNAL: journal, RUN_ID: run_id}
         guards = deps is not None
         if terms is not None:
             guards = bound(values, terms) or guards
         if seat is not None:
             values[SEAT] = seat
-            seat.journal, seat.path = journal, escaped(self.name)
-        values[RUN_ID] = run_id or values.get(IDS, fresh_id)()
-        ctx = Context(escaped(self.name), SILENCE, None, Scope(values))
+            seat.journal, seat.path = journal, self._path
+        ctx = Context(self._path, SILENCE, None, Scope(values))
         return guarded(ctx) if guards else ctx
 
     def _drive(
@@ -309,13 +308,12 @@ class OnRecord:
 
     def _screen(self, journal: MemoryJournal) -> None:
         """Let this agent's middleware go over what is recorded of the run as a whole, before its path is known."""
-        parts = fact(self, AGENT)
-        if parts is not None and parts.chain is not None:
-            screened(journal, parts.chain, "")
+        if self._parts.chain is not None:
+            screened(journal, self._parts.chain, "")
 
     def _recorded_request(self, journal: MemoryJournal, run_id: str) -> AgentRequest:
         opened = journal.entries[0] if journal.entries else None
-        record = journal.find(escaped(self.name))
+        record = journal.find(self._path)
         begun = any(isinstance(entry, Entered) for entry in journal.entries)  # not yet, if cancelled in a hook
         if not isinstance(opened, Opened) or opened.request is None or (begun and (not record or not record.entered)):
             raise RunNotFound(f"the run {run_id!r} was not begun by an agent named {self.name!r}")

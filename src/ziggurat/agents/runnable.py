@@ -99,7 +99,7 @@ class Runnable(OnRecord):
             chat = session_for(session, self.store, history)
             run = self._begun(request, deps, listeners, run_id, chat)
         elif run_id is None and not listeners and isinstance(self._runs, MemoryStore):
-            run = self._drive(request, *self._open(self._runs, request, deps, None), named=False)
+            run = self._drive(request, *self._open(request, deps), named=False)
         else:  # with an id it is opened when it begins: another may have begun under it by then
             run = self._begun(request, deps, listeners, run_id)
         return run if ambient is None else self._detached(ambient, run)
@@ -229,7 +229,8 @@ class Runnable(OnRecord):
             return await self._seated(session, request, deps, run_id)
         runs, given_deps = self._runs, {} if deps is None else deps
         if isinstance(runs, MemoryStore):
-            return *self._open(runs, request, deps, run_id), runs
+            here = None if run_id is None else self._here(runs, request, deps, run_id)
+            return *(here or self._open(request, deps, run_id)), runs
         if run_id is not None:
             known = await self._continued(runs, run_id, digest(request), deps)
             if known is not None:
@@ -273,7 +274,10 @@ class Runnable(OnRecord):
                 terms = seat.terms(terms_of(deps), self.store)
                 journal: MemoryJournal
                 if isinstance(runs, MemoryStore):
-                    journal = self._begin(runs, seat.request, deps, seat.run_id, terms)
+                    if runs.find(seat.run_id) is not None:
+                        raise RunExists(f"the run {seat.run_id!r} exists; choose another id")
+                    runs.check_idle(seat.run_id)
+                    journal = self._begin(seat.request, deps, seat.run_id, terms)
                 else:
                     journal = await runs.create(
                         seat.run_id, self.name, seat.request, deps or {}, self._screen, terms, asked
@@ -296,45 +300,40 @@ class Runnable(OnRecord):
         ctx, journal, _ = await self._again(known, run_id, deps, {}, session)
         return ctx, journal, runs
 
-    def _open(
-        self, runs: MemoryStore, request: AgentRequest, deps: Deps | None, run_id: str | None
-    ) -> tuple[Context, MemoryJournal]:
-        if run_id is not None:
-            runs.check_idle(run_id)
-            known = runs.find(run_id)
-            if known is not None:
-                terms = terms_in(known)
-                self._screen(known)
-                kept = known.screened(Opened("", run_id, SHAPE_VERSION, 0.0, request))
-                asked = kept.request if isinstance(kept, Opened) else request
-                was = digest(self._recorded_request(known, run_id))
-                if was not in (digest(request), digest(asked)) or terms.session:
-                    raise RunExists(f"the run {run_id!r} exists with another request; choose another id")
-                clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
-                known.reopen(run_id, clock.now(), clock)
-                return self._root(known, run_id, deps, terms), known
-        clock = SYSTEM_CLOCK if deps is None else deps.get(CLOCK, SYSTEM_CLOCK)
-        journal = runs.create(run_id or "", clock)
-        self._screen(journal)
-        ctx = self._root(journal, run_id, deps)
-        terms_given = None if deps is None else terms_of(deps)
-        journal.append(Opened("", ctx.run_id, SHAPE_VERSION, clock.now(), request, None, None, terms_given))
-        return ctx, journal
-
-    def _begin(
-        self, runs: MemoryStore, request: AgentRequest, deps: Deps | None, run_id: str, terms: Terms
-    ) -> MemoryJournal:
-        """Begin a record by reference under terms.
-
-        Raises:
-            RunExists: there is one of this id.
-        """
-        if runs.find(run_id) is not None:
-            raise RunExists(f"the run {run_id!r} exists; choose another id")
+    def _here(
+        self, runs: MemoryStore, request: AgentRequest, deps: Deps | None, run_id: str
+    ) -> tuple[Context, MemoryJournal] | None:
+        """Open the record of the run with this id in this process; None when there is none."""
         runs.check_idle(run_id)
+        known = runs.find(run_id)
+        if known is None:
+            return None
+        terms = terms_in(known)
+        self._screen(known)
+        kept = known.screened(Opened("", run_id, SHAPE_VERSION, 0.0, request))
+        asked = kept.request if isinstance(kept, Opened) else request
+        was = digest(self._recorded_request(known, run_id))
+        if was not in (digest(request), digest(asked)) or terms.session:
+            raise RunExists(f"the run {run_id!r} exists with another request; choose another id")
         clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
-        journal = runs.create(run_id, clock)
-        self._screen(journal)
+        known.reopen(run_id, clock.now(), clock)
+        return self._root(known, run_id, deps, terms), known
+
+    def _open(
+        self, request: AgentRequest, deps: Deps | None, run_id: str | None = None
+    ) -> tuple[Context, MemoryJournal]:
+        """Open the record of a new run in this process."""
+        if run_id is None:
+            run_id = fresh_id() if deps is None else deps.get(IDS, fresh_id)()
+        journal = self._begin(request, deps, run_id, None if deps is None else terms_of(deps))
+        return self._root(journal, run_id, deps), journal
+
+    def _begin(self, request: AgentRequest, deps: Deps | None, run_id: str, terms: Terms | None) -> MemoryJournal:
+        """Begin a record by reference, under terms."""
+        clock = SYSTEM_CLOCK if deps is None else deps.get(CLOCK, SYSTEM_CLOCK)
+        journal = MemoryJournal(clock=clock)
+        if self._parts.chain is not None:
+            self._screen(journal)
         journal.append(Opened("", run_id, SHAPE_VERSION, clock.now(), request, None, None, terms))
         return journal
 

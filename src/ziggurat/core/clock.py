@@ -157,6 +157,18 @@ RANDOM = Key[Callable[[], float]]("random")
 """Draws a number from [0, 1), for jitter and the like."""
 
 
+_READY: list[str] = []
+"""Ids that were drawn and not given yet: the system's randomness is asked for many at once."""
+
+if hasattr(os, "register_at_fork"):  # a child that gave its parent's ids would give them twice
+    os.register_at_fork(after_in_child=_READY.clear)
+
+
 def new_id() -> str:
     """Return 128 random bits as 32 digits and letters, fit for a path, a file name and a URL."""
-    return os.urandom(16).hex()
+    try:
+        return _READY.pop()
+    except IndexError:
+        digits = os.urandom(16 * 64).hex()
+        _READY.extend(digits[at : at + 32] for at in range(32, len(digits), 32))
+        return digits[:32]

@@ -262,6 +262,11 @@ class Journal(Protocol):
         """Whether no call may be made live: in a replay, and when nothing can be recorded any more."""
         ...
 
+    @property
+    def reopened(self) -> bool:
+        """Whether it holds what was done before the run went on."""
+        ...
+
     def spent(self, path: str, /) -> Iterable[tuple[Outcome, Iterable[object]]]:
         """Return every try of every call on record beneath `path`, each with its usage."""
         ...

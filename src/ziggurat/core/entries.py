@@ -148,23 +148,21 @@ Screen = Callable[[Entry], Entry]
 """Returns an entry as it may be kept, without what must not be written down."""
 
 
-class Record:
+class Record(Struct, eq=False):
     """What is known of the call at one path: tries that failed, then perhaps a result, and what led to them."""
 
-    __slots__ = ("counted", "cursor", "decided", "entered", "intent", "outcomes", "pending", "returned")
-
-    def __init__(self) -> None:
-        self.outcomes: list[Outcome] = []
-        self.cursor = 0
-        self.counted = 0  # how many outcomes have been added to the meters of this process
-        self.entered: Entered | None = None
-        self.intent: Intent | None = None
-        self.returned: Returned | None = None
-        self.pending: Pending | None = None
-        self.decided: Decided | None = None
+    outcomes: list[Outcome] = []
+    cursor: int = 0
+    counted: int = 0
+    """How many outcomes have been added to the meters of this process."""
+    entered: Entered | None = None
+    intent: Intent | None = None
+    returned: Returned | None = None
+    pending: Pending | None = None
+    decided: Decided | None = None
 
     def add(self, entry: Entry) -> None:
-        """Take in an entry that happened here; a try that fails now has been seen by who made it."""
+        """Take in an entry."""
         if isinstance(entry, (Result, Failure)):
             self.outcomes.append(entry)
         elif isinstance(entry, Entered):
@@ -178,6 +176,13 @@ class Record:
             self.pending, self.decided = entry, None
         elif isinstance(entry, Decided):
             self.decided = entry
+
+    def happened(self, entry: Entry) -> None:
+        """Take in an entry that happened in this process, where it was counted and a try that failed was seen."""
+        self.add(entry)
+        self.counted = len(self.outcomes)
+        if isinstance(entry, Failure):
+            self.cursor = self.counted
 
     def answer(self) -> Outcome | None:
         """Return the next outcome to answer with: each failed try once, in order, then the result for ever."""

@@ -26,14 +26,9 @@ class MemoryJournal(Recorder):
         clock: Measures the run's allowance.
     """
 
-    __slots__ = ("_readers", "_reading")
+    __slots__ = ()
 
     durable = False
-
-    def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
-        super().__init__(mode, strict, clock)
-        self._readers: list[asyncio.Future[None]] | None = None
-        self._reading = False
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -42,10 +37,9 @@ class MemoryJournal(Recorder):
         known = self._index.get(path)
         if known is None or isinstance(known, Record):
             return known
-        record = Record()
-        record.add(known)
-        record.counted = len(record.outcomes)  # it was made here, and counted then
-        self._index[path] = record
+        record = self._index[path] = Record()
+        for entry in known if isinstance(known, list) else (known,):
+            record.happened(entry)
         return record
 
     def pending(self) -> list[Pending]:
@@ -101,12 +95,10 @@ class MemoryJournal(Recorder):
             entry = self.screened(entry)
         self.entries.append(entry)
         path = entry.path
-        if path and type(entry) is not Failure and path not in self._index and not self._reading:
-            self._index[path] = entry  # most calls have one entry, which needs no record around it
-        elif path:  # what speaks of the whole run has none
+        if path and (path in self._index or self._reading):
             self._take(entry)
-        if type(entry) is Entered:
-            self._composite = None
+        elif path:  # what speaks of the whole run has none
+            self._index[path] = entry
         if self._readers:
             self.wake()
         return None
@@ -125,10 +117,9 @@ class MemoryJournal(Recorder):
     def made(self, ctx: Context, name: str, request: object, value: object, /) -> None:
         """Record what a call that was begun has been answered with."""
         force_setattr(ctx, "_beneath", False)
-        elapsed = self._elapsed + self._monotonic() - self._since
-        spent = () if self._charges is None else tuple(self._charged(ctx.path))
-        self.append(Result(ctx.path, name, getattr(request, "kept", request), value, spent, elapsed))
         meter = ctx.scope.get(METER)
+        spent = () if self._charges is None else tuple(self._charged(ctx.path))
+        self.append(Result(ctx.path, name, request, value, spent))
         if meter is not None:
             for cost in spent:
                 meter.add(cost)
@@ -144,15 +135,18 @@ class MemoryJournal(Recorder):
         return None
 
     def _take(self, entry: Entry) -> None:
-        record = self.find(entry.path)
-        if record is None:
-            record = self._index[entry.path] = Record()
-        record.add(entry)
+        """Take in a further entry of a call, or one that was written before."""
+        known = self._index.get(entry.path)
         if self._reading:
-            return
-        record.counted = len(record.outcomes)
-        if isinstance(entry, Failure):
-            record.cursor = len(record.outcomes)  # who made the call has seen it fail
+            record = self.find(entry.path) or Record()
+            record.add(entry)
+            self._index[entry.path] = record
+        elif isinstance(known, Record):
+            known.happened(entry)
+        elif isinstance(known, list):
+            known.append(entry)
+        elif known is not None:
+            self._index[entry.path] = [known, entry]
 
     # -- through JSON --------------------------------------------------------------------------------------------
 
@@ -185,7 +179,7 @@ class MemoryJournal(Recorder):
         Raises:
             JournalCorrupt: a line cannot be read; the text names it.
         """
-        self._reading = True
+        self._reading = self.reopened = True
         for number, line in enumerate(lines, 1):
             try:
                 entry = read_entry(line)
@@ -206,7 +200,8 @@ class MemoryJournal(Recorder):
         """
         if self.ended is None or self.ended.stop in ("Suspended", "Cancelled"):
             return
-        failed = [record for record in self._index.values() if isinstance(record, Record) and record.has_failed]
+        records = [self.find(path) for path in tuple(self._index)]
+        failed = [record for record in records if record is not None and record.has_failed]
         if not failed:
             return
         answered = {entry.path for entry in self.entries if isinstance(entry, Result)}
@@ -220,6 +215,7 @@ class MemoryJournal(Recorder):
 
     def reopen(self, run_id: str, at: float, clock: Clock | None = None) -> Awaitable[None] | None:
         """Go on with a run: the time since it stopped is free, and calls whose failure ended it are asked again."""
+        self.reopened = True
         ended = next((entry for entry in reversed(self.entries) if isinstance(entry, (Ended, Opened))), None)
         if self.mode != "replay":
             self._ask_again()

@@ -7,13 +7,15 @@ record has no answer.
 
 __all__ = ["ADMISSION", "Admission", "Mode", "Permit", "Recorder", "must_be"]
 
+from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import islice
 from typing import Literal, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from ziggurat.core.clock import Clock
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import Raw, as_type, decode
 from ziggurat.core.context import METER, Context
 from ziggurat.core.entries import Entered, Entry, Failure, Outcome, Record, Result, Screen
@@ -93,30 +95,38 @@ class Recorder:
         "_composite",
         "_elapsed",
         "_index",
+        "_looked_at",
         "_mark",
         "_monotonic",
+        "_readers",
+        "_reading",
         "_screens",
         "_since",
         "entries",
         "mode",
         "refusing",
+        "reopened",
         "replaying",
         "strict",
     )
 
-    def __init__(self, mode: Mode, strict: bool, clock: Clock) -> None:
+    def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
         self.mode = mode
         self.replaying = self.refusing = mode == "replay"
         self.strict = strict or mode == "replay"
         self.entries: list[Entry] = []
-        self._index: dict[str, Entry | Record] = {}
+        self._index: dict[str, Entry | list[Entry] | Record] = {}  # a record is made of entries when it is asked for
         self._monotonic = clock.monotonic
         self._since = clock.monotonic()
         self._elapsed = 0.0
-        self._composite: set[str] | None = None
+        self._composite: set[str] = set()
+        self._looked_at = 0  # up to which entry, for composites
         self._charges: list[tuple[str, object]] | None = None
         self._mark = object()  # on errors: recorded here
         self._screens: dict[str, tuple[Screen, ...]] | None = None
+        self._readers: list[Future[None]] | None = None
+        self._reading = False  # what was written before
+        self.reopened = False  # it holds what was done before
 
     def find(self, path: str, /) -> Record | None:
         """Return what is known of the call at `path`."""
@@ -314,14 +324,13 @@ class Recorder:
 
     def _composites(self) -> set[str]:
         """Return the paths beneath which an agent was entered, its own included."""
-        if self._composite is None:
-            self._composite = set()
-            for entry in self.entries:
-                if isinstance(entry, Entered):
-                    path = entry.path
-                    while path and path not in self._composite:
-                        self._composite.add(path)
-                        path = parent_of(path)
+        for entry in islice(self.entries, self._looked_at, None):
+            if isinstance(entry, Entered):
+                path = entry.path
+                while path and path not in self._composite:
+                    self._composite.add(path)
+                    path = parent_of(path)
+        self._looked_at = len(self.entries)
         return self._composite
 
     def failed(self, path: str, name: str, request: object, error: Exception, spent: tuple[object, ...] = ()) -> None:

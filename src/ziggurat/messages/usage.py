@@ -85,6 +85,11 @@ class Tally:
     def add(self, cost: object) -> None:
         """Count a model call by its usage, or a tool call by its outcome, here and in every run around this one."""
         tally: Tally | None = self
+        if cost is TOOL_CALL or (isinstance(cost, Result) and is_tool_call(cost.path)):
+            while tally is not None:
+                tally.tool_calls += 1
+                tally = tally._outer
+            return
         if isinstance(cost, Raw):
             cost = decode(cost, Usage)
         if isinstance(cost, Usage):
@@ -93,10 +98,6 @@ class Tally:
                     tally._settle(cost)
                 tally._times += 1
                 tally.model_calls += 1
-                tally = tally._outer
-        elif cost is TOOL_CALL or (isinstance(cost, Result) and is_tool_call(cost.path)):
-            while tally is not None:
-                tally.tool_calls += 1
                 tally = tally._outer
 
     def _settle(self, following: Usage) -> None:

@@ -30,10 +30,6 @@ class MemoryStore(Running):
         self._journals: OrderedDict[str, MemoryJournal] = OrderedDict()
         self.rows = MemoryRows()
 
-    def create(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> MemoryJournal:
-        """Return a journal for a new run; `keep` it to find it again."""
-        return MemoryJournal(clock=clock)
-
     def keep(self, run_id: str, journal: MemoryJournal, *, finished: bool) -> None:
         """Keep a run's journal, or let go of it when it is finished and finished runs are not kept."""
         super().keep(run_id, journal, finished=finished)
