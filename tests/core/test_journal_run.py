@@ -278,12 +278,13 @@ class Charging(Calls):
 def test_a_call_begun_by_who_asks_is_recorded_and_counted_as_once_does_it(answer: object) -> None:
     async def seen(by_hand: bool) -> tuple[bytes, list[object], object]:
         journal, meter, calls = MemoryJournal(clock=HandClock()), Meter(), Charging(answer)
-        ctx = beneath(journal).within(METER, meter).at("call")
+        around = beneath(journal).within(METER, meter)
+        ctx, inside = around.at("call"), around.beneath("call")
         try:
             if by_hand:
                 assert journal.plain(ctx)
-                assert journal.begin(ctx)
-                journal.made(ctx, "model", "q", await calls("q", ctx))
+                assert journal.is_new(ctx.path)
+                journal.made(ctx, "model", "q", await calls("q", inside))
             else:
                 await ctx.once("model", "q", calls, returns=Answer)
         except (ValueError, asyncio.CancelledError) as error:
@@ -297,7 +298,7 @@ def test_a_call_begun_by_who_asks_is_recorded_and_counted_as_once_does_it(answer
 def test_what_is_on_record_is_not_begun() -> None:
     journal = MemoryJournal()
     ask(beneath(journal), Calls("a"))
-    assert not journal.begin(beneath(journal).at("call"))
+    assert not journal.is_new(beneath(journal).at("call").path)
 
 
 def test_calls_are_plain_unless_they_may_be_refused_or_are_part_of_one() -> None:
@@ -306,5 +307,4 @@ def test_calls_are_plain_unless_they_may_be_refused_or_are_part_of_one() -> None
     assert journal.plain(ctx)
     assert not journal.plain(ctx.within(ADMISSION, ()))
     assert not MemoryJournal("replay").plain(ctx)
-    assert journal.begin(part := ctx.at("call"))
-    assert not journal.plain(part.at("within"))
+    assert not journal.plain(ctx.beneath("call").at("within"))

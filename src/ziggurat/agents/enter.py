@@ -37,8 +37,6 @@ MAX_DEPTH = 8
 
 MAX_DEPTH_KEY: Key[int] = Key("max depth")
 
-_NO_CHAIN = Chain()
-
 
 class Setup:
     """What an agent is made of, worked out when it is first entered."""
@@ -93,29 +91,28 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
     parts = fact(agent, AGENT) or AgentParts("agent", None, Setup(dict))
     journal = ctx.scope[JOURNAL]
     record = journal.find(ctx.path)
-    if record is not None:
-        recorded = _recorded(record, parts, ctx)
-        if recorded is not None:
-            if ctx.emit is not SILENCE:
-                await _told(recorded, ctx)
-            return recorded
-    ctx = _framed(ctx, parts)
-    chain = ctx.scope.get(MIDDLEWARE) or _NO_CHAIN
+    recorded = None if record is None else await _recorded(record, parts, ctx)
+    if recorded is not None:
+        return recorded
+    ctx, chain = _framed(ctx, parts)
+    frame = ctx.scope[FRAME]
     try:
-        request = await _entered(parts, record, request, ctx, journal, chain)
+        if record is not None or chain is not None:
+            request = await _asked(parts, record, request, ctx, chain)
+        if record is None or record.entered is None:
+            frame.began = journal.elapsed
+            waiting = journal.append(Entered(ctx.path, parts.name, request, parts.setup.known(), frame.began))
+            if waiting is not None:
+                await waiting
         if ctx.emit is not SILENCE:
             await ctx.emit(AgentStarted(ctx.path, parts.name, ctx.run_id))
-        service = agent
-        for middleware in reversed(chain.hooks["wrap_agent"]):
-            service = partial(_wrapped, middleware, service)
-        run = await service(request, ctx)
+        run = await (agent if chain is None else _around(chain, agent))(request, ctx)
         if record is not None and record.result is not None:
             return _compared(run, _read(record.result.value, parts), ctx, journal, chain)
-        tally = ctx.scope[FRAME]
-        if run.model_calls != tally.model_calls or run.tool_calls != tally.tool_calls:  # other agents answered for it
-            run = replace(run, usage=tally.usage, model_calls=tally.model_calls, tool_calls=tally.tool_calls)
-        for middleware in reversed(chain.hooks["after_agent"]):
-            run = await hooked(middleware, "after_agent", middleware.after_agent, run, ctx)
+        if run.model_calls != frame.model_calls or run.tool_calls != frame.tool_calls:  # other agents answered for it
+            run = replace(run, usage=frame.usage, model_calls=frame.model_calls, tool_calls=frame.tool_calls)
+        if chain is not None:
+            run = await _after(chain, run, ctx)
     except Exception as error:
         journal.failed(ctx.path, parts.name, request, error)
         await tell(chain, error, ctx)
@@ -128,7 +125,34 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
     return run
 
 
-def _recorded(record: Record, parts: AgentParts, ctx: Context) -> AgentRun | None:
+async def _asked(
+    parts: AgentParts, record: Record | None, request: AgentRequest, ctx: Context, chain: Chain | None
+) -> AgentRequest:
+    """Return the request as the hooks leave it, or as they left it when the agent was first entered."""
+    if record is not None and record.entered is not None:
+        return await _again(parts, record.entered, ctx)
+    for middleware in chain.hooks["before_agent"] if chain is not None else ():
+        request = await hooked(middleware, "before_agent", middleware.before_agent, request, ctx)
+    return request
+
+
+def _around(chain: Chain, service: AgentService) -> AgentService:
+    for middleware in reversed(chain.hooks["wrap_agent"]):
+        service = partial(_wrapped, middleware, service)
+    return service
+
+
+async def _wrapped(middleware: Middleware, inner: AgentService, request: AgentRequest, ctx: Context) -> AgentRun:
+    return await middleware.wrap_agent(request, ctx, inner)
+
+
+async def _after(chain: Chain, run: AgentRun, ctx: Context) -> AgentRun:
+    for middleware in reversed(chain.hooks["after_agent"]):
+        run = await hooked(middleware, "after_agent", middleware.after_agent, run, ctx)
+    return run
+
+
+async def _recorded(record: Record, parts: AgentParts, ctx: Context) -> AgentRun | None:
     """Answer from the record: the run that ended here, or the verdict upon it."""
     outcome = record.answer()
     if outcome is None or (isinstance(outcome, Result) and ctx.scope[JOURNAL].replaying):
@@ -139,7 +163,10 @@ def _recorded(record: Record, parts: AgentParts, ctx: Context) -> AgentRun | Non
             meter.add(usage)
     if isinstance(outcome, Failure):
         raise as_error(outcome.error)
-    return _read(outcome.value, parts)
+    run = _read(outcome.value, parts)
+    if ctx.emit is not SILENCE:
+        await _told(run, ctx)
+    return run
 
 
 def _read(recorded: object, parts: AgentParts) -> AgentRun:
@@ -159,20 +186,21 @@ async def _told(run: AgentRun, ctx: Context) -> None:
     await ctx.emit(AgentEnded(ctx.path, run))
 
 
-def _compared(run: AgentRun, recorded: AgentRun, ctx: Context, journal: Journal, chain: Chain) -> AgentRun:
+def _compared(run: AgentRun, recorded: AgentRun, ctx: Context, journal: Journal, chain: Chain | None) -> AgentRun:
     """Return the recorded run in a replay; where no hook has changed it, it must have gone as it does now."""
-    if not chain.hooks["after_agent"] and not chain.hooks["wrap_agent"]:
+    if chain is None or not chain.has("after_agent", "wrap_agent"):
         journal.diverged(ctx.path, "stop", repr(recorded.stop), repr(run.stop))
         journal.diverged(ctx.path, "conversation", recorded.messages.digest(), run.messages.digest())
     return recorded
 
 
-def _framed(ctx: Context, parts: AgentParts) -> Context:
+def _framed(ctx: Context, parts: AgentParts) -> tuple[Context, Chain | None]:
+    """Return the context of an agent that is entered, and the middleware that stands around it."""
     if parts.prepare is not None:
         ctx = parts.prepare(ctx)
-    name = parts.name
-    frame = Frame(name, ctx.scope.get(FRAME))
-    limit = ctx.scope.get(MAX_DEPTH_KEY) or MAX_DEPTH
+    name, scope = parts.name, ctx.scope
+    frame = Frame(name, scope.get(FRAME))
+    limit = scope.get(MAX_DEPTH_KEY) or MAX_DEPTH
     if frame.depth > limit:
         why = f"agents may stand {limit} levels deep; {name} is one too deep"
         raise LimitExceeded("depth", limit, frame.depth, why)
@@ -182,37 +210,24 @@ def _framed(ctx: Context, parts: AgentParts) -> Context:
             f"the tool {frozen.call.name} calls the agent {name}, so it is made of other calls and cannot act "
             "once only: declare effect='once' on the tools beneath instead"
         )
-    within: dict[Key[Any], Any] = {**ctx.scope, FRAME: frame, METER: frame}
-    if AGREED in ctx.scope:
+    within: dict[Key[Any], Any] = {**scope, FRAME: frame, METER: frame}
+    if AGREED in scope:
         within[AGREED] = None
     if parts.grants is not None:  # also when there are none: agents beneath get no more
-        outer = ctx.scope.get(GRANTS)
+        outer = scope.get(GRANTS)
         within[GRANTS] = parts.grants if outer is None else outer & parts.grants
-    return ctx.entered(Scope(within))
+    return ctx.entered(Scope(within)), scope.get(MIDDLEWARE)
 
 
-async def _entered(
-    parts: AgentParts, record: Record | None, request: AgentRequest, ctx: Context, journal: Journal, chain: Chain
-) -> AgentRequest:
-    """Return the request as the hooks leave it, or as they left it when the agent was first entered."""
-    if record is not None and record.entered is not None:
-        before = as_type(record.entered.setup, dict[str, str])
-        kept = journal.screened(Entered(ctx.path, parts.name, None, parts.setup.known()))
-        after = kept.setup if isinstance(kept, Entered) else {}
-        for what, now in as_type(after, dict[str, str]).items():
-            event = journal.diverged(ctx.path, what, before.get(what, ""), now)
-            if event is not None and ctx.listens(Diverged):
-                await ctx.emit(event)
-        ctx.scope[FRAME].began = record.entered.elapsed
-        return as_type(record.entered.request, AgentRequest)
-    for middleware in chain.hooks["before_agent"]:
-        request = await hooked(middleware, "before_agent", middleware.before_agent, request, ctx)
-    began = ctx.scope[FRAME].began = journal.elapsed
-    waiting = journal.append(Entered(ctx.path, parts.name, request, parts.setup.known(), began))
-    if waiting is not None:
-        await waiting
-    return request
-
-
-async def _wrapped(middleware: Middleware, inner: AgentService, request: AgentRequest, ctx: Context) -> AgentRun:
-    return await middleware.wrap_agent(request, ctx, inner)
+async def _again(parts: AgentParts, entered: Entered, ctx: Context) -> AgentRequest:
+    """Return what an agent was asked when it was first entered; tell where it is made of something else now."""
+    journal = ctx.scope[JOURNAL]
+    before = as_type(entered.setup, dict[str, str])
+    kept = journal.screened(Entered(ctx.path, parts.name, None, parts.setup.known()))
+    after = kept.setup if isinstance(kept, Entered) else {}
+    for what, now in as_type(after, dict[str, str]).items():
+        event = journal.diverged(ctx.path, what, before.get(what, ""), now)
+        if event is not None and ctx.listens(Diverged):
+            await ctx.emit(event)
+    ctx.scope[FRAME].began = entered.elapsed
+    return as_type(entered.request, AgentRequest)

@@ -101,12 +101,13 @@ class _Run:
         loop = self.loop
         if self.rewriters is not None:
             return self.rewriters.ask(self, loop.model, ctx, path, name=loop.model_name)
-        at = ctx.at(path)
         request = self.question()
-        if self.journal is not None and self.journal.begin(at):  # no coroutine stands between the loop and the model
-            self.asked = at
-            return loop.model(request, at)
-        return ask(loop.model, request, at, name=loop.model_name)
+        if self.journal is not None:  # no coroutine stands between the loop and the model
+            at = ctx.beneath(path)
+            if self.journal.is_new(at.path):
+                self.asked = at
+                return loop.model(request, at)
+        return ask(loop.model, request, ctx.at(path), name=loop.model_name)
 
     def answer(self, results: tuple[ToolResult, ...]) -> None:
         """Append the results of the calls of a reply, which makes the step complete."""
@@ -164,9 +165,10 @@ class _Run:
 
     def ended(self, stop: stops.Stop, output: Any = None, suspend: Suspend | None = None) -> AgentRun:
         """Return the run as it stands: what is complete, fit to be sent to a model again."""
-        view = self.conversation.view()
+        log = self.conversation.log
+        whole = self.conversation if self.complete == len(log) else Conversation(log[: self.complete])
         return AgentRun(
-            view if self.complete == len(view) else Conversation(view[: self.complete]).view(),
+            Transcript(whole, self.complete),
             stop,
             output,
             self.tally.usage,
@@ -177,7 +179,7 @@ class _Run:
             self.loop.name,
             pending_of(suspend) if suspend is not None else (),
             self.start,
-            _spent(self.ctx),
+            self.ctx.scope[JOURNAL].elapsed - self.tally.began,
             None if self.rewriters is None else self.rewriters.past(),
             "" if self.seat is None else self.seat.id,
         )
@@ -204,7 +206,8 @@ class AgentLoop:
 
     async def _limited(self, run: _Run, ctx: Context) -> AgentRun:
         allowed = self.settings.timeout or 0.0
-        limit = ctx.limit(allowed - _spent(ctx))
+        used_up = ctx.scope[JOURNAL].elapsed - run.tally.began  # in the processes before
+        limit = ctx.limit(allowed - used_up)
         async with limit as limited:
             limit.seconds = allowed  # what is told of is the limit, not what earlier processes left of it
             return await self._steps(run, limited)
@@ -240,8 +243,7 @@ class AgentLoop:
                         run.answer((await call_tool(settings.tools, calls[0], ctx, step),))
                     else:
                         run.answer(await call_tools(settings.tools, calls, ctx, step))
-                    if policy is not None or run.steps >= settings.max_steps:
-                        stop = self._upon_step(run, response)
+                    stop = self._upon_step(run, response)
                 if ctx.emit is not SILENCE or (policy is not None and run.nudges is not None):
                     await self._step_ended(run, ctx, step, stop)
                 if stop is not None:
@@ -380,8 +382,3 @@ async def _itself(message: Message, ctx: Context) -> Message:
 def _with_output(instructions: str | None, output: Output | None) -> str | None:
     told = output.instructions() if output is not None else None
     return "\n\n".join(part for part in (instructions, told) if part) or None
-
-
-def _spent(ctx: Context) -> float:
-    """Return how much of its allowance this agent used up in the processes before."""
-    return ctx.scope[JOURNAL].elapsed - ctx.scope[FRAME].began

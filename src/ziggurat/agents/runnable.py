@@ -16,11 +16,11 @@ from ziggurat.agents.enter import AgentService, enter
 from ziggurat.agents.frame import FRAME
 from ziggurat.agents.handle import RunHandle
 from ziggurat.agents.on_record import OnRecord, heard
-from ziggurat.agents.session import SEAT, asked_of, begun_in, request_in, session_for, sit
+from ziggurat.agents.session import SEAT, Seat, asked_of, begun_in, request_in, session_for, sit
 from ziggurat.agents.steering import STEERABLE, STEERING, Mailbox
 from ziggurat.agents.stored import StoredRuns, is_finished
 from ziggurat.agents.terms import Terms, terms_in, terms_of
-from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK
+from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK, Clock
 from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, digest
 from ziggurat.core.context import AMBIENT, Context
@@ -272,16 +272,14 @@ class Runnable(OnRecord):
             seat = await sit(session, run_id or (deps or {}).get(IDS, fresh_id)(), request)
             try:
                 terms = seat.terms(terms_of(deps), self.store)
-                journal: MemoryJournal
                 if isinstance(runs, MemoryStore):
                     if runs.find(seat.run_id) is not None:
                         raise RunExists(f"the run {seat.run_id!r} exists; choose another id")
                     runs.check_idle(seat.run_id)
-                    journal = self._begin(seat.request, deps, seat.run_id, terms)
-                else:
-                    journal = await runs.create(
-                        seat.run_id, self.name, seat.request, deps or {}, self._screen, terms, asked
-                    )
+                    return *self._open(seat.request, deps, seat.run_id, terms, seat), runs
+                journal = await runs.create(
+                    seat.run_id, self.name, seat.request, deps or {}, self._screen, terms, asked
+                )
                 return self._root(journal, seat.run_id, deps, None, seat), journal, runs
             except BaseException as error:
                 await seat.leave()
@@ -320,22 +318,25 @@ class Runnable(OnRecord):
         return self._root(known, run_id, deps, terms), known
 
     def _open(
-        self, request: AgentRequest, deps: Deps | None, run_id: str | None = None
+        self,
+        request: AgentRequest,
+        deps: Deps | None,
+        run_id: str | None = None,
+        terms: Terms | None = None,
+        seat: Seat | None = None,
     ) -> tuple[Context, MemoryJournal]:
         """Open the record of a new run in this process."""
-        if run_id is None:
-            run_id = fresh_id() if deps is None else deps.get(IDS, fresh_id)()
-        journal = self._begin(request, deps, run_id, None if deps is None else terms_of(deps))
-        return self._root(journal, run_id, deps), journal
-
-    def _begin(self, request: AgentRequest, deps: Deps | None, run_id: str, terms: Terms | None) -> MemoryJournal:
-        """Begin a record by reference, under terms."""
-        clock = SYSTEM_CLOCK if deps is None else deps.get(CLOCK, SYSTEM_CLOCK)
+        clock: Clock = SYSTEM_CLOCK
+        if deps is not None:
+            clock = deps.get(CLOCK, SYSTEM_CLOCK)
+            run_id = run_id or deps.get(IDS, fresh_id)()
+            terms = terms or terms_of(deps)
+        run_id = run_id or fresh_id()
         journal = MemoryJournal(clock=clock)
         if self._parts.chain is not None:
             self._screen(journal)
         journal.append(Opened("", run_id, SHAPE_VERSION, clock.now(), request, None, None, terms))
-        return journal
+        return self._root(journal, run_id, deps, None, seat), journal
 
     async def _detached(self, ambient: Context, run: Coroutine[Any, Any, AgentRun]) -> AgentRun:
         if ambient.listens(Warned):

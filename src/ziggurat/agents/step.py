@@ -22,7 +22,8 @@ Dropped = Callable[[], Awaitable[None]]
 
 def call_tool(box: Toolbox, call: ToolCall, ctx: Context, step: str) -> Awaitable[ToolResult]:
     """Make the only tool call of a reply; no task is made for it."""
-    at = ctx.at(f"{step}/tool-1:{escaped(call.name)}")
+    name = call.name if call.name.isidentifier() else escaped(call.name)
+    at = ctx.at(f"{step}/tool-1:{name}")
     return act(box, call, at) if box.on_error == "return" else _strictly(box, call, at)
 
 

@@ -39,19 +39,19 @@ class Context(Struct, frozen=True, eq=False):
         emit: ``await ctx.emit(event)`` tells whoever listens; ask `listens` first and build nothing for nobody.
         deadline: When this call must stop, in seconds of the clock's `monotonic`; None for never.
         scope: What the whole run shares.
-        tries: How many tries of this very call were made before this one.
         frozen: What the function at the bottom of this call is held to; an agent that is entered holds nothing.
+        tries: How many tries of this very call were made before this one.
     """
 
     path: str
     emit: Emit = SILENCE
     deadline: float | None = None
     scope: Scope = Scope()
-    _counter: _Counter | None = None
+    frozen: object = None
     _beneath: bool = False  # beneath a call that is recorded whole, such as a model's
+    _counter: _Counter | None = None
     _entered: bool = False
     tries: int = 0
-    frozen: object = None
 
     def under(self, name: str) -> "Context":
         """Make the context of a call named `name`; a name used again is numbered: ``x``, ``x#2``, ``x#3``.
@@ -68,15 +68,17 @@ class Context(Struct, frozen=True, eq=False):
 
     def at(self, name: str) -> "Context":
         """Make the context of a call whose `name` is unique here by construction, such as ``step-3``."""
-        return Context(
-            f"{self.path}/{name}", self.emit, self.deadline, self.scope, None, self._beneath, False, 0, self.frozen
-        )
+        return Context(f"{self.path}/{name}", self.emit, self.deadline, self.scope, self.frozen, self._beneath)
+
+    def beneath(self, name: str) -> "Context":
+        """Make the context of a call as `at` does, that is recorded whole by who makes it, as a model's is."""
+        return Context(f"{self.path}/{name}", self.emit, self.deadline, self.scope, self.frozen, True)
 
     def again(self) -> "Context":
         """Make the context of another try of this same call: same path, numbering starts anew."""
         tries = self.tries + 1
         return Context(
-            self.path, self.emit, self.deadline, self.scope, None, self._beneath, self._entered, tries, self.frozen
+            self.path, self.emit, self.deadline, self.scope, self.frozen, self._beneath, None, self._entered, tries
         )
 
     def within(self, key: Key[T], value: T) -> "Context":
@@ -85,17 +87,7 @@ class Context(Struct, frozen=True, eq=False):
 
     def scoped(self, scope: Scope) -> "Context":
         """Make a context with another scope."""
-        return Context(
-            self.path,
-            self.emit,
-            self.deadline,
-            scope,
-            self._counter or self._counting(),
-            self._beneath,
-            self._entered,
-            self.tries,
-            self.frozen,
-        )
+        return self._with(scope=scope)
 
     def freezing(self, frozen: object, *, alone: bool = False) -> "Context":
         """Make the context of this call with its function held to `frozen`.
@@ -104,16 +96,9 @@ class Context(Struct, frozen=True, eq=False):
             frozen: What it is held to.
             alone: Nobody goes on with this context beside the new one, so names and state need not be shared.
         """
+        counter = self._counter if alone else self._counting()
         return Context(
-            self.path,
-            self.emit,
-            self.deadline,
-            self.scope,
-            self._counter if alone else self._counting(),
-            self._beneath,
-            self._entered,
-            self.tries,
-            frozen,
+            self.path, self.emit, self.deadline, self.scope, frozen, self._beneath, counter, self._entered, self.tries
         )
 
     def heard_by(self, *listeners: Listener) -> "Context":
@@ -126,19 +111,19 @@ class Context(Struct, frozen=True, eq=False):
 
     def entered(self, scope: Scope) -> "Context":
         """Make a context that says the station of this call has been passed; all beneath it has `scope`."""
-        return Context(self.path, self.emit, self.deadline, scope, self._counter, self._beneath, True)
+        return Context(self.path, self.emit, self.deadline, scope, None, self._beneath, self._counter, True)
 
-    def _with(self, *, emit: Emit | None = None, deadline: float | None = None) -> "Context":
+    def _with(self, emit: Emit | None = None, deadline: float | None = None, scope: Scope | None = None) -> "Context":
         return Context(
             self.path,
             self.emit if emit is None else emit,
             self.deadline if deadline is None else deadline,
-            self.scope,
-            self._counting(),
+            self.scope if scope is None else scope,
+            self.frozen,
             self._beneath,
+            self._counting(),
             self._entered,
             self.tries,
-            self.frozen,
         )
 
     def _counting(self) -> _Counter:
@@ -333,16 +318,16 @@ class Journal(Protocol):
         """Tell whether calls here and beneath are made and recorded at once."""
         ...
 
-    def begin(self, ctx: Context, /) -> bool:
-        """Let a plain call be made without `once`; False where something is on record of it."""
+    def is_new(self, path: str, /) -> bool:
+        """Tell whether nothing is on record of the call at `path`."""
         ...
 
     def made(self, ctx: Context, name: str, request: object, value: object, /) -> None:
-        """Record what a call that was begun has been answered with."""
+        """Record what a plain call made without `once`, beneath its context, was answered with."""
         ...
 
     def lost(self, ctx: Context, name: str, request: object, error: BaseException, /) -> None:
-        """Record how a call that was begun has failed."""
+        """Record how such a call has failed."""
         ...
 
 

@@ -5,12 +5,10 @@ __all__ = ["MemoryJournal"]
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterable
 
-from msgspec.structs import force_setattr
-
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION
 from ziggurat.core.context import METER, Context
-from ziggurat.core.entries import Ended, Entered, Entry, Failure, Opened, Pending, Record, Result
+from ziggurat.core.entries import Ended, Entry, Opened, Pending, Record, Result
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.lines import read_entry, write_entry
 from ziggurat.core.path import parent_of
@@ -107,16 +105,12 @@ class MemoryJournal(Recorder):
         """Tell whether calls here and beneath are made and recorded at once: nobody is asked or waited for."""
         return not self.durable and not self.refusing and ADMISSION not in ctx.scope and not ctx._beneath
 
-    def begin(self, ctx: Context, /) -> bool:
-        """Let a plain call be made, unless something is known of it."""
-        if ctx.path in self._index:
-            return False
-        force_setattr(ctx, "_beneath", True)
-        return True
+    def is_new(self, path: str, /) -> bool:
+        """Tell whether nothing is known of the call at `path`."""
+        return path not in self._index
 
     def made(self, ctx: Context, name: str, request: object, value: object, /) -> None:
         """Record what a call that was begun has been answered with."""
-        force_setattr(ctx, "_beneath", False)
         meter = ctx.scope.get(METER)
         spent = () if self._charges is None else tuple(self._charged(ctx.path))
         self.append(Result(ctx.path, name, request, value, spent))
@@ -127,7 +121,6 @@ class MemoryJournal(Recorder):
 
     def lost(self, ctx: Context, name: str, request: object, error: BaseException, /) -> None:
         """Record how a call that was begun has failed."""
-        force_setattr(ctx, "_beneath", False)
         self._broken(ctx, name, request, error, None)
 
     def settled(self) -> Awaitable[None] | None:

@@ -180,7 +180,7 @@ class AgentRun(Struct, frozen=True, weakref=True):
     @property
     def text(self) -> str:
         """The text of the model's last message of this run; empty if there is none."""
-        messages = self.history
+        messages = self.messages if self.past is None else self.history
         for index in range(len(messages) - 1, self.start - 1, -1):
             message = messages[index]
             if message.role == "assistant":

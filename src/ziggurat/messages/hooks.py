@@ -33,13 +33,13 @@ async def hooked(
     return value if changed is None else changed
 
 
-async def tell(chain: Chain, error: BaseException, ctx: Context) -> None:
+async def tell(chain: Chain | None, error: BaseException, ctx: Context) -> None:
     """Tell every middleware of an error, exactly once per error however many calls it passes through.
 
     An error in `on_error` is logged and never masks the first.
     """
     run = ctx.scope.get(RUN_ID) or ""
-    if not chain.hooks["on_error"] or vars(error).get("_told") == run:
+    if chain is None or not chain.hooks["on_error"] or vars(error).get("_told") == run:
         return
     vars(error)["_told"] = run  # around `__setattr__`, which a frozen dataclass forbids
     for middleware in chain.hooks["on_error"]:

@@ -41,20 +41,22 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     Raises:
         Suspend: the call waits for a decision.
     """
-    journal = ctx.scope[JOURNAL]
-    clock = ctx.scope.get(CLOCK) or SYSTEM_CLOCK
+    scope = ctx.scope
+    journal = scope[JOURNAL]
+    clock = scope.get(CLOCK) or SYSTEM_CLOCK
     started = clock.monotonic()
     entry = box.entries.get(call.name)
     record = journal.find(ctx.path)
     if record is not None and record.result is not None:
         return await _answered(record.result, call, ctx, journal)
-    chain = ctx.scope.get(MIDDLEWARE)
+    chain = scope.get(MIDDLEWARE)
     if ctx.emit is not SILENCE:
         await ctx.emit(ToolStarted(ctx.path, call))
     if journal.refusing:
         _refuse(record, call, ctx, journal)
-    free = (chain is None or not chain.acts) and not journal.durable
-    if entry is not None and entry.plain and free and record is None and ctx.scope.get(APPROVALS) is None:
+    durable = journal.durable
+    free = record is None and not durable and (chain is None or not chain.acts) and APPROVALS not in scope
+    if free and entry is not None and entry.plain:
         try:
             result = await entry.service(call, ctx if entry.held is None else _held(entry.held, call, ctx))
         except JournalError:
@@ -63,11 +65,10 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
             result = error_result(error, call)
     else:
         result = await _guarded(box, entry, record, call, ctx, journal, chain or _NO_CHAIN)
-    elapsed = journal.elapsed if journal.durable else 0.0
-    waiting = journal.append(Result(ctx.path, call.name, call, result, (), elapsed))
+    waiting = journal.append(Result(ctx.path, call.name, call, result, (), journal.elapsed if durable else 0.0))
     if waiting is not None:
         await waiting
-    meter = ctx.scope.get(METER)
+    meter = scope.get(METER)
     if meter is not None:
         meter.add(TOOL_CALL)
     seconds = clock.monotonic() - started

@@ -117,7 +117,7 @@ class FunctionTool:
             InvalidArguments: they do not fit.
             ToolError: the call is not the one that was approved, or an effect would be repeated.
         """
-        frozen = ctx.frozen if isinstance(ctx.frozen, Frozen) else None
+        frozen = None if ctx.frozen is None else frozen_in(ctx)
         arguments = None if frozen is None else passes(call, frozen, ctx)
         if arguments is None:
             arguments = self.decoded(call) if self._validators else self.arguments.decode(call.arguments)
