@@ -13,12 +13,13 @@ from ziggurat.messages.usage import Tally
 class Frame(Tally):
     """One entry into an agent; it counts what the agent and all beneath it cost, and knows what was said."""
 
-    __slots__ = ("agent", "began", "conversation", "depth", "outer")
+    __slots__ = ("agent", "began", "conversation", "depth")
+
+    outer: "Frame | None"
 
     def __init__(self, agent: str, outer: "Frame | None") -> None:
         super().__init__(outer)
         self.agent = agent
-        self.outer = outer
         self.conversation: Conversation | None = None  # until its loop begins, and where it has none
         self.depth: int = 0 if outer is None else outer.depth + 1
         self.began = 0.0  # seconds of the run's allowance used up when it was first entered

@@ -104,7 +104,7 @@ class _Run:
         request = self.question()
         if self.journal is not None:  # no coroutine stands between the loop and the model
             at = ctx.beneath(path)
-            if self.journal.is_new(at.path):
+            if at.path not in self.journal.known:
                 self.asked = at
                 return loop.model(request, at)
         return ask(loop.model, request, ctx.at(path), name=loop.model_name)

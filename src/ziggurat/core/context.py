@@ -3,7 +3,7 @@
 __all__ = ["AMBIENT", "JOURNAL", "METER", "RUN_ID", "Context", "Journal", "Limit", "Meter", "root"]
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Protocol, TypeVar
@@ -248,6 +248,11 @@ class Journal(Protocol):
         ...
 
     @property
+    def known(self) -> Container[str]:
+        """The paths of calls of which something is on record."""
+        ...
+
+    @property
     def reopened(self) -> bool:
         """Whether it holds what was done before the run went on."""
         ...
@@ -316,10 +321,6 @@ class Journal(Protocol):
 
     def plain(self, ctx: Context, /) -> bool:
         """Tell whether calls here and beneath are made and recorded at once."""
-        ...
-
-    def is_new(self, path: str, /) -> bool:
-        """Tell whether nothing is on record of the call at `path`."""
         ...
 
     def made(self, ctx: Context, name: str, request: object, value: object, /) -> None:

@@ -32,10 +32,10 @@ class MemoryJournal(Recorder):
 
     def find(self, path: str, /) -> Record | None:
         """Return what is known of the call at `path`."""
-        known = self._index.get(path)
+        known = self.known.get(path)
         if known is None or isinstance(known, Record):
             return known
-        record = self._index[path] = Record()
+        record = self.known[path] = Record()
         for entry in known if isinstance(known, list) else (known,):
             record.happened(entry)
         return record
@@ -93,10 +93,10 @@ class MemoryJournal(Recorder):
             entry = self.screened(entry)
         self.entries.append(entry)
         path = entry.path
-        if path and (path in self._index or self._reading):
+        if path and (path in self.known or self._reading):
             self._take(entry)
         elif path:  # what speaks of the whole run has none
-            self._index[path] = entry
+            self.known[path] = entry
         if self._readers:
             self.wake()
         return None
@@ -104,10 +104,6 @@ class MemoryJournal(Recorder):
     def plain(self, ctx: Context, /) -> bool:
         """Tell whether calls here and beneath are made and recorded at once: nobody is asked or waited for."""
         return not self.durable and not self.refusing and ADMISSION not in ctx.scope and not ctx._beneath
-
-    def is_new(self, path: str, /) -> bool:
-        """Tell whether nothing is known of the call at `path`."""
-        return path not in self._index
 
     def made(self, ctx: Context, name: str, request: object, value: object, /) -> None:
         """Record what a call that was begun has been answered with."""
@@ -129,17 +125,17 @@ class MemoryJournal(Recorder):
 
     def _take(self, entry: Entry) -> None:
         """Take in a further entry of a call, or one that was written before."""
-        known = self._index.get(entry.path)
+        known = self.known.get(entry.path)
         if self._reading:
             record = self.find(entry.path) or Record()
             record.add(entry)
-            self._index[entry.path] = record
+            self.known[entry.path] = record
         elif isinstance(known, Record):
             known.happened(entry)
         elif isinstance(known, list):
             known.append(entry)
         elif known is not None:
-            self._index[entry.path] = [known, entry]
+            self.known[entry.path] = [known, entry]
 
     # -- through JSON --------------------------------------------------------------------------------------------
 
@@ -193,7 +189,7 @@ class MemoryJournal(Recorder):
         """
         if self.ended is None or self.ended.stop in ("Suspended", "Cancelled"):
             return
-        records = [self.find(path) for path in tuple(self._index)]
+        records = [self.find(path) for path in tuple(self.known)]
         failed = [record for record in records if record is not None and record.has_failed]
         if not failed:
             return
@@ -212,7 +208,7 @@ class MemoryJournal(Recorder):
         ended = next((entry for entry in reversed(self.entries) if isinstance(entry, (Ended, Opened))), None)
         if self.mode != "replay":
             self._ask_again()
-        for path in tuple(self._index):
+        for path in tuple(self.known):
             record = self.find(path)
             if record is not None:
                 record.cursor = record.counted = 0

@@ -91,38 +91,23 @@ class Recorder:
     """
 
     __slots__ = (
-        "_charges",
-        "_composite",
-        "_elapsed",
-        "_index",
-        "_looked_at",
-        "_mark",
-        "_monotonic",
-        "_readers",
-        "_reading",
-        "_screens",
-        "_since",
-        "entries",
-        "mode",
-        "refusing",
-        "reopened",
-        "replaying",
-        "strict",
-    )
+        "_charges", "_composite", "_elapsed", "_looked_at", "_mark", "_monotonic", "_readers", "_reading", "_screens",
+        "_since", "entries", "known", "mode", "refusing", "reopened", "replaying", "strict",
+    )  # fmt: skip
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
         self.mode = mode
         self.replaying = self.refusing = mode == "replay"
         self.strict = strict or mode == "replay"
         self.entries: list[Entry] = []
-        self._index: dict[str, Entry | list[Entry] | Record] = {}  # a record is made of entries when it is asked for
+        self.known: dict[str, Entry | list[Entry] | Record] = {}  # a record is made of entries when it is asked for
         self._monotonic = clock.monotonic
         self._since = clock.monotonic()
         self._elapsed = 0.0
-        self._composite: set[str] = set()
+        self._composite: set[str] | None = None
         self._looked_at = 0  # up to which entry, for composites
         self._charges: list[tuple[str, object]] | None = None
-        self._mark = object()  # on errors: recorded here
+        self._mark: object | None = None  # on errors: recorded here
         self._screens: dict[str, tuple[Screen, ...]] | None = None
         self._readers: list[Future[None]] | None = None
         self._reading = False  # what was written before
@@ -196,7 +181,7 @@ class Recorder:
         /,
     ) -> R:
         """Answer from the record, or admit, call and record."""
-        if ctx.path in self._index:
+        if ctx.path in self.known:
             record = self.find(ctx.path)
             assert record is not None
             outcome = record.answer()
@@ -324,22 +309,26 @@ class Recorder:
 
     def _composites(self) -> set[str]:
         """Return the paths beneath which an agent was entered, its own included."""
+        composite = self._composite
+        if composite is None:
+            composite = self._composite = set()
         for entry in islice(self.entries, self._looked_at, None):
             if isinstance(entry, Entered):
                 path = entry.path
-                while path and path not in self._composite:
-                    self._composite.add(path)
+                while path and path not in composite:
+                    composite.add(path)
                     path = parent_of(path)
         self._looked_at = len(self.entries)
-        return self._composite
+        return composite
 
     def failed(self, path: str, name: str, request: object, error: Exception, spent: tuple[object, ...] = ()) -> None:
         """Record a try that failed, or a verdict; an error already recorded is not recorded twice."""
-        if vars(error).get("_recorded") is not self._mark:
+        if self._mark is None or vars(error).get("_recorded") is not self._mark:
             self._record_failure(Failure(path, name, request, error, spent, self.elapsed), error)
 
     def _record_failure(self, failure: Failure, error: Exception) -> Awaitable[None] | None:
         waiting = self.append(failure)
+        self._mark = self._mark or object()
         vars(error)["_recorded"] = self._mark  # around `__setattr__`, which a frozen dataclass forbids
         return waiting
 
@@ -374,6 +363,7 @@ class Recorder:
         if isinstance(outcome, Failure):
             self._settle(ctx, [], spent)
             error = as_error(outcome.error)
+            self._mark = self._mark or object()
             vars(error).update(_recorded=self._mark, _answered=True)  # answered: nobody waits before the next try
             raise error
         try:
@@ -395,7 +385,7 @@ class Recorder:
         """Return every try of every call on record beneath `path` with its usage; composites only sum up others."""
         composites = self._composites()
         spent: list[tuple[Outcome, list[object]]] = []
-        for known in tuple(self._index):
+        for known in tuple(self.known):
             record = self.find(known) if is_beneath(known, path) else None
             for outcome in () if record is None else record.outcomes:
                 spent.append((outcome, [] if known in composites else _cost_of(outcome)))

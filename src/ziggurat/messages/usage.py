@@ -72,10 +72,10 @@ class Tally:
     Sums are made when somebody asks, so that a run that is not asked pays next to nothing.
     """
 
-    __slots__ = ("_last", "_outer", "_sum", "_times", "model_calls", "tool_calls")
+    __slots__ = ("_last", "_sum", "_times", "model_calls", "outer", "tool_calls")
 
     def __init__(self, outer: "Tally | None" = None) -> None:
-        self._outer = outer
+        self.outer = outer
         self._sum = _NONE
         self._last = self._sum  # models that know no figures give the same usage every time
         self._times = 0
@@ -85,10 +85,10 @@ class Tally:
     def add(self, cost: object) -> None:
         """Count a model call by its usage, or a tool call by its outcome, here and in every run around this one."""
         tally: Tally | None = self
-        if cost is TOOL_CALL or (isinstance(cost, Result) and is_tool_call(cost.path)):
+        if cost is TOOL_CALL:
             while tally is not None:
                 tally.tool_calls += 1
-                tally = tally._outer
+                tally = tally.outer
             return
         if isinstance(cost, Raw):
             cost = decode(cost, Usage)
@@ -98,7 +98,9 @@ class Tally:
                     tally._settle(cost)
                 tally._times += 1
                 tally.model_calls += 1
-                tally = tally._outer
+                tally = tally.outer
+        elif isinstance(cost, Result) and is_tool_call(cost.path):
+            self.add(TOOL_CALL)
 
     def _settle(self, following: Usage) -> None:
         if self._times:

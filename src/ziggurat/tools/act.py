@@ -46,7 +46,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     clock = scope.get(CLOCK) or SYSTEM_CLOCK
     started = clock.monotonic()
     entry = box.entries.get(call.name)
-    record = journal.find(ctx.path)
+    record = journal.find(ctx.path) if ctx.path in journal.known else None
     if record is not None and record.result is not None:
         return await _answered(record.result, call, ctx, journal)
     chain = scope.get(MIDDLEWARE)
