@@ -1,14 +1,17 @@
 """A run in the background."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from tests.agents.support import assert_sendable, turns
 from ziggurat.agents.agent import Agent
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import PAUSE, ScriptedModel
 from ziggurat.testing.leaks import assert_no_leaks
@@ -44,6 +47,23 @@ def test_it_can_be_cancelled_at_once_and_later(after: int) -> None:
     assert went.id == "r"
     assert went.agent == "agent"
     assert_sendable(went.messages)
+
+
+@pytest.mark.parametrize("after", range(8))
+def test_it_can_be_cancelled_while_its_record_is_opened_in_a_store(tmp_path: Path, after: int) -> None:
+    async def slow(request: ModelRequest, ctx: Context) -> ModelResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def run() -> AgentRun:
+        async with assert_no_leaks():
+            handle = Agent(slow, store=f"file:///{tmp_path}/runs").start("go", run_id="r")
+            await turns(after)
+            handle.cancel()
+            return await handle.result()
+
+    went = asyncio.run(run())
+    assert (went.stop, went.id, went.agent) == (stops.Cancelled(), "r", "agent")
 
 
 def test_a_waiting_that_is_cancelled_does_not_cancel_the_run() -> None:

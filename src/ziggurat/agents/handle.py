@@ -54,10 +54,10 @@ class RunHandle:
         try:
             return await begin(self._mailbox, () if self._events is None else (self._events,))
         except asyncio.CancelledError as error:
-            partial = partial_of(error)
-            if not self._cancelled or partial is None:
+            if not self._cancelled:
                 raise
-            return replace(partial, stop=stops.Cancelled())
+            partial = partial_of(error)  # none while its record was being opened
+            return self._unbegun if partial is None else replace(partial, stop=stops.Cancelled())
 
     @property
     def done(self) -> bool:
