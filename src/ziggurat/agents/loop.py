@@ -28,7 +28,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
 from ziggurat.messages.conversation import Conversation, Mark, Transcript
 from ziggurat.messages.delta import fit
 from ziggurat.messages.events import StepEnded, StepStarted
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import Message, tool_calls_of
 from ziggurat.messages.middleware import MIDDLEWARE
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
@@ -93,8 +93,7 @@ class _Run:
         """Return what the model is asked now."""
         loop = self.loop
         output = None if loop.output is None else loop.output.native()
-        view = Transcript(self.conversation, len(self.conversation.log))
-        return ModelRequest(view, self.instructions, loop.specs, loop.settings, output)
+        return ModelRequest(self.conversation.view(), self.instructions, loop.specs, loop.settings, output)
 
     def ask(self, ctx: Context, path: str) -> Awaitable[ModelResponse]:
         """Ask the model, by way of those who may rewrite the conversation first."""
@@ -106,7 +105,8 @@ class _Run:
             at = ctx.beneath(path)
             if at.path not in self.journal.known:
                 self.asked = at
-                return loop.model(request, at)
+                model = loop.model
+                return model(request, at)
         return ask(loop.model, request, ctx.at(path), name=loop.model_name)
 
     def answer(self, results: tuple[ToolResult, ...]) -> None:
@@ -230,7 +230,7 @@ class AgentLoop:
                 answer: Answer | None = None
                 if settings.output is not None or response.finish in _UNFINISHED:
                     response, answer = await self._accepted(run, response, ctx, step)
-                calls = response.message.tool_calls
+                calls = tool_calls_of(response.message)
                 stop = None if policy is None else run.heard(policy.on_response(self._progress(run, response)))
                 if stop is None and (not calls or answer is not None):
                     stop = stops.Completed()

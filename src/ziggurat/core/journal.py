@@ -26,8 +26,6 @@ class MemoryJournal(Recorder):
 
     __slots__ = ()
 
-    durable = False
-
     # -- reading -------------------------------------------------------------------------------------------------
 
     def find(self, path: str, /) -> Record | None:

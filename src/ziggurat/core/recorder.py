@@ -92,13 +92,14 @@ class Recorder:
 
     __slots__ = (
         "_charges", "_composite", "_elapsed", "_looked_at", "_mark", "_monotonic", "_readers", "_reading", "_screens",
-        "_since", "entries", "known", "mode", "refusing", "reopened", "replaying", "strict",
+        "_since", "durable", "entries", "known", "mode", "refusing", "reopened", "replaying", "strict",
     )  # fmt: skip
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
         self.mode = mode
         self.replaying = self.refusing = mode == "replay"
         self.strict = strict or mode == "replay"
+        self.durable = False
         self.entries: list[Entry] = []
         self.known: dict[str, Entry | list[Entry] | Record] = {}  # a record is made of entries when it is asked for
         self._monotonic = clock.monotonic

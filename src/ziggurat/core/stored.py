@@ -68,8 +68,6 @@ class StoredJournal(MemoryJournal):
         "_writing",
     )
 
-    durable = True
-
     def __init__(
         self,
         store: Store,
@@ -81,6 +79,7 @@ class StoredJournal(MemoryJournal):
         probe: Callable[[str, str], None] | None = None,
     ) -> None:
         super().__init__(mode, clock=clock)
+        self.durable = True
         self._store = store
         self._log = log
         self._epoch = epoch

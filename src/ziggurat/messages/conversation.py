@@ -108,7 +108,10 @@ class Conversation:
 
     def view(self) -> "Transcript":
         """Return what there is now; later messages do not show in it."""
-        return Transcript(self, len(self.log))
+        made = _NEW(Transcript)  # there is one for each model call, and `Transcript(...)` takes twice as long
+        made._conversation = self
+        made._length = len(self.log)
+        return made
 
     def __len__(self) -> int:
         return len(self.log)
@@ -144,6 +147,9 @@ class Conversation:
         while len(sizes) <= length:
             sizes.append(sizes[-1] + characters(self.log[len(sizes) - 1]))
         return sizes[length]
+
+
+_NEW = object.__new__
 
 
 class Transcript(Sequence[Message]):

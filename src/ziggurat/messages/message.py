@@ -1,6 +1,6 @@
 """One turn of a conversation."""
 
-__all__ = ["MEMORY", "Message", "Role", "assistant", "system", "taint_of", "tool_message", "user"]
+__all__ = ["MEMORY", "Message", "Role", "assistant", "system", "taint_of", "tool_calls_of", "tool_message", "user"]
 
 from collections.abc import Iterable
 from typing import Literal
@@ -50,15 +50,20 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The tool calls, in order."""
-        parts = self.parts
-        if len(parts) == 1 and isinstance(parts[0], ToolCall):
-            return parts  # type: ignore[return-value]
-        return tuple([part for part in self.parts if isinstance(part, ToolCall)])
+        return tool_calls_of(self)
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
         """The tool results, in order."""
         return tuple([part for part in self.parts if isinstance(part, ToolResult)])
+
+
+def tool_calls_of(message: Message) -> tuple[ToolCall, ...]:
+    """Return the tool calls of a message, in order."""
+    parts = message.parts
+    if len(parts) == 1 and isinstance(parts[0], ToolCall):
+        return parts  # type: ignore[return-value]
+    return tuple([part for part in parts if isinstance(part, ToolCall)])
 
 
 def _parts(content: tuple[str | Part, ...], role: str) -> tuple[Part, ...]:

@@ -43,8 +43,8 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     """
     scope = ctx.scope
     journal = scope[JOURNAL]
-    clock = scope.get(CLOCK) or SYSTEM_CLOCK
-    started = clock.monotonic()
+    monotonic = (scope.get(CLOCK) or SYSTEM_CLOCK).monotonic
+    started = monotonic()
     entry = box.entries.get(call.name)
     record = journal.find(ctx.path) if ctx.path in journal.known else None
     if record is not None and record.result is not None:
@@ -58,7 +58,8 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     free = record is None and not durable and (chain is None or not chain.acts) and APPROVALS not in scope
     if free and entry is not None and entry.plain:
         try:
-            result = await entry.service(call, ctx if entry.held is None else _held(entry.held, call, ctx))
+            service = entry.service
+            result = await service(call, ctx if entry.held is None else _held(entry.held, call, ctx))
         except JournalError:
             raise
         except Exception as error:  # noqa: BLE001 - a tool's failure is the model's to know
@@ -71,7 +72,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     meter = scope.get(METER)
     if meter is not None:
         meter.add(TOOL_CALL)
-    seconds = clock.monotonic() - started
+    seconds = monotonic() - started
     if entry is not None:
         figures = entry.statistics
         figures.calls += 1

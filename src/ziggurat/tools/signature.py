@@ -98,8 +98,9 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
         Raises:
             InvalidArguments: The text lists every problem found, a line each: path, what was expected, what came.
         """
+        read = self._read
         try:
-            values = self._read(arguments)
+            values = read(arguments)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return self.validate(_object_in(arguments))
         # As many colons as keys that were kept: then no key was unknown, and none was given twice.

@@ -45,17 +45,23 @@ def quorum(count: int) -> Quorum:
     return Quorum(count)
 
 
-class ToolStatistics(Struct):
+class ToolStatistics:
     """How often a tool was called, how often it failed, and how long it took."""
 
-    calls: int = 0
-    errors: int = 0
-    seconds: float = 0.0
+    __slots__ = ("calls", "errors", "seconds")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.errors = 0
+        self.seconds = 0.0
 
     @property
     def mean_seconds(self) -> float:
         """The mean time of a call, 0 when there was none."""
         return self.seconds / self.calls if self.calls else 0.0
+
+    def __repr__(self) -> str:
+        return f"ToolStatistics(calls={self.calls}, errors={self.errors}, seconds={self.seconds:g})"
 
 
 class Entry(Struct, frozen=True, eq=False):
