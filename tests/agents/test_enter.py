@@ -7,19 +7,23 @@ from msgspec.structs import replace
 
 from tests.agents.support import elsewhere
 from ziggurat.agents.agent import Agent
+from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Entered, Result
 from ziggurat.core.errors import ModelError
 from ziggurat.core.event import Diverged, Event
 from ziggurat.core.service import Service
+from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
 from ziggurat.messages.events import AgentEnded, AgentStarted, MiddlewareCompleted, MiddlewareStarted
-from ziggurat.messages.message import user
+from ziggurat.messages.message import assistant, user
 from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import Reply, ScriptedModel
 from ziggurat.stores.memory import MemoryStore
+from ziggurat.testing.clock import HandClock
 from ziggurat.tools.function import tool
 
 
@@ -202,3 +206,28 @@ def test_a_finished_run_that_is_asked_for_again_tells_how_it_ended() -> None:
     first = agent.run_sync("go", run_id="r")
     assert agent.run_sync("go", run_id="r", listeners=[heard.append]) == first
     assert [type(event) for event in heard if isinstance(event, (AgentStarted, AgentEnded))] == [AgentEnded]
+
+
+def test_a_layer_that_tries_an_agent_again_has_no_call_made_twice() -> None:
+    asked, added = list[int](), list[int]()
+
+    @tool
+    async def add(number: int) -> int:
+        """Add a number."""
+        added.append(number)
+        return sum(added)
+
+    async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
+        asked.append(len(request.messages))
+        if len(request.messages) == 1:
+            return ModelResponse(assistant(tool_call("add", number=7)), "tool_calls")
+        if asked.count(3) == 1:
+            raise ModelError("busy", transient=True)
+        return ModelResponse(assistant("done"))
+
+    run = asyncio.run(
+        Agent(model, tools=[add]).layered(retry(attempts=2)).run("go", deps={CLOCK: HandClock(auto=True)})
+    )
+    assert run.text == "done"
+    assert (asked, added) == ([1, 3, 3], [7])
+    assert (run.model_calls, run.tool_calls) == (2, 1)

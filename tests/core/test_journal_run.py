@@ -250,7 +250,7 @@ def test_what_one_alternative_answered_settles_the_others_and_nothing_beside_the
     journal.append(Result("run/alt-2", "model", "q", "second"))
     journal.append(Ended("", "Failed"))
     journal.reopen("r", 1.0)
-    standing = [path for path in journal.known if (record := journal.find(path)) and record.outcomes]
+    standing = [path for path in journal.paths() if (record := journal.find(path)) and record.outcomes]
     assert standing == ["run/alt-1", "run/alt-1/deep", "run/alt-2"]
 
 
@@ -283,7 +283,7 @@ def test_a_call_begun_by_who_asks_is_recorded_and_counted_as_once_does_it(answer
         try:
             if by_hand:
                 assert journal.plain(ctx)
-                assert ctx.path not in journal.known
+                assert ctx.path not in journal.paths()
                 journal.made(ctx, "model", "q", await calls("q", inside))
             else:
                 await ctx.once("model", "q", calls, returns=Answer)
@@ -298,6 +298,7 @@ def test_a_call_begun_by_who_asks_is_recorded_and_counted_as_once_does_it(answer
 def test_what_is_on_record_is_not_begun() -> None:
     journal = MemoryJournal()
     ask(beneath(journal), Calls("a"))
+    assert journal.known is not None
     assert beneath(journal).at("call").path in journal.known
 
 

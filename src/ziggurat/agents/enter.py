@@ -90,7 +90,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
     """
     parts = fact(agent, AGENT) or AgentParts("agent", None, Setup(dict))
     journal = ctx.scope[JOURNAL]
-    record = journal.find(ctx.path) if ctx.path in journal.known else None
+    record = journal.find(ctx.path) if len(journal.entries) > 1 else None  # else the run begins with this
     recorded = None if record is None else await _recorded(record, parts, ctx)
     if recorded is not None:
         return recorded

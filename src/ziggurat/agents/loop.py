@@ -79,6 +79,8 @@ class _Run:
         self.results: tuple[ToolResult, ...] = ()
         scope = ctx.scope
         journal = scope[JOURNAL]
+        if journal.known is None and journal.entries and journal.entries[-1].path != ctx.path:
+            journal.find(ctx.path)  # a layer has it run again: what is on record from before is to answer
         self.tally = scope[FRAME]
         self.tally.conversation = self.conversation
         self.rewriters: Rewriters | None = rewriters(ctx) if MIDDLEWARE in scope else None
@@ -103,7 +105,8 @@ class _Run:
         request = self.question()
         if self.journal is not None:  # no coroutine stands between the loop and the model
             at = ctx.beneath(path)
-            if at.path not in self.journal.known:
+            known = self.journal.known
+            if known is None or at.path not in known:
                 self.asked = at
                 model = loop.model
                 return model(request, at)

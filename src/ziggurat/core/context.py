@@ -3,7 +3,7 @@
 __all__ = ["AMBIENT", "JOURNAL", "METER", "RUN_ID", "Context", "Journal", "Limit", "Meter", "root"]
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Protocol, TypeVar
@@ -248,8 +248,8 @@ class Journal(Protocol):
         ...
 
     @property
-    def known(self) -> Container[str]:
-        """The paths of calls of which something is on record."""
+    def known(self) -> Container[str] | None:
+        """The paths of calls of which something is on record, None until somebody asks what is."""
         ...
 
     @property
@@ -259,6 +259,11 @@ class Journal(Protocol):
 
     def spent(self, path: str, /) -> Iterable[tuple[Outcome, Iterable[object]]]:
         """Return every try of every call on record beneath `path`, each with its usage."""
+        ...
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """All that happened, in order."""
         ...
 
     @property

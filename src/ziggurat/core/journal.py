@@ -30,13 +30,26 @@ class MemoryJournal(Recorder):
 
     def find(self, path: str, /) -> Record | None:
         """Return what is known of the call at `path`."""
-        known = self.known.get(path)
+        index = self._index()
+        known = index.get(path)
         if known is None or isinstance(known, Record):
             return known
-        record = self.known[path] = Record()
+        record = index[path] = Record()
         for entry in known if isinstance(known, list) else (known,):
             record.happened(entry)
         return record
+
+    def paths(self) -> tuple[str, ...]:
+        """Return the paths of all calls on record."""
+        return tuple(self._index())
+
+    def _index(self) -> dict[str, Entry | list[Entry] | Record]:
+        """Return the entries by path, looked through when somebody first asks; a run that goes on alone never does."""
+        if self.known is None:
+            self.known = {}
+            for entry in self.entries:
+                self._take(entry, self.known)
+        return self.known
 
     def pending(self) -> list[Pending]:
         """Return the calls that wait for a decision, in the order in which they came to wait."""
@@ -90,11 +103,8 @@ class MemoryJournal(Recorder):
         if self._screens is not None:
             entry = self.screened(entry)
         self.entries.append(entry)
-        path = entry.path
-        if path and (path in self.known or self._reading):
-            self._take(entry)
-        elif path:  # what speaks of the whole run has none
-            self.known[path] = entry
+        if self.known is not None:
+            self._take(entry, self.known)
         if self._readers:
             self.wake()
         return None
@@ -121,19 +131,23 @@ class MemoryJournal(Recorder):
         """Return what is done when all that was appended is durable, None when it is already."""
         return None
 
-    def _take(self, entry: Entry) -> None:
-        """Take in a further entry of a call, or one that was written before."""
-        known = self.known.get(entry.path)
+    def _take(self, entry: Entry, index: dict[str, Entry | list[Entry] | Record]) -> None:
+        path = entry.path
+        if not path:  # what speaks of the whole run has no record
+            return
+        known = index.get(path)
         if self._reading:
-            record = self.find(entry.path) or Record()
+            record = known if isinstance(known, Record) else Record()
             record.add(entry)
-            self.known[entry.path] = record
+            index[path] = record
+        elif known is None:
+            index[path] = entry  # most calls have one entry, which needs no record around it
         elif isinstance(known, Record):
             known.happened(entry)
         elif isinstance(known, list):
             known.append(entry)
-        elif known is not None:
-            self.known[entry.path] = [known, entry]
+        else:
+            index[path] = [known, entry]
 
     # -- through JSON --------------------------------------------------------------------------------------------
 
@@ -166,6 +180,7 @@ class MemoryJournal(Recorder):
         Raises:
             JournalCorrupt: a line cannot be read; the text names it.
         """
+        self._index()
         self._reading = self.reopened = True
         for number, line in enumerate(lines, 1):
             try:
@@ -187,7 +202,7 @@ class MemoryJournal(Recorder):
         """
         if self.ended is None or self.ended.stop in ("Suspended", "Cancelled"):
             return
-        records = [self.find(path) for path in tuple(self.known)]
+        records = [self.find(path) for path in self.paths()]
         failed = [record for record in records if record is not None and record.has_failed]
         if not failed:
             return
@@ -206,7 +221,7 @@ class MemoryJournal(Recorder):
         ended = next((entry for entry in reversed(self.entries) if isinstance(entry, (Ended, Opened))), None)
         if self.mode != "replay":
             self._ask_again()
-        for path in tuple(self.known):
+        for path in self.paths():
             record = self.find(path)
             if record is not None:
                 record.cursor = record.counted = 0

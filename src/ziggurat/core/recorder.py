@@ -9,7 +9,6 @@ __all__ = ["ADMISSION", "Admission", "Mode", "Permit", "Recorder", "must_be"]
 
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from itertools import islice
 from typing import Literal, Protocol, TypeVar
 
 from msgspec import Struct
@@ -101,7 +100,7 @@ class Recorder:
         self.strict = strict or mode == "replay"
         self.durable = False
         self.entries: list[Entry] = []
-        self.known: dict[str, Entry | list[Entry] | Record] = {}  # a record is made of entries when it is asked for
+        self.known: dict[str, Entry | list[Entry] | Record] | None = None  # what is on record of each call, once asked
         self._monotonic = clock.monotonic
         self._since = clock.monotonic()
         self._elapsed = 0.0
@@ -116,6 +115,10 @@ class Recorder:
 
     def find(self, path: str, /) -> Record | None:
         """Return what is known of the call at `path`."""
+        raise NotImplementedError
+
+    def paths(self) -> tuple[str, ...]:
+        """Return the paths of all calls on record."""
         raise NotImplementedError
 
     def append(self, entry: Entry, /) -> Awaitable[None] | None:
@@ -182,9 +185,8 @@ class Recorder:
         /,
     ) -> R:
         """Answer from the record, or admit, call and record."""
-        if ctx.path in self.known:
-            record = self.find(ctx.path)
-            assert record is not None
+        record = self.find(ctx.path)
+        if record is not None:
             outcome = record.answer()
             if outcome is not None and (record.entered is None or isinstance(outcome, Failure)):
                 return await self._answered(ctx, name, request, outcome, returns, composite)
@@ -313,7 +315,8 @@ class Recorder:
         composite = self._composite
         if composite is None:
             composite = self._composite = set()
-        for entry in islice(self.entries, self._looked_at, None):
+        for at in range(self._looked_at, len(self.entries)):
+            entry = self.entries[at]
             if isinstance(entry, Entered):
                 path = entry.path
                 while path and path not in composite:
@@ -386,7 +389,7 @@ class Recorder:
         """Return every try of every call on record beneath `path` with its usage; composites only sum up others."""
         composites = self._composites()
         spent: list[tuple[Outcome, list[object]]] = []
-        for known in tuple(self.known):
+        for known in self.paths():
             record = self.find(known) if is_beneath(known, path) else None
             for outcome in () if record is None else record.outcomes:
                 spent.append((outcome, [] if known in composites else _cost_of(outcome)))

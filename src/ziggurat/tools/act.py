@@ -46,7 +46,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     monotonic = (scope.get(CLOCK) or SYSTEM_CLOCK).monotonic
     started = monotonic()
     entry = box.entries.get(call.name)
-    record = journal.find(ctx.path) if ctx.path in journal.known else None
+    record = None if journal.known is None else journal.find(ctx.path)
     if record is not None and record.result is not None:
         return await _answered(record.result, call, ctx, journal)
     chain = scope.get(MIDDLEWARE)
