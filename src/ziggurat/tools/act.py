@@ -46,7 +46,8 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     monotonic = (scope.get(CLOCK) or SYSTEM_CLOCK).monotonic
     started = monotonic()
     entry = box.entries.get(call.name)
-    record = None if journal.known is None else journal.find(ctx.path)
+    plain = entry is not None and entry.plain
+    record = None if plain and journal.known is None else journal.find(ctx.path)
     if record is not None and record.result is not None:
         return await _answered(record.result, call, ctx, journal)
     chain = scope.get(MIDDLEWARE)
@@ -56,7 +57,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
         _refuse(record, call, ctx, journal)
     durable = journal.durable
     free = record is None and not durable and (chain is None or not chain.acts) and APPROVALS not in scope
-    if free and entry is not None and entry.plain:
+    if free and plain and entry is not None:
         try:
             service = entry.service
             result = await service(call, ctx if entry.held is None else _held(entry.held, call, ctx))
