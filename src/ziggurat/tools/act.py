@@ -46,21 +46,21 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     monotonic = (scope.get(CLOCK) or SYSTEM_CLOCK).monotonic
     started = monotonic()
     entry = box.entries.get(call.name)
-    plain = entry is not None and entry.plain
-    record = None if plain and journal.known is None else journal.find(ctx.path)
+    chain = scope.get(MIDDLEWARE)
+    durable = journal.durable
+    free = not durable and (chain is None or not chain.acts) and APPROVALS not in scope
+    plainly = entry if free and entry is not None and entry.plain else None
+    record = None if plainly is not None and journal.known is None else journal.find(ctx.path)
     if record is not None and record.result is not None:
         return await _answered(record.result, call, ctx, journal)
-    chain = scope.get(MIDDLEWARE)
     if ctx.emit is not SILENCE:
         await ctx.emit(ToolStarted(ctx.path, call))
     if journal.refusing:
         _refuse(record, call, ctx, journal)
-    durable = journal.durable
-    free = record is None and not durable and (chain is None or not chain.acts) and APPROVALS not in scope
-    if free and plain and entry is not None:
+    if plainly is not None and record is None:
         try:
-            service = entry.service
-            result = await service(call, ctx if entry.held is None else _held(entry.held, call, ctx))
+            service = plainly.service
+            result = await service(call, ctx if plainly.held is None else _held(plainly.held, call, ctx))
         except JournalError:
             raise
         except Exception as error:  # noqa: BLE001 - a tool's failure is the model's to know
