@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from ziggurat.agents.frame import FRAME
-from ziggurat.agents.step import Dropped
+from ziggurat.agents.step import Unwanted
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
@@ -163,7 +163,7 @@ class Steering:
         """Whether there is something that the model is to be told."""
         return bool(self._due)
 
-    def dropping(self, step: int) -> Dropped | None:
+    def dropping(self, step: int) -> Unwanted | None:
         """Return what waits until the tool calls of a step are not wanted any more; None if that cannot come."""
         if self._mailbox is None and not self._recorded(step, "tools"):
             return None

@@ -1,6 +1,6 @@
 """The tool calls of one reply: together, in order, and none left without an answer."""
 
-__all__ = ["Dropped", "call_tool", "call_tools", "not_executed"]
+__all__ = ["Unwanted", "call_tool", "call_tools", "not_executed"]
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ from ziggurat.tools.act import act
 from ziggurat.tools.door import settle
 from ziggurat.tools.toolbox import Quorum, Toolbox
 
-Dropped = Callable[[], Awaitable[None]]
+Unwanted = Callable[[], Awaitable[None]]
 """Returns when the calls of a reply are not wanted any more."""
 
 
@@ -34,7 +34,7 @@ async def _strictly(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
 
 
 async def call_tools(
-    box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str, dropped: Dropped | None = None
+    box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str, dropped: Unwanted | None = None
 ) -> tuple[ToolResult, ...]:
     """Make the tool calls of a reply at once and return their results in the order of the calls.
 
@@ -54,7 +54,7 @@ async def call_tools(
 
 
 async def _together(
-    box: Toolbox, calls: tuple[ToolCall, ...], contexts: list[Context], ctx: Context, dropped: Dropped | None
+    box: Toolbox, calls: tuple[ToolCall, ...], contexts: list[Context], ctx: Context, dropped: Unwanted | None
 ) -> tuple[ToolResult, ...]:
     room = asyncio.Semaphore(box.concurrency) if box.concurrency is not None and box.concurrency < len(calls) else None
     begun: set[str] = set()
@@ -114,7 +114,7 @@ async def _joined(box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]
 
 
 async def _joined_or_dropped(
-    box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]", ctx: Context, dropped: Dropped
+    box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]", ctx: Context, dropped: Unwanted
 ) -> str:
     joined = asyncio.ensure_future(_joined(box, tasks, ctx))
     drop = asyncio.ensure_future(dropped())

@@ -14,9 +14,9 @@ from functools import partial
 from msgspec.structs import replace
 
 from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import name_of
+from ziggurat.core.recorder import must_be
 from ziggurat.messages.delta import deltas_of, fit, refolded
 from ziggurat.messages.events import Delta, ModelEnded, ModelStarted
 from ziggurat.messages.hooks import hooked, tell
@@ -98,10 +98,7 @@ class _Question:
         for middleware in reversed(chain.hooks["wrap_model"]):
             service = partial(_wrapped, middleware, service)
         response = await service(request, ctx if pieces is None else ctx.emitting(pieces))
-        if not isinstance(response, ModelResponse):
-            raise ConfigurationError(
-                f"{self.name} at {ctx.path} must answer with a ModelResponse, it did with {type(response).__name__}"
-            )
+        must_be(response, ModelResponse, self.name, ctx)
         if pieces is not None:
             response = await pieces.finish(response)
         changed = response
