@@ -144,8 +144,8 @@ async def drive(
             await emit(AgentEnded(path, run))
         await _ended(journal, run)
     finally:
-        ended = journal.ended
-        store.keep(run_id, journal, finished=ended is not None and ended.stop not in UNFINISHED)
+        last = journal.entries[-1]
+        store.keep(run_id, journal, finished=isinstance(last, Ended) and last.stop not in UNFINISHED)
     return run
 
 

@@ -198,25 +198,31 @@ def _framed(ctx: Context, parts: AgentParts) -> tuple[Context, Chain | None]:
     """Return the context of an agent that is entered, and the middleware that stands around it."""
     if parts.prepare is not None:
         ctx = parts.prepare(ctx)
-    name, scope = parts.name, ctx.scope
-    frame = Frame(name, scope.get(FRAME))
-    limit = scope.get(MAX_DEPTH_KEY) or MAX_DEPTH
-    if frame.depth > limit:
-        why = f"agents may stand {limit} levels deep; {name} is one too deep"
-        raise LimitExceeded("depth", limit, frame.depth, why)
-    frozen = None if ctx.frozen is None else frozen_in(ctx)
-    if frozen is not None and frozen.effect == "once":
-        raise ConfigurationError(
-            f"the tool {frozen.call.name} calls the agent {name}, so it is made of other calls and cannot act "
-            "once only: declare effect='once' on the tools beneath instead"
-        )
+    scope = ctx.scope
+    outer_frame = scope.get(FRAME)
+    frame = Frame(parts.name, outer_frame)
     within: dict[Key[Any], Any] = {**scope, FRAME: frame, METER: frame}
-    if AGREED in scope:
+    if outer_frame is not None or ctx.frozen is not None or AGREED in scope:
+        _check_stands(frame, ctx)
         within[AGREED] = None
     if parts.grants is not None:  # also when there are none: agents beneath get no more
         outer = scope.get(GRANTS)
         within[GRANTS] = parts.grants if outer is None else outer & parts.grants
     return ctx.entered(Scope(within)), scope.get(MIDDLEWARE)
+
+
+def _check_stands(frame: Frame, ctx: Context) -> None:
+    """Raise where an agent cannot stand in another, or in a tool."""
+    limit = ctx.scope.get(MAX_DEPTH_KEY) or MAX_DEPTH
+    if frame.depth > limit:
+        why = f"agents may stand {limit} levels deep; {frame.agent} is one too deep"
+        raise LimitExceeded("depth", limit, frame.depth, why)
+    frozen = frozen_in(ctx)
+    if frozen is not None and frozen.effect == "once":
+        raise ConfigurationError(
+            f"the tool {frozen.call.name} calls the agent {frame.agent}, so it is made of other calls and cannot act "
+            "once only: declare effect='once' on the tools beneath instead"
+        )
 
 
 async def _again(parts: AgentParts, entered: Entered, ctx: Context) -> AgentRequest:

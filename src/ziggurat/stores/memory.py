@@ -32,7 +32,7 @@ class MemoryStore(Running):
 
     def keep(self, run_id: str, journal: MemoryJournal, *, finished: bool) -> None:
         """Keep a run's journal, or let go of it when it is finished and finished runs are not kept."""
-        super().keep(run_id, journal, finished=finished)
+        self.leave(run_id)
         if finished and not self.finished:
             self._journals.pop(run_id, None)
             return

@@ -32,10 +32,14 @@ class Running:
             raise ConfigurationError(f"the run {run_id!r} goes on already; wait for its end, or choose another id")
 
     def keep(self, run_id: str, journal: MemoryJournal, *, finished: bool) -> Awaitable[None] | None:
-        """Note that a run has ended, or stopped, in this process."""
+        """Note that a run has ended, or stopped, in this process, and keep its journal where it can be found."""
+        self.leave(run_id)
+        return None
+
+    def leave(self, run_id: str) -> None:
+        """Note that a run does not go on in this process any more."""
         self._running.pop(run_id, None)
         self._broadcasts.pop(run_id, None)
-        return None
 
     def announce(self, run_id: str, broadcast: Broadcast) -> None:
         """Note where the events of a run that goes on can be heard."""
