@@ -7,6 +7,7 @@ import pytest
 
 from ziggurat.agents.agent import Agent
 from ziggurat.core.codec import encode
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify, PendingItem
 from ziggurat.messages.approval import Approvals, Rule
@@ -15,7 +16,7 @@ from ziggurat.messages.message import user
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
-from ziggurat.messages.stops import Completed, Denied, Failed, Suspended
+from ziggurat.messages.stops import Completed, Denied, Suspended
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.memory import MemoryStore
@@ -68,7 +69,8 @@ def test_it_may_change_the_request() -> None:
         return Modify(item.call.arguments.replace("hello", "goodbye"))
 
     assert _agent(approver=change).run_sync("hello").text == "you said goodbye"
-    assert isinstance(_agent(approver=lambda item: Modify('{"messages": 3}')).run_sync("hello").stop, Failed)
+    with pytest.raises(ConfigurationError, match=r"the approver changed the call of .* that is no request to"):
+        _agent(approver=lambda item: Modify('{"messages": 3}')).run_sync("hello")
 
 
 def test_rules_for_tools_leave_models_alone_and_other_models_too() -> None:

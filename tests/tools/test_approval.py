@@ -93,11 +93,29 @@ def test_an_approver_may_change_the_call() -> None:
         return _called(_ctx(Approvals("pay", approver=lambda item: decision)))[0]
 
     assert go(Modify('{"amount": 1}')).text == "paid 1"
-    assert go(Modify('{"amount": "all"}')).error == "invalid_arguments"
-    assert go(Modify('{"amount": 1, "amount": 2}')).error == "invalid_arguments"
-    assert go(Modify("pay less")).error == "invalid_arguments"
     assert go(Deny("no money")) == ToolResult("1", "pay", "denied: no money", "denied", "pay")
     assert go(Approve()).text == "paid 100"
+
+
+@pytest.mark.parametrize(
+    ("decision", "told"),
+    [
+        (Modify('{"amount": "all"}'), "arguments that do not fit: amount: expected an integer, got 'all'"),
+        (Modify('{"much": 1}'), "arguments that do not fit: much: unknown parameter"),
+        (Modify('{"amount": 1, "amount": 2}'), "not a plain JSON object"),
+        (Modify("pay less"), "not a plain JSON object"),
+        (Modify({"amount": 1}), "must return Modify(arguments) with a JSON object as text, got Modify"),  # type: ignore[arg-type]
+        (Deny(3), "must return Deny(reason) with a text, got Deny(reason=3)"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_an_approver_cannot_mean_decides_and_runs_nothing(decision: Decision, told: str) -> None:
+    ctx, events = _ctx(Approvals("pay", approver=lambda item: decision)), list[Event]()
+    result, done = _called(ctx.heard_by(events.append))
+    assert (result.error, done) == ("permanent", [])
+    assert told in result.text
+    entries = ctx.scope[JOURNAL].entries  # type: ignore[attr-defined]
+    assert not any(isinstance(entry, Decided) for entry in entries)
+    assert not any(isinstance(event, ApprovalDecided | ApprovalExecuted) for event in events)
 
 
 def test_a_rule_that_denies_holds_for_what_a_call_was_changed_to() -> None:

@@ -30,9 +30,18 @@ from msgspec import Struct
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.context import AMBIENT, JOURNAL, Context, Journal
 from ziggurat.core.entries import Decided, Entry, Pending, Record
-from ziggurat.core.errors import ConfigurationError, Denied, JournalCorrupt, Suspend, Timeout, described
+from ziggurat.core.errors import (
+    ConfigurationError,
+    Denied,
+    InvalidArguments,
+    JournalCorrupt,
+    Suspend,
+    Timeout,
+    described,
+)
 from ziggurat.core.scope import Key
 from ziggurat.messages.agent import Approve, Decision, Deny, Modify, PendingItem, Stage, decision_of
+from ziggurat.messages.canonical import canonical
 from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
 from ziggurat.messages.parts import ToolCall
 
@@ -41,6 +50,9 @@ Approver = Callable[[PendingItem], Decision | Awaitable[Decision]]
 
 Predicate = Callable[[dict[str, Any]], bool | Awaitable[bool]]
 """Tells from the decoded arguments of a call whether a rule holds."""
+
+Fits = Callable[[ToolCall], object] | None
+"""Raises InvalidArguments for a call that cannot be made; None where nobody knows."""
 
 Verdict = Literal["ask", "allow", "deny"]
 
@@ -243,12 +255,13 @@ def _copied(call: ToolCall) -> ToolCall:
 
 
 async def decision_for(
-    call: ToolCall, judgement: Judgement, record: Record | None, ctx: Context, stage: Stage
+    call: ToolCall, judgement: Judgement, record: Record | None, ctx: Context, stage: Stage, fits: Fits
 ) -> tuple[PendingItem, Decision]:
     """Return the decision upon a frozen call: the one on record, or a new one, which is recorded first.
 
     Raises:
         Suspend: nobody in this process decides.
+        ConfigurationError: what the approver in this process answered cannot be done; then nothing is decided.
     """
     journal = ctx.scope[JOURNAL]
     pending = None if record is None else record.pending
@@ -266,10 +279,32 @@ async def decision_for(
         shown = item_of(call, ctx, item.reason, stage, item.until)  # who decides may do with it what he likes
         late = None if pending is None else expired(pending, ctx.clock.now())
         decision = await decide(shown, judgement.desk, ctx) if late is None else late
+        _check_answer(decision, call, fits)
         await written(journal, Decided(ctx.path, item.id, decision))
     if ctx.listens(ApprovalDecided):
         await ctx.emit(ApprovalDecided(ctx.path, item.id, _copied(call), decision))
     return item, decision
+
+
+def _check_answer(decision: Decision, call: ToolCall, fits: Fits) -> None:
+    """Refuse what could only fail once it was decided: it is a mistake of the approver's, not the model's."""
+    if isinstance(decision, Deny) and not isinstance(decision.reason, str):
+        raise ConfigurationError(f"the approver must return Deny(reason) with a text, got {decision!r:.200}")
+    if not isinstance(decision, Modify):
+        return
+    if not isinstance(decision.arguments, str):
+        raise ConfigurationError(
+            f"the approver must return Modify(arguments) with a JSON object as text, got {decision!r:.200}"
+        )
+    try:
+        canonical(decision.arguments, call.name)
+        if fits is not None:
+            fits(ToolCall(call.id, call.name, decision.arguments))
+    except InvalidArguments as error:
+        raise ConfigurationError(
+            f"the approver changed the call of {call.name} to arguments that do not fit: {error}; nothing was decided "
+            "or run: let it return Modify(arguments) that do, or Deny(reason)"
+        ) from error
 
 
 def waiting_call(record: Record, ctx: Context) -> ToolCall | None:

@@ -48,7 +48,7 @@ class ModelGate(Middleware):
                     denial = Deny(judgement.reason)
                     await ctx.emit(ApprovalDecided(ctx.path, item_of(frozen, ctx).id, frozen, denial))
                 raise Denied(judgement.reason)
-        item, decision = await decision_for(frozen, judgement, record, ctx, "model")
+        item, decision = await decision_for(frozen, judgement, record, ctx, "model", _request_of)
         if isinstance(decision, Deny):
             raise Denied(decision.reason)
         if isinstance(decision, Modify):

@@ -53,7 +53,9 @@ async def agree(spec: ToolSpec, check: Check, call: ToolCall, record: Record | N
 
     Raises:
         Denied: a rule or a person said no.
-        InvalidArguments: it cannot be shown to a person as it is, or what it was changed to does not fit.
+        InvalidArguments: it cannot be shown to a person as it is, or a decision from elsewhere changed it to what
+            does not fit.
+        ConfigurationError: the approver in this process answered with what cannot be done.
         Suspend: nobody in this process decides.
     """
     if record is not None and record.pending is not None:
@@ -69,7 +71,7 @@ async def agree(spec: ToolSpec, check: Check, call: ToolCall, record: Record | N
             return Agreed(frozen)
         if judgement.verdict == "deny":
             raise await _denied(frozen, judgement.reason, ctx)
-    item, decision = await decision_for(frozen, judgement, record, ctx, "tool")
+    item, decision = await decision_for(frozen, judgement, record, ctx, "tool", check)
     return Agreed(await _as_decided(decision, frozen, check, ctx), item.id)
 
 
