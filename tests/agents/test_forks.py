@@ -162,6 +162,7 @@ def test_a_fork_that_waits_goes_on_in_another_process_and_is_still_held_back(pla
         (True, {}, "number of a step"),
         ("2", {}, "number of a step"),
         (2, {"effects": "some"}, "effects is one of live, recorded, refuse"),
+        (2, {"effects": []}, r"effects is one of live, recorded, refuse; got \[\]"),
         (2, {"prompt": " "}, "the prompt is empty"),
     ],
 )

@@ -209,6 +209,9 @@ def _asked(messages: Any) -> int:
         (lambda: loop_detection(exempt=3), "exempt of .* is a list of names; got 3"),
         (lambda: loop_detection(modes=["odd"]), "same_result"),
         (lambda: loop_detection(modes=[]), "same_result"),
+        (lambda: loop_detection(modes=[[]]), r"are of 'identical', .*; got \[\[\]\]"),
+        (lambda: loop_detection(exempt=[3]), r"exempt of .* is a list of names of tools; got \[3\]"),
+        (lambda: loop_detection(exempt=[["poll"]]), "exempt of .* is a list of names of tools"),
     ],
 )
 def test_bad_settings_are_refused_with_the_fix(make: Callable[[], object], told: str) -> None:

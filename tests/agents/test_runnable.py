@@ -93,6 +93,10 @@ def test_bad_prompts_are_refused_at_every_door_and_nothing_is_written(prompt: An
     [
         ({"run_id": ""}, "run_id"),
         ({"run_id": 7}, "run_id"),
+        ({"run_id": "r" * 501}, "run_id must be a text that is not empty, of 500 characters at most, without NUL"),
+        ({"run_id": "a\0b"}, r"without NUL .*, got 'a\\x00b'"),
+        ({"run_id": "\ud800"}, "without NUL and halves of characters"),
+        ({"listeners": None}, r"listeners is a list of functions of an event: listeners=\[f\]; got None"),
         ({"deps": {"db": 1}}, "make one with"),
         ({"deps": [1]}, "deps maps keys"),
         ({"listeners": print}, "listeners"),

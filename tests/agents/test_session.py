@@ -407,3 +407,6 @@ def test_wrong_use_is_told_at_the_door() -> None:
         agent(None, "x").run("Hi", session=" ")
     with pytest.raises(ConfigurationError, match="leave history out"):
         agent(None, "x").run("Hi", session="a", history=[user("Ho"), assistant("Hum")])
+    for impossible in ("a\0b", "\ud800", "s" * 501):
+        with pytest.raises(ConfigurationError, match="of 500 characters at most, without NUL and halves"):
+            agent(None, "x").run("Hi", session=impossible)

@@ -26,6 +26,7 @@ from ziggurat.messages.agent import Approve
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.connect import connect
+from ziggurat.stores.memory import MemoryStore
 from ziggurat.stores.memory_rows import MemoryRows
 from ziggurat.stores.sqlite import SqliteStore
 from ziggurat.testing.clock import HandClock
@@ -326,3 +327,24 @@ def test_addresses_open_stores(tmp_path: Path) -> None:
 def test_addresses_that_mean_nothing_are_refused(url: str, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         connect(url)
+
+
+ODD = ["../x", "a/b", "/etc/x", "..", ".", " ", "a b", "a\nb", "%2e", "ü" * 500, "'; --"]
+
+
+def test_odd_ids_stay_apart_and_within_their_store(place: Place, tmp_path: Path) -> None:
+    async def main() -> None:
+        for number, odd in enumerate(ODD):
+            run = await Agent(ScriptedModel(str(number)), store=place()).run("Go", run_id=odd)
+            assert (run.id, run.text) == (odd, str(number))
+        for number, odd in enumerate(ODD):
+            assert (await Agent(ScriptedModel("other"), store=place()).resume(odd)).text == str(number)
+
+    asyncio.run(main())
+    assert all(each.name.startswith("runs") for each in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("limit", ["x", 0, -1, True, None, 1.5])
+def test_a_store_in_memory_keeps_a_number_of_runs(limit: int) -> None:
+    with pytest.raises(ConfigurationError, match=r"limit of MemoryStore\(\) is a whole number of runs, from 1; got"):
+        MemoryStore(limit)

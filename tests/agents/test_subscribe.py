@@ -7,7 +7,7 @@ import pytest
 from ziggurat.agents.agent import Agent
 from ziggurat.core.broadcast import Heard
 from ziggurat.core.entries import Ended, Entered, Entry, Opened, Result
-from ziggurat.core.errors import RunNotFound
+from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.messages.events import Delta
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import PAUSE, ScriptedModel
@@ -107,3 +107,14 @@ def test_an_unknown_run_is_an_error() -> None:
             await follow(agent())
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("after", [None, "1", -1, True, 1.5, []])
+def test_after_is_the_number_of_an_entry(after: int) -> None:
+    with pytest.raises(ConfigurationError, match="after is the number of an entry, 0 for the beginning; got"):
+        agent().subscribe("r", after=after)
+
+
+def test_what_cannot_be_looked_up_is_no_id() -> None:
+    with pytest.raises(ConfigurationError, match=r"named by its id, a text such as run.id; got \[\]"):
+        agent().subscribe([])  # type: ignore[arg-type]

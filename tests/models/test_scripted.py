@@ -195,6 +195,12 @@ def test_calls_made_at_once_take_replies_in_order() -> None:
         ((), {"rules": [("weather", None)]}, "the reply of rule 1"),
         ((int,), {}, "reply 1"),
         (("a",), {"name": ""}, "name"),
+        (("a",), {"rules": None}, r"rules of .* is a list of pairs: rules=\[\(condition, reply\)\]; got None"),
+        (("a",), {"rules": {"weather": "rain"}}, "rules of .* is a list of pairs"),
+        (("a",), {"usage": None}, r"usage of .* is a Usage, such as Usage\(requests=1\); got None"),
+        (("a",), {"per_run": "no"}, "per_run of .* is True or False, got 'no'"),
+        (("a",), {"window": True}, "window is a number of tokens above 0"),
+        (("a",), {"output_modes": 3}, "output_modes lists some of native, tool, prompted, best first; got 3"),
     ],
 )
 def test_impossible_scripts_are_refused_at_once(
@@ -202,6 +208,12 @@ def test_impossible_scripts_are_refused_at_once(
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
         ScriptedModel(*replies, **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seconds", ["1", -1, True, None, float("nan"), float("inf")])
+def test_a_pause_takes_a_number_of_seconds(seconds: float) -> None:
+    with pytest.raises(ConfigurationError, match="takes a number of seconds, 0 or more; got"):
+        Pause(seconds)
 
 
 def test_last_of_none_is_an_error() -> None:

@@ -376,3 +376,63 @@ def test_a_decorated_method_is_refused_and_a_bound_one_is_a_tool() -> None:
     with pytest.raises(ConfigurationError, match="a method needs its object"):
         tool(Shop.price)
     assert list(tool(Shop().price).spec.parameters["properties"]) == ["item"]
+
+
+class Shop:
+    """No tool, although it can be called."""
+
+
+async def _go(where: dict[str, Any]) -> str:
+    """Go."""
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("declared", "told"),
+    [
+        ({"name": 3}, "3 is no name for a tool"),
+        ({"description": 3}, "the description of _go is text, got 3"),
+        ({"permissions": 3}, r"permissions is a list of texts, such as \['network'\]; got 3"),
+        ({"permissions": [3]}, "permissions is a list of texts"),
+        ({"permissions": "network"}, r"permissions is a list, such as \['network'\]"),
+        ({"validators": None}, r"validators of _go is a list of functions .*: validators=\[check\]; got None"),
+        ({"validators": [3]}, "validators of _go is a list of functions"),
+        ({"validators": _go}, "validators of _go is a list of functions"),
+    ],
+    ids=repr,
+)
+def test_declarations_of_wrong_types_are_refused(declared: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        tool(**declared)(_go)
+
+
+@pytest.mark.parametrize(
+    ("declared", "told"),
+    [
+        ({"name": 3}, "3 cannot be a tool's name: .* give another with name="),
+        ({"description": None}, "the description of go is text, got None"),
+        ({"permissions": 3}, "permissions is a list of texts"),
+        ({"permissions": [3]}, "permissions is a list of texts"),
+        ({"function": Shop}, "is a function of its arguments, got <class"),
+        ({"function": max}, "the signature of go cannot be read; wrap it in a function"),
+        ({"function": tool(_go)}, "is a tool already"),
+    ],
+    ids=repr,
+)
+def test_raw_declarations_of_wrong_types_are_refused(declared: dict[str, Any], told: str) -> None:
+    given = {"function": _go, "name": "go", "description": "", "parameters": {"type": "object"}, **declared}
+    with pytest.raises(ConfigurationError, match=told):
+        raw_tool(given.pop("function"), **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (Shop, "a tool is a typed function, something made by @tool, or an agent; got the class Shop"),
+        (lambda question: "", "write it with def, with types, or name it with"),
+        (len, "tool 'len': a builtin names no types; wrap it in a function with annotations"),
+    ],
+)
+def test_what_is_no_tool_is_refused_where_the_agent_is_made(given: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        Agent(ScriptedModel("x"), tools=[given])

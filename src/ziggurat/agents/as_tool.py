@@ -44,11 +44,11 @@ class AgentTool:
         if parts is None:
             raise ConfigurationError(f"as_tool() needs an agent or a team, got {agent!r}")
         self.inner = agent
-        self.name = name or parts.name
+        self.name = parts.name if name is None else name
         self.entered_as = parts.name
         spec = ToolSpec(
             self.name,
-            description or parts.description or f"Ask {self.name}.",
+            (parts.description or f"Ask {self.name}.") if description is None else description,
             {
                 "type": "object",
                 "properties": {"input": {"type": "string", "description": "What it should do, in full."}},

@@ -2,7 +2,7 @@
 
 __all__ = ["Deps", "RunOptions", "check_id", "check_options", "decided", "given", "guarded"]
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from ziggurat.agents.modified import misfit
@@ -12,6 +12,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Key
+from ziggurat.core.store import ID, is_id
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
 from ziggurat.messages.approval import expired
 from ziggurat.messages.message import Message
@@ -46,18 +47,20 @@ def check_options(deps: Deps | None, listeners: Sequence[Listener], run_id: str 
         _check_deps(deps)
     if listeners != ():
         _check_listeners(listeners)
-    if run_id is not None and (not isinstance(run_id, str) or not run_id):
-        raise ConfigurationError(f"run_id must be a text that is not empty, got {run_id!r}")
+    if run_id is not None and (not isinstance(run_id, str) or not run_id or not is_id(run_id)):
+        raise ConfigurationError(f"run_id must be {ID}, got {run_id!r:.200}")
 
 
 def check_id(run_id: object) -> None:
-    """Refuse a run where its id is wanted; what is no id of any run is told of where runs are looked up.
+    """Refuse what cannot be looked up where a run's id is wanted; that there is no such run is told by the look-up.
 
     Raises:
-        ConfigurationError: it is a run.
+        ConfigurationError: it is a run, or a list or the like.
     """
     if isinstance(run_id, AgentRun):
         raise ConfigurationError(f"a run is named by its id: give run.id ({run_id.id!r}), not the run")
+    if not isinstance(run_id, Hashable):
+        raise ConfigurationError(f"a run is named by its id, a text such as run.id; got {run_id!r:.200}")
 
 
 def _check_deps(deps: Deps) -> None:

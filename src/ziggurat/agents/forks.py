@@ -39,7 +39,7 @@ def forked(
         ConfigurationError: there is no such step, it cannot go on from there, or the effects are of no known kind.
     """
     step = origin.step
-    if origin.effects not in EFFECTS:
+    if not isinstance(origin.effects, str) or origin.effects not in EFFECTS:
         raise ConfigurationError(f"effects is one of {', '.join(sorted(EFFECTS))}; got {origin.effects!r}")
     _, steps = recorded_steps(entries, agent)
     _check_step(steps, step, origin.run_id, prompt)

@@ -131,8 +131,11 @@ class OnRecord:
 
         Raises:
             RunNotFound: no such run goes on or is kept here.
+            ConfigurationError: `after` is no number of an entry.
         """
         check_id(run_id)
+        if not isinstance(after, int) or isinstance(after, bool) or after < 0:
+            raise ConfigurationError(f"after is the number of an entry, 0 for the beginning; got {after!r}")
         if isinstance(self._runs, StoredRuns):
             return self._runs.subscribe(run_id, after)
         return subscribe(self._runs.open(run_id), self._runs.broadcast(run_id), after=after)

@@ -131,9 +131,12 @@ def loop_detection(
             )
         if not isinstance(names, Iterable):
             raise ConfigurationError(f"{what} of loop_detection() is a list of names; got {names!r}")
-    asked = frozenset(modes)
-    unknown = asked - set(get_args(LoopMode))
-    if unknown or not asked:
+    asked, free = list(modes), list(exempt)
+    if not asked or any(mode not in get_args(LoopMode) for mode in asked):
         known = ", ".join(map(repr, get_args(LoopMode)))
-        raise ConfigurationError(f"the modes of loop_detection() are of {known}; got {sorted(map(str, asked))}")
-    return _LoopDetection(threshold, action, asked, frozenset(exempt))
+        raise ConfigurationError(f"the modes of loop_detection() are of {known}; got {asked!r}")
+    if not all(isinstance(name, str) for name in free):
+        raise ConfigurationError(
+            f"exempt of loop_detection() is a list of names of tools, such as ['poll']; got {free!r}"
+        )
+    return _LoopDetection(threshold, action, frozenset(asked), frozenset(free))

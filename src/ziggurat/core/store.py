@@ -5,7 +5,19 @@ them in order, refuses a writer whose lease has passed to another, and gives the
 with `ziggurat.testing.stores`.
 """
 
-__all__ = ["UNFINISHED", "LogInfo", "Row", "Store", "Wakes", "chained", "run_log", "session_log"]
+__all__ = [
+    "ID",
+    "LONGEST",
+    "UNFINISHED",
+    "LogInfo",
+    "Row",
+    "Store",
+    "Wakes",
+    "chained",
+    "is_id",
+    "run_log",
+    "session_log",
+]
 
 from collections.abc import Awaitable, Mapping, Sequence
 from hashlib import blake2b
@@ -15,6 +27,13 @@ from msgspec import Struct
 
 UNFINISHED = frozenset({"running", "Suspended", "Cancelled", "Failed", "Timeout"})
 """The states of runs that can go on."""
+
+
+LONGEST = 500
+"""The longest id of a run or a session that every store can keep, in characters."""
+
+ID = f"a text that is not empty, of {LONGEST} characters at most, without NUL and halves of characters"
+"""What such an id is, in words."""
 
 
 class Row(Struct, frozen=True, gc=False):
@@ -195,6 +214,11 @@ class Wakes(Protocol):
     async def changed(self, log: str, count: int, seconds: float) -> None:
         """Return when a log may have more rows than `count`, at the latest after so many seconds."""
         ...
+
+
+def is_id(text: str) -> bool:
+    """Tell whether a text can be the id of a run or a session in every store."""
+    return len(text) <= LONGEST and "\0" not in text and not any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def run_log(run_id: str) -> str:

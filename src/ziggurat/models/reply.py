@@ -2,7 +2,7 @@
 
 __all__ = ["Collector", "model_facts", "normalised", "response_of"]
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 import msgspec
@@ -30,11 +30,12 @@ def model_facts(name: str, window: int | None, output_modes: Sequence[OutputMode
     """
     if not isinstance(name, str) or not name:
         raise ConfigurationError(f"a model's name is a text that is not empty, got {name!r}")
-    if window is not None and (not isinstance(window, int) or window < 1):
+    if window is not None and (not isinstance(window, int) or isinstance(window, bool) or window < 1):
         raise ConfigurationError(f"window is a number of tokens above 0, or None for unknown; got {window!r}")
-    if isinstance(output_modes, str) or not output_modes or any(mode not in _MODES for mode in output_modes):
+    modes = tuple(output_modes) if isinstance(output_modes, Iterable) and not isinstance(output_modes, str) else ()
+    if not modes or any(mode not in _MODES for mode in modes):
         raise ConfigurationError(f"output_modes lists some of {', '.join(_MODES)}, best first; got {output_modes!r}")
-    return {NAME: name, MODEL_NAME: name, WINDOW: window, OUTPUT_MODES: tuple(output_modes)}
+    return {NAME: name, MODEL_NAME: name, WINDOW: window, OUTPUT_MODES: modes}
 
 
 def normalised(message: Message) -> Message:

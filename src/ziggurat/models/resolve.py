@@ -91,7 +91,7 @@ def _wanted() -> str:
 
 
 def _unknown(spec: str, provider: str, named: bool) -> str:
-    near = get_close_matches(provider.lower(), PROVIDERS, n=1, cutoff=0.6)
+    near = get_close_matches(provider.lower(), PROVIDERS, n=1, cutoff=0.65)
     meant = f"; did you mean {near[0] + spec.strip()[len(provider) :]!r}?" if near else ""
     what = f"there is no provider {provider!r}" if named else f"there is no model {spec!r}"
     return f"{what}{meant or '.'} A model is {_wanted()}"

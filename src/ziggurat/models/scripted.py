@@ -4,7 +4,7 @@ __all__ = ["PAUSE", "Pause", "Piece", "Reply", "Rule", "ScriptedModel"]
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Union
 
 from msgspec import Struct
@@ -28,9 +28,17 @@ class Pause(Struct, frozen=True):
 
     Attributes:
         seconds: How long, by the clock of the run; 0 lets others take one turn.
+
+    Raises:
+        ConfigurationError: that is no number of seconds.
     """
 
     seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.seconds, (int, float)) and not isinstance(self.seconds, bool)
+        if not number or not 0 <= self.seconds < float("inf"):
+            raise ConfigurationError(f"Pause(seconds) takes a number of seconds, 0 or more; got {self.seconds!r}")
 
 
 PAUSE = Pause()
@@ -80,8 +88,8 @@ class ScriptedModel:
         per_run: Give every run the replies from the first.
 
     Raises:
-        ConfigurationError: a reply that none of the above fits, or none at all; while running, when the replies
-            have run out.
+        ConfigurationError: a reply that none of the above fits, or none at all, or another argument that cannot be;
+            while running, when the replies have run out.
     """
 
     def __init__(
@@ -98,6 +106,7 @@ class ScriptedModel:
         self.name = name
         self.facts = model_facts(name, window, output_modes)
         self.calls: list[ModelRequest] = []
+        _check_kinds(name, rules, usage, per_run)
         self._usage = usage
         self._replies = [self._prepared(reply, f"reply {at}") for at, reply in enumerate(replies, 1)]
         self._rules = [self._rule(rule, at) for at, rule in enumerate(rules, 1)]
@@ -218,6 +227,16 @@ def _check_piece(piece: object, where: str) -> None:
             f"{where} is {piece!r}; pieces are texts, deltas, tool calls and other parts, exceptions, Pause(seconds), "
             "an asyncio.Event, and a Usage"
         )
+
+
+def _check_kinds(name: str, rules: object, usage: object, per_run: object) -> None:
+    who = f"of the scripted model {name!r}"
+    if isinstance(rules, (str, Mapping)) or not isinstance(rules, Iterable):
+        raise ConfigurationError(f"rules {who} is a list of pairs: rules=[(condition, reply)]; got {rules!r}")
+    if not isinstance(usage, Usage):
+        raise ConfigurationError(f"usage {who} is a Usage, such as Usage(requests=1); got {usage!r}")
+    if not isinstance(per_run, bool):
+        raise ConfigurationError(f"per_run {who} is True or False, got {per_run!r}")
 
 
 def _fresh(error: BaseException | type[BaseException]) -> BaseException:

@@ -5,7 +5,7 @@ __all__ = ["MemoryStore"]
 from collections import OrderedDict
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.errors import RunNotFound
+from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.recorder import Mode
 from ziggurat.stores.memory_rows import MemoryRows
@@ -19,12 +19,17 @@ class MemoryStore(Running):
         limit: How many runs are kept at most.
         finished: Whether runs that came to their end are kept too, not only those that can go on.
 
+    Raises:
+        ConfigurationError: the limit is no whole number of at least 1.
+
     Attributes:
         rows: Where other logs, such as sessions, are kept.
     """
 
     def __init__(self, limit: int = 1000, *, finished: bool = True) -> None:
         super().__init__()
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+            raise ConfigurationError(f"the limit of MemoryStore() is a whole number of runs, from 1; got {limit!r}")
         self.limit = limit
         self.finished = finished
         self._journals: OrderedDict[str, MemoryJournal] = OrderedDict()

@@ -35,15 +35,13 @@ from ziggurat.messages.middleware import MIDDLEWARE
 from ziggurat.messages.model import Effect, Interrupted, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import CHECK, SPEC
+from ziggurat.tools.declared import Validator, functions, listed
 from ziggurat.tools.door import bounded, guarded, in_thread
 from ziggurat.tools.raw import RawSchema
 from ziggurat.tools.results import MAX_RESULT, result_of
 from ziggurat.tools.signature import Signature
 
 _CUT = "\n[cut: the rest was not asked for]"
-
-Validator = Callable[..., str | None]
-"""Called with a tool's arguments; returns what is wrong with them, or None."""
 
 
 class Frozen(Struct):
@@ -293,15 +291,14 @@ def tool(
     """
 
     def make(function: Callable[..., Any]) -> FunctionTool:
-        if isinstance(function, FunctionTool):
-            raise ConfigurationError(f"{function!r} is a tool already")
+        _refuse_tool(function)
         signature = Signature.of(function, name=name, description=description)
         spec = ToolSpec(
             signature.name,
             signature.description,
             signature.parameters,
             effect,
-            _listed(permissions),
+            listed(permissions),
             approval,
             timeout,
             permissions is not None,
@@ -312,8 +309,9 @@ def tool(
                 f"{spec.name} takes no Context, so it cannot pass ctx.idempotency_key on and would be done twice: add "
                 "a parameter ctx: Context, or choose interrupted='ask'"
             )
+        checks = functions(validators, spec.name)
         return FunctionTool(
-            function, checked_spec(spec), signature, validators, streams=inspect.isasyncgenfunction(function)
+            function, checked_spec(spec), signature, checks, streams=inspect.isasyncgenfunction(function)
         )
 
     return make if function is None else make(function)
@@ -334,11 +332,12 @@ def raw_tool(
     has a second parameter.
 
     Raises:
-        ConfigurationError: `parameters` is not the JSON Schema of an object.
+        ConfigurationError: `parameters` is not the JSON Schema of an object, or something else cannot be.
     """
+    _refuse_tool(function)
     schema = RawSchema.of(function, name, parameters)
     declared = permissions is not None
-    spec = ToolSpec(name, description, parameters, effect, _listed(permissions), approval, timeout, declared)
+    spec = ToolSpec(name, description, parameters, effect, listed(permissions), approval, timeout, declared)
     return FunctionTool(schema.function, checked_spec(spec), schema, streams=inspect.isasyncgenfunction(function))
 
 
@@ -346,14 +345,16 @@ def checked_spec(spec: ToolSpec) -> ToolSpec:
     """Return a tool's spec if models can be offered it.
 
     Raises:
-        ConfigurationError: its name or its timeout cannot be.
+        ConfigurationError: something it declares cannot be; the text says what can.
     """
     plain = isinstance(spec.name, str) and spec.name.isascii()
     if not plain or not 0 < len(spec.name) <= 64 or not all(c.isalnum() or c in "_-" for c in spec.name):
         raise ConfigurationError(
             f"{spec.name!r} cannot be a tool's name: models take 1 to 64 letters, digits, _ and -; give another "
-            "with @tool(name=...)"
+            "with name=..."
         )
+    if not isinstance(spec.description, str):
+        raise ConfigurationError(f"the description of {spec.name} is text, got {spec.description!r}")
     if spec.effect not in get_args(Effect):
         raise ConfigurationError(f"the effect of {spec.name} is 'none', 'repeatable' or 'once', got {spec.effect!r}")
     if spec.interrupted not in get_args(Interrupted) or (spec.interrupted != "report" and spec.effect != "once"):
@@ -369,7 +370,6 @@ def checked_spec(spec: ToolSpec) -> ToolSpec:
     return spec
 
 
-def _listed(permissions: Sequence[str] | None) -> tuple[str, ...]:
-    if isinstance(permissions, str):
-        raise ConfigurationError(f"permissions is a list, such as [{permissions!r}]; got the text {permissions!r}")
-    return tuple(permissions or ())
+def _refuse_tool(function: object) -> None:
+    if isinstance(function, FunctionTool):
+        raise ConfigurationError(f"{function!r} is a tool already")

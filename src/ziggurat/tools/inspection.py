@@ -92,8 +92,10 @@ def _title(function: object, runs: Callable[..., object], name: str | None) -> s
     while isinstance(function, functools.partial):
         function = function.func
     title: str = name if name is not None else getattr(function, "__name__", type(function).__name__)
-    if not _NAME.fullmatch(title):
-        hint = "give it one with name=..." if name is None else "choose another"
+    if not isinstance(title, str) or not _NAME.fullmatch(title):
+        hint = "give it one with @tool(name=...)" if name is None else "choose another"
+        if title == "<lambda>":
+            hint = "write it with def, with types, or name it with tool(name=...)"
         raise ConfigurationError(f"{title!r} is no name for a tool (1 to 64 of A-Z a-z 0-9 _ -); {hint}")
     streams = inspect.isasyncgenfunction(runs)
     if inspect.isgeneratorfunction(runs) or (streams and not inspect.isroutine(function)):
@@ -107,7 +109,7 @@ def _resolve(
     function: Callable[..., object], runs: Callable[..., object], title: str
 ) -> tuple[inspect.Signature, dict[str, Any]]:
     try:
-        return inspect.signature(function), typing.get_type_hints(runs, include_extras=True)
+        signature, hints = inspect.signature(function), typing.get_type_hints(runs, include_extras=True)
     except NameError as error:
         raise ConfigurationError(
             f"tool {title!r}: the annotation {error.name!r} cannot be resolved; "
@@ -117,6 +119,9 @@ def _resolve(
         raise ConfigurationError(
             f"tool {title!r}: the signature cannot be read ({error}); wrap it in a function with annotations"
         ) from error
+    if signature.parameters and not hints and inspect.isbuiltin(runs):
+        raise ConfigurationError(f"tool {title!r}: a builtin names no types; wrap it in a function with annotations")
+    return signature, hints
 
 
 def _context(title: str, signature: inspect.Signature, hints: Mapping[str, object]) -> str | None:

@@ -34,9 +34,12 @@ class RawSchema(Struct, frozen=True):
             raise ConfigurationError(
                 f"the parameters of {name} must be a JSON Schema of type 'object', got {str(schema)[:200]}"
             )
-        if not callable(function):
+        if not callable(function) or isinstance(function, type):
             raise ConfigurationError(f"the tool {name} is a function of its arguments, got {function!r}")
-        count = len(inspect.signature(function).parameters)
+        try:
+            count = len(inspect.signature(function).parameters)
+        except ValueError as error:
+            raise ConfigurationError(f"the signature of {name} cannot be read; wrap it in a function") from error
         if count not in (1, 2):
             raise ConfigurationError(
                 f"the function of {name} must take (arguments) or (arguments, ctx), it takes {count} parameters"

@@ -199,7 +199,8 @@ def _entry_of(each: Tool) -> Entry:
     if spec is None:
         if not callable(each) or isinstance(each, type):
             raise ConfigurationError(
-                f"a tool is a typed function, something made by @tool, or an agent; got {type(each).__name__}: {each!r}"
+                "a tool is a typed function, something made by @tool, or an agent; got "
+                + (f"the class {each.__name__}" if isinstance(each, type) else f"{type(each).__name__}: {each!r:.200}")
             )
         service = tool(each)
         spec = service.spec

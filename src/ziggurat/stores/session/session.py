@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseHeld, RunExists, RunNotFound
-from ziggurat.core.store import LogInfo, Row, Store, chained, session_log
+from ziggurat.core.store import ID, LogInfo, Row, Store, chained, is_id, session_log
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
 from ziggurat.messages.message import Message
 from ziggurat.stores.connect import connect, rows_of
@@ -116,8 +116,8 @@ class Session:
         wait: float = 300.0,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        if not isinstance(session_id, str) or not session_id.strip():
-            raise ConfigurationError(f"a session's id is a text that is not empty, got {session_id!r}")
+        if not isinstance(session_id, str) or not session_id.strip() or not is_id(session_id):
+            raise ConfigurationError(f"a session's id is {ID}, got {session_id!r:.200}")
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
             raise ConfigurationError(f"a session's limit is a number of messages, 0 or more; got {limit!r}")
         if conflict not in get_args(Conflict):
