@@ -1,6 +1,8 @@
 """What all kinds of memory share: who said it, what took whose place, and what can be forgotten."""
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -9,9 +11,11 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.agent_memory import AgentMemory
 from ziggurat.memory.episodic import EpisodicMemory
+from ziggurat.memory.longterm import LongTermMemory
 from ziggurat.memory.record import pack
 from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.working import WorkingMemory
 from ziggurat.messages.embedding import Embeddings, EmbedRequest
 from ziggurat.testing.clock import HandClock
 
@@ -105,3 +109,88 @@ def test_an_embedder_makes_the_vectors_of_what_is_remembered_and_asked() -> None
         ]
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", [EpisodicMemory, SemanticMemory, LongTermMemory, AgentMemory])
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"query": 3}, "what is looked for is text, got 3"),
+        ({"limit": None}, "limit, how many at most, is a whole number that is not below 0; got None"),
+        ({"limit": "10"}, "limit, how many at most"),
+        ({"limit": True}, "limit, how many at most"),
+        ({"tags": "home"}, r"tags is a list of words, such as \['home'\]; got the text"),
+        ({"tags": 3}, "tags is a list of words, such as"),
+        ({"tags": [3]}, "tags is a list of words, such as"),
+        ({"embedding": "x"}, r"an embedding is 32-bit floats: write it with pack\(\); got 'x'"),
+        ({"embedding": b"xyz"}, "an embedding is 32-bit floats"),
+    ],
+    ids=repr,
+)
+def test_a_recall_that_cannot_be_asked_is_refused(kind: type, wrong: dict[str, Any], told: str) -> None:
+    async def main() -> None:
+        memory = kind(InMemoryStore(), "ann")
+        await memory.remember("Ann lives in Rome.")
+        with pytest.raises(ConfigurationError, match=told):
+            await memory.recall(**{"query": "Rome", **wrong})
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"tags": [3]}, "tags is a list of words"),
+        ({"taint": "search"}, r"taint is a list of words, such as \['search'\]"),
+        ({"taint": 3}, "taint is a list of words"),
+        ({"origin": "nobody"}, "origin, who said it, is one of user, model, tool, runtime; got 'nobody'"),
+        ({"facts": [1]}, r"facts maps names to plain values: .*; got \[1\]"),
+        ({"facts": {3: 4}}, "facts maps names to plain values"),
+        ({"embedding": b"xyz"}, "an embedding is 32-bit floats"),
+        ({"supersedes": []}, r"a memory is named by its id, a text such as record.id; got \[\]"),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_remembered_is_refused_and_nothing_is_kept(wrong: dict[str, Any], told: str) -> None:
+    async def main() -> None:
+        memory = EpisodicMemory(InMemoryStore(), "ann")
+        with pytest.raises(ConfigurationError, match=told):
+            await memory.remember("Ann lives in Rome.", **wrong)
+        assert await memory.count() == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("verb", ["forget", "erase", "history"])
+def test_memories_are_named_by_their_ids(verb: str) -> None:
+    with pytest.raises(ConfigurationError, match="a memory is named by its id"):
+        asyncio.run(getattr(EpisodicMemory(InMemoryStore(), "ann"), verb)([]))
+
+
+def test_tags_may_come_one_by_one() -> None:
+    async def main() -> None:
+        memory = SemanticMemory(InMemoryStore(), "ann")
+        await memory.remember("Ann lives in Rome.", key="home", tags=(tag for tag in ["place", "city"]))
+        assert len(await memory.recall(tags=(tag for tag in ["city"]))) == 1  # type: ignore[arg-type]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda store: LongTermMemory(store, "ann", min_importance="x"), "min_importance is from 0 to 1, got 'x'"),
+        (lambda store: LongTermMemory(store, "ann", stability_days="x"), "stability_days is a number above 0, got 'x'"),
+        (lambda store: EpisodicMemory(store, "ann", max_age="x"), "max_age is a number of seconds above 0, got 'x'"),
+        (lambda store: EpisodicMemory(store, "ann", score=3), "score is a function of a record"),
+        (lambda store: WorkingMemory(store, "ann", capacity=None), "capacity is 1 or more, got None"),
+        (lambda store: WorkingMemory(store, 3), "whose memory is it"),
+        (lambda store: asyncio.run(LongTermMemory(store, "ann").consolidate("x")), "a number from 0 to 1, got 'x'"),
+        (lambda store: asyncio.run(SemanticMemory(store, "ann").about([])), "the key of a fact is a text"),
+        (lambda store: asyncio.run(WorkingMemory(store, "ann").set("a", 3)), "a value at hand is text, got 3"),
+        (lambda store: asyncio.run(WorkingMemory(store, "ann").get(3)), "a value at hand is named by a text, got 3"),
+    ],
+)
+def test_settings_of_wrong_types_are_refused(make: Callable[[InMemoryStore], object], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        make(InMemoryStore())

@@ -14,7 +14,7 @@ from ziggurat.memory.scoring import Score
 from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.similar import nearness
 from ziggurat.memory.store import MemoryStore
-from ziggurat.memory.view import CANDIDATES, Recalled, RememberOptions, View, weighed
+from ziggurat.memory.view import CANDIDATES, Recalled, RememberOptions, View, asked, weighed
 from ziggurat.memory.working import WorkingMemory
 from ziggurat.messages.embedding import Embedder
 
@@ -109,7 +109,11 @@ class AgentMemory(View):
             limit: How many at most.
             tags: Only memories that have all of these.
             embedding: The vector of the query.
+
+        Raises:
+            ConfigurationError: one of these is not of its kind.
         """
+        tags = asked(query, limit, tags, embedding)
         hits = [
             hit
             for hit in await self._found(query, limit * CANDIDATES, tags, embedding)

@@ -11,7 +11,7 @@ from ziggurat.memory.eviction import Eviction, lowest
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Score, importance
 from ziggurat.memory.store import MemoryStore
-from ziggurat.memory.view import CANDIDATES, Recalled, View, weighed
+from ziggurat.memory.view import CANDIDATES, Recalled, View, asked, weighed
 from ziggurat.messages.embedding import Embedder
 
 _LOWEST = lowest()
@@ -66,7 +66,10 @@ class EpisodicMemory(View):
             embedder=embedder,
             ctx=ctx,
         )
-        if max_age is not None and not 0 < max_age < math.inf:
+        if not callable(score):
+            raise ConfigurationError(f"EpisodicMemory: score is a function of a record, as importance; got {score!r}")
+        number = isinstance(max_age, (int, float)) and not isinstance(max_age, bool)
+        if max_age is not None and not (number and 0 < max_age < math.inf):
             raise ConfigurationError(f"EpisodicMemory: max_age is a number of seconds above 0, got {max_age!r}")
         self.score = score
         self.max_age = max_age
@@ -86,7 +89,11 @@ class EpisodicMemory(View):
             limit: How many at most.
             tags: Only episodes that have all of these.
             embedding: The vector of the query.
+
+        Raises:
+            ConfigurationError: one of these is not of its kind.
         """
+        tags = asked(query, limit, tags, embedding)
         if query is None:
             candidates = [(record, 0.0) for record in await self._young(tags)]
         else:

@@ -15,7 +15,7 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Circumstances, decayed, product, retention, similarity
 from ziggurat.memory.similar import duplicates
 from ziggurat.memory.store import MemoryStore
-from ziggurat.memory.view import CANDIDATES, Recalled, View, weighed
+from ziggurat.memory.view import CANDIDATES, Recalled, View, asked, weighed
 from ziggurat.messages.embedding import Embedder
 
 
@@ -58,7 +58,7 @@ class LongTermMemory(View):
         embedder: Embedder | None = None,
         ctx: Context | None = None,
     ) -> None:
-        if not 0.0 <= min_importance <= 1.0:
+        if not _is_number(min_importance) or not 0.0 <= min_importance <= 1.0:
             raise ConfigurationError(f"LongTermMemory: min_importance is from 0 to 1, got {min_importance!r}")
         self.worth = decayed(retention(stability_days))
         self.min_importance = min_importance
@@ -82,7 +82,11 @@ class LongTermMemory(View):
             limit: How many at most.
             tags: Only memories that have all of these.
             embedding: The vector of the query; words are compared without.
+
+        Raises:
+            ConfigurationError: one of these is not of its kind.
         """
+        tags = asked(query, limit, tags, embedding)
         hits = await self._found(query, limit * CANDIDATES, tags, embedding)
         return await self._best(weighed(query, hits), product(similarity, self.worth), limit)
 
@@ -107,8 +111,11 @@ class LongTermMemory(View):
             above: The bound, from 0 to 1.
 
         Raises:
+            ConfigurationError: the bound is none.
             MissingExtra: the memories have embeddings, and NumPy is not installed.
         """
+        if not _is_number(above) or not 0.0 <= above <= 1.0:
+            raise ConfigurationError(f"consolidate(above) is a number from 0 to 1, got {above!r}")
         records = [record async for record in self.scan()]
         merged: list[MemoryRecord] = []
         for group in _groups(records, above):
@@ -116,6 +123,10 @@ class LongTermMemory(View):
             await self.store.put([new, *(replace(record, archived=True) for record in group)])
             merged.append(new)
         return merged
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _groups(records: Sequence[MemoryRecord], above: float) -> list[list[MemoryRecord]]:

@@ -165,5 +165,5 @@ def _fading(name: str, seconds: float) -> Score:
 
 
 def _positive(function: str, name: str, value: float) -> None:
-    if not 0 < value < math.inf:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
         raise ConfigurationError(f"{function}: {name} is a number above 0, got {value!r}")

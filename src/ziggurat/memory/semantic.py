@@ -8,7 +8,7 @@ from typing import Unpack
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.similar import nearness
-from ziggurat.memory.view import Recalled, RememberOptions, View, check_tags
+from ziggurat.memory.view import Recalled, RememberOptions, View, asked, texts
 
 _KEY = "key:"
 
@@ -39,10 +39,7 @@ class SemanticMemory(View):
             ConfigurationError: the key is no text, or as `View.remember`.
         """
         if key is not None:
-            if not isinstance(key, str) or not key:
-                raise ConfigurationError(f"the key of a fact is a text that is not empty, got {key!r}")
-            check_tags(options.get("tags", ()))
-            tags = options["tags"] = [*options.get("tags", ()), _KEY + key]
+            tags = options["tags"] = (*texts("tags", options.get("tags", ())), _key(key))
             options["facts"] = {**(options.get("facts") or {}), "key": key}
             before = await self.about(key)
             if before is not None and options.get("supersedes") is None:
@@ -54,7 +51,7 @@ class SemanticMemory(View):
     async def about(self, key: str) -> MemoryRecord | None:
         """Return the fact that is kept under a key, or None."""
         async for record in self.store.scan(
-            owner=self.owner, kind=self.kind, tags=[_KEY + key], newest_first=True, limit=1
+            owner=self.owner, kind=self.kind, tags=[_key(key)], newest_first=True, limit=1
         ):
             return record
         return None
@@ -74,9 +71,20 @@ class SemanticMemory(View):
             limit: How many at most.
             tags: Only facts that have all of these; without a query, the latest come first.
             embedding: The vector of the query.
+
+        Raises:
+            ConfigurationError: one of these is not of its kind.
         """
+        tags = asked(query, limit, tags, embedding)
         if query is None:
             records = self.store.scan(owner=self.owner, kind=self.kind, tags=tags, newest_first=True, limit=limit)
             return await self._noted([Recalled(record, record.importance) async for record in records])
         hits = await self._found(query, limit, tags, embedding)
         return await self._noted([Recalled(hit.record, nearness(query, hit)) for hit in hits])
+
+
+def _key(key: str) -> str:
+    """Return the tag that stands for a key."""
+    if not isinstance(key, str) or not key:
+        raise ConfigurationError(f"the key of a fact is a text that is not empty, got {key!r}")
+    return _KEY + key

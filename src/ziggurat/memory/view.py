@@ -1,10 +1,10 @@
 """What every kind of memory has in common: one owner's records of one kind in any store."""
 
-__all__ = ["CANDIDATES", "Recalled", "RememberOptions", "View", "check_tags", "weighed"]
+__all__ = ["CANDIDATES", "Recalled", "RememberOptions", "View", "asked", "texts", "weighed"]
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from heapq import nlargest
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -132,7 +132,8 @@ class View:
             ConfigurationError: there is no content, something is not of its kind, or the owner has no memory with the
                 id that is superseded.
         """
-        _check(content, importance, tags)
+        _check(content, importance, origin, embedding, facts)
+        tags, taint = texts("tags", tags), texts("taint", taint)
         now = self.ctx.clock.now()
         record = MemoryRecord(
             id=self.ctx.new_id(),
@@ -158,6 +159,7 @@ class View:
 
     async def forget(self, *ids: str) -> int:
         """Archive memories of this owner: no recall finds them, yet `history` does; returns how many were in use."""
+        _check_ids(ids)
         found = [record for record in await self.store.get(ids) if record.owner == self.owner and not record.archived]
         await self._archive(found)
         return len(found)
@@ -171,6 +173,7 @@ class View:
 
     async def history(self, memory: str) -> list[MemoryRecord]:
         """Return the memory with this id and all it took the place of, the latest first; empty if unknown."""
+        _check_ids([memory])
         found: dict[str, MemoryRecord] = {}
         waiting = [memory]
         while waiting:
@@ -182,6 +185,7 @@ class View:
 
     def scan(self, *, tags: Sequence[str] = (), newest_first: bool = False) -> AsyncIterator[MemoryRecord]:
         """Go through the memories in use, by age."""
+        tags = texts("tags", tags)
         return self.store.scan(owner=self.owner, kind=self.kind, tags=tags, newest_first=newest_first)
 
     async def count(self) -> int:
@@ -189,6 +193,7 @@ class View:
         return await self.store.count(owner=self.owner, kind=self.kind)
 
     async def _mine(self, memory: str) -> MemoryRecord:
+        _check_ids([memory])
         for record in await self.store.get([memory]):
             if record.owner == self.owner:
                 return record
@@ -249,21 +254,52 @@ def weighed(query: str, hits: Sequence[Hit]) -> list[tuple[MemoryRecord, float]]
     return [(hit.record, nearness(query, hit)) for hit in hits]
 
 
-def _check(content: str, importance: float, tags: Iterable[str]) -> None:
+def _check(content: str, importance: float, origin: Origin, embedding: object, facts: object) -> None:
     if not isinstance(content, str) or not content.strip():
         raise ConfigurationError(f"what is remembered is text that is not empty, got {content!r}")
     if isinstance(importance, bool) or not isinstance(importance, (int, float)):
         raise ConfigurationError(f"importance is a number from 0 to 1, got {importance!r}")
-    check_tags(tags)
+    if origin not in get_args(Origin):
+        raise ConfigurationError(f"origin, who said it, is one of {', '.join(get_args(Origin))}; got {origin!r}")
+    if facts is not None and not (isinstance(facts, Mapping) and all(isinstance(name, str) for name in facts)):
+        raise ConfigurationError(f"facts maps names to plain values: facts={{'year': 1999}}; got {facts!r:.200}")
+    _check_embedding(embedding)
 
 
-def check_tags(tags: object) -> None:
-    """Refuse tags that are no list of words.
+def _check_embedding(embedding: object) -> None:
+    if embedding is not None and not (isinstance(embedding, bytes) and len(embedding) % 4 == 0):
+        raise ConfigurationError(f"an embedding is 32-bit floats: write it with pack(); got {embedding!r:.80}")
+
+
+def _check_ids(ids: Sequence[str]) -> None:
+    for each in ids:
+        if not isinstance(each, str):
+            raise ConfigurationError(f"a memory is named by its id, a text such as record.id; got {each!r:.200}")
+
+
+def asked(query: str | None, limit: int, tags: Iterable[str], embedding: bytes | None) -> tuple[str, ...]:
+    """Return the tags of a recall that can be asked.
 
     Raises:
-        ConfigurationError: they are a text, or nothing with words in it.
+        ConfigurationError: something in it is not of its kind.
     """
-    if isinstance(tags, str):
-        raise ConfigurationError(f"tags is a list of words, such as [{tags!r}]; got the text {tags!r}")
-    if not isinstance(tags, Iterable):
-        raise ConfigurationError(f"tags is a list of words, such as ['travel']; got {tags!r}")
+    if query is not None and not isinstance(query, str):
+        raise ConfigurationError(f"what is looked for is text, got {query!r:.200}")
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
+        raise ConfigurationError(f"limit, how many at most, is a whole number that is not below 0; got {limit!r}")
+    _check_embedding(embedding)
+    return texts("tags", tags)
+
+
+def texts(what: str, given: Iterable[str]) -> tuple[str, ...]:
+    """Return a list of words, such as tags.
+
+    Raises:
+        ConfigurationError: it is a text, or no list of words.
+    """
+    if isinstance(given, str):
+        raise ConfigurationError(f"{what} is a list of words, such as [{given!r}]; got the text {given!r}")
+    words = tuple(given) if isinstance(given, Iterable) else (None,)
+    if not all(isinstance(word, str) for word in words):
+        raise ConfigurationError(f"{what} is a list of words, such as ['travel']; got {given!r:.200}")
+    return words

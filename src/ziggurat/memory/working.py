@@ -34,10 +34,10 @@ class WorkingMemory:
     kind = "working"
 
     def __init__(self, store: MemoryStore, owner: str, *, capacity: int = 64, ctx: Context | None = None) -> None:
-        if not owner:
-            raise ConfigurationError("WorkingMemory: whose memory is it? owner is empty")
-        if capacity < 1:
-            raise ConfigurationError(f"WorkingMemory: capacity is 1 or more, got {capacity}")
+        if not isinstance(owner, str) or not owner:
+            raise ConfigurationError(f"WorkingMemory: whose memory is it? owner is {repr(owner) if owner else 'empty'}")
+        if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1:
+            raise ConfigurationError(f"WorkingMemory: capacity is 1 or more, got {capacity!r}")
         self.store = store
         self.owner = owner
         self.capacity = capacity
@@ -48,7 +48,13 @@ class WorkingMemory:
         return f"WorkingMemory({self.store!r}, {self.owner!r}, capacity={self.capacity})"
 
     async def set(self, name: str, value: str, *, origin: Origin = "user", taint: tuple[str, ...] = ()) -> None:
-        """Keep a value under a name, in the place of what was there."""
+        """Keep a value under a name, in the place of what was there.
+
+        Raises:
+            ConfigurationError: the name or the value is no text.
+        """
+        if not isinstance(value, str):
+            raise ConfigurationError(f"a value at hand is text, got {value!r:.200}: write it as JSON")
         now = self._instant()
         record = MemoryRecord(
             id=self._id(name),
@@ -91,6 +97,8 @@ class WorkingMemory:
         return sorted(records, key=lambda record: record.used)
 
     def _id(self, name: str) -> str:
+        if not isinstance(name, str):
+            raise ConfigurationError(f"a value at hand is named by a text, got {name!r:.200}")
         return f"working:{len(self.owner)}:{self.owner}:{name}"
 
     def _instant(self) -> float:
