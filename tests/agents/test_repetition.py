@@ -210,7 +210,7 @@ def _asked(messages: Any) -> int:
         (lambda: loop_detection(modes=["odd"]), "same_result"),
         (lambda: loop_detection(modes=[]), "same_result"),
         (lambda: loop_detection(modes=[[]]), r"are of 'identical', .*; got \[\[\]\]"),
-        (lambda: loop_detection(exempt=[3]), r"exempt of .* is a list of names of tools; got \[3\]"),
+        (lambda: loop_detection(exempt=[3]), r"exempt of .* is a list of names of tools, such as .*; got \[3\]"),
         (lambda: loop_detection(exempt=[["poll"]]), "exempt of .* is a list of names of tools"),
     ],
 )

@@ -23,6 +23,7 @@ from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import AgentEnded
 from ziggurat.messages.message import Message, user
 from ziggurat.messages.parts import Part, Text, mended
+from ziggurat.messages.sound import unsound
 from ziggurat.messages.validation import ValidationPolicy, validate
 from ziggurat.stores.running import Running
 
@@ -38,7 +39,7 @@ def request_of(prompt: Prompt, history: Sequence[Message] = ()) -> AgentRequest:
     Raises:
         ConfigurationError: there is nothing in it, or something that is no message.
     """
-    earlier = () if history == () else _checked(history)
+    earlier = () if history == () else _checked(_sound(history, "history"))
     if isinstance(prompt, str):
         if not prompt.strip():
             raise _nothing()
@@ -59,7 +60,7 @@ def request_of(prompt: Prompt, history: Sequence[Message] = ()) -> AgentRequest:
             loose.append(each)
     if loose:
         messages.append(user(*loose))
-    for message in messages:
+    for message in _sound(messages, "prompt"):
         if not any(not isinstance(part, Text) or part.text.strip() for part in message.parts):
             raise _nothing()
     return AgentRequest(tuple(_checked((*earlier, *messages))))
@@ -69,10 +70,19 @@ def _nothing() -> ConfigurationError:
     return ConfigurationError("the prompt is empty: pass a question or a task as text")
 
 
+def _sound(messages: Sequence[Message], what: str) -> Sequence[Message]:
+    """Return messages made by hand if they are what they promise."""
+    if not isinstance(messages, Sequence) or not all(isinstance(message, Message) for message in messages):
+        raise ConfigurationError(f"history is a list of messages, such as those of an earlier run; got {messages!r}")
+    for number, message in enumerate(messages):
+        wrong = unsound(message)
+        if wrong is not None:
+            raise ConfigurationError(f"message {number} of the {what} cannot be sent: {wrong}")
+    return messages
+
+
 def _checked(history: Sequence[Message]) -> Sequence[Message]:
-    """Return what was said before if it can be said again: messages, and each call of a tool with its result."""
-    if not isinstance(history, Sequence) or not all(isinstance(message, Message) for message in history):
-        raise ConfigurationError(f"history is a list of messages, such as those of an earlier run; got {history!r}")
+    """Return what was said before if it can be said again: each call of a tool with its result."""
     waiting: list[str] = []
     for message in history:
         if message.role == "tool":

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
+from ziggurat.agents.compaction.numbers import check_number
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
@@ -49,6 +50,8 @@ def keyword_density(*keywords: str) -> Importance:
     >>> keyword_density("error", "result")(Turn("The result was an error"))
     0.4
     """
+    if not all(isinstance(keyword, str) for keyword in keywords):
+        raise ConfigurationError(f"keyword_density() takes words, such as keyword_density('error'); got {keywords!r}")
     wanted = sorted({keyword.lower() for keyword in keywords if keyword})
     if not wanted:
         raise ConfigurationError("keyword_density() needs keywords, such as keyword_density('error', 'deadline')")
@@ -77,7 +80,7 @@ def recency_decay(rate: float) -> Importance:
     >>> round(recency_decay(0.5)(Turn("x", age=2)), 4)
     0.3679
     """
-    if not 0 <= rate < math.inf:
+    if not check_number("recency_decay(rate)", rate) >= 0:
         raise ConfigurationError(f"recency_decay() takes a rate of 0 or more, got {rate!r}")
     return lambda turn: math.exp(-rate * turn.age)
 
@@ -88,6 +91,10 @@ def composite(*parts: tuple[float, Importance]) -> Importance:
     >>> composite((3, entity_density), (1, recency_decay(0)))(Turn("all in small letters"))
     0.25
     """
+    for part in parts:
+        if not isinstance(part, tuple) or len(part) != 2 or not callable(part[1]):
+            raise ConfigurationError(f"composite() takes pairs, such as (3, entity_density); got {part!r:.200}")
+        check_number("a weight of composite()", part[0])
     total = sum(abs(weight) for weight, _ in parts)
 
     def scored(turn: Turn) -> float:

@@ -7,6 +7,7 @@ from typing import get_args
 
 from msgspec.structs import replace
 
+from ziggurat.agents.compaction.numbers import check_whole
 from ziggurat.agents.compaction.orphans import Orphans, mended
 from ziggurat.agents.compaction.reducer import Drop, Excerpt, Mask, Reducer
 from ziggurat.agents.compaction.selector import Recent, Selector, Span
@@ -72,8 +73,9 @@ class Compaction(Middleware):
             raise ConfigurationError(f"Compaction() begins with a trigger, such as at_fraction(0.8); got {when!r}")
         if not self.reducers or not all(callable(each) for each in (*self.reducers, self.keep)):
             raise ConfigurationError("Compaction(keep=..., reduce=...) take a selector and at least one reducer")
-        if tries < 1 or (window is not None and window < 1):
-            raise ConfigurationError(f"tries={tries!r}, window={window!r}: give whole numbers of at least 1")
+        check_whole("Compaction(tries=...)", tries)
+        if window is not None:
+            check_whole("Compaction(window=...)", window)
         if orphans not in get_args(Orphans):
             raise ConfigurationError(f"orphans must be one of {get_args(Orphans)}, got {orphans!r}")
 

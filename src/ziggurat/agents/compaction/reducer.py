@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.agents.compaction.numbers import check_whole
 from ziggurat.agents.compaction.selector import units
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
@@ -49,6 +50,9 @@ class Drop(Struct, frozen=True):
 
     note: str = "[{count} earlier messages were left out]"
 
+    def __post_init__(self) -> None:
+        _check_text("Drop(note)", self.note)
+
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the note."""
         return (told(self.note.replace("{count}", str(len(excerpt.messages)))),) if self.note else ()
@@ -64,6 +68,10 @@ class Mask(Struct, frozen=True, kw_only=True):
 
     least: int = 100
     note: str = "[what {tool} returned, about {tokens} tokens, was left out; call it again if it is needed]"
+
+    def __post_init__(self) -> None:
+        check_whole("Mask(least=...)", self.least, 0)
+        _check_text("Mask(note=...)", self.note)
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the excerpt with notes in place of results."""
@@ -92,6 +100,9 @@ class Concatenate(Struct, frozen=True, kw_only=True):
 
     characters: int = 200
 
+    def __post_init__(self) -> None:
+        check_whole("Concatenate(characters=...)", self.characters)
+
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the text as one message."""
         return (told("[Earlier, in short]\n" + written(excerpt.messages, self.characters), excerpt.messages),)
@@ -109,8 +120,9 @@ class Windows(Struct, frozen=True):
     size: int = 10
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise ConfigurationError(f"Windows(size=...) must be at least 1, got {self.size!r}")
+        check_whole("Windows(size=...)", self.size)
+        if not callable(self.inner):
+            raise ConfigurationError(f"Windows(inner) takes a reducer, such as Drop(); got {self.inner!r:.200}")
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return what the windows were made into, in order."""
@@ -121,6 +133,11 @@ class Windows(Struct, frozen=True):
             part = excerpt.messages[window[0][0] : window[-1][1]]
             made += await self.inner(replace(excerpt, messages=part), ctx.under("window"))
         return tuple(made)
+
+
+def _check_text(what: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{what} takes text, got {value!r:.200}")
 
 
 def written(messages: Sequence[Message], limit: int | None = None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from ziggurat.agents.compaction.numbers import check_whole
 from ziggurat.agents.compaction.reducer import Excerpt, told, written
 from ziggurat.agents.compaction.selector import units
 from ziggurat.agents.rewrite import overflow_of
@@ -53,8 +54,11 @@ class Summary(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.model is not None and not callable(self.model):
             raise ConfigurationError(f"Summary(model=...) takes a model service, got {self.model!r}")
-        if self.tokens < 1:
-            raise ConfigurationError(f"Summary(tokens=...) must be at least 1, got {self.tokens!r}")
+        check_whole("Summary(tokens=...)", self.tokens)
+        if not isinstance(self.prompt, str) or not isinstance(self.heading, str):
+            raise ConfigurationError("Summary(prompt=..., heading=...) take text")
+        if self.budget is not None and not isinstance(self.budget, Budget):
+            raise ConfigurationError(f"Summary(budget=...) takes Budget(...), got {self.budget!r:.200}")
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the summary as one message.

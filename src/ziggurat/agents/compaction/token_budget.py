@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ziggurat.agents.compaction.importance import Importance, entities_in, entity_density, text_of, turns_of
+from ziggurat.agents.compaction.numbers import check_number, check_whole
 from ziggurat.agents.compaction.reducer import Excerpt, told
 from ziggurat.agents.compaction.selector import units
 from ziggurat.core.context import Context
@@ -79,10 +80,12 @@ class TokenBudget(Struct, frozen=True, kw_only=True):
     importance: Importance = entity_density
 
     def __post_init__(self) -> None:
-        if self.tokens is not None and self.tokens < 1:
-            raise ConfigurationError(f"TokenBudget(tokens=...) must be at least 1, got {self.tokens!r}")
-        if self.recent < 0 or not callable(self.importance):
-            raise ConfigurationError("TokenBudget(): recent is 0 or more, importance a function such as entity_density")
+        if self.tokens is not None:
+            check_whole("TokenBudget(tokens=...)", self.tokens)
+        check_whole("TokenBudget(recent=...)", self.recent, 0)
+        check_number("TokenBudget(threshold=...)", self.threshold)
+        if not callable(self.importance):
+            raise ConfigurationError("TokenBudget(importance=...) takes a function of a turn, such as entity_density")
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return what is left of an excerpt."""

@@ -51,7 +51,8 @@ class Trigger:
 
 def at_fraction(fraction: float) -> Trigger:
     """At this fraction of the model's window or more; never where the window is not known."""
-    if not 0 < fraction <= 1:
+    number = isinstance(fraction, (int, float)) and not isinstance(fraction, bool)
+    if not number or not 0 < fraction <= 1:
         raise ConfigurationError(f"at_fraction() takes a fraction of the window, such as 0.8; got {fraction!r}")
 
     def due(outlook: Outlook) -> bool:

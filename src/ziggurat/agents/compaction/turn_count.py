@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from ziggurat.agents.compaction.importance import Importance, Turn, jaccard, turns_of
+from ziggurat.agents.compaction.numbers import check_number, check_whole
 from ziggurat.agents.compaction.reducer import Excerpt, told
 from ziggurat.agents.compaction.selector import units
 from ziggurat.core.context import Context
@@ -84,11 +85,13 @@ class TurnCount(Struct, frozen=True, kw_only=True):
     important: Callable[[Turn], bool] | None = None
 
     def __post_init__(self) -> None:
-        if self.most < 1 or self.recent < 1 or self.window < 1:
+        for name in ("most", "recent", "window"):
+            check_whole(f"TurnCount({name}=...)", getattr(self, name))
+        if not callable(self.importance) or not (self.important is None or callable(self.important)):
             raise ConfigurationError(
-                f"TurnCount(most={self.most!r}, recent={self.recent!r}, window={self.window!r}): each is at least 1"
+                "TurnCount(importance=..., important=...) take functions of a turn, such as entity_density"
             )
-        if not self.duplicate > 0:
+        if not check_number("TurnCount(duplicate=...)", self.duplicate) > 0:
             raise ConfigurationError(f"TurnCount(duplicate=...) is above 0, got {self.duplicate!r}")
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:

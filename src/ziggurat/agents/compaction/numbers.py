@@ -1,0 +1,31 @@
+"""Numbers that say how much is kept, held to what they must be where they are given."""
+
+__all__ = ["check_number", "check_whole"]
+
+from ziggurat.core.errors import ConfigurationError
+
+
+def check_whole(what: str, value: object, least: int = 1) -> None:
+    """Refuse what is no whole number of at least `least`.
+
+    Args:
+        what: How it is called where it is given, such as ``"Recent(tokens=...)"``.
+        value: What was given.
+        least: The lowest that makes sense.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigurationError(f"{what} must be a whole number of at least {least}, got {value!r:.200}")
+
+
+def check_number(what: str, value: object) -> float:
+    """Return a number, and refuse what is none or not to be compared.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or value != value:
+        raise ConfigurationError(f"{what} must be a number, got {value!r:.200}")
+    return value

@@ -1,0 +1,71 @@
+"""What says how much is kept, of wrong types: refused where it is given, with the fix."""
+
+from collections.abc import Callable
+
+import pytest
+
+from ziggurat.agents.compaction import (
+    Compaction,
+    Concatenate,
+    Drop,
+    Mask,
+    Recent,
+    Summary,
+    TokenBudget,
+    TurnCount,
+    Windows,
+    at_fraction,
+    composite,
+    entity_density,
+    keyword_density,
+    over_tokens,
+    recency_decay,
+)
+from ziggurat.core.errors import ConfigurationError
+
+_CASES: list[tuple[Callable[..., object], str]] = [
+    (lambda wrong: Compaction(tries=wrong), "Compaction\\(tries=...\\) must be a whole number of at least 1"),
+    (lambda wrong: Compaction(window=wrong or "0"), "Compaction\\(window=...\\) must be a whole number of at least 1"),
+    (lambda wrong: Recent(tokens=wrong or "0"), "Recent\\(tokens=...\\) must be a whole number of at least 1"),
+    (lambda wrong: TurnCount(most=wrong), "TurnCount\\(most=...\\) must be a whole number of at least 1"),
+    (lambda wrong: TurnCount(recent=wrong), "TurnCount\\(recent=...\\)"),
+    (lambda wrong: TurnCount(window=wrong), "TurnCount\\(window=...\\)"),
+    (lambda wrong: TurnCount(duplicate=wrong), "TurnCount\\(duplicate=...\\) must be a number"),
+    (lambda wrong: TurnCount(importance=wrong), "take functions of a turn, such as entity_density"),
+    (lambda wrong: TokenBudget(tokens=wrong or "0"), "TokenBudget\\(tokens=...\\) must be a whole number"),
+    (lambda wrong: TokenBudget(recent=wrong), "TokenBudget\\(recent=...\\) must be a whole number of at least 0"),
+    (lambda wrong: TokenBudget(threshold=wrong), "TokenBudget\\(threshold=...\\) must be a number"),
+    (lambda wrong: TokenBudget(importance=wrong), "takes a function of a turn"),
+    (lambda wrong: Mask(least=wrong), "Mask\\(least=...\\) must be a whole number of at least 0"),
+    (lambda wrong: Concatenate(characters=wrong), "Concatenate\\(characters=...\\) must be a whole number"),
+    (lambda wrong: Windows(Drop(), size=wrong), "Windows\\(size=...\\) must be a whole number"),
+    (lambda wrong: Windows(wrong), "takes a reducer, such as Drop"),
+    (lambda wrong: Summary(tokens=wrong), "Summary\\(tokens=...\\) must be a whole number"),
+    (lambda wrong: Summary(budget=wrong or 3), "takes Budget"),
+    (lambda wrong: at_fraction(wrong), "takes a fraction of the window, such as 0.8"),
+    (lambda wrong: over_tokens(wrong), "takes a whole number of at least 1"),
+    (lambda wrong: recency_decay(wrong), "recency_decay\\(rate\\) must be a number"),
+    (lambda wrong: composite((wrong, entity_density)), "a weight of composite\\(\\) must be a number"),
+]
+
+
+@pytest.mark.parametrize("wrong", ["x", None, True, [], float("nan")], ids=repr)
+@pytest.mark.parametrize(("make", "told"), _CASES, ids=[told for _, told in _CASES])
+def test_what_is_no_number_is_refused(make: Callable[[object], object], told: str, wrong: object) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        make(wrong)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: Drop(3), "takes text, got 3"),  # type: ignore[arg-type]
+        (lambda: Mask(note=3), "takes text, got 3"),  # type: ignore[arg-type]
+        (lambda: Summary(prompt=3), "take text"),  # type: ignore[arg-type]
+        (lambda: keyword_density(3), "takes words, such as"),  # type: ignore[arg-type]
+        (lambda: composite(entity_density), "takes pairs, such as"),  # type: ignore[arg-type]
+    ],
+)
+def test_other_settings_of_wrong_types_are_refused(make: Callable[[], object], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        make()
