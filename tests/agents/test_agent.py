@@ -262,3 +262,9 @@ def test_a_request_that_is_made_by_hand_works_too() -> None:
     ctx = root("agent").within(JOURNAL, MemoryJournal())
     run = asyncio.run(Agent(MODEL)(AgentRequest((user("x"),)), ctx))  # type: ignore[arg-type]
     assert run.text == "hello"
+
+
+@pytest.mark.parametrize("name", ["", 3, "\ud800", "a\0b", "a" * 501])
+def test_a_name_that_no_store_can_keep_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="an agent's name is a text that is not empty, of 500 characters"):
+        Agent(ScriptedModel("x"), name=name)

@@ -217,7 +217,7 @@ class Wakes(Protocol):
 
 
 def is_id(text: str) -> bool:
-    """Tell whether a text can be the id of a run or a session in every store."""
+    """Tell whether a text can be the id of a run or a session, or the name of an agent, in every store."""
     return len(text) <= LONGEST and "\0" not in text and not any("\ud800" <= each <= "\udfff" for each in text)
 
 
