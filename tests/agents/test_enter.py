@@ -7,11 +7,14 @@ from msgspec.structs import replace
 
 from tests.agents.support import elsewhere
 from ziggurat.agents.agent import Agent
+from ziggurat.agents.enter import enter
 from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import Context
+from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
 from ziggurat.core.entries import Entered, Result
 from ziggurat.core.errors import ModelError
 from ziggurat.core.event import Diverged, Event
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.scope import Scope
 from ziggurat.core.service import Service
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
@@ -23,7 +26,7 @@ from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import Reply, ScriptedModel
 from ziggurat.stores.memory import MemoryStore
-from ziggurat.testing.clock import HandClock
+from ziggurat.testing.clock import HandClock, settle
 from ziggurat.tools.function import tool
 
 
@@ -176,6 +179,33 @@ def test_an_agent_that_ended_is_answered_from_the_record_and_hooks_before_run_on
         "a after agent",
     ]
     assert (went.model_calls, went.tool_calls, went.usage.requests) == (6, 4, 6)
+
+
+def test_one_that_was_cancelled_right_away_in_a_journal_of_ones_own_is_entered_once() -> None:
+    seen: list[str] = []
+    hanging = True
+
+    async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
+        if hanging:
+            await asyncio.Event().wait()
+        return ModelResponse(assistant("done"))
+
+    async def run() -> None:
+        nonlocal hanging
+        agent = Agent(model, middleware=[Watch("a", seen)])
+        journal = MemoryJournal()
+        scope = Scope().with_values({JOURNAL: journal, RUN_ID: "r"})
+        task = asyncio.create_task(enter(agent, AgentRequest((user("go"),)), root("agent", scope)))
+        await settle()
+        task.cancel()
+        await asyncio.wait([task])
+        hanging = False
+        again = await enter(agent, AgentRequest((user("go"),)), root("agent", scope))
+        assert again.text == "done"
+        assert [type(entry).__name__ for entry in journal.entries] == ["Entered", "Result", "Result"]
+        assert seen.count("a before agent") == 1
+
+    asyncio.run(run())
 
 
 def test_what_an_agent_is_made_of_may_change_between_and_is_told() -> None:

@@ -90,7 +90,8 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
     """
     parts = fact(agent, AGENT) or AgentParts("agent", None, Setup(dict))
     journal = ctx.scope[JOURNAL]
-    record = journal.find(ctx.path) if len(journal.entries) > 1 else None  # else the run begins with this
+    told = journal.entries
+    record = journal.find(ctx.path) if told and (len(told) > 1 or told[0].path) else None  # else it was opened at most
     recorded = None if record is None else await _recorded(record, parts, ctx)
     if recorded is not None:
         return recorded

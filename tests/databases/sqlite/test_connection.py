@@ -2,7 +2,9 @@
 
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,4 +129,26 @@ def test_one_that_fails_at_once_has_written_nothing_and_the_next_one_may_wait(tm
     assert not _at_once(database, _row(database, 2))
     database.transaction(_row(database, 2))
     assert _numbers(database) == [-1, 2]
+    database.close()
+
+
+def test_a_transaction_that_was_interrupted_as_it_began_is_not_left_open(tmp_path: Path) -> None:
+    class Interrupted(sqlite3.Connection):
+        due = False
+
+        def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+            done = super().execute(statement, *values)
+            if statement == "BEGIN IMMEDIATE" and Interrupted.due:
+                Interrupted.due = False
+                raise KeyboardInterrupt
+            return done
+
+    database = SqliteConnection(tmp_path / "runs.db", "NORMAL", 5.0, partial(sqlite3.connect, factory=Interrupted))
+    database.transaction(_row(database, -1))
+    Interrupted.due = True
+    with pytest.raises(KeyboardInterrupt):
+        database.transaction(_row(database, 0), at_once=True)
+    assert _at_once(database, _row(database, 1))
+    database.transaction(_row(database, 2))
+    assert _numbers(database) == [-1, 1, 2]
     database.close()

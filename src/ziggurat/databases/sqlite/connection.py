@@ -89,8 +89,8 @@ class SqliteConnection:
             raise WouldWait
         with self._errors(), self._alone(at_once):
             connection = self._open()
-            self._begin(connection, at_once)
             try:
+                self._begin(connection, at_once)
                 result = work()
                 connection.execute("COMMIT")
             except BaseException:
@@ -175,7 +175,6 @@ class SqliteConnection:
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if version != self._version:  # another process has written, and may have checkpointed
             self._version, self._left = version, 0
-            connection.execute("ROLLBACK")
             raise WouldWait
         self._left -= 1
 
