@@ -101,7 +101,7 @@ class Result(Entry, frozen=True, gc=False):
     spent: tuple[object, ...] = ()
     """What failed and lost tries beneath it have cost, besides the value's own usage."""
     elapsed: float = 0.0
-    """Seconds of the run's allowance used up when this was written; 0 where nobody would need it: in memory, mostly."""
+    """Seconds of the run's allowance used up when this was written; 0 for a tool's in memory: its model's tells."""
 
 
 class Failure(Entry, frozen=True, gc=True):

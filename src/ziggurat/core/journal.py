@@ -117,7 +117,8 @@ class MemoryJournal(Recorder):
         """Record what a call that was begun has been answered with."""
         meter = ctx.scope.get(METER)
         spent = () if self._charges is None else tuple(self._charged(ctx.path))
-        self.append(Result(ctx.path, name, request, value, spent))
+        elapsed = self._elapsed + self._monotonic() - self._since
+        self.append(Result(ctx.path, name, request, value, spent, elapsed))
         if meter is not None:
             for cost in spent:
                 meter.add(cost)
