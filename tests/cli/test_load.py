@@ -18,7 +18,7 @@ def _as_it_was(ziggurat):
         ("nope:x", "there is no module 'nope', neither in"),
         ("os.nope:x", "there is no module 'os.nope'"),
         ("json:decodr", "json has no 'decodr'; its functions: detect_encoding, dump"),
-        ("math:sqrt", "parameter 'x': has no type; annotate it"),
+        ("math:sqrt", "a builtin names no types; wrap it in a function"),
         ("os:path", "a tool is a typed function"),
         ("calculater", "did you mean calculator?"),
         ("nonsense", "a tool is module:function, file.py:function, or one of calculator, echo, timestamp"),
