@@ -78,7 +78,8 @@ def kills(options: argparse.Namespace) -> int:
     for store in options.store or ["sqlite", "file"]:
         began = time.monotonic()
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            tally = storm(opens(store, Path(folder)), Path(folder), options.seed, options.kills, options.workers)
+            opened, work = opens(store, Path(folder)), Path(folder)
+            tally = storm(opened, work, options.seed, options.kills, options.workers, options.chance)
         wrong += report(f"kills on {without_secrets(store)}", tally, options.seed, time.monotonic() - began)
     return wrong
 
@@ -164,6 +165,7 @@ def main() -> int:
         if work is kills:
             command.add_argument("--kills", type=int, default=400, help="how many for each store")
             command.add_argument("--workers", type=int, default=2)
+            command.add_argument("--chance", type=float, default=0.4, help="of a random moment instead of a point")
             command.add_argument("--folder", help="where to work; a temporary folder otherwise")
         else:
             command.add_argument("--steps", type=int, default=50 if work is power else 20, help="of the run")

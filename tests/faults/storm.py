@@ -157,13 +157,15 @@ class Storm:
         folder: For ledgers.
         seed: Of everything that is drawn.
         name: What its runs are called by.
+        chance: How often a life ends at a random moment instead of at a point.
     """
 
-    def __init__(self, opens: Opens, folder: Path, seed: int, name: str) -> None:
+    def __init__(self, opens: Opens, folder: Path, seed: int, name: str, chance: float) -> None:
         self.opens = opens
         self.folder = folder
         self.name = name
         self.tally = Tally()
+        self._chance = chance
         self._draw = random.Random(f"{seed} {name}")
         self._points: list[str] = []
         self._length = 0.2
@@ -202,7 +204,7 @@ class Storm:
 
     def _next_fault(self) -> tuple[str, float]:
         """Draw where the next life ends: at each point in turn for the n-th time, or after so many seconds."""
-        if self._draw.random() < 0.4:
+        if self._draw.random() < self._chance:
             return "random", self._draw.uniform(0, self._length / 2)
         if not self._points:
             self._points = self._draw.sample(POINTS, len(POINTS))
@@ -231,7 +233,7 @@ class Storm:
         return "ended" if code == 0 else f"ended with code {code}"
 
 
-def storm(opens: Opens, folder: Path, seed: int, kills: int, workers: int) -> Tally:
+def storm(opens: Opens, folder: Path, seed: int, kills: int, workers: int, chance: float) -> Tally:
     """Have several storms rage at once over one store, and return what they have done together."""
     pipes: list[tuple[int, int]] = []
     for worker in range(workers):
@@ -239,7 +241,7 @@ def storm(opens: Opens, folder: Path, seed: int, kills: int, workers: int) -> Ta
         share = kills // workers + (worker < kills % workers)
 
         def child(name: str = f"w{worker}", share: int = share, write: int = write) -> None:
-            tally = Storm(opens, folder, seed, name).rage(share)
+            tally = Storm(opens, folder, seed, name, chance).rage(share)
             with os.fdopen(write, "w") as pipe:
                 json.dump([tally.kills, tally.runs, asdict(tally.verdict)], pipe)
 
