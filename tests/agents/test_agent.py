@@ -260,7 +260,7 @@ def test_a_request_that_is_made_by_hand_works_too() -> None:
     from ziggurat.core.journal import MemoryJournal
 
     ctx = root("agent").within(JOURNAL, MemoryJournal())
-    run = asyncio.run(Agent(MODEL)(AgentRequest((user("x"),)), ctx))  # type: ignore[arg-type]
+    run = asyncio.run(Agent(MODEL)(AgentRequest((user("x"),)), ctx))
     assert run.text == "hello"
 
 

@@ -1,4 +1,3 @@
-from collections.abc import Awaitable
 from typing import Any, ClassVar
 
 from ziggurat.core.context import Context
@@ -29,8 +28,8 @@ class Renamed:
         self.inner = inner
         self.facts = {NAME: "renamed"}
 
-    def __call__(self, request: str, ctx: Context) -> Awaitable[str]:
-        return self.inner(request, ctx)
+    async def __call__(self, request: str, ctx: Context) -> str:
+        return await self.inner(request, ctx)
 
 
 def test_a_service_states_facts() -> None:

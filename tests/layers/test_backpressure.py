@@ -80,7 +80,7 @@ def test_no_slot_is_lost_over_many_cancelled_calls():
     async def main():
         ctx, refused = root(), 0
         for number in range(1_000):
-            tasks = [asyncio.create_task(service("q", ctx)) for _ in range(100)]  # type: ignore[arg-type]
+            tasks = [asyncio.create_task(service("q", ctx)) for _ in range(100)]
             for _ in range(number % 3):
                 await asyncio.sleep(0)
             assert gate.depth == (64 if number % 3 else 0)

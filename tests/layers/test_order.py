@@ -119,7 +119,7 @@ def test_nothing_is_kept_wherever_callers_give_up():
     async def main():
         async with assert_no_leaks():
             for turns in range(40):
-                tasks = [asyncio.create_task(it.service("q", it.ctx)) for _ in range(30)]  # type: ignore[arg-type]
+                tasks = [asyncio.create_task(it.service("q", it.ctx)) for _ in range(30)]
                 for turn in range(turns):
                     await (it.clock.advance(0.3) if turn % 4 == 3 else asyncio.sleep(0))
                 for task in tasks:

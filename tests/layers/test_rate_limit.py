@@ -206,7 +206,7 @@ def test_without_a_measure_the_estimate_stands():
     limited = stack(service, rate_limit(limiter=RateLimiter(weight=10, seconds=5), estimate=float))
 
     async def main():
-        tasks = [asyncio.create_task(limited(6.0, root().within(CLOCK, clock))) for _ in range(3)]  # type: ignore[arg-type]
+        tasks = [asyncio.create_task(limited(6.0, root().within(CLOCK, clock))) for _ in range(3)]
         await clock.advance(20)
         await asyncio.gather(*tasks)
 

@@ -3,7 +3,9 @@
 Read by mypy, never run. An error that is expected is marked; a mark without an error is an error too.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar, assert_type
 
 from ziggurat.core.context import Context
@@ -207,4 +209,18 @@ async def calls(ctx: Context, scope: Scope) -> None:
 
 
 def awaited(call: Callable[[str, Context], Awaitable[int]]) -> Service[str, int]:
-    return call
+    return call  # type: ignore[return-value]
+
+
+async def tasks(ctx: Context, service: Service[str, int]) -> None:
+    assert_type(asyncio.create_task(service("x", ctx)), asyncio.Task[int])
+    async with asyncio.TaskGroup() as group:
+        assert_type(group.create_task(stack(service, retry())("x", ctx)), asyncio.Task[int])
+
+
+async def scaled(request: str, ctx: Context, *, by: int) -> int:
+    return by * len(request)
+
+
+partly: Service[str, int] = partial(scaled, by=2)
+partly_layered: Service[str, int] = stack(partial(scaled, by=2), retry())

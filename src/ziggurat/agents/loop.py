@@ -3,7 +3,7 @@
 __all__ = ["AgentLoop", "Instructions", "LoopSettings"]
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -201,7 +201,7 @@ class AgentLoop:
         given = settings.instructions
         self._told = None if callable(given) else _with_output(given, settings.output)
 
-    def __call__(self, request: AgentRequest, ctx: Context, /) -> Awaitable[AgentRun]:
+    def __call__(self, request: AgentRequest, ctx: Context, /) -> Coroutine[Any, Any, AgentRun]:
         """Run until something says stop; an error or a suspension flies on with the run so far as its `partial`."""
         run = _Run(self.settings, request, ctx)
         steps = self._steps(run, ctx) if self.settings.timeout is None else self._limited(run, ctx)

@@ -2,7 +2,7 @@
 
 __all__ = ["OnRecord", "heard"]
 
-from collections.abc import AsyncGenerator, Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -67,7 +67,7 @@ class OnRecord:
         self._path = escaped(self.name)
         self.facts: dict[Fact[Any], Any] = {AGENT: parts, COMPOSITE: True, NAME: self.name}
 
-    def __call__(self, request: AgentRequest, ctx: Context, /) -> Awaitable[AgentRun]:
+    def __call__(self, request: AgentRequest, ctx: Context, /) -> Coroutine[Any, Any, AgentRun]:
         """Answer as a service, at this context's path."""
         return self.inner(request, ctx) if ctx._entered else enter(self, request, ctx)
 

@@ -3,7 +3,7 @@
 __all__ = ["Runnable"]
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar, Unpack
 
@@ -366,5 +366,5 @@ class _Heard:
         self.inner = inner
         self.listeners = listeners
 
-    def __call__(self, request: AgentRequest, ctx: Context, /) -> Awaitable[AgentRun]:
+    def __call__(self, request: AgentRequest, ctx: Context, /) -> Coroutine[Any, Any, AgentRun]:
         return self.inner(request, ctx.heard_by(*self.listeners) if self.listeners else ctx)

@@ -2,7 +2,7 @@
 
 __all__ = ["Layer", "Layered", "layer", "passage", "stack"]
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from types import FunctionType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
@@ -38,7 +38,7 @@ class Layered(Generic[Q, R]):
         self._title = title
         self.inner = inner
 
-    def __call__(self, request: Q, ctx: Context, /) -> Awaitable[R]:
+    def __call__(self, request: Q, ctx: Context, /) -> Coroutine[Any, Any, R]:
         """Send the request through the layer."""
         return self._passage(request, ctx)
 

@@ -2,8 +2,8 @@
 
 __all__ = ["Service"]
 
-from collections.abc import Awaitable
-from typing import Protocol, TypeVar
+from collections.abc import Coroutine
+from typing import Any, Protocol, TypeVar
 
 from ziggurat.core.context import Context
 
@@ -16,8 +16,9 @@ class Service(Protocol[Q_contra, R_co]):
 
     A model, a tool, a step, an agent and a team of agents are services, so that whatever wraps one (a layer)
     wraps them all. A service returns its whole response; what happens meanwhile goes out through ``ctx.emit``.
+    A call of it is a coroutine, so it can be made a task at once: ``group.create_task(service(request, ctx))``.
     """
 
-    def __call__(self, request: Q_contra, ctx: Context, /) -> Awaitable[R_co]:
+    def __call__(self, request: Q_contra, ctx: Context, /) -> Coroutine[Any, Any, R_co]:
         """Answer `request`; the context says where this call stands, who listens, and when it must stop."""
         ...

@@ -3,13 +3,13 @@
 __all__ = ["FunctionModel"]
 
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator, Sequence
 from typing import Any, Literal, cast
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.facts import OutputMode
-from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage
 from ziggurat.models.reply import Collector, model_facts, response_of
 
@@ -55,11 +55,9 @@ class FunctionModel:
         self.facts = model_facts(name, window, output_modes)
         self._function = function
         self._form, lean = _form(function)
-        self._plain: Callable[[ModelRequest, Context], Awaitable[ModelResponse]] = (
-            cast("Callable[[ModelRequest, Context], Awaitable[ModelResponse]]", function) if lean else self._general
-        )
+        self._plain: Model = cast("Model", function) if lean else self._general
 
-    def __call__(self, request: ModelRequest, ctx: Context, /) -> Awaitable[ModelResponse]:
+    def __call__(self, request: ModelRequest, ctx: Context, /) -> Coroutine[Any, Any, ModelResponse]:
         """Ask the function."""
         return self._plain(request, ctx)
 

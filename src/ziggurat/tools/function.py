@@ -14,7 +14,7 @@ __all__ = [
 ]
 
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from copy import copy
 from typing import Any, get_args, overload
@@ -108,7 +108,7 @@ class FunctionTool:
                 raise InvalidArguments(wrong)
         return arguments
 
-    def __call__(self, call: ToolCall, ctx: Context, /) -> Awaitable[ToolResult]:
+    def __call__(self, call: ToolCall, ctx: Context, /) -> Coroutine[Any, Any, ToolResult]:
         """Run the function with the call's arguments.
 
         Raises:
@@ -203,7 +203,7 @@ class _Door:
     def __init__(self, inner: Service[ToolCall, ToolResult]) -> None:
         self.inner = inner
 
-    def __call__(self, call: ToolCall, ctx: Context, /) -> Awaitable[ToolResult]:
+    def __call__(self, call: ToolCall, ctx: Context, /) -> Coroutine[Any, Any, ToolResult]:
         frozen = frozen_in(ctx)
         if frozen is not None:
             passes(call, frozen, ctx)

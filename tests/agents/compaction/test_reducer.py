@@ -23,7 +23,7 @@ WORK = (user("Find it."), CALL, LONG, assistant(Thinking("hm", signature="s"), T
 
 def reduced(reducer: Reducer, messages: tuple[Message, ...] = WORK, model: ScriptedModel | None = None) -> Any:
     ctx = root("run", Scope().with_value(JOURNAL, MemoryJournal()))
-    return asyncio.run(reducer(Excerpt(messages, model or ScriptedModel(always="short")), ctx))  # type: ignore[arg-type]
+    return asyncio.run(reducer(Excerpt(messages, model or ScriptedModel(always="short")), ctx))
 
 
 def test_drop_leaves_a_note_that_says_so() -> None:
