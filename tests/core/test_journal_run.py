@@ -297,9 +297,13 @@ def test_a_call_begun_by_who_asks_is_recorded_and_counted_as_once_does_it(answer
 
 def test_what_is_on_record_is_not_begun() -> None:
     journal = MemoryJournal()
+    path = beneath(journal).at("call").path
+    assert journal.find(path) is None
+    assert journal.known is None  # a run that goes on alone is not looked through
     ask(beneath(journal), Calls("a"))
+    assert journal.find(path) is not None
     assert journal.known is not None
-    assert beneath(journal).at("call").path in journal.known
+    assert path in journal.known
 
 
 def test_calls_are_plain_unless_they_may_be_refused_or_are_part_of_one() -> None:

@@ -90,8 +90,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
     """
     parts = fact(agent, AGENT) or AgentParts("agent", None, Setup(dict))
     journal = ctx.scope[JOURNAL]
-    told = journal.entries
-    record = journal.find(ctx.path) if told and (len(told) > 1 or told[0].path) else None  # else it was opened at most
+    record = journal.find(ctx.path)
     recorded = None if record is None else await _recorded(record, parts, ctx)
     if recorded is not None:
         return recorded

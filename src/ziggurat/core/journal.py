@@ -30,6 +30,8 @@ class MemoryJournal(Recorder):
 
     def find(self, path: str, /) -> Record | None:
         """Return what is known of the call at `path`."""
+        if self.known is None and (not (told := self.entries) or (len(told) == 1 and not told[0].path)):
+            return None  # the run was opened at most; one that goes on alone is not looked through for it
         index = self._index()
         known = index.get(path)
         if known is None or isinstance(known, Record):
