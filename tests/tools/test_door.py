@@ -39,6 +39,13 @@ class Mute(BaseException):
         raise KeyboardInterrupt
 
 
+class Unlooked(Exception):
+    """Cannot be looked at in any way."""
+
+    def __getattribute__(self, name: str) -> object:
+        raise SystemExit(name)
+
+
 @dataclass(frozen=True)
 class Immovable(Exception):
     """Cannot be written upon."""
@@ -69,6 +76,7 @@ KINDS: dict[str, Callable[[], None]] = {
     "cannot say its text": _raising(Unspeakable),
     "ends the program when asked for its text": _raising(Deadly),
     "BaseException that ends the program when asked for its text": _raising(Mute),
+    "cannot be looked at": _raising(Unlooked),
     "frozen": _raising(Immovable),
     "ExceptionGroup": _raising(lambda: ExceptionGroup("two", [ValueError("a"), OSError("b")])),
     "BaseExceptionGroup": _raising(lambda: BaseExceptionGroup("two", [SystemExit(1), ValueError("a")])),

@@ -6,6 +6,7 @@ import resource
 import sys
 import uuid
 from collections import deque
+from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.errors import Denied, InvalidArguments, ServiceError, Timeout, ToolError
 from ziggurat.messages.parts import File, Image, Text, ToolCall, ToolResult
-from ziggurat.tools.results import MAX_RESULT, error_result, result_of, text_of_error
+from ziggurat.tools.results import MAX_RESULT, error_result, presentable, result_of, text_of_error
 
 CALL = ToolCall("call-1", "fetch")
 
@@ -102,9 +103,17 @@ class Int(enum.IntEnum):
     ONE = 1
 
 
-@pytest.mark.parametrize("value", [Str("text"), Int.ONE, frozenset({1})])
-def test_kinds_of_plain_values_are_written_too(value: object) -> None:
-    _fit(result_of(value, CALL))
+class Mixed(str, enum.Enum):  # noqa: UP042 - as many still write it; str() of it is its name
+    ONE = "one"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(Str("text"), "text"), (Mixed.ONE, "one"), (Int.ONE, "1"), (frozenset({1}), "[1]")]
+)
+def test_kinds_of_plain_values_are_written_too(value: object, text: str) -> None:
+    result = result_of(value, CALL)
+    assert result.text == text
+    _fit(result)
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
@@ -132,6 +141,37 @@ def test_a_result_of_its_own_is_given_the_ids_of_the_call() -> None:
 
 
 # -- what must not be let through as it is ---------------------------------------------------------------------------
+
+
+def test_texts_among_parts_are_parts() -> None:
+    assert result_of(["a", Image(b"x"), "b"], CALL).content == (Text("a"), Image(b"x"), Text("b"))
+
+
+@pytest.mark.parametrize(
+    ("made", "wrong"),
+    [
+        (ToolResult("", "", 5), "content"),  # type: ignore[arg-type]
+        (ToolResult("", "", ("a", "b")), "content"),  # type: ignore[arg-type]
+        (ToolResult("", "", "x", "nonsense"), "error"),  # type: ignore[arg-type]
+        (ToolResult("", "", "x", origin=5), "origin"),  # type: ignore[arg-type]
+        (Text(None), "text"),  # type: ignore[arg-type]
+        ([Text("a"), Image(5)], "data"),  # type: ignore[arg-type,list-item]
+    ],
+)
+def test_a_result_made_wrongly_by_hand_is_an_error_that_says_where(made: object, wrong: str) -> None:
+    """It would be kept, and nobody could read the record again."""
+    with pytest.raises(ToolError, match=rf"fetch returned what cannot be shown: .*{wrong}=..."):
+        result_of(made, CALL)
+
+
+def test_many_parts_hold_no_more_than_one_may() -> None:
+    texts = result_of([Text("x" * 150_000), Text("y" * 150_000), Text("z" * 150_000)], CALL)
+    assert texts.text == f"{'x' * 150_000}{'y' * 50_000}\n[cut: 100000 more characters]\n[cut: 150000 more characters]"
+    many = result_of([Text("")] * 5_000, CALL)
+    assert len(many.content) == 1_001
+    assert many.text == "[cut: 4000 more parts]"
+    with pytest.raises(ToolError, match="more than 32,000,000 bytes"):
+        result_of([File(b"x" * 20_000_000), File(b"x" * 20_000_000)], CALL)
 
 
 def test_a_long_text_is_cut_and_the_cut_is_marked() -> None:
@@ -223,6 +263,39 @@ class Strange:
     """Nothing that can be written."""
 
 
+class Leaving(list[int]):
+    def __iter__(self) -> Iterator[int]:
+        raise SystemExit(3)
+
+
+class Disguised:
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        raise KeyboardInterrupt
+
+
+class Refusing(pydantic.BaseModel):
+    def model_dump(self, **_: Any) -> dict[str, Any]:
+        raise GeneratorExit
+
+
+@pytest.mark.parametrize("make", [lambda: Leaving([1]), Disguised, lambda: [Disguised()], Refusing])
+def test_a_value_that_would_end_the_program_ends_its_call_only(make: Callable[[], object]) -> None:
+    with pytest.raises(ToolError, match=r"fetch returned a \w+ that ended with \w+"):
+        result_of(make(), CALL)
+
+
+class Ambiguous(list[int]):
+    """As arrays of NumPy are."""
+
+    def __bool__(self) -> bool:
+        raise ValueError("neither true nor false")
+
+
+def test_nothing_is_asked_whether_it_is_true() -> None:
+    assert result_of(Ambiguous([1]), CALL).text == "[1]"
+
+
 @pytest.mark.parametrize(
     "value",
     [Strange(), object(), print, Strange, iter([1]), (number for number in range(3)), {"a": Strange()}, 1j, deque([1])],
@@ -290,3 +363,26 @@ def test_the_text_of_an_error_names_its_type_unless_it_is_ours() -> None:
     assert text_of_error(ValueError()) == "ValueError"
     assert text_of_error(ToolError("bad")) == "bad"
     assert text_of_error(Denied("")) == "Denied"
+
+
+def test_the_text_of_a_group_of_errors_tells_each() -> None:
+    inner = ExceptionGroup("deeper", [KeyError("k")])
+    group = ExceptionGroup("two", [ValueError("a"), inner])
+    assert text_of_error(group) == (
+        "ExceptionGroup: two (2 sub-exceptions); ValueError: a; ExceptionGroup: deeper (1 sub-exception); KeyError: 'k'"
+    )
+    many = text_of_error(ExceptionGroup("many", [ValueError(str(number)) for number in range(1_000)]))
+    assert many.endswith("ValueError: 9")
+
+
+def test_an_error_that_cannot_be_looked_at_is_replaced() -> None:
+    class Hiding(type):
+        def __getattribute__(cls, name: str) -> object:
+            raise SystemExit(name)
+
+    class Hidden(Exception, metaclass=Hiding):
+        """Does not even say of which class it is."""
+
+    seen = ValueError("a")
+    assert presentable(seen) is seen
+    assert isinstance(presentable(Hidden()), ToolError)

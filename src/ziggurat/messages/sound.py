@@ -1,6 +1,6 @@
 """Whether messages made by hand hold what they promise: a Struct does not look at what it is given."""
 
-__all__ = ["unsound"]
+__all__ = ["unsound", "unsound_part"]
 
 from typing import get_args
 
@@ -38,13 +38,14 @@ def unsound(message: Message) -> str | None:
     if not isinstance(taint, (tuple, list)) or not all(isinstance(each, str) for each in taint):
         return f"the taint of a message is a tuple of tools' names, got {taint!r:.200}"
     for part in parts:
-        wrong = _unsound_part(part)
+        wrong = unsound_part(part)
         if wrong is not None:
             return wrong
     return None
 
 
-def _unsound_part(part: object) -> str | None:
+def unsound_part(part: object) -> str | None:
+    """Return what is wrong with the types of a part, and how to mend it; None where nothing is."""
     kind = type(part)
     if kind is Text and isinstance(part.text, str):  # type: ignore[attr-defined]
         return None
@@ -85,7 +86,7 @@ def _unsound_result(part: ToolResult) -> str | None:
         for each in content:
             if not isinstance(each, (Text, Image, Audio, File)):
                 return f"ToolResult(content=...) takes Text, Image, Audio and File parts; got {each!r:.200}"
-            wrong = _unsound_part(each)
+            wrong = unsound_part(each)
             if wrong is not None:
                 return wrong
     if part.error is not None and part.error not in get_args(ToolErrorKind):

@@ -9,14 +9,14 @@ __all__ = ["GRACE", "LEAKS", "Leaks", "bounded", "guarded", "in_thread", "settle
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import Suspend, Timeout, ToolError
 from ziggurat.messages.events import ToolAbandoned
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.tools.own_task import begin
-from ziggurat.tools.results import result_of, text_of_error
+from ziggurat.tools.results import presentable, result_of, text_of_error
 from ziggurat.tools.threads import POOL, ThreadCall, ThreadRaised
 
 T = TypeVar("T")
@@ -61,10 +61,10 @@ async def guarded(
     token = AMBIENT.set(ctx)
     try:
         value = await function(**arguments)
-    except (Exception, Suspend):
-        raise
     except BaseException as error:
-        if _is_ours(error):
+        if (shown := presentable(error)) is not error:
+            raise shown from None
+        if isinstance(error, (Exception, Suspend)) or _is_ours(error):
             raise
         if isinstance(error, BaseExceptionGroup) and (waiting := _waiting_in(error)):
             raise Suspend(waiting) from error
@@ -123,8 +123,8 @@ async def in_thread(
         if isinstance(raised.error, Suspend):
             raise raised.error from None
         raise _contained(raised.error) from raised.error
-    if isinstance(value, Awaitable):
-        return await guarded(lambda: value, {}, ctx, call)
+    if hasattr(type(value), "__await__"):  # of its type: a value may do anything when it is asked itself
+        return await guarded(lambda: cast("Awaitable[object]", value), {}, ctx, call)
     return result_of(value, call)
 
 

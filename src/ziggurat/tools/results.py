@@ -1,8 +1,8 @@
 """What a tool returned, made fit for a conversation: bounded, and always text or parts."""
 
-__all__ = ["MAX_RESULT", "error_result", "result_of", "text_of_error"]
+__all__ = ["MAX_DATA", "MAX_RESULT", "error_result", "presentable", "result_of", "text_of_error"]
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import msgspec
 
@@ -17,15 +17,24 @@ from ziggurat.core.errors import (
     is_transient,
 )
 from ziggurat.messages.parts import Audio, File, Image, Text, ToolCall, ToolResult, mended
+from ziggurat.messages.sound import unsound_part
 
 MAX_RESULT = 200_000
 """Characters of a result that reach the conversation; the rest is cut, and the cut is marked."""
 
+MAX_DATA = 32_000_000
+"""Bytes of pictures, sound and files in one result; providers take no larger requests."""
+
+_MAX_PARTS = 1_000
+_Part = Text | Image | Audio | File
 _PARTS = (Text, Image, Audio, File)
 _MAX_NODES = 1_000_000
 _MAX_DEPTH = 200
 _MAX_SIZE = 16_000_000
 """Characters and bytes that a result may hold before it is written; only its beginning will be shown anyway."""
+
+_MAX_ERRORS = 10
+"""How many errors of a group are told."""
 
 _CONTAINERS = (dict, list, tuple, set, frozenset, msgspec.Struct)
 _TEXTS = (str, bytes, bytearray)
@@ -44,21 +53,55 @@ def result_of(value: object, call: ToolCall) -> ToolResult:
         return ToolResult(call.id, call.name, str(value), None, call.name)
     if kind is bool or kind is float or value is None:
         return ToolResult(call.id, call.name, _json(value, call), None, call.name)
+    try:
+        return _written(value, call)
+    except Exception:
+        raise
+    except BaseException as error:  # code of the value's own, such as what writes it, may do anything
+        raise ToolError(
+            f"{call.name} returned a {kind.__name__} that ended with {text_of_error(error)} when it was looked at"
+        ) from error
+
+
+def _written(value: object, call: ToolCall) -> ToolResult:
     if isinstance(value, str):
-        return ToolResult(call.id, call.name, _clean(str(value)), None, call.name)
+        return ToolResult(call.id, call.name, _clean(str.__str__(value)), None, call.name)
     if isinstance(value, ToolResult):
-        content = _clean(value.content) if isinstance(value.content, str) else _parts(value.content)
-        return ToolResult(call.id, call.name, content, value.error, value.origin or call.name)
+        return _of_parts(ToolResult(call.id, call.name, value.content, value.error, value.origin or call.name))
     if isinstance(value, _PARTS):
         value = (value,)
-    if value and isinstance(value, (tuple, list)) and all(isinstance(each, _PARTS) for each in value):
-        return ToolResult(call.id, call.name, _parts(value), None, call.name)
+    if isinstance(value, (tuple, list)) and any(isinstance(each, _PARTS) for each in value):
+        parts = tuple([Text(each) if isinstance(each, str) else each for each in value])
+        if all(isinstance(each, _PARTS) for each in parts):
+            return _of_parts(ToolResult(call.id, call.name, parts, None, call.name))
     _measure(value, call)
     return ToolResult(call.id, call.name, _clean(_json(value, call)), None, call.name)
 
 
-def _parts(parts: Iterable[Text | Image | Audio | File]) -> tuple[Text | Image | Audio | File, ...]:
-    return tuple([Text(_clean(part.text)) if isinstance(part, Text) else part for part in parts])
+def _of_parts(made: ToolResult) -> ToolResult:
+    """Return a result that a tool made by hand, if it is what it should be, with what its parts hold bounded."""
+    wrong = unsound_part(made)
+    if wrong is not None:
+        raise ToolError(f"{made.name} returned what cannot be shown: {wrong}")
+    content = _clean(made.content) if isinstance(made.content, str) else _parts(made.content, made.name)
+    return ToolResult(made.id, made.name, content, made.error, mended(made.origin or made.name))
+
+
+def _parts(parts: Sequence[_Part], name: str) -> tuple[_Part, ...]:
+    kept: list[_Part] = []
+    text, data = MAX_RESULT, MAX_DATA
+    for part in parts[:_MAX_PARTS]:
+        if isinstance(part, Text):
+            kept.append(Text(_clean(part.text, text)))
+            text = max(0, text - len(part.text))
+        else:
+            kept.append(part)
+            data -= len(part.data or b"")
+    if data < 0:
+        raise ToolError(f"{name} returned more than {MAX_DATA:,} bytes of pictures, sound or files; give an address")
+    if len(parts) > _MAX_PARTS:
+        kept.append(Text(f"[cut: {len(parts) - _MAX_PARTS} more parts]"))
+    return tuple(kept)
 
 
 def _json(value: object, call: ToolCall) -> str:
@@ -71,9 +114,9 @@ def _json(value: object, call: ToolCall) -> str:
         ) from error
 
 
-def _clean(text: str) -> str:
-    if len(text) > MAX_RESULT:
-        text = f"{text[:MAX_RESULT]}\n[cut: {len(text) - MAX_RESULT} more characters]"
+def _clean(text: str, most: int = MAX_RESULT) -> str:
+    if len(text) > most:
+        text = f"{text[:most]}\n[cut: {len(text) - most} more characters]"
     return mended(text)
 
 
@@ -124,10 +167,22 @@ def _kind(error: BaseException) -> ToolErrorKind:
     return "transient" if is_transient(error) else "permanent"
 
 
+def presentable(error: BaseException) -> BaseException:
+    """Return an error as it is, or one of ours in place of one whose class does not even let it be looked at."""
+    try:
+        isinstance(error, ZigguratError)
+        str(type(error).__name__)
+    except BaseException:  # noqa: BLE001 - code of the error's own may do anything
+        return ToolError("the tool raised an error that cannot be looked at")
+    return error
+
+
 def text_of_error(error: BaseException) -> str:
-    """Return an error's text, with its type where it is not one of ours; never raises."""
+    """Return an error's text, with its type where it is not one of ours, and the errors in a group; never raises."""
     try:
         text = str(error)
+        if isinstance(error, BaseExceptionGroup):
+            text += "".join(f"; {text_of_error(each)}" for each in error.exceptions[:_MAX_ERRORS])
     except BaseException:  # noqa: BLE001 - the text of a user's error may fail in any way
         text = "(its text cannot be shown)"
     if isinstance(error, ZigguratError):

@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from ziggurat.core.errors import ToolError
+from ziggurat.tools.results import presentable
 
 T = TypeVar("T")
 Job = Callable[[], None]
@@ -80,7 +81,7 @@ class ThreadPool:
             try:
                 value = context.run(function)
             except BaseException as error:  # noqa: BLE001 - whatever a tool raises goes to who awaits it
-                _deliver(loop, future, None, error)
+                _deliver(loop, future, None, presentable(error))
             else:
                 _deliver(loop, future, value, None)
 
