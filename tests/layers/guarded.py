@@ -1,9 +1,11 @@
 """A circuit breaker around a thing that does what it is told, for the tests of both."""
 
+from typing import Any
+
 from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import root
+from ziggurat.core.context import Context, root
 from ziggurat.core.errors import CircuitOpen
-from ziggurat.core.event import CircuitChanged
+from ziggurat.core.event import CircuitChanged, Event
 from ziggurat.core.layer import stack
 from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
 from ziggurat.testing.clock import HandClock
@@ -12,11 +14,11 @@ from ziggurat.testing.clock import HandClock
 class Thing:
     """Does what it is told: raises errors, takes seconds, answers."""
 
-    def __init__(self, clock):
+    def __init__(self, clock: HandClock) -> None:
         self.clock = clock
         self.calls = 0
 
-    async def __call__(self, request, ctx):
+    async def __call__(self, request: object, ctx: Context) -> object:
         self.calls += 1
         if isinstance(request, BaseException):
             raise request
@@ -28,7 +30,7 @@ class Thing:
 class Guarded:
     """A breaker around a thing, and the clock they share."""
 
-    def __init__(self, **settings):
+    def __init__(self, **settings: Any) -> None:
         self.clock = HandClock(auto=True)
         self.thing = Thing(self.clock)
         self.breaker = CircuitBreaker(**settings)
@@ -36,12 +38,12 @@ class Guarded:
         self.heard: list[tuple[str, str]] = []
         self.ctx = root("trip").within(CLOCK, self.clock).heard_by(self.hear)
 
-    def hear(self, event):
+    def hear(self, event: Event) -> None:
         assert isinstance(event, CircuitChanged)
         assert (event.path, event.circuit) == ("trip", self.breaker.name)
         self.heard.append((event.before, event.after))
 
-    async def ask(self, *requests):
+    async def ask(self, *requests: object) -> list[object]:
         """Ask one after the other and return the answers and the names of the errors."""
         answers: list[object] = []
         for request in requests:
@@ -52,11 +54,11 @@ class Guarded:
         return answers
 
     @staticmethod
-    def _refused(error):
+    def _refused(error: Exception) -> str:
         assert isinstance(error, CircuitOpen)
         return "CircuitOpen"
 
-    async def opened(self):
+    async def opened(self) -> None:
         await self.ask(*[GONE] * 5)
         assert self.breaker.look() == "open"
 

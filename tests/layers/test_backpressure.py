@@ -1,4 +1,5 @@
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -20,10 +21,10 @@ async def answer(request: str, ctx: Context) -> str:
     return request
 
 
-def test_at_the_hard_limit_calls_are_refused_at_once():
+def test_at_the_hard_limit_calls_are_refused_at_once() -> None:
     gate = Gate(2)
 
-    async def main():
+    async def main() -> None:
         inside = [asyncio.create_task(stack(hang, backpressure(gate=gate))("q", root())) for _ in range(2)]
         await settle()
         with pytest.raises(LimitExceeded, match="2 calls are under way") as raised:
@@ -39,10 +40,10 @@ def test_at_the_hard_limit_calls_are_refused_at_once():
     assert gate.depth == 0
 
 
-def test_from_the_soft_limit_on_it_warns():
+def test_from_the_soft_limit_on_it_warns() -> None:
     gate, heard = Gate(4, soft=2), list[Event]()
 
-    async def main():
+    async def main() -> None:
         ctx = root().heard_by(heard.append)
         inside = [asyncio.create_task(stack(hang, backpressure(gate=gate))("q", ctx)) for _ in range(6)]
         await settle()
@@ -55,11 +56,11 @@ def test_from_the_soft_limit_on_it_warns():
 
 
 @pytest.mark.parametrize("error", [ValueError("bad"), Suspend(()), asyncio.CancelledError()])
-def test_whatever_ends_a_call_gives_its_slot_back(error):
+def test_whatever_ends_a_call_gives_its_slot_back(error: Exception) -> None:
     """Behaviour 20, `response_error_releases_capacity`."""
     gate = Gate(1)
 
-    async def main():
+    async def main() -> None:
         service, handle = expect()
         for _ in range(10):
             task = asyncio.create_task(stack(service, backpressure(gate=gate))("q", root()))
@@ -72,12 +73,12 @@ def test_whatever_ends_a_call_gives_its_slot_back(error):
     assert gate.depth == 0
 
 
-def test_no_slot_is_lost_over_many_cancelled_calls():
+def test_no_slot_is_lost_over_many_cancelled_calls() -> None:
     """Behaviours 19 and 26: 100,000 calls cancelled before, at and after they come in; refused ones among them."""
     gate = Gate(64, soft=32)
     service = stack(hang, backpressure(gate=gate))
 
-    async def main():
+    async def main() -> int:
         ctx, refused = root(), 0
         for number in range(1_000):
             tasks = [asyncio.create_task(service("q", ctx)) for _ in range(100)]
@@ -94,13 +95,13 @@ def test_no_slot_is_lost_over_many_cancelled_calls():
     assert asyncio.run(main()) == 666 * 36
 
 
-def test_a_listener_that_hangs_keeps_no_slot():
+def test_a_listener_that_hangs_keeps_no_slot() -> None:
     gate = Gate(2, soft=1)
 
     async def stuck(event: Event) -> None:
         await asyncio.Event().wait()
 
-    async def main():
+    async def main() -> None:
         tasks = [
             asyncio.create_task(stack(hang, backpressure(gate=gate))("q", root().heard_by(stuck))) for _ in range(2)
         ]
@@ -113,7 +114,7 @@ def test_a_listener_that_hangs_keeps_no_slot():
     assert gate.depth == 0
 
 
-def test_in_a_replay_nothing_is_refused():
+def test_in_a_replay_nothing_is_refused() -> None:
     gate = Gate(1)
     gate.depth = 1
     service = stack(answer, backpressure(gate=gate))
@@ -121,13 +122,14 @@ def test_in_a_replay_nothing_is_refused():
 
 
 @pytest.mark.parametrize("settings", [{"hard": 0}, {"hard": 5, "soft": 0}, {"hard": 5, "soft": 5}, {"hard": 2.0}])
-def test_settings_that_make_no_sense_are_refused(settings):
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=list(settings)[-1]):
         Gate(**settings)
 
 
-def test_the_layer_takes_a_gate_and_shows_it():
+def test_the_layer_takes_a_gate_and_shows_it() -> None:
+    wrong: Any = 100
     with pytest.raises(ConfigurationError, match="make one and pass it"):
-        backpressure(gate=100)
+        backpressure(gate=wrong)
     assert repr(backpressure(gate=Gate(10, soft=8))) == "backpressure(gate=Gate(10, soft=8))"
     assert repr(Gate(10)) == "Gate(10)"

@@ -1,4 +1,6 @@
 import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -11,11 +13,12 @@ from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, Suspend
 from ziggurat.core.event import CacheHit, Event
 from ziggurat.core.layer import stack
-from ziggurat.layers.cache import CACHE_POLICY, Cached, CacheStore, cache
+from ziggurat.core.service import Service
+from ziggurat.layers.cache import CACHE_POLICY, Cached, CachePolicy, CacheStore, cache
 from ziggurat.layers.retry import retry
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import assistant, user
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, OutputSchema, ToolSpec
+from ziggurat.messages.model import Model, ModelRequest, ModelResponse, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.messages.parts import tool_call
 from ziggurat.messages.stops import Completed
 from ziggurat.messages.usage import Usage
@@ -24,8 +27,11 @@ from ziggurat.testing.clock import HandClock
 from ziggurat.testing.faults import fail_on
 from ziggurat.tools.function import tool
 
+Q = TypeVar("Q")
+R = TypeVar("R")
 
-def counting():
+
+def counting() -> tuple[Service[object, str], list[object]]:
     asked: list[object] = []
 
     async def service(request: object, ctx: Context) -> str:
@@ -35,11 +41,11 @@ def counting():
     return service, asked
 
 
-async def ask(service, *requests, ctx=None):
+async def ask(service: Service[Q, R], *requests: Q, ctx: Context | None = None) -> list[R]:
     return [await service(request, ctx or root()) for request in requests]
 
 
-def test_equal_requests_are_asked_once():
+def test_equal_requests_are_asked_once() -> None:
     service, asked = counting()
     cached = stack(service, cache(store=CacheStore()))
     answers = asyncio.run(ask(cached, {"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1}, "a"))
@@ -47,7 +53,7 @@ def test_equal_requests_are_asked_once():
     assert asked == [{"a": 1, "b": 2}, {"a": 1}, "a"]
 
 
-def test_a_hit_is_an_event():
+def test_a_hit_is_an_event() -> None:
     heard: list[Event] = []
     service, _ = counting()
     cached = stack(service, cache(store=CacheStore(), key=str))
@@ -55,7 +61,7 @@ def test_a_hit_is_an_event():
     assert heard == [CacheHit("run", "q")]
 
 
-def test_services_may_share_a_store_layered_or_not():
+def test_services_may_share_a_store_layered_or_not() -> None:
     async def other(request: object, ctx: Context) -> str:
         return "other"
 
@@ -71,7 +77,7 @@ ASKED = ModelRequest(Transcript.of(user("hello"), assistant(tool_call("look", id
 SPEC = ToolSpec("look", "Look.", {"type": "object", "properties": {}})
 
 
-def model_that_counts():
+def model_that_counts() -> tuple[Model, list[ModelRequest]]:
     asked: list[ModelRequest] = []
 
     async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
@@ -94,7 +100,7 @@ def model_that_counts():
         {"output": OutputSchema("answer", {"type": "object"})},
     ],
 )
-def test_all_that_bears_on_a_models_answer_is_in_the_key(changes):
+def test_all_that_bears_on_a_models_answer_is_in_the_key(changes: dict[str, Any]) -> None:
     model, asked = model_that_counts()
     store = CacheStore()
     cached = stack(model, cache(store=store))
@@ -103,7 +109,7 @@ def test_all_that_bears_on_a_models_answer_is_in_the_key(changes):
     assert [len(key.rpartition(":")[2]) for key in store] == [64, 64]
 
 
-def test_the_order_of_keys_is_not_in_the_key():
+def test_the_order_of_keys_is_not_in_the_key() -> None:
     one = ModelSettings(extra={"a": {"x": 1, "y": 2}, "b": 3})
     other = ModelSettings(extra={"b": 3, "a": {"y": 2, "x": 1}})
     model, asked = model_that_counts()
@@ -113,18 +119,18 @@ def test_the_order_of_keys_is_not_in_the_key():
     assert len(asked) == 1
 
 
-def test_an_answer_given_again_costs_nothing():
+def test_an_answer_given_again_costs_nothing() -> None:
     model, _ = model_that_counts()
     first, again = asyncio.run(ask(stack(model, cache(store=CacheStore())), ASKED, ASKED))
     assert (first.message, first.usage) == (again.message, USAGE)
     assert again.usage == Usage()
 
 
-def test_a_hit_skips_the_retry_and_costs_a_run_nothing():
+def test_a_hit_skips_the_retry_and_costs_a_run_nothing() -> None:
     model = ScriptedModel(ConnectionError("gone"), "hello", usage=USAGE)
     agent = Agent(stack(model, cache(store=CacheStore()), retry(attempts=2, base=0)))
 
-    async def main():
+    async def main() -> list[Usage]:
         return [(await agent.run("?")).usage for _ in range(2)]
 
     assert asyncio.run(main()) == [USAGE, Usage()]
@@ -140,11 +146,11 @@ def test_a_hit_skips_the_retry_and_costs_a_run_nothing():
         ("bypass", ["answer 1", "answer 2", "answer 1"]),
     ],
 )
-def test_one_call_may_say_otherwise_than_its_run(policy, answers):
+def test_one_call_may_say_otherwise_than_its_run(policy: CachePolicy | None, answers: list[str]) -> None:
     service, _ = counting()
     cached = stack(service, cache(store=CacheStore()))
 
-    async def main():
+    async def main() -> list[str]:
         run = root().within(CACHE_POLICY, "use")
         one = run if policy is None else run.within(CACHE_POLICY, policy)
         return [await cached("q", ctx) for ctx in (run, one, run)]
@@ -152,23 +158,25 @@ def test_one_call_may_say_otherwise_than_its_run(policy, answers):
     assert asyncio.run(main()) == answers
 
 
-def test_a_run_says_what_its_caches_do():
+def test_a_run_says_what_its_caches_do() -> None:
     model, _ = model_that_counts()
     agent = Agent(stack(model, cache(store=CacheStore())))
 
-    async def main():
-        return [(await agent.run("?", deps={CACHE_POLICY: policy})).text for policy in ("use", "use", "refresh", "use")]
+    async def main() -> list[str]:
+        policies: list[CachePolicy] = ["use", "use", "refresh", "use"]
+        return [(await agent.run("?", deps={CACHE_POLICY: policy})).text for policy in policies]
 
     assert asyncio.run(main()) == ["answer 1", "answer 1", "answer 2", "answer 2"]
 
 
-def test_a_policy_that_is_none_is_refused():
+def test_a_policy_that_is_none_is_refused() -> None:
+    wrong: Any = "never"
     service, _ = counting()
     with pytest.raises(ConfigurationError, match="'use', 'refresh' or 'bypass', got 'never'"):
-        asyncio.run(ask(stack(service, cache(store=CacheStore())), "q", ctx=root().within(CACHE_POLICY, "never")))
+        asyncio.run(ask(stack(service, cache(store=CacheStore())), "q", ctx=root().within(CACHE_POLICY, wrong)))
 
 
-def test_calls_of_a_tool_are_told_apart_by_name_and_arguments_alone():
+def test_calls_of_a_tool_are_told_apart_by_name_and_arguments_alone() -> None:
     runs: list[int] = []
 
     @tool
@@ -177,10 +185,10 @@ def test_calls_of_a_tool_are_told_apart_by_name_and_arguments_alone():
         runs.append(number)
         return number * number * times
 
-    def asking(call, **arguments):
+    def asking(call: str, **arguments: Any) -> ScriptedModel:
         return ScriptedModel(tool_call("square", id=call, **arguments), "done")
 
-    async def main():
+    async def main() -> None:
         tools = [stack(square, cache(store=store))]
         for model in (asking("a", number=3, times=2), asking("b", times=2, number=3), asking("c", number=4)):
             run = await Agent(model, tools=tools).run("?")
@@ -191,12 +199,12 @@ def test_calls_of_a_tool_are_told_apart_by_name_and_arguments_alone():
     assert runs == [3, 4]
 
 
-def test_answers_grow_old():
+def test_answers_grow_old() -> None:
     clock = HandClock()
     service, _ = counting()
     cached = stack(service, cache(store=CacheStore(), seconds=10))
 
-    async def main():
+    async def main() -> list[str]:
         ctx = root().within(CLOCK, clock)
         first = await ask(cached, "q", "q", ctx=ctx)
         await clock.advance(9.5)
@@ -208,12 +216,12 @@ def test_answers_grow_old():
 
 
 @pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError, lambda: Suspend(())])
-def test_what_goes_wrong_is_never_kept(error):
+def test_what_goes_wrong_is_never_kept(error: Callable[[], BaseException]) -> None:
     service, _ = counting()
     store = CacheStore()
     cached = stack(fail_on(service, 1, error=error), cache(store=store))
 
-    async def main():
+    async def main() -> list[str]:
         with pytest.raises(type(error())):
             await cached("q", root())
         assert not store
@@ -222,7 +230,7 @@ def test_what_goes_wrong_is_never_kept(error):
     assert asyncio.run(main()) == ["answer 1", "answer 1"]
 
 
-def test_a_plain_dict_is_a_store_too():
+def test_a_plain_dict_is_a_store_too() -> None:
     service, _ = counting()
     store: dict[str, Cached] = {}
     asyncio.run(ask(stack(service, cache(store=store, key=str)), "q"))
@@ -230,8 +238,8 @@ def test_a_plain_dict_is_a_store_too():
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=80), st.integers(1, 5))
-def test_the_store_forgets_what_was_not_used_for_longest(steps, size):
-    store, model = CacheStore(size), []
+def test_the_store_forgets_what_was_not_used_for_longest(steps: list[tuple[bool, int]], size: int) -> None:
+    store, model = CacheStore(size), list[str]()
     for is_write, number in steps:
         key = str(number)
         if is_write:
@@ -247,19 +255,19 @@ def test_the_store_forgets_what_was_not_used_for_longest(steps, size):
     assert {key: cached.value for key, cached in store.items()} == {key: int(key) for key in model}
 
 
-def test_a_request_without_a_fingerprint_says_what_to_do():
+def test_a_request_without_a_fingerprint_says_what_to_do() -> None:
     service, _ = counting()
     with pytest.raises(ConfigurationError, match=r"give cache\(key=\.\.\.\)"):
         asyncio.run(ask(stack(service, cache(store=CacheStore())), object()))
 
 
 @pytest.mark.parametrize("settings", [{"store": None}, {"store": {}, "key": "q"}, {"store": {}, "seconds": 0}])
-def test_settings_that_make_no_sense_are_refused(settings):
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=list(settings)[-1]):
         cache(**settings)
 
 
 @pytest.mark.parametrize("size", [0, -1, 1.5])
-def test_a_store_holds_something(size):
+def test_a_store_holds_something(size: Any) -> None:
     with pytest.raises(ConfigurationError, match="size"):
         CacheStore(size)

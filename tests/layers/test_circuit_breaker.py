@@ -1,5 +1,6 @@
 import asyncio
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,7 @@ from ziggurat.core.errors import (
     Timeout,
     ToolError,
 )
+from ziggurat.core.event import Event
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.layer import stack
 from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
@@ -29,7 +31,7 @@ from ziggurat.testing.expect import expect
 from ziggurat.testing.leaks import assert_no_leaks
 
 
-def test_it_opens_after_failures_in_a_row_and_calls_no_more():
+def test_it_opens_after_failures_in_a_row_and_calls_no_more() -> None:
     """Behaviour 29, `open_raise`: an open breaker refuses, and nothing is called."""
     it = Guarded(consecutive=3)
     answers = asyncio.run(it.ask(GONE, GONE, "fine", GONE, GONE, GONE, "x", "x"))
@@ -39,10 +41,10 @@ def test_it_opens_after_failures_in_a_row_and_calls_no_more():
     assert it.heard == [("closed", "open")]
 
 
-def test_a_refusal_says_when_to_come_again():
+def test_a_refusal_says_when_to_come_again() -> None:
     it = Guarded(open_seconds=30, name="weather")
 
-    async def main():
+    async def main() -> None:
         await it.opened()
         await it.clock.advance(10)
         with pytest.raises(CircuitOpen, match=r"weather is open.*try again in 20 s") as raised:
@@ -55,11 +57,11 @@ def test_a_refusal_says_when_to_come_again():
     asyncio.run(main())
 
 
-def test_it_closes_after_a_trial_that_ends_well_and_opens_again_after_one_that_fails():
+def test_it_closes_after_a_trial_that_ends_well_and_opens_again_after_one_that_fails() -> None:
     """Behaviour 30, `open_closed_after_ttl_passed` and `open_reopened_after_ttl_passed`."""
     it = Guarded(open_seconds=30)
 
-    async def main():
+    async def main() -> None:
         await it.opened()
         await it.clock.advance(30)
         assert await it.ask(GONE, "x") == ["ConnectionError", "CircuitOpen"]
@@ -86,7 +88,7 @@ def test_it_closes_after_a_trial_that_ends_well_and_opens_again_after_one_that_f
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_mistakes_and_refusals_do_not_count(error):
+def test_mistakes_and_refusals_do_not_count(error: object) -> None:
     """Behaviour 31, `can_exclude_exception`: errors of the caller's making trip nothing."""
     it = Guarded(consecutive=1)
     asyncio.run(it.ask(*[error] * 20))
@@ -97,25 +99,25 @@ def test_mistakes_and_refusals_do_not_count(error):
 @pytest.mark.parametrize(
     "error", [GONE, Timeout(seconds=1), ModelError(kind="overloaded"), ToolError("x", kind="transient")]
 )
-def test_errors_of_the_service_count(error):
+def test_errors_of_the_service_count(error: Exception) -> None:
     it = Guarded(consecutive=2)
     asyncio.run(it.ask(error, error, "x"))
     assert it.thing.calls == 2
 
 
-def test_which_errors_count_can_be_said():
+def test_which_errors_count_can_be_said() -> None:
     """Behaviour 31, `can_exclude_function`."""
     it = Guarded(consecutive=1, counts=lambda error: isinstance(error, KeyError))
     assert asyncio.run(it.ask(GONE, KeyError("x"), "x")) == ["ConnectionError", "KeyError", "CircuitOpen"]
 
 
-def test_an_error_that_does_not_count_neither_breaks_nor_makes_a_row():
+def test_an_error_that_does_not_count_neither_breaks_nor_makes_a_row() -> None:
     it = Guarded(consecutive=2)
     asyncio.run(it.ask(GONE, ValueError(), GONE))
     assert it.breaker.look() == "open"
 
 
-def test_a_success_begins_the_count_anew():
+def test_a_success_begins_the_count_anew() -> None:
     """Behaviour 32, `reset_after_failure`."""
     it = Guarded(consecutive=2)
     asyncio.run(it.ask(*[GONE, "fine"] * 10))
@@ -123,10 +125,10 @@ def test_a_success_begins_the_count_anew():
 
 
 @pytest.mark.parametrize("permits", [1, 3, 10])
-def test_exactly_so_many_pass_on_trial(permits):
+def test_exactly_so_many_pass_on_trial(permits: int) -> None:
     it = Guarded(permits=permits)
 
-    async def main():
+    async def main() -> None:
         async with assert_no_leaks():
             await it.opened()
             await it.clock.advance(30)
@@ -141,12 +143,12 @@ def test_exactly_so_many_pass_on_trial(permits):
 
 
 @pytest.mark.parametrize("ending", ["cancelled", "timed out outside", Suspend(()), ValueError("says nothing")])
-def test_a_trial_that_says_nothing_gives_its_permit_back(ending):
+def test_a_trial_that_says_nothing_gives_its_permit_back(ending: Exception | Suspend | str) -> None:
     it = Guarded(permits=2)
     hanging, handle = expect(object, object)
     service = stack(hanging, circuit_breaker(breaker=it.breaker))
 
-    async def main():
+    async def main() -> None:
         async with assert_no_leaks():
             await it.opened()
             await it.clock.advance(30)
@@ -169,10 +171,10 @@ def test_a_trial_that_says_nothing_gives_its_permit_back(ending):
     asyncio.run(main())
 
 
-def test_what_began_before_a_change_counts_for_nothing_after_it():
+def test_what_began_before_a_change_counts_for_nothing_after_it() -> None:
     it = Guarded(consecutive=1, permits=1)
 
-    async def main():
+    async def main() -> None:
         early = asyncio.create_task(it.ask(100.0))
         late = asyncio.create_task(it.ask(100.0))
         await settle(3)
@@ -194,7 +196,7 @@ def test_what_began_before_a_change_counts_for_nothing_after_it():
     asyncio.run(main())
 
 
-def test_a_count_window_opens_at_its_failure_rate():
+def test_a_count_window_opens_at_its_failure_rate() -> None:
     it = Guarded(failure_rate=0.5, window_calls=10, minimum_calls=4)
     assert asyncio.run(it.ask(GONE, GONE, GONE))[-1] == "ConnectionError"
     assert it.breaker.look() == "closed"  # too few to tell
@@ -202,7 +204,7 @@ def test_a_count_window_opens_at_its_failure_rate():
     assert it.breaker.look() == "open"
 
 
-def test_a_count_window_forgets():
+def test_a_count_window_forgets() -> None:
     it = Guarded(failure_rate=0.5, window_calls=4, minimum_calls=4)
     asyncio.run(it.ask(*["a", "a", "a", GONE] * 5))
     assert it.breaker.look() == "closed"
@@ -210,10 +212,10 @@ def test_a_count_window_forgets():
     assert it.breaker.look() == "open"
 
 
-def test_a_time_window_forgets():
+def test_a_time_window_forgets() -> None:
     it = Guarded(failure_rate=0.5, window_seconds=10, minimum_calls=4)
 
-    async def main():
+    async def main() -> None:
         await it.ask(GONE, GONE, GONE)
         await it.clock.advance(10)
         await it.ask("a", GONE, "a")
@@ -224,10 +226,10 @@ def test_a_time_window_forgets():
     asyncio.run(main())
 
 
-def test_slow_calls_open_it_and_a_slow_trial_opens_it_again():
+def test_slow_calls_open_it_and_a_slow_trial_opens_it_again() -> None:
     it = Guarded(slow_rate=0.5, slow_seconds=2, window_calls=10, minimum_calls=4, open_seconds=30)
 
-    async def main():
+    async def main() -> None:
         await it.ask(1.0, 2.0, 1.9, 2.5)
         assert it.breaker.look() == "open"
         await it.clock.advance(30)
@@ -240,10 +242,10 @@ def test_slow_calls_open_it_and_a_slow_trial_opens_it_again():
     asyncio.run(main())
 
 
-def test_forced_states_stand_until_another_order():
+def test_forced_states_stand_until_another_order() -> None:
     it = Guarded(consecutive=1, open_seconds=1)
 
-    async def main():
+    async def main() -> None:
         it.breaker.force_open()
         await it.clock.advance(1_000)
         assert await it.ask("x") == ["CircuitOpen"]
@@ -259,13 +261,13 @@ def test_forced_states_stand_until_another_order():
     assert it.thing.calls == 53
 
 
-def test_under_a_full_outage_hardly_anything_gets_through():
+def test_under_a_full_outage_hardly_anything_gets_through() -> None:
     """Retries, too, stop at an open breaker, and come back when it says so."""
     it = Guarded(consecutive=5, open_seconds=30)
     service = stack(it.thing, retry(attempts=4), circuit_breaker(breaker=it.breaker))
     ctx = root().within(CLOCK, it.clock)
 
-    async def main():
+    async def main() -> None:
         ends = await asyncio.gather(*[service(GONE, ctx) for _ in range(100)], return_exceptions=True)
         assert {type(end) for end in ends} <= {ConnectionError, CircuitOpen}
         assert it.thing.calls <= 10  # of 400 tries: 5 until it opened, then one on trial each 30 seconds
@@ -274,21 +276,21 @@ def test_under_a_full_outage_hardly_anything_gets_through():
     asyncio.run(main())
 
 
-def test_in_a_replay_it_lets_everything_pass():
+def test_in_a_replay_it_lets_everything_pass() -> None:
     it = Guarded()
     it.breaker.force_open()
     ctx = it.ctx.within(JOURNAL, MemoryJournal("replay"))
     assert asyncio.run(it.service("x", ctx)) == "x"
 
 
-def test_a_refusal_beneath_a_record_stands_on_replay():
+def test_a_refusal_beneath_a_record_stands_on_replay() -> None:
     journal = MemoryJournal()
     it = Guarded()
 
-    async def ask(journal):
+    async def ask(journal: MemoryJournal) -> object:
         return await root("trip/model").within(JOURNAL, journal).once("m", "q", it.service, returns=str)
 
-    async def main():
+    async def main() -> None:
         it.breaker.force_open()
         with pytest.raises(CircuitOpen):
             await ask(journal)
@@ -301,14 +303,14 @@ def test_a_refusal_beneath_a_record_stands_on_replay():
     assert it.thing.calls == 0
 
 
-def test_listeners_that_are_told_of_a_trial_cannot_keep_its_permit():
+def test_listeners_that_are_told_of_a_trial_cannot_keep_its_permit() -> None:
     it = Guarded(permits=1)
 
-    async def main():
+    async def main() -> None:
         await it.opened()
         await it.clock.advance(30)
 
-        async def stuck(event):
+        async def stuck(event: Event) -> None:
             await asyncio.Event().wait()
 
         task = asyncio.create_task(it.service("x", root().within(CLOCK, it.clock).heard_by(stuck)))
@@ -321,9 +323,9 @@ def test_listeners_that_are_told_of_a_trial_cannot_keep_its_permit():
     asyncio.run(main())
 
 
-def test_its_settings_show():
+def test_its_settings_show() -> None:
     breaker = CircuitBreaker(failure_rate=0.5, window_seconds=30, permits=3, name="weather")
-    assert repr(stack(Thing(None), circuit_breaker(breaker=breaker))).startswith(
+    assert repr(stack(Thing(HandClock()), circuit_breaker(breaker=breaker))).startswith(
         "circuit_breaker(breaker=CircuitBreaker('weather', failure_rate=0.5, slow_seconds=30, window_seconds=30, "
         "minimum_calls=10, open_seconds=30, permits=3)) > "
     )
@@ -345,26 +347,27 @@ def test_its_settings_show():
         ({"counts": "all"}, "counts"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(settings, says):
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         CircuitBreaker(**settings)
 
 
-def test_the_layer_takes_a_breaker():
+def test_the_layer_takes_a_breaker() -> None:
+    wrong: Any = 5
     with pytest.raises(ConfigurationError, match="make one and pass it"):
-        circuit_breaker(breaker=5)
+        circuit_breaker(breaker=wrong)
 
 
 OUTCOMES = st.lists(st.tuples(st.sampled_from("sfx"), st.integers(0, 8)), max_size=120)
 
 
 @given(OUTCOMES, st.integers(1, 5), st.integers(1, 3))
-def test_it_goes_as_a_breaker_should(steps, consecutive, permits):
+def test_it_goes_as_a_breaker_should(steps: list[tuple[str, int]], consecutive: int, permits: int) -> None:
     """Against a model of few lines, with calls one after the other: s ends well, f fails, x says nothing."""
     it = Guarded(consecutive=consecutive, permits=permits, open_seconds=10)
     state, row, well, until, now = "closed", 0, 0, 0, 0
 
-    async def main():
+    async def main() -> None:
         nonlocal state, row, well, until, now
         for kind, wait in steps:
             await it.clock.advance(wait)
@@ -389,7 +392,7 @@ def test_it_goes_as_a_breaker_should(steps, consecutive, permits):
     asyncio.run(main())
 
 
-def test_contexts_are_passed_on():
+def test_contexts_are_passed_on() -> None:
     async def service(request: str, ctx: Context) -> str:
         return ctx.path
 

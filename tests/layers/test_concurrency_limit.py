@@ -1,4 +1,5 @@
 import asyncio
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,11 +19,11 @@ from ziggurat.testing.leaks import assert_no_leaks
 class Crowd:
     """Asks many at once, and remembers who came in, in order, and how many were inside at most."""
 
-    def __init__(self, bulkhead):
+    def __init__(self, bulkhead: Bulkhead) -> None:
         self.bulkhead = bulkhead
         self.service = stack(self, concurrency_limit(bulkhead=bulkhead))
         self.inside: dict[object, asyncio.Future[object]] = {}
-        self.order: list[object] = []
+        self.order: list[Any] = []
         self.most = 0
         self.tasks: dict[object, asyncio.Task[object]] = {}
 
@@ -35,25 +36,25 @@ class Crowd:
         finally:
             del self.inside[request]
 
-    def come(self, *requests, ctx=None):
+    def come(self, *requests: object, ctx: Context | None = None) -> None:
         for request in requests:
             self.tasks[request] = asyncio.create_task(self.service(request, ctx or root()))
 
-    def end(self, request):
+    def end(self, request: object) -> None:
         self.inside[request].set_result(request)
 
-    async def finish(self):
+    async def finish(self) -> None:
         while self.inside:
             for waiting in list(self.inside.values()):
                 waiting.set_result(None)
             await settle()
 
 
-def test_only_so_many_are_inside_and_others_come_in_their_order():
+def test_only_so_many_are_inside_and_others_come_in_their_order() -> None:
     """Behaviour 22, `multi_waiters`: everybody who waits comes in, first come, first served."""
     crowd = Crowd(Bulkhead(3))
 
-    async def main():
+    async def main() -> None:
         async with assert_no_leaks():
             crowd.come(*range(20))
             await settle()
@@ -70,10 +71,10 @@ def test_only_so_many_are_inside_and_others_come_in_their_order():
     asyncio.run(main())
 
 
-def test_nobody_slips_in_before_those_who_wait():
+def test_nobody_slips_in_before_those_who_wait() -> None:
     crowd = Crowd(Bulkhead(1))
 
-    async def main():
+    async def main() -> None:
         crowd.come("first", "second")
         await settle()
         crowd.end("first")
@@ -87,10 +88,10 @@ def test_nobody_slips_in_before_those_who_wait():
 
 
 @pytest.mark.parametrize("queue", [0, 2])
-def test_a_full_queue_refuses_at_once(queue):
+def test_a_full_queue_refuses_at_once(queue: int) -> None:
     crowd = Crowd(Bulkhead(1, queue=queue))
 
-    async def main():
+    async def main() -> None:
         crowd.come(*range(1 + queue))
         await settle()
         with pytest.raises(LimitExceeded, match=f"all 1 slots are taken and {queue} calls wait") as raised:
@@ -104,11 +105,11 @@ def test_a_full_queue_refuses_at_once(queue):
 
 
 @pytest.mark.parametrize("error", [ValueError("bad"), Suspend(()), asyncio.CancelledError()])
-def test_whatever_ends_a_call_frees_its_slot(error):
+def test_whatever_ends_a_call_frees_its_slot(error: Exception) -> None:
     """Behaviours 20, `response_error_releases_capacity`, and 26, `doesnt_leak_permits`."""
     bulkhead = Bulkhead(1)
 
-    async def main():
+    async def main() -> None:
         service, handle = expect()
         limited = stack(service, concurrency_limit(bulkhead=bulkhead))
         for _ in range(10):
@@ -122,11 +123,11 @@ def test_whatever_ends_a_call_frees_its_slot(error):
     asyncio.run(main())
 
 
-def test_a_cancelled_call_frees_its_slot_and_a_cancelled_wait_never_runs():
+def test_a_cancelled_call_frees_its_slot_and_a_cancelled_wait_never_runs() -> None:
     """Behaviours 19, `response_future_drop_releases_capacity`, and 24, `clears_canceled_requests`."""
     crowd = Crowd(Bulkhead(1))
 
-    async def main():
+    async def main() -> None:
         crowd.come("a", "b", "c")
         await settle()
         crowd.tasks["b"].cancel()
@@ -143,11 +144,11 @@ def test_a_cancelled_call_frees_its_slot_and_a_cancelled_wait_never_runs():
 
 
 @pytest.mark.parametrize("first", ["slot", "cancel"])
-def test_a_slot_that_comes_together_with_a_cancellation_is_passed_on(first):
+def test_a_slot_that_comes_together_with_a_cancellation_is_passed_on(first: str) -> None:
     """Behaviour 21, `reserve_capacity_without_sending_request`: what is given and not used goes back."""
     crowd = Crowd(Bulkhead(1))
 
-    async def main():
+    async def main() -> None:
         crowd.come("a", "b", "c")
         await settle()
         if first == "slot":
@@ -166,12 +167,12 @@ def test_a_slot_that_comes_together_with_a_cancellation_is_passed_on(first):
     asyncio.run(main())
 
 
-def test_one_bulkhead_bounds_many_services_together():
+def test_one_bulkhead_bounds_many_services_together() -> None:
     """Behaviour 25, `wakes_pending_waiters_on_failure`: the failure of one lets the other in."""
     bulkhead = Bulkhead(1)
     one, other = Crowd(bulkhead), Crowd(bulkhead)
 
-    async def main():
+    async def main() -> None:
         one.come("a")
         await settle()
         other.come("b")
@@ -187,10 +188,10 @@ def test_one_bulkhead_bounds_many_services_together():
     asyncio.run(main())
 
 
-def test_waiting_is_an_event():
+def test_waiting_is_an_event() -> None:
     crowd, heard = Crowd(Bulkhead(1)), list[Event]()
 
-    async def main():
+    async def main() -> None:
         crowd.come("a", "b", "c", ctx=root().heard_by(heard.append))
         await settle()
         await crowd.finish()
@@ -199,7 +200,7 @@ def test_waiting_is_an_event():
     assert heard == [Queued("run", "concurrency", 0), Queued("run", "concurrency", 1)]
 
 
-def test_in_a_replay_nobody_waits():
+def test_in_a_replay_nobody_waits() -> None:
     bulkhead = Bulkhead(1, queue=0)
     bulkhead.take()
 
@@ -211,11 +212,11 @@ def test_in_a_replay_nobody_waits():
 
 
 @given(st.integers(1, 3), st.integers(0, 4), st.lists(st.tuples(st.sampled_from("aec"), st.integers(0, 30))))
-def test_slots_are_kept_whatever_happens(limit, queue, steps):
+def test_slots_are_kept_whatever_happens(limit: int, queue: int, steps: list[tuple[str, int]]) -> None:
     """Arrivals, ends and cancellations in any order, several of them in one turn of the event loop."""
     crowd = Crowd(Bulkhead(limit, queue=queue))
 
-    async def main():
+    async def main() -> None:
         for number, (kind, which) in enumerate(steps):
             if kind == "a":
                 crowd.come(number)
@@ -240,12 +241,13 @@ def test_slots_are_kept_whatever_happens(limit, queue, steps):
 
 
 @pytest.mark.parametrize("settings", [{"limit": 0}, {"limit": 1.5}, {"limit": True}, {"limit": 1, "queue": -1}])
-def test_settings_that_make_no_sense_are_refused(settings):
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=list(settings)[-1]):
         Bulkhead(**settings)
 
 
-def test_the_layer_takes_a_bulkhead_and_shows_it():
+def test_the_layer_takes_a_bulkhead_and_shows_it() -> None:
+    wrong: Any = 3
     with pytest.raises(ConfigurationError, match="make one and pass it"):
-        concurrency_limit(bulkhead=3)
+        concurrency_limit(bulkhead=wrong)
     assert repr(concurrency_limit(bulkhead=Bulkhead(3))) == "concurrency_limit(bulkhead=Bulkhead(3, queue=1000))"

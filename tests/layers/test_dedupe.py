@@ -1,4 +1,5 @@
 import asyncio
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -9,26 +10,29 @@ from ziggurat.core.context import RUN_ID, Context, root
 from ziggurat.core.errors import ConfigurationError, Denied, ModelError, Suspend, Timeout
 from ziggurat.core.event import CacheHit, Event, Joined
 from ziggurat.core.layer import stack
+from ziggurat.core.service import Service
 from ziggurat.layers.dedupe import DedupeStore, dedupe
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.usage import Usage
 from ziggurat.testing.clock import HandClock, settle
-from ziggurat.testing.expect import expect
+from ziggurat.testing.expect import Reply, expect
 from ziggurat.testing.leaks import assert_no_leaks
 
+R = TypeVar("R")
 
-def beginning(service, *requests, ctx=None):
+
+def beginning(service: Service[str, R], *requests: str, ctx: Context | None = None) -> list[asyncio.Task[R]]:
     return [asyncio.create_task(service(request, ctx or root())) for request in requests]
 
 
-def test_new_in_progress_and_answered():
+def test_new_in_progress_and_answered() -> None:
     heard: list[Event] = []
     clock = HandClock()
     ctx = root().within(CLOCK, clock).heard_by(heard.append)
 
-    async def main():
+    async def main() -> None:
         async with assert_no_leaks():
             service, handle = expect(str, str)
             store = DedupeStore(seconds=10)
@@ -55,8 +59,8 @@ def test_new_in_progress_and_answered():
     assert heard == [Joined("run", "q"), Joined("run", "q"), CacheHit("run", "q")]
 
 
-def test_a_joiner_that_is_cancelled_leaves_the_call_to_the_others():
-    async def main():
+def test_a_joiner_that_is_cancelled_leaves_the_call_to_the_others() -> None:
+    async def main() -> None:
         async with assert_no_leaks():
             service, handle = expect(str, str)
             leader, joiner, other = beginning(stack(service, dedupe(store=DedupeStore())), *"qqq")
@@ -67,14 +71,14 @@ def test_a_joiner_that_is_cancelled_leaves_the_call_to_the_others():
                 await joiner
             assert not reply.abandoned
             reply.send("answer")
-            assert await asyncio.gather(leader, other) == ["answer"] * 2
+            assert await asyncio.gather(*[leader, other]) == ["answer"] * 2
 
     asyncio.run(main())
 
 
 @pytest.mark.parametrize("also_cancelled", [0, 1, 2])
-def test_when_the_one_who_calls_is_cancelled_one_who_waits_takes_over(also_cancelled):
-    async def main():
+def test_when_the_one_who_calls_is_cancelled_one_who_waits_takes_over(also_cancelled: int) -> None:
+    async def main() -> None:
         async with assert_no_leaks():
             service, handle = expect(str, str)
             store = DedupeStore()
@@ -96,10 +100,10 @@ def test_when_the_one_who_calls_is_cancelled_one_who_waits_takes_over(also_cance
     asyncio.run(main())
 
 
-def test_who_runs_out_of_its_own_time_hands_over():
+def test_who_runs_out_of_its_own_time_hands_over() -> None:
     clock = HandClock()
 
-    async def main():
+    async def main() -> None:
         async with assert_no_leaks():
             service, handle = expect(str, str)
             once = stack(service, dedupe(store=DedupeStore()))
@@ -116,7 +120,7 @@ def test_who_runs_out_of_its_own_time_hands_over():
     asyncio.run(main())
 
 
-def test_a_timeout_of_the_callers_own_deadline_is_no_answer_for_others():
+def test_a_timeout_of_the_callers_own_deadline_is_no_answer_for_others() -> None:
     clock = HandClock()
     calls = 0
 
@@ -128,7 +132,7 @@ def test_a_timeout_of_the_callers_own_deadline_is_no_answer_for_others():
             raise Timeout("its own time was over")
         return "answer"
 
-    async def main():
+    async def main() -> None:
         once = stack(service, dedupe(store=DedupeStore()))
         ctx = root().within(CLOCK, clock)
         hasty = asyncio.create_task(once("q", Context("run", deadline=5.0, scope=ctx.scope)))
@@ -143,8 +147,8 @@ def test_a_timeout_of_the_callers_own_deadline_is_no_answer_for_others():
     assert calls == 2
 
 
-def test_a_suspension_is_of_one_call_and_the_next_is_made():
-    async def main():
+def test_a_suspension_is_of_one_call_and_the_next_is_made() -> None:
+    async def main() -> None:
         service, handle = expect(str, str)
         leader, joiner = beginning(stack(service, dedupe(store=DedupeStore())), *"qq")
         _, first = await handle.next()
@@ -168,10 +172,10 @@ class Odd(Exception):
 
 
 @pytest.mark.parametrize("error", [ModelError("down", kind="overloaded", status=503), Odd(code=7), OSError(2, "no")])
-def test_a_failure_is_shared_by_those_who_wait_counted_once_and_not_kept(error):
+def test_a_failure_is_shared_by_those_who_wait_counted_once_and_not_kept(error: Any) -> None:
     error.usage = "what it cost"
 
-    async def main():
+    async def main() -> tuple[str | BaseException, str | BaseException]:
         service, handle = expect(str, str)
         store = DedupeStore()
         once = stack(service, dedupe(store=store))
@@ -188,6 +192,7 @@ def test_a_failure_is_shared_by_those_who_wait_counted_once_and_not_kept(error):
 
     first, second = asyncio.run(main())
     assert first is error
+    assert isinstance(second, BaseException)
     assert second is not error
     assert second.__cause__ is error
     assert (type(second), str(second), second.args) == (type(error), str(error), error.args)
@@ -195,12 +200,12 @@ def test_a_failure_is_shared_by_those_who_wait_counted_once_and_not_kept(error):
     assert getattr(second, "usage", None) is None
 
 
-def test_an_answer_given_again_costs_nothing():
-    async def service(request, ctx):
+def test_an_answer_given_again_costs_nothing() -> None:
+    async def service(request: str, ctx: Context) -> ModelResponse:
         await asyncio.sleep(0)
         return ModelResponse(assistant("hello"), usage=Usage(10, 5, requests=1))
 
-    async def main():
+    async def main() -> list[ModelResponse]:
         once = stack(service, dedupe(store=DedupeStore()))
         return [*await asyncio.gather(*beginning(once, *"qq")), await once("q", root())]
 
@@ -210,27 +215,27 @@ def test_an_answer_given_again_costs_nothing():
     assert asked.message == joined.message == kept.message
 
 
-def test_a_call_within_itself_is_made_and_does_not_wait_for_itself():
+def test_a_call_within_itself_is_made_and_does_not_wait_for_itself() -> None:
     depth = 0
 
-    async def again(request, ctx):
+    async def again(request: str, ctx: Context) -> str:
         nonlocal depth
         depth += 1
         return await once(request, ctx.under("again")) if depth < 3 else "the end"
 
     once = stack(again, dedupe(store=DedupeStore()))
 
-    async def main():
+    async def main() -> str:
         return await asyncio.wait_for(once("q", root().within(RUN_ID, "r")), 5)
 
     assert asyncio.run(main()) == "the end"
 
 
-def test_a_call_of_another_event_loop_is_not_waited_for():
+def test_a_call_of_another_event_loop_is_not_waited_for() -> None:
     store = DedupeStore()
     service, _ = expect(str, str)
 
-    async def leave_hanging():
+    async def leave_hanging() -> asyncio.Task[str]:
         task = asyncio.create_task(stack(service, dedupe(store=store, key=str))("q", root()))
         await settle()
         return task
@@ -238,7 +243,7 @@ def test_a_call_of_another_event_loop_is_not_waited_for():
     loop = asyncio.new_event_loop()
     task = loop.run_until_complete(leave_hanging())
 
-    async def quick(request, ctx):
+    async def quick(request: str, ctx: Context) -> str:
         return "here"
 
     assert store.in_progress == 1
@@ -249,10 +254,10 @@ def test_a_call_of_another_event_loop_is_not_waited_for():
     assert store.in_progress == 0
 
 
-def test_a_call_that_hangs_is_not_joined_for_ever():
+def test_a_call_that_hangs_is_not_joined_for_ever() -> None:
     clock = HandClock()
 
-    async def main():
+    async def main() -> None:
         service, handle = expect(str, str)
         once = stack(service, dedupe(store=DedupeStore(seconds=10)))
         ctx = root().within(CLOCK, clock)
@@ -273,14 +278,15 @@ def test_a_call_that_hangs_is_not_joined_for_ever():
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["ask", "cancel", "answer", "fail"])), max_size=25))
-def test_whatever_happens_each_is_answered_once_and_nothing_is_left(steps):
-    async def main():
+def test_whatever_happens_each_is_answered_once_and_nothing_is_left(steps: list[tuple[str, str]]) -> None:
+    async def main() -> None:
         service, handle = expect(str, str)
         store = DedupeStore()
         once = stack(service, dedupe(store=store, key=str))
-        tasks, replies = {"a": [], "b": []}, {"a": [], "b": []}
+        tasks: dict[str, list[asyncio.Task[str]]] = {"a": [], "b": []}
+        replies: dict[str, list[Reply[str]]] = {"a": [], "b": []}
 
-        async def arrived():
+        async def arrived() -> None:
             await settle()
             while not handle.none_waiting():
                 request, reply = await handle.next()
@@ -311,11 +317,11 @@ def test_whatever_happens_each_is_answered_once_and_nothing_is_left(steps):
     asyncio.run(main())
 
 
-def test_the_oldest_answers_go_first():
-    async def echo(request, ctx):
+def test_the_oldest_answers_go_first() -> None:
+    async def echo(request: str, ctx: Context) -> str:
         return request
 
-    async def main():
+    async def main() -> tuple[list[str], list[str]]:
         clock = HandClock()
         store = DedupeStore(seconds=10, size=2)
         once = stack(echo, dedupe(store=store, key=str))
@@ -331,16 +337,16 @@ def test_the_oldest_answers_go_first():
 
 
 @pytest.mark.parametrize("settings", [{"seconds": 0}, {"seconds": float("inf")}, {"seconds": "1"}, {"size": 0}])
-def test_a_store_that_makes_no_sense_is_refused(settings):
+def test_a_store_that_makes_no_sense_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(settings))):
         DedupeStore(**settings)
 
 
 @pytest.mark.parametrize("settings", [{"store": {}}, {"store": DedupeStore(), "key": "q"}])
-def test_settings_that_make_no_sense_are_refused(settings):
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=f"dedupe\\({list(settings)[-1]}="):
         dedupe(**settings)
 
 
-def test_a_stack_shows_its_store():
+def test_a_stack_shows_its_store() -> None:
     assert repr(dedupe(store=DedupeStore(seconds=5))) == "dedupe(store=DedupeStore(seconds=5, size=1024))"

@@ -1,4 +1,5 @@
 import asyncio
+from typing import Any, ClassVar
 
 import pytest
 
@@ -17,6 +18,8 @@ from ziggurat.core.event import Dropped, Event
 from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, name_of
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.layer import stack
+from ziggurat.core.recorder import Mode
+from ziggurat.core.service import Service
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.testing.faults import fail_on
@@ -28,12 +31,12 @@ COLOUR: Fact[str] = Fact("colour", "none")
 class Thing:
     """Answers with its name and path, after as many failures as it is told."""
 
-    def __init__(self, name, *errors, facts=None):
+    def __init__(self, name: str, *errors: Exception, facts: dict[Fact[Any], Any] | None = None) -> None:
         self.facts = {NAME: name, **(facts or {})}
         self.errors = list(errors)
         self.calls = 0
 
-    async def __call__(self, request, ctx):
+    async def __call__(self, request: str, ctx: Context) -> str:
         self.calls += 1
         if self.calls <= len(self.errors):
             raise self.errors[self.calls - 1]
@@ -43,26 +46,26 @@ class Thing:
 class Team:
     """A composite of two recorded calls."""
 
-    facts = {NAME: "team", COMPOSITE: True}  # noqa: RUF012
+    facts: ClassVar[dict[Fact[Any], Any]] = {NAME: "team", COMPOSITE: True}
 
-    def __init__(self, *members):
+    def __init__(self, *members: Thing) -> None:
         self.members = members
 
-    async def __call__(self, request, ctx):
+    async def __call__(self, request: str, ctx: Context) -> list[str]:
         return [
             await ctx.at(f"step-{number}").once(name_of(each), request, each, returns=str)
             for number, each in enumerate(self.members)
         ]
 
 
-def test_the_first_that_answers_answers():
+def test_the_first_that_answers_answers() -> None:
     first, second = Thing("a"), Thing("b")
     assert asyncio.run(fallback(first, second)("q", root())) == "a at run/alt-1"
     assert second.calls == 0
 
 
 @pytest.mark.parametrize("failing", range(4))
-def test_alternatives_are_asked_in_order(failing):
+def test_alternatives_are_asked_in_order(failing: int) -> None:
     heard: list[Event] = []
     things = [Thing(name, *([ModelError("down")] if index < failing else [])) for index, name in enumerate("abcd")]
     answer = asyncio.run(fallback(*things)("q", root().heard_by(heard.append)))
@@ -70,9 +73,10 @@ def test_alternatives_are_asked_in_order(failing):
     assert heard == [Dropped(f"run/alt-{number + 1}", "ModelError: down") for number in range(failing)]
 
 
-def test_when_all_fail_the_last_error_tells_of_the_others():
+def test_when_all_fail_the_last_error_tells_of_the_others() -> None:
     last = ModelError("third")
-    service = fallback(Thing("a", ModelError("first")), Thing("b", ConnectionError("second")), Thing("c", last))
+    things = Thing("a", ModelError("first")), Thing("b", ConnectionError("second")), Thing("c", last)
+    service = fallback(*things)
     for _ in range(2):
         with pytest.raises(ModelError) as raised:
             asyncio.run(service("q", root()))
@@ -81,12 +85,12 @@ def test_when_all_fail_the_last_error_tells_of_the_others():
             "a had failed before: ModelError: first",
             "b had failed before: ConnectionError: second",
         ]
-        for thing in service.alternatives:
+        for thing in things:
             thing.calls = 0
 
 
 @pytest.mark.parametrize("error", [Denied("no"), InvalidArguments("x"), ValueError("bug"), KeyError("bug")])
-def test_refusals_and_mistakes_end_it(error):
+def test_refusals_and_mistakes_end_it(error: Exception) -> None:
     second = Thing("b")
     with pytest.raises(type(error)):
         asyncio.run(fallback(Thing("a", error), second)("q", root()))
@@ -94,10 +98,10 @@ def test_refusals_and_mistakes_end_it(error):
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), Suspend(())])
-def test_signals_pass(error):
+def test_signals_pass(error: Exception) -> None:
     second = Thing("b")
 
-    async def main():
+    async def main() -> None:
         with pytest.raises(type(error)):
             await fallback(Thing("a", error), second, when=lambda _: True)("q", root())
 
@@ -105,13 +109,13 @@ def test_signals_pass(error):
     assert second.calls == 0
 
 
-def test_which_errors_count_can_be_said():
+def test_which_errors_count_can_be_said() -> None:
     service = fallback(Thing("a", KeyError("x")), Thing("b"), when=lambda error: isinstance(error, KeyError))
     assert asyncio.run(service("q", root())) == "b at run/alt-2"
 
 
-def test_facts_are_those_all_agree_on():
-    both = {WINDOW: 8_000, COLOUR: "red"}
+def test_facts_are_those_all_agree_on() -> None:
+    both: dict[Fact[Any], Any] = {WINDOW: 8_000, COLOUR: "red"}
     service = fallback(Thing("a", facts=both), stack(Thing("b", facts={**both, COLOUR: "blue"}), retry()))
     assert fact(service, WINDOW) == 8_000
     assert fact(service, COLOUR) == "none"
@@ -120,29 +124,34 @@ def test_facts_are_those_all_agree_on():
     assert fact(stack(fallback(Thing("a"), Team()), retry()), COMPOSITE)
 
 
-def test_what_it_cost_is_counted_beneath_a_record():
+def test_what_it_cost_is_counted_beneath_a_record() -> None:
     error, last = ModelError("half"), ModelError("whole")
     error.usage, last.usage = "12 tokens", "charged by who records it"
-    ctx = Context("run", _beneath=True).within(JOURNAL, MemoryJournal())
+    journal = MemoryJournal()
+    ctx = Context("run", _beneath=True).within(JOURNAL, journal)
     with pytest.raises(ModelError):
         asyncio.run(fallback(Thing("a", error), Thing("b", last))("q", ctx))
-    assert ctx.scope[JOURNAL]._charged("run") == ["12 tokens"]
+    assert journal._charged("run") == ["12 tokens"]
 
 
-def journal_of(data=None, mode="resume"):
+def journal_of(data: bytes | None = None, mode: Mode = "resume") -> MemoryJournal:
     return MemoryJournal() if data is None else MemoryJournal.load(data, mode)
 
 
-def test_beneath_a_recorded_call_only_that_is_on_record():
+def test_beneath_a_recorded_call_only_that_is_on_record() -> None:
     journal = journal_of()
     model = fallback(Thing("a", ModelError("down")), Thing("b"))
     ctx = root().within(JOURNAL, journal)
-    asyncio.run(ctx.under("model").once("m", "q", model, returns=str))
+
+    async def main() -> str:
+        return await ctx.under("model").once("m", "q", model, returns=str)
+
+    asyncio.run(main())
     assert [entry.path for entry in journal.entries] == ["run/model"]
 
 
 @pytest.mark.parametrize("mode", ["resume", "replay"])
-def test_the_verdicts_stand_on_replay(mode):
+def test_the_verdicts_stand_on_replay(mode: Mode) -> None:
     journal = journal_of()
     first = asyncio.run(fallback(Thing("a", ModelError("down")), Thing("b"))("q", root().within(JOURNAL, journal)))
     assert [(entry.path, type(entry).__name__) for entry in journal.entries] == [
@@ -156,10 +165,10 @@ def test_the_verdicts_stand_on_replay(mode):
 
 
 @pytest.mark.parametrize("reopened", [False, True])
-def test_a_composite_that_failed_is_not_entered_again(reopened):
+def test_a_composite_that_failed_is_not_entered_again(reopened: bool) -> None:
     """Its own parts are on record, and so is how it ended; also when the run then failed elsewhere."""
 
-    def teams(well):
+    def teams(well: bool) -> tuple[Team, Team]:
         wrong = [] if well else [ModelError("down")]
         return Team(Thing("x"), Thing("y", *wrong)), Team(Thing("z"))
 
@@ -175,13 +184,13 @@ def test_a_composite_that_failed_is_not_entered_again(reopened):
     assert [member.calls for member in (*one.members, *two.members)] == [0, 0, 0]
 
 
-def test_a_retry_around_goes_on_where_the_record_ends():
+def test_a_retry_around_goes_on_where_the_record_ends() -> None:
     """Both alternatives fail once; on resume each failure answers once, then the result."""
 
-    async def no_wait(service, journal):
+    async def no_wait(service: Service[str, list[str]], journal: MemoryJournal) -> list[str]:
         return await stack(service, retry(base=0))("q", root().within(JOURNAL, journal))
 
-    def teams(*errors):
+    def teams(*errors: Exception) -> tuple[Team, Team]:
         return Team(Thing("x", *errors)), Team(Thing("z", *errors))
 
     journal = journal_of()
@@ -192,17 +201,17 @@ def test_a_retry_around_goes_on_where_the_record_ends():
     assert one.members[0].calls == two.members[0].calls == 0
 
 
-def test_after_a_crash_a_second_try_is_a_second_try():
+def test_after_a_crash_a_second_try_is_a_second_try() -> None:
     """The verdict upon the first try also answers for what failed within it."""
     journal = journal_of()
     steps = Thing("x", Timeout(seconds=1)), Thing("y")
     service = fallback(Team(*steps), Team(Thing("z", Timeout(seconds=1))))
     crash = fail_on(service, 2, error=asyncio.CancelledError)
 
-    async def main(service, journal):
+    async def main(service: Service[str, list[str]], journal: MemoryJournal) -> list[str]:
         return await stack(service, retry(base=0))("q", root().within(JOURNAL, journal))
 
-    async def crashing():
+    async def crashing() -> None:
         with pytest.raises(asyncio.CancelledError):
             await main(crash, journal)
 
@@ -214,26 +223,27 @@ def test_after_a_crash_a_second_try_is_a_second_try():
     assert (x.calls, y.calls, z.calls) == (1, 1, 0)
 
 
-def test_replay_shows_a_call_that_is_not_on_record():
+def test_replay_shows_a_call_that_is_not_on_record() -> None:
     journal = journal_of(MemoryJournal().dump(), "replay")
     with pytest.raises(JournalMismatch):
         asyncio.run(fallback(Team(Thing("x")), Team(Thing("z")))("q", root().within(JOURNAL, journal)))
 
 
-def test_mistakes_are_refused_where_they_are_made():
+def test_mistakes_are_refused_where_they_are_made() -> None:
+    wrong: Any = "gpt"
     with pytest.raises(ConfigurationError, match="at least two"):
         fallback(Thing("a"))
     with pytest.raises(ConfigurationError, match="number 2 is str"):
-        fallback(Thing("a"), "gpt")
+        fallback(Thing("a"), wrong)
     with pytest.raises(ConfigurationError, match="when"):
-        fallback(Thing("a"), Thing("b"), when=1)
+        fallback(Thing("a"), Thing("b"), when=wrong)
 
 
-def test_it_shows_what_it_is_made_of():
-    async def a(request, ctx):
+def test_it_shows_what_it_is_made_of() -> None:
+    async def a(request: str, ctx: Context) -> str:
         return request
 
-    async def b(request, ctx):
+    async def b(request: str, ctx: Context) -> str:
         return request
 
     assert repr(fallback(a, stack(b, retry(attempts=2)))) == "fallback(a, retry(attempts=2) > b)"

@@ -1,5 +1,7 @@
 import asyncio
+from contextlib import suppress
 from itertools import product
+from typing import Any, TypeVar
 
 import pytest
 
@@ -7,9 +9,10 @@ from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.errors import ConfigurationError, ModelError, Suspend
 from ziggurat.core.event import Dropped, Event
-from ziggurat.core.facts import COMPOSITE, NAME, fact, name_of
+from ziggurat.core.facts import COMPOSITE, NAME, Effect, fact, name_of
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.layer import stack
+from ziggurat.core.service import Service
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry
@@ -18,18 +21,20 @@ from ziggurat.testing.expect import expect
 from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.tools.function import tool
 
+R = TypeVar("R")
+
 
 class Timed:
     """Answers or fails after a while."""
 
-    def __init__(self, name, seconds, outcome="answer"):
+    def __init__(self, name: str, seconds: float, outcome: object = "answer") -> None:
         self.facts = {NAME: name}
         self.seconds = seconds
         self.outcome = outcome
         self.calls = 0
         self.cancelled = 0
 
-    async def __call__(self, request, ctx):
+    async def __call__(self, request: str, ctx: Context) -> str:
         self.calls += 1
         try:
             await ctx.clock.sleep(self.seconds)
@@ -45,8 +50,8 @@ def calling(clock: HandClock) -> Context:
     return root().within(CLOCK, clock)
 
 
-def run(service, ctx):
-    async def main():
+def run(service: Service[str, R], ctx: Context) -> R:
+    async def main() -> R:
         async with assert_no_leaks():
             return await service("q", ctx)
 
@@ -65,7 +70,12 @@ def run(service, ctx):
         ((4, "x"), (2, "x"), "a at run/alt-1", 4),
     ],
 )
-def test_the_first_answer_wins(first, second, answer, seconds):
+def test_the_first_answer_wins(
+    first: tuple[int, Exception | str],
+    second: tuple[int, Exception | str],
+    answer: str,
+    seconds: int,
+) -> None:
     clock = HandClock(auto=True)
     a, b = Timed("a", *first), Timed("b", *second)
     assert run(hedge(a, b, delay=2), calling(clock)) == answer
@@ -73,19 +83,19 @@ def test_the_first_answer_wins(first, second, answer, seconds):
     assert clock.waiting == 0
 
 
-def test_a_quick_answer_is_asked_for_once():
+def test_a_quick_answer_is_asked_for_once() -> None:
     a, b = Timed("a", 1), Timed("b", 1)
     run(hedge(a, b, delay=2), calling(HandClock(auto=True)))
     assert (a.calls, b.calls) == (1, 0)
 
 
-def test_one_service_is_asked_again():
+def test_one_service_is_asked_again() -> None:
     a = Timed("a", 5)
     assert run(hedge(a, delay=2), calling(HandClock(auto=True))) == "a at run/alt-1"
     assert (a.calls, a.cancelled) == (2, 1)
 
 
-def test_when_all_fail_the_last_error_tells_of_the_others():
+def test_when_all_fail_the_last_error_tells_of_the_others() -> None:
     last = ModelError("slow and wrong")
     with pytest.raises(ModelError) as raised:
         run(hedge(Timed("a", 9, last), Timed("b", 1, ValueError("no")), delay=2), calling(HandClock(auto=True)))
@@ -94,7 +104,7 @@ def test_when_all_fail_the_last_error_tells_of_the_others():
 
 
 @pytest.mark.parametrize("delays", list(product([0, 1, 2, 5], repeat=3)))
-def test_for_any_times_the_earliest_wins_and_nothing_is_left(delays):
+def test_for_any_times_the_earliest_wins_and_nothing_is_left(delays: tuple[int, ...]) -> None:
     clock = HandClock(auto=True)
     services = [Timed(name, seconds) for name, seconds in zip("abc", delays, strict=True)]
     answer = run(hedge(*services, delay=1.5), calling(clock))
@@ -107,7 +117,7 @@ def test_for_any_times_the_earliest_wins_and_nothing_is_left(delays):
     )
 
 
-def test_the_loser_is_dropped_for_listeners():
+def test_the_loser_is_dropped_for_listeners() -> None:
     heard: list[Event] = []
     ctx = calling(HandClock(auto=True)).heard_by(heard.append)
     run(hedge(Timed("a", 1, ModelError("down")), Timed("b", 9), Timed("c", 1), delay=2), ctx)
@@ -117,39 +127,39 @@ def test_the_loser_is_dropped_for_listeners():
     ]
 
 
-def test_what_losers_cost_is_counted_where_it_is_known():
+def test_what_losers_cost_is_counted_where_it_is_known() -> None:
     class Answer:
         usage = "late"
 
-    async def stubborn(request, ctx):
-        try:
+    async def stubborn(request: str, ctx: Context) -> Answer:
+        with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            return Answer()
+        return Answer()
 
-    async def told(request, ctx):
+    async def told(request: str, ctx: Context) -> None:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError as error:
-            error.usage = "cut off"
+            vars(error)["usage"] = "cut off"
             raise
 
     broken = ModelError("down")
     broken.usage = "failed"
     services = stubborn, told, Timed("c", 1, broken), Timed("d", 1)
-    ctx = Context("run", _beneath=True).within(CLOCK, HandClock(auto=True)).within(JOURNAL, MemoryJournal())
+    journal = MemoryJournal()
+    ctx = Context("run", _beneath=True).within(CLOCK, HandClock(auto=True)).within(JOURNAL, journal)
     run(hedge(*services, delay=1), ctx)
-    assert sorted(ctx.scope[JOURNAL]._charged("run")) == ["cut off", "failed", "late"]
+    assert sorted(map(str, journal._charged("run"))) == ["cut off", "failed", "late"]
 
 
-def test_cancelling_ends_all_of_them_also_twice():
+def test_cancelling_ends_all_of_them_also_twice() -> None:
     clock = HandClock()
 
-    async def main():
+    async def main() -> None:
         async with assert_no_leaks():
             ending = asyncio.Event()
 
-            async def slow_to_end(request, ctx):
+            async def slow_to_end(request: str, ctx: Context) -> None:
                 try:
                     await asyncio.Event().wait()
                 finally:
@@ -172,10 +182,10 @@ def test_cancelling_ends_all_of_them_also_twice():
     asyncio.run(main())
 
 
-def test_a_suspension_passes_and_ends_the_others():
+def test_a_suspension_passes_and_ends_the_others() -> None:
     a, b = Timed("a", 9), Timed("b", 1, Suspend(()))
 
-    async def main():
+    async def main() -> None:
         async with assert_no_leaks():
             with pytest.raises(Suspend):
                 await hedge(a, b, delay=1)("q", calling(HandClock(auto=True)))
@@ -184,7 +194,7 @@ def test_a_suspension_passes_and_ends_the_others():
     assert a.cancelled == 1
 
 
-def test_a_race_that_was_decided_is_not_run_again():
+def test_a_race_that_was_decided_is_not_run_again() -> None:
     journal = MemoryJournal()
     ctx = calling(HandClock(auto=True)).within(JOURNAL, journal)
     first = run(hedge(Timed("a", 9), Timed("b", 1), delay=1), ctx)
@@ -194,7 +204,7 @@ def test_a_race_that_was_decided_is_not_run_again():
     assert a.calls == b.calls == 0
 
 
-def test_all_failures_stand_on_replay():
+def test_all_failures_stand_on_replay() -> None:
     journal = MemoryJournal()
     down = [ModelError("a"), ModelError("b")]
     service = hedge(Timed("a", 1, down[0]), Timed("b", 1, down[1]), delay=5)
@@ -207,10 +217,10 @@ def test_all_failures_stand_on_replay():
     assert a.calls == b.calls == 0
 
 
-def test_the_handle_sees_the_loser_abandoned():
+def test_the_handle_sees_the_loser_abandoned() -> None:
     clock = HandClock()
 
-    async def main():
+    async def main() -> None:
         service, handle = expect(str, str)
         task = asyncio.create_task(hedge(service, delay=1)("q", calling(clock)))
         _, slow = await handle.next()
@@ -224,8 +234,8 @@ def test_the_handle_sees_the_loser_abandoned():
     asyncio.run(main())
 
 
-def test_facts_and_repr():
-    async def a(request, ctx):
+def test_facts_and_repr() -> None:
+    async def a(request: str, ctx: Context) -> str:
         return request
 
     assert repr(hedge(a, delay=0.5)) == "hedge(a, a, delay=0.5)"
@@ -234,14 +244,16 @@ def test_facts_and_repr():
 
 
 @pytest.mark.parametrize("effect", ["repeatable", "once"])
-def test_what_acts_upon_the_world_is_not_asked_twice(effect):
+def test_what_acts_upon_the_world_is_not_asked_twice(effect: Effect) -> None:
     @tool(effect=effect)
     async def pay() -> str:
         """Pay."""
+        return "paid"
 
     @tool(effect="none")
     async def look() -> str:
         """Look."""
+        return "seen"
 
     for services in ((pay,), (look, pay), (stack(pay, retry()),), (fallback(look, pay),)):
         with pytest.raises(ConfigurationError, match=f"pay.* has effects \\({effect}\\)"):
@@ -250,6 +262,6 @@ def test_what_acts_upon_the_world_is_not_asked_twice(effect):
 
 
 @pytest.mark.parametrize("delay", [-1, float("nan"), float("inf"), "2", None])
-def test_a_delay_that_makes_no_sense_is_refused(delay):
+def test_a_delay_that_makes_no_sense_is_refused(delay: Any) -> None:
     with pytest.raises(ConfigurationError, match="delay"):
         hedge(Timed("a", 1), delay=delay)

@@ -1,5 +1,7 @@
 import asyncio
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -8,6 +10,7 @@ from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, Timeout
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.layer import stack
+from ziggurat.core.service import Service
 from ziggurat.layers.backpressure import Gate
 from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
 from ziggurat.layers.load_shed import LatencyGradient, load_shed
@@ -16,16 +19,18 @@ from ziggurat.layers.retry import retry
 from ziggurat.testing.clock import HandClock, settle
 from ziggurat.testing.expect import expect
 
+WRONG: Any = 2.0
+
 
 async def answer(request: str, ctx: Context) -> str:
     return request
 
 
-def test_what_would_wait_beneath_is_refused_at_once():
+def test_what_would_wait_beneath_is_refused_at_once() -> None:
     """Behaviour 27, `when_not_ready`: it fails at once, and nothing is called."""
     bulkhead = Bulkhead(1)
 
-    async def main():
+    async def main() -> None:
         service, handle = expect()
         shedding = stack(service, load_shed(when=bulkhead.is_full), retry(), concurrency_limit(bulkhead=bulkhead))
         task = asyncio.create_task(shedding("q", root()))
@@ -43,12 +48,12 @@ def test_what_would_wait_beneath_is_refused_at_once():
 
 
 @pytest.mark.parametrize("limit", [Bulkhead(1), Gate(1), RateLimiter(requests=1)])
-def test_every_limit_tells_whether_it_is_full(limit):
+def test_every_limit_tells_whether_it_is_full(limit: Bulkhead | Gate | RateLimiter) -> None:
     assert not limit.is_full()
     assert asyncio.run(stack(answer, load_shed(when=limit.is_full))("q", root())) == "q"
 
 
-def measured(gradient):
+def measured(gradient: LatencyGradient) -> tuple[Service[float, float], Context]:
     clock = HandClock(auto=True)
 
     async def service(request: float, ctx: Context) -> float:
@@ -59,15 +64,15 @@ def measured(gradient):
     return stack(service, load_shed(gradient=gradient)), ctx
 
 
-def test_it_sheds_the_more_the_slower_calls_become_and_recovers():
+def test_it_sheds_the_more_the_slower_calls_become_and_recovers() -> None:
     gradient = LatencyGradient(tolerance=2, minimum_calls=50)
     service, ctx = measured(gradient)
 
-    async def passed(seconds, calls):
+    async def passed(seconds: float, calls: int) -> int:
         ends = [await asyncio.gather(service(seconds, ctx), return_exceptions=True) for _ in range(calls)]
-        return sum(end == [seconds] for end in ends)
+        return sum(end == seconds for (end,) in ends)
 
-    async def main():
+    async def main() -> None:
         assert await passed(1.0, 500) == 500
         assert await passed(1.9, 20) == 20  # slower, but within what is tolerated
         assert await passed(1.0, 300) == 300
@@ -81,14 +86,14 @@ def test_it_sheds_the_more_the_slower_calls_become_and_recovers():
     asyncio.run(main())
 
 
-def test_it_sheds_nothing_before_it_knows_what_is_usual():
+def test_it_sheds_nothing_before_it_knows_what_is_usual() -> None:
     gradient = LatencyGradient(minimum_calls=50)
     for seconds in (1.0, *[100.0] * 48):
         gradient.observe(seconds)
     assert gradient.share() == 1.0
 
 
-def test_what_takes_next_to_no_time_is_never_slow():
+def test_what_takes_next_to_no_time_is_never_slow() -> None:
     gradient = LatencyGradient(minimum_calls=10, floor=0.01)
     for seconds in [1e-7] * 500 + [0.009] * 50:
         gradient.observe(seconds)
@@ -98,10 +103,10 @@ def test_what_takes_next_to_no_time_is_never_slow():
     assert repr(gradient) == "LatencyGradient(tolerance=2, minimum_calls=10, floor=0.01)"
 
 
-def test_timeouts_are_slow_calls_and_other_failures_tell_nothing():
+def test_timeouts_are_slow_calls_and_other_failures_tell_nothing() -> None:
     gradient = LatencyGradient()
 
-    async def main():
+    async def main() -> None:
         service, handle = expect()
         clock = HandClock()
         ctx = root().within(CLOCK, clock)
@@ -116,7 +121,7 @@ def test_timeouts_are_slow_calls_and_other_failures_tell_nothing():
     assert (gradient.calls, gradient.recent) == (1, 5.0)
 
 
-def test_in_a_replay_nothing_is_shed():
+def test_in_a_replay_nothing_is_shed() -> None:
     service = stack(answer, load_shed(when=lambda: True))
     with pytest.raises(LimitExceeded):
         asyncio.run(service("q", root()))
@@ -127,20 +132,20 @@ def test_in_a_replay_nothing_is_shed():
     "make",
     [
         load_shed,
-        lambda: load_shed(when=True),
-        lambda: load_shed(gradient=2.0),
+        lambda: load_shed(when=WRONG),
+        lambda: load_shed(gradient=WRONG),
         lambda: LatencyGradient(tolerance=1),
         lambda: LatencyGradient(minimum_calls=0),
         lambda: LatencyGradient(floor=-1),
         lambda: LatencyGradient(floor=float("nan")),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(make):
+def test_settings_that_make_no_sense_are_refused(make: Callable[[], object]) -> None:
     with pytest.raises(ConfigurationError, match=r"load_shed|LatencyGradient"):
         make()
 
 
-def test_overload_keeps_what_gets_through_quick():
+def test_overload_keeps_what_gets_through_quick() -> None:
     """Ten times what fits is asked for: as much as fits is answered at full speed, all else refused at once."""
     bulkhead, clock = Bulkhead(10), HandClock(auto=True)
     answered, refused = list[float](), list[float]()
@@ -151,7 +156,7 @@ def test_overload_keeps_what_gets_through_quick():
 
     shedding = stack(service, load_shed(when=bulkhead.is_full), concurrency_limit(bulkhead=bulkhead))
 
-    async def client(number):
+    async def client(number: int) -> None:
         await clock.sleep(number / 100)
         began = clock.monotonic()
         try:
@@ -160,7 +165,7 @@ def test_overload_keeps_what_gets_through_quick():
         except LimitExceeded:
             refused.append(clock.monotonic() - began)
 
-    async def main():
+    async def main() -> None:
         await asyncio.gather(*[client(number) for number in range(2_000)])
         await settle()
 

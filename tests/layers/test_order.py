@@ -30,7 +30,7 @@ from ziggurat.tools.function import tool
 class Upstream:
     """Takes a second; may be down, or hang."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.calls = self.inside = self.most = 0
         self.state = "well"
 
@@ -50,7 +50,7 @@ class Upstream:
 class Stacked:
     """An upstream in the recommended order, and all its state."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.upstream = Upstream()
         self.clock = HandClock(auto=True)
         self.gate = Gate(1_000)
@@ -69,15 +69,15 @@ class Stacked:
         )
         self.ctx = root().within(CLOCK, self.clock)
 
-    async def ask(self, number, *, apart=0.0):
+    async def ask(self, number: int, *, apart: float = 0.0) -> list[str | BaseException]:
         """Ask so many times, with so many seconds between one and the next."""
         return await asyncio.gather(*[self._later(each * apart) for each in range(number)], return_exceptions=True)
 
-    async def _later(self, seconds):
+    async def _later(self, seconds: float) -> str:
         await self.clock.sleep(seconds)
         return await self.service("q", self.ctx)
 
-    def is_empty(self):
+    def is_empty(self) -> bool:
         return (self.gate.depth, self.slots.running, self.slots.waiting, self.limiter.waiting, self.clock.waiting) == (
             0,
             0,
@@ -88,11 +88,11 @@ class Stacked:
 
 
 @pytest.mark.parametrize(("state", "unnoticed"), [("down", 5), ("hangs", 50)])
-def test_an_outage_is_neither_hammered_nor_forgotten(state, unnoticed):
+def test_an_outage_is_neither_hammered_nor_forgotten(state: str, unnoticed: int) -> None:
     """Those who come before anybody can know of it get through, and then hardly a trial in each open period."""
     it = Stacked()
 
-    async def main():
+    async def main() -> None:
         async with assert_no_leaks():
             assert await it.ask(50) == ["q"] * 50
             it.upstream.state, it.upstream.calls = state, 0
@@ -109,14 +109,14 @@ def test_an_outage_is_neither_hammered_nor_forgotten(state, unnoticed):
     asyncio.run(main())
 
 
-def test_nothing_is_kept_wherever_callers_give_up():
+def test_nothing_is_kept_wherever_callers_give_up() -> None:
     """Permits, slots and turns come back from calls cancelled after every turn of the event loop."""
     it = Stacked()
     it.clock = HandClock()
     it.ctx = it.ctx.within(CLOCK, it.clock)
     it.limiter.requests = 15
 
-    async def main():
+    async def main() -> None:
         async with assert_no_leaks():
             for turns in range(40):
                 tasks = [asyncio.create_task(it.service("q", it.ctx)) for _ in range(30)]
@@ -132,17 +132,17 @@ def test_nothing_is_kept_wherever_callers_give_up():
     asyncio.run(main())
 
 
-def test_a_late_try_is_a_failure_to_the_breaker():
+def test_a_late_try_is_a_failure_to_the_breaker() -> None:
     it = Stacked()
     it.upstream.state = "hangs"
     asyncio.run(it.ask(5))
     assert it.breaker.look() == "open"
 
 
-def test_waiting_between_tries_takes_no_slot():
+def test_waiting_between_tries_takes_no_slot() -> None:
     bulkhead, clock = Bulkhead(1), HandClock()
 
-    async def main():
+    async def main() -> None:
         service, handle = expect()
         ctx = root().within(CLOCK, clock)
         limited = stack(service, retry(jitter="none", base=5), concurrency_limit(bulkhead=bulkhead))
@@ -163,7 +163,7 @@ def test_waiting_between_tries_takes_no_slot():
     asyncio.run(main())
 
 
-def test_an_open_breaker_lets_a_fallback_answer():
+def test_an_open_breaker_lets_a_fallback_answer() -> None:
     breaker = CircuitBreaker()
     breaker.force_open()
     first = stack(ScriptedModel(always="first", name="first"), circuit_breaker(breaker=breaker))
@@ -171,7 +171,7 @@ def test_an_open_breaker_lets_a_fallback_answer():
     assert run.text == "second"
 
 
-def test_a_run_that_is_refused_says_so_and_is_not_said_to_have_used_up_anything():
+def test_a_run_that_is_refused_says_so_and_is_not_said_to_have_used_up_anything() -> None:
     breaker = CircuitBreaker(name="forecaster")
     breaker.force_open()
     run = Agent(stack(ScriptedModel(always="x"), circuit_breaker(breaker=breaker))).run_sync("?")
@@ -180,7 +180,7 @@ def test_a_run_that_is_refused_says_so_and_is_not_said_to_have_used_up_anything(
     assert "forecaster" in run.stop.error
 
 
-def test_a_refused_tool_is_told_to_the_model():
+def test_a_refused_tool_is_told_to_the_model() -> None:
     slots = Bulkhead(1, queue=0)
     slots.take()
 
@@ -196,17 +196,17 @@ def test_a_refused_tool_is_told_to_the_model():
     assert slots.running == 1
 
 
-def test_a_refusal_is_on_record_and_not_decided_again():
+def test_a_refusal_is_on_record_and_not_decided_again() -> None:
     """A refused try stays refused when the run is read back, though the limit would let it pass now."""
     slots, journal, clock = Bulkhead(1, queue=0), MemoryJournal(), HandClock(auto=True)
     model = ScriptedModel(always="Here.", name="m")
     limited = stack(model, concurrency_limit(bulkhead=slots))
 
-    async def ask(journal):
+    async def ask(journal: MemoryJournal) -> object:
         ctx = root("trip/model").within(JOURNAL, journal).within(CLOCK, clock)
         return await ctx.once("m", "q", limited, returns=object)  # type: ignore[arg-type]
 
-    async def main():
+    async def main() -> None:
         slots.take()
         with pytest.raises(LimitExceeded):
             await ask(journal)

@@ -1,4 +1,5 @@
 import asyncio
+from typing import Any, TypeVar
 
 import pytest
 from msgspec import Struct
@@ -8,10 +9,13 @@ from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.facts import COMPOSITE, EFFECT, RETURNS, fact, name_of
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.layer import stack
+from ziggurat.core.service import Service
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
 from ziggurat.testing.faults import fail_on
 from ziggurat.tools.function import tool
+
+R = TypeVar("R")
 
 
 class Report(Struct):
@@ -30,23 +34,23 @@ async def stars(request: int, ctx: Context) -> str:
     return "*" * request
 
 
-def call(service, request, ctx=None):
-    async def main():
+def call(service: Service[str, R], request: str, ctx: Context | None = None) -> R:
+    async def main() -> R:
         return await service(request, ctx or root())
 
     return asyncio.run(main())
 
 
-def test_what_one_answers_the_next_is_asked():
+def test_what_one_answers_the_next_is_asked() -> None:
     assert call(pipeline(words, count), "to be or not") == 4
     assert call(pipeline(words, count, stars), "to be or not") == "****"
     assert call(pipeline(pipeline(words, count), stars), "to be") == "**"
 
 
-def test_each_stage_has_a_place_of_its_own():
-    places = []
+def test_each_stage_has_a_place_of_its_own() -> None:
+    places: list[str] = []
 
-    async def noting(request, ctx):
+    async def noting(request: str, ctx: Context) -> str:
         places.append(ctx.path)
         return request
 
@@ -55,11 +59,11 @@ def test_each_stage_has_a_place_of_its_own():
 
 
 @pytest.mark.parametrize("failing", [1, 2, 3])
-def test_the_first_error_ends_it_and_tells_its_stage(failing):
-    asked, error = [], ModelError("down")
+def test_the_first_error_ends_it_and_tells_its_stage(failing: int) -> None:
+    asked, error = list[int](), ModelError("down")
 
-    def stage(number):
-        async def asking(request, ctx):
+    def stage(number: int) -> Service[str, str]:
+        async def asking(request: str, ctx: Context) -> str:
             asked.append(number)
             if number == failing:
                 raise error
@@ -75,7 +79,7 @@ def test_the_first_error_ends_it_and_tells_its_stage(failing):
 
 
 @pytest.mark.parametrize("written", [False, True])
-def test_what_was_answered_stands_when_it_is_resumed(written):
+def test_what_was_answered_stands_when_it_is_resumed(written: bool) -> None:
     """Also as what it is: a stage's class is read off its annotation."""
     journal = MemoryJournal()
     ctx = root().within(JOURNAL, journal).within(RUN_ID, "r")
@@ -92,27 +96,29 @@ def test_what_was_answered_stands_when_it_is_resumed(written):
     assert (first.calls, last.calls) == (1, 2)
 
 
-def test_a_retry_around_all_goes_on_where_it_failed():
+def test_a_retry_around_all_goes_on_where_it_failed() -> None:
     ctx = root().within(JOURNAL, MemoryJournal()).within(RUN_ID, "r")
     first, last = fail_on(words), fail_on(count, 1)
     assert call(stack(pipeline(first, last), retry(base=0)), "a b", ctx) == 2
     assert (first.calls, last.calls) == (1, 2)
 
 
-def test_facts_and_repr():
+def test_facts_and_repr() -> None:
     @tool(effect="once")
     async def pay() -> str:
         """Pay."""
+        return "paid"
 
     service = pipeline(words, count)
     assert name_of(service) == "pipeline(words, count)"
     assert repr(service) == "pipeline(words, count)"
     assert fact(service, RETURNS) is int
     assert not fact(service, COMPOSITE)
-    assert fact(pipeline(words, pay), EFFECT) == "once"
+    effects: Any = (words, pay)  # what types do not fit together has facts all the same
+    assert fact(pipeline(*effects), EFFECT) == "once"
 
 
 @pytest.mark.parametrize("stages", [(), (words,), (words, "count"), (None, words)])
-def test_what_makes_no_sense_is_refused(stages):
+def test_what_makes_no_sense_is_refused(stages: tuple[Any, ...]) -> None:
     with pytest.raises(ConfigurationError, match=r"pipeline\(\)"):
         pipeline(*stages)

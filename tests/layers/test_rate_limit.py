@@ -1,4 +1,5 @@
 import asyncio
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,10 +21,10 @@ from ziggurat.testing.leaks import assert_no_leaks
 class Passing:
     """Notes when each request passes; a request is a name, or (name, estimate, real weight, seconds)."""
 
-    def __init__(self, limiter, clock=None):
+    def __init__(self, limiter: RateLimiter, clock: HandClock | None = None) -> None:
         self.clock = clock or HandClock()
         self.limiter = limiter
-        self.passed: list[tuple[float, object]] = []
+        self.passed: list[tuple[float, Any]] = []
         weighs = limiter.weight is not None
         self.service = stack(
             self,
@@ -36,26 +37,26 @@ class Passing:
         self.ctx = root().within(CLOCK, self.clock)
         self.tasks: dict[object, asyncio.Task[object]] = {}
 
-    async def __call__(self, request, ctx):
+    async def __call__(self, request: Any, ctx: Context) -> Any:
         self.passed.append((self.clock.monotonic(), request[0]))
         if len(request) > 3 and request[3]:
             await self.clock.sleep(request[3])
         return request
 
-    async def come(self, *requests):
+    async def come(self, *requests: Any) -> None:
         for request in requests:
             self.tasks[request[0]] = asyncio.create_task(self.service(request, self.ctx))
         await settle()
 
-    def names(self):
+    def names(self) -> str:
         return "".join(str(name) for _, name in self.passed)
 
 
-def test_what_is_over_the_limit_waits_until_there_is_room():
+def test_what_is_over_the_limit_waits_until_there_is_room() -> None:
     """Behaviour 23, `reaching_capacity` and `remaining_gets_reset`."""
     it = Passing(RateLimiter(requests=2, seconds=10))
 
-    async def main():
+    async def main() -> None:
         async with assert_no_leaks():
             await it.come("a")
             await it.clock.advance(4)
@@ -75,11 +76,11 @@ def test_what_is_over_the_limit_waits_until_there_is_room():
     asyncio.run(main())
 
 
-def test_turns_come_in_order_and_nobody_slips_in():
+def test_turns_come_in_order_and_nobody_slips_in() -> None:
     """Behaviour 22, `multi_waiters`."""
     it = Passing(RateLimiter(weight=10, seconds=10))
 
-    async def main():
+    async def main() -> None:
         await it.come(("a", 9, 9), ("b", 8, 8), ("c", 1, 1), ("d", 1, 1))
         assert it.names() == "a"  # c and d would fit, but b was there first
         await it.clock.advance(10)
@@ -88,10 +89,10 @@ def test_turns_come_in_order_and_nobody_slips_in():
     asyncio.run(main())
 
 
-def test_who_would_wait_too_long_is_refused_at_once():
+def test_who_would_wait_too_long_is_refused_at_once() -> None:
     it = Passing(RateLimiter(requests=1, seconds=10, patience=25))
 
-    async def main():
+    async def main() -> None:
         await it.come(*"abcd")
         with pytest.raises(LimitExceeded, match="no room for 30 s") as raised:
             await it.tasks["d"]
@@ -105,10 +106,10 @@ def test_who_would_wait_too_long_is_refused_at_once():
     asyncio.run(main())
 
 
-def test_who_has_to_be_done_before_its_turn_is_refused_at_once():
+def test_who_has_to_be_done_before_its_turn_is_refused_at_once() -> None:
     it = Passing(RateLimiter(requests=1, seconds=10))
 
-    async def main():
+    async def main() -> None:
         await it.come("a")
         with pytest.raises(LimitExceeded) as raised:
             await stack(it.service, timeout(seconds=9))("b", it.ctx)
@@ -120,10 +121,10 @@ def test_who_has_to_be_done_before_its_turn_is_refused_at_once():
     asyncio.run(main())
 
 
-def test_a_full_queue_refuses_at_once():
+def test_a_full_queue_refuses_at_once() -> None:
     it = Passing(RateLimiter(requests=1, seconds=10, queue=1))
 
-    async def main():
+    async def main() -> None:
         await it.come(*"abc")
         with pytest.raises(LimitExceeded) as raised:
             await it.tasks["c"]
@@ -134,10 +135,10 @@ def test_a_full_queue_refuses_at_once():
     asyncio.run(main())
 
 
-def test_a_refusal_is_tried_again_when_it_says():
+def test_a_refusal_is_tried_again_when_it_says() -> None:
     it = Passing(RateLimiter(requests=1, seconds=10, patience=0), HandClock(auto=True))
 
-    async def main():
+    async def main() -> None:
         await it.come("a")
         assert await stack(it.service, retry(jitter="none"))("b", it.ctx) == "b"
         assert it.passed == [(0, "a"), (10, "b")]
@@ -145,10 +146,10 @@ def test_a_refusal_is_tried_again_when_it_says():
     asyncio.run(main())
 
 
-def test_what_never_fits_is_refused_for_good():
+def test_what_never_fits_is_refused_for_good() -> None:
     it = Passing(RateLimiter(weight=10))
 
-    async def main():
+    async def main() -> None:
         await it.come(("a", 11, 11))
         with pytest.raises(LimitExceeded, match="weight 11 never fits") as raised:
             await it.tasks["a"]
@@ -157,10 +158,10 @@ def test_what_never_fits_is_refused_for_good():
     asyncio.run(main())
 
 
-def test_what_was_estimated_too_high_is_free_again_at_once():
+def test_what_was_estimated_too_high_is_free_again_at_once() -> None:
     it = Passing(RateLimiter(weight=10, seconds=60))
 
-    async def main():
+    async def main() -> None:
         await it.come(("a", 8, 2, 5), ("b", 8, 8))
         assert it.names() == "a"
         await it.clock.advance(5)
@@ -169,10 +170,10 @@ def test_what_was_estimated_too_high_is_free_again_at_once():
     asyncio.run(main())
 
 
-def test_what_was_estimated_too_low_counts_from_then_on():
+def test_what_was_estimated_too_low_counts_from_then_on() -> None:
     it = Passing(RateLimiter(weight=10, seconds=60))
 
-    async def main():
+    async def main() -> None:
         await it.come(("a", 1, 10, 5))
         await it.clock.advance(5)
         await it.come(("b", 5, 5))
@@ -184,10 +185,10 @@ def test_what_was_estimated_too_low_counts_from_then_on():
     asyncio.run(main())
 
 
-def test_who_comes_too_late_by_anothers_weight_is_refused():
+def test_who_comes_too_late_by_anothers_weight_is_refused() -> None:
     it = Passing(RateLimiter(weight=10, seconds=60, patience=60))
 
-    async def main():
+    async def main() -> None:
         await it.come(("a", 8, 20, 30), ("b", 8, 8))
         await it.clock.advance(30)
         with pytest.raises(LimitExceeded) as raised:
@@ -197,7 +198,7 @@ def test_who_comes_too_late_by_anothers_weight_is_refused():
     asyncio.run(main())
 
 
-def test_without_a_measure_the_estimate_stands():
+def test_without_a_measure_the_estimate_stands() -> None:
     clock, passed = HandClock(), list[float]()
 
     async def service(request: float, ctx: Context) -> None:
@@ -205,7 +206,7 @@ def test_without_a_measure_the_estimate_stands():
 
     limited = stack(service, rate_limit(limiter=RateLimiter(weight=10, seconds=5), estimate=float))
 
-    async def main():
+    async def main() -> None:
         tasks = [asyncio.create_task(limited(6.0, root().within(CLOCK, clock))) for _ in range(3)]
         await clock.advance(20)
         await asyncio.gather(*tasks)
@@ -215,11 +216,11 @@ def test_without_a_measure_the_estimate_stands():
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_who_is_cancelled_while_waiting_has_taken_nothing(together):
+def test_who_is_cancelled_while_waiting_has_taken_nothing(together: bool) -> None:
     """Behaviours 19, 21, 24 and 26, also where the turn comes together with the cancellation."""
     it = Passing(RateLimiter(requests=1, seconds=10))
 
-    async def main():
+    async def main() -> None:
         await it.come(*"abc")
         if together:
             it.clock._elapsed = 10.0
@@ -236,7 +237,7 @@ def test_who_is_cancelled_while_waiting_has_taken_nothing(together):
     asyncio.run(main())
 
 
-def test_the_wish_of_the_service_to_be_left_alone_holds_for_all():
+def test_the_wish_of_the_service_to_be_left_alone_holds_for_all() -> None:
     """Behaviour 25: those who wait are refused or come in later, and nobody hangs."""
     clock, passed = HandClock(), list[object]()
 
@@ -249,7 +250,7 @@ def test_the_wish_of_the_service_to_be_left_alone_holds_for_all():
     limiter = RateLimiter(requests=10, seconds=10, patience=30)
     limited = stack(service, rate_limit(limiter=limiter))
 
-    async def main():
+    async def main() -> None:
         ctx = root().within(CLOCK, clock)
         with pytest.raises(ModelError):
             await limited("busy", ctx)
@@ -268,11 +269,11 @@ def test_the_wish_of_the_service_to_be_left_alone_holds_for_all():
     assert passed == [(0, "busy"), (20, "a"), (50, "b")]
 
 
-def test_waiting_is_an_event():
+def test_waiting_is_an_event() -> None:
     it, heard = Passing(RateLimiter(requests=1, seconds=10)), list[Event]()
     it.ctx = it.ctx.heard_by(heard.append)
 
-    async def main():
+    async def main() -> None:
         for name in "abc":
             await it.come(name)
         await it.clock.advance(20)
@@ -281,11 +282,11 @@ def test_waiting_is_an_event():
     assert heard == [Queued("run", "rate", 0, 10.0), Queued("run", "rate", 1, 20.0)]
 
 
-def test_in_a_replay_nobody_waits():
+def test_in_a_replay_nobody_waits() -> None:
     it = Passing(RateLimiter(requests=1, patience=0))
     ctx = it.ctx.within(JOURNAL, MemoryJournal("replay"))
 
-    async def main():
+    async def main() -> list[Any]:
         return [await it.service(name, ctx) for name in "abc"]
 
     assert asyncio.run(main()) == ["a", "b", "c"]
@@ -304,14 +305,16 @@ ARRIVALS = st.lists(
 
 
 @given(ARRIVALS, st.integers(1, 4), st.integers(10, 15), st.sampled_from([3.0, 1e9]))
-def test_no_window_ever_holds_more_than_the_limit(arrivals, requests, weight, patience):
+def test_no_window_ever_holds_more_than_the_limit(
+    arrivals: list[tuple[int, int, int, int, bool]], requests: int, weight: int, patience: float
+) -> None:
     """Requests never; weight never by what was known when each passed. In order, nobody forgotten, all settled."""
     seconds = 5.0
     limiter = RateLimiter(requests=requests, weight=weight, seconds=seconds, patience=patience, queue=1_000)
     it = Passing(limiter)
-    by_name = {}
+    by_name: dict[int, tuple[int, int, float]] = {}
 
-    async def main():
+    async def main() -> None:
         async with assert_no_leaks():
             for name, (gap, estimate, real, takes, cancelled) in enumerate(arrivals):
                 await it.clock.advance(gap / 4)
@@ -342,10 +345,10 @@ def test_no_window_ever_holds_more_than_the_limit(arrivals, requests, weight, pa
         assert known <= weight
 
 
-def test_all_of_the_allowance_can_be_used():
+def test_all_of_the_allowance_can_be_used() -> None:
     it = Passing(RateLimiter(requests=7, seconds=10, queue=2_000, patience=1e9), HandClock(auto=True))
 
-    async def main():
+    async def main() -> None:
         await it.come(*[(number,) for number in range(700)])
         await asyncio.gather(*it.tasks.values())
 
@@ -364,7 +367,7 @@ def test_all_of_the_allowance_can_be_used():
         ({"requests": 1, "queue": -1}, "queue"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(settings, says):
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         RateLimiter(**settings)
 
@@ -378,12 +381,12 @@ def test_settings_that_make_no_sense_are_refused(settings, says):
         ({"limiter": RateLimiter(weight=5), "estimate": float, "measure": 5}, "measure"),
     ],
 )
-def test_the_layer_says_what_it_needs(settings, says):
+def test_the_layer_says_what_it_needs(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         rate_limit(**settings)
 
 
-def test_its_settings_show():
+def test_its_settings_show() -> None:
     assert repr(rate_limit(limiter=RateLimiter(requests=500, weight=2e5), estimate=len)) == (
         "rate_limit(limiter=RateLimiter(requests=500, weight=200000, seconds=60), estimate=len)"
     )

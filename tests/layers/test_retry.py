@@ -3,6 +3,7 @@ import itertools
 import time
 from collections import Counter
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -36,7 +37,7 @@ def calling(clock: HandClock, draw: float = 0.5) -> Context:
     return root().within(CLOCK, clock).within(RANDOM, lambda: draw)
 
 
-def failing(*errors: Exception):
+def failing(*errors: BaseException) -> tuple[Service[str, int], list[Context]]:
     """A service that raises these in turn, then answers with the number of tries; it keeps what it was called with."""
     seen: list[Context] = []
 
@@ -49,7 +50,7 @@ def failing(*errors: Exception):
     return service, seen
 
 
-def test_the_first_answer_is_the_answer():
+def test_the_first_answer_is_the_answer() -> None:
     service, seen = failing()
     ctx = calling(HandClock(auto=True))
     assert asyncio.run(stack(service, retry())("q", ctx)) == 1
@@ -57,24 +58,20 @@ def test_the_first_answer_is_the_answer():
 
 
 @given(failures=st.integers(0, 6), attempts=st.integers(1, 6))
-def test_attempts_count_all_tries(failures, attempts):
+def test_attempts_count_all_tries(failures: int, attempts: int) -> None:
     errors = [ConnectionError(str(number)) for number in range(failures)]
     service, seen = failing(*errors)
     call = stack(service, retry(attempts=attempts))("q", calling(HandClock(auto=True)))
     if failures < attempts:
-        assert asyncio.run(wrapped(call)) == failures + 1
+        assert asyncio.run(call) == failures + 1
     else:
         with pytest.raises(ConnectionError) as raised:
-            asyncio.run(wrapped(call))
+            asyncio.run(call)
         assert raised.value is errors[attempts - 1]
     assert len(seen) == min(failures + 1, attempts)
 
 
-async def wrapped(call):
-    return await call
-
-
-def test_tries_share_a_path_and_number_anew():
+def test_tries_share_a_path_and_number_anew() -> None:
     paths: list[str] = []
 
     async def service(request: str, ctx: Context) -> str:
@@ -98,7 +95,7 @@ def test_tries_share_a_path_and_number_anew():
         (TimeoutError(), 3),
     ],
 )
-def test_only_what_may_pass_is_tried_again(error, tries):
+def test_only_what_may_pass_is_tried_again(error: Exception | Timeout, tries: int) -> None:
     service, seen = failing(*[error] * 5)
     with pytest.raises(type(error)) as raised:
         asyncio.run(stack(service, retry())("q", calling(HandClock(auto=True))))
@@ -107,10 +104,10 @@ def test_only_what_may_pass_is_tried_again(error, tries):
 
 
 @pytest.mark.parametrize("signal", [asyncio.CancelledError(), Suspend(()), KeyboardInterrupt()])
-def test_signals_pass(signal):
+def test_signals_pass(signal: BaseException) -> None:
     service, seen = failing(signal)
 
-    async def main():
+    async def main() -> None:
         with pytest.raises(type(signal)):
             await stack(service, retry(when=lambda error: True))("q", calling(HandClock(auto=True)))
 
@@ -118,7 +115,7 @@ def test_signals_pass(signal):
     assert len(seen) == 1
 
 
-def test_waits_double_up_to_the_cap():
+def test_waits_double_up_to_the_cap() -> None:
     clock = HandClock(auto=True)
     times: list[float] = []
 
@@ -131,7 +128,7 @@ def test_waits_double_up_to_the_cap():
     assert [after - before for before, after in itertools.pairwise(times)] == [1, 2, 4, 8, 8, 8]
 
 
-def test_a_thousand_tries_do_not_overflow():
+def test_a_thousand_tries_do_not_overflow() -> None:
     service, seen = failing(*[ConnectionError()] * 2_000)
     with pytest.raises(ConnectionError):
         asyncio.run(stack(service, retry(attempts=2_000, cap=1))("q", calling(HandClock(auto=True))))
@@ -154,7 +151,7 @@ def test_a_thousand_tries_do_not_overflow():
         (10**400, None),
     ],
 )
-def test_what_the_other_side_asks_for_is_obeyed_within_reason(asked, waited):
+def test_what_the_other_side_asks_for_is_obeyed_within_reason(asked: Any, waited: float | None) -> None:
     clock = HandClock(auto=True)
     error = ServiceError("busy", transient=True)
     error.retry_after = asked
@@ -162,19 +159,19 @@ def test_what_the_other_side_asks_for_is_obeyed_within_reason(asked, waited):
     call = stack(service, retry())("q", calling(clock))
     if waited is None:
         with pytest.raises(ServiceError):
-            asyncio.run(wrapped(call))
+            asyncio.run(call)
         assert clock.monotonic() == 0
     else:
-        asyncio.run(wrapped(call))
+        asyncio.run(call)
         assert clock.monotonic() == waited
 
 
-def test_no_wait_passes_the_deadline():
+def test_no_wait_passes_the_deadline() -> None:
     clock = HandClock(auto=True)
     error = ServiceError("busy", transient=True, retry_after=10)
     service, seen = failing(error, error, error)
 
-    async def main():
+    async def main() -> None:
         async with calling(clock).limit(15) as ctx:
             await stack(service, retry(attempts=5))("q", ctx)
 
@@ -184,10 +181,10 @@ def test_no_wait_passes_the_deadline():
     assert clock.monotonic() == 10
 
 
-def test_a_timeout_inside_bounds_each_try():
+def test_a_timeout_inside_bounds_each_try() -> None:
     clock = HandClock()
 
-    async def main():
+    async def main() -> str:
         service, handle = expect(str, str)
         task = asyncio.create_task(stack(service, retry(), timeout(seconds=5))("q", calling(clock)))
         for _ in range(2):
@@ -200,11 +197,11 @@ def test_a_timeout_inside_bounds_each_try():
     assert asyncio.run(main()) == "third"
 
 
-def test_a_cancelled_wait_ends_the_call():
+def test_a_cancelled_wait_ends_the_call() -> None:
     clock = HandClock()
     service, seen = failing(ConnectionError())
 
-    async def main():
+    async def main() -> None:
         task = asyncio.create_task(stack(service, retry())("q", calling(clock)))
         await clock.advance(0)
         assert clock.waiting == 1
@@ -217,7 +214,7 @@ def test_a_cancelled_wait_ends_the_call():
     assert clock.waiting == 0
 
 
-def test_listeners_hear_of_each_try():
+def test_listeners_hear_of_each_try() -> None:
     heard: list[Event] = []
     service, _ = failing(ConnectionError("a"), ConnectionError("b"))
     ctx = calling(HandClock(auto=True)).heard_by(heard.append)
@@ -231,7 +228,7 @@ def test_listeners_hear_of_each_try():
 
 
 @pytest.mark.parametrize(("after_delta", "shows", "tries"), [(True, True, 2), (False, True, 1), (False, False, 2)])
-def test_after_delta(after_delta, shows, tries):
+def test_after_delta(after_delta: bool, shows: bool, tries: int) -> None:
     heard: list[Event] = []
     calls = 0
 
@@ -248,32 +245,33 @@ def test_after_delta(after_delta, shows, tries):
     ctx = calling(HandClock(auto=True)).heard_by(heard.append)
     if tries == 1:
         with pytest.raises(ConnectionError):
-            asyncio.run(wrapped(call("q", ctx)))
+            asyncio.run(call("q", ctx))
     else:
-        assert asyncio.run(wrapped(call("q", ctx))) == "done"
+        assert asyncio.run(call("q", ctx)) == "done"
     assert calls == tries
     assert sum(isinstance(event, Piece) for event in heard) == (tries if shows else 0)
 
 
-def test_failed_tries_are_charged_beneath_a_record():
+def test_failed_tries_are_charged_beneath_a_record() -> None:
     error = ServiceError("half", transient=True)
     error.usage = "12 tokens"
     last = ServiceError("whole", transient=True)
     last.usage = "charged by who records it"
     service, _ = failing(error, last)
-    ctx = Context("run", _beneath=True).within(CLOCK, HandClock(auto=True)).within(JOURNAL, MemoryJournal())
+    journal = MemoryJournal()
+    ctx = Context("run", _beneath=True).within(CLOCK, HandClock(auto=True)).within(JOURNAL, journal)
     with pytest.raises(ServiceError):
         asyncio.run(stack(service, retry(attempts=2))("q", ctx))
-    assert ctx.scope[JOURNAL]._charged("run") == ["12 tokens"]
+    assert journal._charged("run") == ["12 tokens"]
 
 
-def test_a_thousand_clients_do_not_return_together():
+def test_a_thousand_clients_do_not_return_together() -> None:
     """At most twice the mean in any tenth of a second of the window they spread over."""
     clock = HandClock(auto=True)
     random = Random(7)
     arrivals: list[float] = []
 
-    async def main():
+    async def main() -> None:
         async def client() -> None:
             tried = False
 
@@ -296,7 +294,7 @@ def test_a_thousand_clients_do_not_return_together():
 
 
 @pytest.mark.parametrize(("minimum", "bound"), [(0, 1.2), (10, 1.21)])
-def test_a_budget_bounds_the_load_when_everything_fails(minimum, bound):
+def test_a_budget_bounds_the_load_when_everything_fails(minimum: int, bound: float) -> None:
     clock = HandClock()
     budget = RetryBudget(minimum_per_second=minimum)
     tries = 0
@@ -306,7 +304,7 @@ def test_a_budget_bounds_the_load_when_everything_fails(minimum, bound):
         tries += 1
         raise ConnectionError
 
-    async def main():
+    async def main() -> None:
         call = stack(service, retry(attempts=3, base=0, budget=budget))
         for _ in range(50):
             for _ in range(200):
@@ -318,7 +316,7 @@ def test_a_budget_bounds_the_load_when_everything_fails(minimum, bound):
     assert 10_000 < tries <= 10_000 * bound
 
 
-def test_a_budget_forgets():
+def test_a_budget_forgets() -> None:
     budget = RetryBudget(ratio=0.5, minimum_per_second=0.1, seconds=10)
     assert budget.balance(0) == 1
     for _ in range(4):
@@ -329,9 +327,11 @@ def test_a_budget_forgets():
 
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(0, 3)), max_size=60), st.floats(0, 1), st.integers(0, 3))
-def test_a_budget_keeps_its_promise_in_every_window(steps, ratio, minimum):
+def test_a_budget_keeps_its_promise_in_every_window(
+    steps: list[tuple[bool, float]], ratio: float, minimum: int
+) -> None:
     budget = RetryBudget(ratio=ratio, minimum_per_second=minimum, seconds=2)
-    now, calls, retries = 0.0, [], []
+    now, calls, retries = 0.0, list[float](), list[float]()
     for is_call, wait in steps:
         now += wait
         if is_call:
@@ -362,18 +362,18 @@ def test_a_budget_keeps_its_promise_in_every_window(steps, ratio, minimum):
         {"tries": 3},
     ],
 )
-def test_settings_that_make_no_sense_are_refused_where_they_are_made(settings):
+def test_settings_that_make_no_sense_are_refused_where_they_are_made(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(settings))):
         retry(**settings)
 
 
 @pytest.mark.parametrize("settings", [{"ratio": -1}, {"seconds": 0}, {"minimum_per_second": float("inf")}])
-def test_budgets_that_make_no_sense_are_refused(settings):
+def test_budgets_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(settings))):
         RetryBudget(**settings)
 
 
-def test_a_stack_shows_what_was_set():
+def test_a_stack_shows_what_was_set() -> None:
     layered = stack(echo, retry(attempts=3, budget=RetryBudget()), timeout(seconds=30))
     assert repr(layered) == (
         "retry(attempts=3, budget=RetryBudget(ratio=0.2, minimum_per_second=10, seconds=10)) "
@@ -382,19 +382,19 @@ def test_a_stack_shows_what_was_set():
     assert repr(retry()) == "retry()"
 
 
-def test_every_call_may_fail_in_turn():
+def test_every_call_may_fail_in_turn() -> None:
     for k in range(1, 4):
         service = fail_on(echo, k)
         assert asyncio.run(asyncio.wait_for(three_calls(service), 5)) == ["a", "b", "c"]
         assert service.calls == 4
 
 
-async def three_calls(service):
+async def three_calls(service: Service[str, str]) -> list[str]:
     ctx = calling(HandClock(auto=True))
     return [await stack(service, retry())(text, ctx) for text in "abc"]
 
 
-def test_a_layer_within_may_alter_the_next_try():
+def test_a_layer_within_may_alter_the_next_try() -> None:
     @layer
     async def louder(request: str, ctx: Context, inner: Service[str, int]) -> int:
         return await inner(request + "!" * ctx.tries, ctx)
@@ -422,7 +422,7 @@ def test_a_layer_within_may_alter_the_next_try():
         ({"attempts": 9, "when": lambda error: isinstance(error, ValueError) or is_transient(error)}, 1, 1),
     ],
 )
-def test_whatever_says_stop_first_stops(settings, deadline, tries):
+def test_whatever_says_stop_first_stops(settings: dict[str, Any], deadline: int | None, tries: int) -> None:
     """Waits are 1, 2, 4, 8: after four tries 7 s are over and the next wait would pass 10."""
     clock = HandClock(auto=True)
     seen: list[float] = []
@@ -433,11 +433,11 @@ def test_whatever_says_stop_first_stops(settings, deadline, tries):
 
     ctx = Context("run", deadline=deadline, scope=calling(clock).scope)
     with pytest.raises(ConnectionError, match=str(tries)):
-        asyncio.run(wrapped(stack(service, retry(base=1, jitter="none", **settings))("q", ctx)))
+        asyncio.run(stack(service, retry(base=1, jitter="none", **settings))("q", ctx))
     assert len(seen) == tries
 
 
-def test_a_clock_that_jumps_takes_the_waits_out_of_a_whole_run():
+def test_a_clock_that_jumps_takes_the_waits_out_of_a_whole_run() -> None:
     """One line for a test: the clock of the run stands for a switch; nothing global is changed."""
     model = ScriptedModel(*[ConnectionError("down")] * 4, "up")
     agent = Agent(stack(model, retry(attempts=5, base=3_600, cap=3_600, jitter="none")))

@@ -1,4 +1,6 @@
 import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 
@@ -9,49 +11,58 @@ from ziggurat.core.errors import ConfigurationError, ModelError, Suspend
 from ziggurat.core.facts import COMPOSITE, NAME, fact, name_of
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.layer import stack
+from ziggurat.core.recorder import Mode
+from ziggurat.core.service import Service
 from ziggurat.layers.retry import retry
-from ziggurat.layers.steer import steer
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.layers.steer import Pick, steer
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.model import ModelRequest
+from ziggurat.models.scripted import Reply, ScriptedModel
+
+WRONG: Any = 3
+Q = TypeVar("Q")
+
+R = TypeVar("R")
 
 
 class Thing:
     """Answers with its name and path."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.facts = {NAME: name}
         self.calls = 0
 
-    async def __call__(self, request, ctx):
+    async def __call__(self, request: str, ctx: Context) -> str:
         self.calls += 1
         return f"{self.facts[NAME]} at {ctx.path}"
 
 
-def first_word(request, ctx):
+def first_word(request: str, ctx: Context) -> str:
     return request.split()[0]
 
 
-async def first_word_later(request, ctx):
+async def first_word_later(request: str, ctx: Context) -> str:
     await asyncio.sleep(0)
     return request.split()[0]
 
 
-def call(service, request, ctx=None):
-    async def main():
+def call(service: Service[Q, R], request: Q, ctx: Context | None = None) -> R:
+    async def main() -> R:
         return await service(request, ctx or root())
 
     return asyncio.run(main())
 
 
 @pytest.mark.parametrize("pick", [first_word, first_word_later])
-def test_the_picked_one_answers_and_no_other(pick):
+def test_the_picked_one_answers_and_no_other(pick: Pick[str]) -> None:
     a, b = Thing("a"), Thing("b")
     service = steer(pick, sales=a, support=b)
     assert call(service, "support please") == "b at run/support"
     assert (a.calls, b.calls) == (0, 1)
 
 
-def test_a_service_may_be_the_picker():
-    async def clerk(request, ctx):
+def test_a_service_may_be_the_picker() -> None:
+    async def clerk(request: str, ctx: Context) -> str:
         return f"{'long' if len(request) > 5 else 'short'}"
 
     assert call(steer(stack(clerk, retry()), short=Thing("a"), long=Thing("b")), "a long one") == "b at run/long"
@@ -59,8 +70,8 @@ def test_a_service_may_be_the_picker():
 
 @pytest.mark.parametrize("picked", ["sale", None, 3, ""])
 @pytest.mark.parametrize("recorded", [False, True])
-def test_an_unknown_pick_says_what_there_is(picked, recorded):
-    def pick(request, ctx):
+def test_an_unknown_pick_says_what_there_is(picked: int | str | None, recorded: bool) -> None:
+    def pick(request: str, ctx: Context) -> Any:
         return picked
 
     ctx = root().within(JOURNAL, MemoryJournal()) if recorded else root()
@@ -68,27 +79,27 @@ def test_an_unknown_pick_says_what_there_is(picked, recorded):
         call(steer(pick, sales=Thing("a"), support=Thing("b")), "q", ctx)
 
 
-def test_an_error_of_the_picker_passes():
-    def pick(request, ctx):
+def test_an_error_of_the_picker_passes() -> None:
+    def pick(request: str, ctx: Context) -> str:
         raise ModelError("no idea")
 
     with pytest.raises(ModelError, match="no idea"):
         call(steer(pick, a=Thing("a")), "q")
 
 
-def opened(journal):
+def opened(journal: MemoryJournal) -> Context:
     return root().within(JOURNAL, journal).within(RUN_ID, "r")
 
 
 @pytest.mark.parametrize("mode", ["resume", "replay"])
-def test_what_was_picked_is_not_decided_again(mode):
-    picks = []
+def test_what_was_picked_is_not_decided_again(mode: Mode) -> None:
+    picks: list[str] = []
 
-    def pick(request, ctx):
+    def pick(request: AgentRequest, ctx: Context) -> str:
         picks.append(ctx.path)
         return "left" if len(picks) == 1 else "right"
 
-    def service(*replies):
+    def service(*replies: Reply) -> Service[AgentRequest, AgentRun]:
         left = Agent(ScriptedModel(*replies, name="l"), name="one")
         return steer(pick, left=left, right=Agent(ScriptedModel("from the right", name="r"), name="two"))
 
@@ -101,7 +112,7 @@ def test_what_was_picked_is_not_decided_again(mode):
     assert picks == ["run/pick"]
 
 
-def test_a_route_that_is_gone_since_is_named():
+def test_a_route_that_is_gone_since_is_named() -> None:
     journal = MemoryJournal()
     call(steer(first_word, old=Thing("a"), new=Thing("b")), "old", opened(journal))
     later = opened(MemoryJournal.load(journal.dump()))
@@ -109,44 +120,44 @@ def test_a_route_that_is_gone_since_is_named():
         call(steer(first_word, new=Thing("b")), "old", later)
 
 
-def test_beneath_a_recorded_call_it_only_calls():
+def test_beneath_a_recorded_call_it_only_calls() -> None:
     journal = MemoryJournal()
     ctx = Context("run", _beneath=True).within(JOURNAL, journal)
     assert call(steer(first_word, a=Thing("x")), "a", ctx) == "x at run/a"
     assert journal.entries == []
 
 
-def test_models_may_be_steered_within_an_agent():
-    def by_length(request, ctx):
+def test_models_may_be_steered_within_an_agent() -> None:
+    def by_length(request: ModelRequest, ctx: Context) -> str:
         return "long" if len(request.messages) > 1 else "short"
 
     agent = Agent(steer(by_length, short=ScriptedModel("short", name="s"), long=ScriptedModel("long", name="l")))
 
-    async def main():
+    async def main() -> tuple[str, str]:
         first = await agent.run("?")
         return first.text, (await agent.run("?", history=first.messages)).text
 
     assert asyncio.run(main()) == ("short", "long")
 
 
-def test_a_suspension_of_the_picker_passes():
-    async def pick(request, ctx):
+def test_a_suspension_of_the_picker_passes() -> None:
+    async def pick(request: str, ctx: Context) -> str:
         raise Suspend(())
 
-    async def main():
+    async def main() -> None:
         with pytest.raises(Suspend):
             await steer(pick, a=Thing("a"))("q", root())
 
     asyncio.run(main())
 
 
-def test_facts_and_repr():
+def test_facts_and_repr() -> None:
     class Team:
         facts = {COMPOSITE: True}  # noqa: RUF012
 
-        async def __call__(self, request, ctx): ...
+        async def __call__(self, request: str, ctx: Context) -> None: ...
 
-    async def plain(request, ctx): ...
+    async def plain(request: str, ctx: Context) -> None: ...
 
     service = steer(first_word, sales=plain, support=Thing("b"))
     assert name_of(service) == "steer(plain, b)"
@@ -155,7 +166,9 @@ def test_facts_and_repr():
     assert fact(steer(first_word, a=plain, b=Team()), COMPOSITE)
 
 
-@pytest.mark.parametrize("make", [lambda: steer("a", a=Thing("a")), lambda: steer(first_word), lambda: steer(len, a=3)])
-def test_what_makes_no_sense_is_refused(make):
+@pytest.mark.parametrize(
+    "make", [lambda: steer(WRONG, a=Thing("a")), lambda: steer(first_word), lambda: steer(first_word, a=WRONG)]
+)
+def test_what_makes_no_sense_is_refused(make: Callable[[], object]) -> None:
     with pytest.raises(ConfigurationError, match="steer"):
         make()

@@ -1,30 +1,36 @@
 import asyncio
 import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, Suspend
 from ziggurat.core.layer import stack
+from ziggurat.core.service import Service
 from ziggurat.layers.retry import retry
 from ziggurat.layers.tap import tap
 from ziggurat.testing.faults import fail_on
 from ziggurat.testing.leaks import assert_no_leaks
+
+R = TypeVar("R")
+Seen = tuple[str, object, str]
 
 
 async def shout(request: str, ctx: Context) -> str:
     return request.upper()
 
 
-def looks(seen, *, is_async):
+def looks(seen: list[Seen], *, is_async: bool) -> dict[str, Any]:
     """The three functions, which note what they are shown."""
 
-    def noting(kind):
-        def look(what, ctx):
+    def noting(kind: str) -> Callable[[object, Context], object]:
+        def look(what: object, ctx: Context) -> str:
             seen.append((kind, what, ctx.path))
             return "not used"
 
-        async def look_async(what, ctx):
+        async def look_async(what: object, ctx: Context) -> str:
             await asyncio.sleep(0)
             return look(what, ctx)
 
@@ -33,8 +39,8 @@ def looks(seen, *, is_async):
     return {f"on_{kind}": noting(kind) for kind in ("request", "response", "error")}
 
 
-def call(service, request="q"):
-    async def main():
+def call(service: Service[str, R], request: str = "q") -> R:
+    async def main() -> R:
         async with assert_no_leaks():
             return await service(request, root())
 
@@ -42,23 +48,23 @@ def call(service, request="q"):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_request_and_response_are_shown_and_not_altered(is_async):
-    seen = []
+def test_request_and_response_are_shown_and_not_altered(is_async: bool) -> None:
+    seen: list[Seen] = []
     assert call(stack(shout, tap(**looks(seen, is_async=is_async)))) == "Q"
     assert seen == [("request", "q", "run"), ("response", "Q", "run")]
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_an_error_is_shown_and_passes_as_it_is(is_async):
-    seen, error = [], ConnectionError("gone")
+def test_an_error_is_shown_and_passes_as_it_is(is_async: bool) -> None:
+    seen, error = list[Seen](), ConnectionError("gone")
     with pytest.raises(ConnectionError) as raised:
         call(stack(fail_on(shout, 1, error=lambda: error), tap(**looks(seen, is_async=is_async))))
     assert raised.value is error
     assert seen == [("request", "q", "run"), ("error", error, "run")]
 
 
-def test_within_a_retry_each_try_is_shown_and_around_it_the_whole():
-    inside, outside = [], []
+def test_within_a_retry_each_try_is_shown_and_around_it_the_whole() -> None:
+    inside, outside = list[Seen](), list[Seen]()
     service = stack(
         fail_on(shout, 1), tap(**looks(outside, is_async=False)), retry(base=0), tap(**looks(inside, is_async=False))
     )
@@ -70,14 +76,14 @@ def test_within_a_retry_each_try_is_shown_and_around_it_the_whole():
 class Broken:
     """Fails whenever it looks."""
 
-    def __init__(self, is_async):
+    def __init__(self, is_async: bool) -> None:
         self.is_async = is_async
 
-    def __call__(self, what, ctx):
+    def __call__(self, what: object, ctx: Context) -> object:
         if not self.is_async:
             raise ValueError("broken tap")
 
-        async def later():
+        async def later() -> None:
             await asyncio.sleep(0)
             raise ValueError("broken tap")
 
@@ -86,7 +92,9 @@ class Broken:
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_tap_that_fails_is_logged_and_masks_nothing(fails, is_async, caplog):
+def test_a_tap_that_fails_is_logged_and_masks_nothing(
+    fails: bool, is_async: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     broken = Broken(is_async)
     service = stack(
         fail_on(shout, *([1] if fails else []), error=ConnectionError),
@@ -102,14 +110,14 @@ def test_a_tap_that_fails_is_logged_and_masks_nothing(fails, is_async, caplog):
     assert [record.getMessage() for record in caplog.records] == [
         "a tap (function) failed at run; the call goes on"
     ] * 2
-    assert all(record.exc_info[0] is ValueError for record in caplog.records)
+    assert all(record.exc_info and record.exc_info[0] is ValueError for record in caplog.records)
 
 
 @pytest.mark.parametrize("signal", [asyncio.CancelledError(), Suspend(())])
-def test_signals_are_no_errors_and_pass(signal):
-    seen = []
+def test_signals_are_no_errors_and_pass(signal: BaseException) -> None:
+    seen: list[Seen] = []
 
-    async def main():
+    async def main() -> None:
         with pytest.raises(type(signal)):
             await stack(fail_on(shout, 1, error=lambda: signal), tap(**looks(seen, is_async=False)))("q", root())
 
@@ -117,12 +125,12 @@ def test_signals_are_no_errors_and_pass(signal):
     assert [kind for kind, *_ in seen] == ["request"]
 
 
-def test_a_call_is_cancelled_also_while_it_is_shown():
-    async def main():
+def test_a_call_is_cancelled_also_while_it_is_shown() -> None:
+    async def main() -> None:
         async with assert_no_leaks():
             looking = asyncio.Event()
 
-            async def slow(what, ctx):
+            async def slow(what: object, ctx: Context) -> None:
                 looking.set()
                 await asyncio.Event().wait()
 
@@ -136,10 +144,11 @@ def test_a_call_is_cancelled_also_while_it_is_shown():
 
 
 @pytest.mark.parametrize("name", ["on_request", "on_response", "on_error"])
-def test_what_cannot_be_called_is_refused(name):
+def test_what_cannot_be_called_is_refused(name: str) -> None:
+    wrong: dict[str, Any] = {name: "print"}
     with pytest.raises(ConfigurationError, match=f"tap\\({name}="):
-        tap(**{name: "print"})
+        tap(**wrong)
 
 
-def test_a_tap_shows_its_functions():
-    assert repr(stack(shout, tap(on_request=len))) == "tap(on_request=len) > shout"
+def test_a_tap_shows_its_functions() -> None:
+    assert repr(stack(shout, tap(on_request=print))) == "tap(on_request=print) > shout"

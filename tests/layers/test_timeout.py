@@ -1,4 +1,5 @@
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,10 @@ from ziggurat.testing.expect import expect
 from ziggurat.testing.leaks import assert_no_leaks
 
 
-def test_an_answer_in_time_passes():
+def test_an_answer_in_time_passes() -> None:
     clock = HandClock()
 
-    async def main():
+    async def main() -> None:
         service, handle = expect(str, str)
         task = asyncio.create_task(stack(service, timeout(seconds=5))("q", root().within(CLOCK, clock)))
         _, reply = await handle.next()
@@ -27,10 +28,10 @@ def test_an_answer_in_time_passes():
     asyncio.run(main())
 
 
-def test_a_late_call_is_cancelled():
+def test_a_late_call_is_cancelled() -> None:
     clock = HandClock()
 
-    async def main():
+    async def main() -> None:
         async with assert_no_leaks():
             service, handle = expect(str, str)
             ctx = root("trip").within(CLOCK, clock)
@@ -46,14 +47,14 @@ def test_a_late_call_is_cancelled():
     asyncio.run(main())
 
 
-def test_what_is_called_sees_the_deadline_and_never_a_later_one():
+def test_what_is_called_sees_the_deadline_and_never_a_later_one() -> None:
     clock = HandClock(auto=True)
     seen: list[float | None] = []
 
     async def service(request: str, ctx: Context) -> None:
         seen.append(ctx.deadline)
 
-    async def main():
+    async def main() -> None:
         await stack(service, timeout(seconds=5), timeout(seconds=9))("q", root().within(CLOCK, clock))
         await stack(service, timeout(seconds=9), timeout(seconds=5))("q", root().within(CLOCK, clock))
 
@@ -61,10 +62,10 @@ def test_what_is_called_sees_the_deadline_and_never_a_later_one():
     assert seen == [5, 5]
 
 
-def test_cancelling_from_outside_stays_cancelling():
+def test_cancelling_from_outside_stays_cancelling() -> None:
     clock = HandClock()
 
-    async def main():
+    async def main() -> None:
         service, handle = expect(str, str)
         task = asyncio.create_task(stack(service, timeout(seconds=5))("q", root().within(CLOCK, clock)))
         await handle.next()
@@ -77,21 +78,22 @@ def test_cancelling_from_outside_stays_cancelling():
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "5", None])
-def test_a_limit_that_makes_no_sense_is_refused(seconds):
+def test_a_limit_that_makes_no_sense_is_refused(seconds: Any) -> None:
     with pytest.raises(ConfigurationError, match="seconds"):
         timeout(seconds=seconds)
 
 
-def test_the_limit_must_be_given():
+def test_the_limit_must_be_given() -> None:
+    unset: Any = timeout
     with pytest.raises(ConfigurationError, match="missing: seconds"):
-        timeout()
+        unset()
 
 
 @pytest.mark.parametrize(("outer", "inner", "blamed"), [(5, 9, 5), (9, 5, 5), (5, 5, 5)])
-def test_of_nested_timeouts_the_one_that_passed_is_blamed(outer, inner, blamed):
+def test_of_nested_timeouts_the_one_that_passed_is_blamed(outer: int, inner: int, blamed: int) -> None:
     clock = HandClock()
 
-    async def main():
+    async def main() -> None:
         service, handle = expect(str, str)
         ctx = root().within(CLOCK, clock)
         task = asyncio.create_task(stack(service, timeout(seconds=outer), timeout(seconds=inner))("q", ctx))
@@ -106,13 +108,13 @@ def test_of_nested_timeouts_the_one_that_passed_is_blamed(outer, inner, blamed):
     asyncio.run(main())
 
 
-def test_a_timeout_after_a_cancellation_is_not_blamed():
+def test_a_timeout_after_a_cancellation_is_not_blamed() -> None:
     clock = HandClock()
 
-    async def main():
+    async def main() -> None:
         cleaning = asyncio.Event()
 
-        async def slow_to_end(request, ctx):
+        async def slow_to_end(request: str, ctx: Context) -> None:
             try:
                 await asyncio.Event().wait()
             finally:
@@ -129,18 +131,18 @@ def test_a_timeout_after_a_cancellation_is_not_blamed():
     asyncio.run(main())
 
 
-def test_cleaning_up_after_a_timeout_is_completed():
+def test_cleaning_up_after_a_timeout_is_completed() -> None:
     clock = HandClock()
     cleaned: list[str] = []
 
-    async def tidy(request, ctx):
+    async def tidy(request: str, ctx: Context) -> None:
         try:
             await asyncio.Event().wait()
         finally:
             await ctx.clock.sleep(3)
             cleaned.append("all")
 
-    async def main():
+    async def main() -> None:
         async with assert_no_leaks():
             task = asyncio.create_task(stack(tidy, timeout(seconds=5))("q", root().within(CLOCK, clock)))
             await clock.advance(6)

@@ -1,6 +1,7 @@
 """Layers and combinators around real models and agents."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -8,37 +9,40 @@ from ziggurat.agents.agent import Agent
 from ziggurat.agents.drive import request_of
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import JOURNAL, RUN_ID, root
+from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
 from ziggurat.core.entries import Failure
 from ziggurat.core.errors import ModelError, Timeout
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.layer import stack
+from ziggurat.core.service import Service
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.model import Model
 from ziggurat.messages.usage import Tally, Usage
-from ziggurat.models.scripted import Pause, ScriptedModel
+from ziggurat.models.scripted import Pause, Reply, ScriptedModel
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
 
 
-def opened(journal, clock=None):
+def opened(journal: MemoryJournal, clock: HandClock | None = None) -> Context:
     ctx = root().within(JOURNAL, journal).within(RUN_ID, "r")
     return ctx.within(CLOCK, clock or HandClock(auto=True))
 
 
-def half_said(name="a"):
+def half_said(name: str = "a") -> ScriptedModel:
     return ScriptedModel(["I was going to", ModelError("lost", transient=True)], always="never", name=name)
 
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("wrap", [lambda a, b: fallback(a, b), lambda a, b: hedge(a, b, delay=1)])
-def test_what_a_lost_model_said_is_dropped(wrap, streamed):
+def test_what_a_lost_model_said_is_dropped(wrap: Callable[[Model, Model], Model], streamed: bool) -> None:
     model = wrap(half_said(), ScriptedModel("all is well", name="b"))
     agent = Agent(model)
 
-    async def main():
+    async def main() -> AgentRun:
         async with assert_no_leaks():
             if not streamed:
                 return await agent.run("?")
@@ -52,25 +56,25 @@ def test_what_a_lost_model_said_is_dropped(wrap, streamed):
     assert len(run.messages) == 2
 
 
-def test_a_slow_model_is_hedged_and_its_tokens_are_dropped():
+def test_a_slow_model_is_hedged_and_its_tokens_are_dropped() -> None:
     slow = ScriptedModel(["thinking", Pause(9.0), "done"], name="slow")
     quick = ScriptedModel("here", name="quick")
     clock = HandClock(auto=True)
     agent = Agent(hedge(slow, quick, delay=2))
 
-    async def main():
+    async def main() -> AgentRun:
         async with assert_no_leaks():
             return await agent.run("?", deps={CLOCK: clock})
 
     assert asyncio.run(main()).text == "here"
 
 
-def dear(*replies, name):
+def dear(*replies: Reply, name: str) -> Agent:
     return Agent(ScriptedModel(*replies, name=name, usage=Usage(input=10, output=1, requests=1)), name=name)
 
 
-def test_agents_fall_back_and_the_record_answers_for_both():
-    def front(*replies):
+def test_agents_fall_back_and_the_record_answers_for_both() -> None:
+    def front(*replies: Reply) -> Runnable:
         return Runnable(fallback(dear(*replies, name="one"), dear("from two", name="two")), name="desk")
 
     journal = MemoryJournal()
@@ -93,8 +97,8 @@ def test_agents_fall_back_and_the_record_answers_for_both():
     assert len(later.entries) == len(journal.entries)
 
 
-def test_what_was_spent_is_rebuilt_from_the_leaves():
-    def front(*replies):
+def test_what_was_spent_is_rebuilt_from_the_leaves() -> None:
+    def front(*replies: Reply) -> Runnable:
         return Runnable(fallback(dear(*replies, name="one"), dear("from two", name="two")), name="desk")
 
     costly = ModelError("down")
@@ -110,12 +114,12 @@ def test_what_was_spent_is_rebuilt_from_the_leaves():
     assert asyncio.run(front("would do now")(request_of("?"), opened(later))).usage == run.usage
 
 
-def test_a_timeout_within_an_agent_is_one_verdict():
+def test_a_timeout_within_an_agent_is_one_verdict() -> None:
     clock = HandClock(auto=True)
     slow = Agent(ScriptedModel([Pause(60.0), "late"], [Pause(1.0), "in time"], name="slow"), name="slow")
     other = Agent(ScriptedModel(ModelError("down"), always="never", name="other"), name="other")
 
-    def service():
+    def service() -> Service[AgentRequest, AgentRun]:
         return stack(fallback(slow.layered(timeout(seconds=10)), other), retry(base=0, when=lambda _: True))
 
     journal = MemoryJournal()
