@@ -11,9 +11,12 @@ from ziggurat.messages.delta import (
     ToolCallDelta,
     WholePart,
     deltas_of,
+    fit,
+    refolded,
 )
 from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.parts import Image, Text, Thinking, ToolCall
+from ziggurat.messages.validation import ValidationPolicy, validate_all
 
 from .strategies import messages, pieces, replies
 
@@ -112,3 +115,26 @@ def test_neighbouring_texts_become_one() -> None:
         Image(url="x"),
         Text("b"),
     )
+
+
+@given(messages)
+def test_what_fits_a_conversation_is_as_its_deltas_fold(message: Message) -> None:
+    made = fit(message)
+    assert refolded(made) == made
+    assert fit(made) is made
+
+
+def test_thoughts_at_the_end_that_lose_their_proofs_are_one() -> None:
+    reply = assistant("Well", Thinking("so", "signed"), Thinking(" then"))
+    assert fit(reply).parts == (Text("Well"), Thinking("so then"))
+
+
+@pytest.mark.parametrize(
+    "between", [(), (Thinking("other", "by another"),), (Text("a"),)], ids=["next to it", "a thought", "text"]
+)
+def test_a_thought_said_twice_in_one_reply_is_kept_once(between: tuple[Text | Thinking, ...]) -> None:
+    thought = Thinking("so", "signed")
+    made = fit(assistant(thought, *between, thought, "done"))
+    assert made.thinking.count("so") == 1
+    assert made.text.endswith("done")
+    assert not validate_all([made], ValidationPolicy.sendable())

@@ -199,7 +199,8 @@ def fit(message: Message) -> Message:
     """Return a model's message as a conversation takes it: as its deltas fold, and each call with an id of its own.
 
     Models give empty ids, and one id to several calls; their results could not be told apart. A reply that was cut
-    while the model thought keeps the thought as plain text: no provider takes one back that nothing came of.
+    while the model thought keeps the thought as plain text: no provider takes one back that nothing came of, nor one
+    twice.
     """
     parts = message.parts
     if len(parts) == 1:
@@ -212,18 +213,24 @@ def fit(message: Message) -> Message:
         ids = {part.id for part in parts if isinstance(part, ToolCall)}
         calls = sum(isinstance(part, ToolCall) for part in parts)
         alone = all(type(one) is not type(other) or isinstance(one, ToolCall) for one, other in pairwise(parts))
+        alone = alone and sum(isinstance(part, Thinking) for part in parts) < 2
         fits = alone and "" not in ids and len(ids) == calls and _NOTHING not in parts
         strange = (parts and isinstance(parts[-1], Thinking)) or any(isinstance(part, ToolResult) for part in parts)
         fits = fits and not strange
     if fits and message.role == "assistant":
         return message
     made = replace(message, role="assistant", parts=_finished(_with_ids(refolded(message).parts)))
+    made = refolded(made)  # thoughts without their proofs are of one piece
     return message if made == message else made
 
 
 def _finished(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Leave out what a model cannot say, and the proofs of thoughts at the end."""
-    made = [part for part in parts if not isinstance(part, ToolResult)]
+    """Leave out what a model cannot say, thoughts said twice, and the proofs of thoughts at the end."""
+    made: list[Part] = []
+    for part in parts:
+        twice = isinstance(part, Thinking) and is_proven(part) and part in made
+        if not twice and not isinstance(part, ToolResult):
+            made.append(part)
     ended: list[Part] = []
     while made and isinstance(last := made[-1], Thinking):
         made.pop()
