@@ -60,7 +60,7 @@ def _whole(draw: st.DrawFn, calls: list[Any]) -> Reply:
     if draw(st.booleans()) and calls:
         numbered = [tool_call(call.name, id=f"n{at}", **call.parsed()) for at, call in enumerate(calls)]
         return assistant(draw(_texts), Thinking(draw(_texts), "signed"), *numbered)
-    return [*pieces, draw(st.text("xyz", min_size=1, max_size=3))]
+    return [*pieces, draw(st.text("xyz", min_size=1, max_size=3) | _thoughts)]
 
 
 @st.composite
