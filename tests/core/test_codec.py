@@ -95,6 +95,12 @@ def test_what_has_no_form_says_so() -> None:
         encode({"x": type("Lock", (), {})()})
     with pytest.raises(TypeError, match="Lock cannot be written as JSON"):
         digest({"x": type("Lock", (), {})()})
+    endless: list[object] = []
+    endless.append(endless)
+    with pytest.raises(TypeError, match="nested too deeply for JSON, or holds itself"):
+        encode({"x": endless})
+    with pytest.raises(TypeError, match="nested too deeply for JSON, or holds itself"):
+        digest({"x": endless})
 
 
 @pytest.mark.parametrize(

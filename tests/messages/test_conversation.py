@@ -224,6 +224,21 @@ def test_what_does_not_belong_is_refused(before: list[Message], message: Message
         assert conversation.log == before
 
 
+@pytest.mark.parametrize("strange", ["x", None, {"role": "user"}, [user("q")]], ids=repr)
+def test_what_is_no_message_is_refused(strange: object) -> None:
+    conversation = Conversation([user("q")])
+    with pytest.raises(ConfigurationError, match="made of messages, such as user"):
+        conversation.append(strange)  # type: ignore[arg-type]
+    assert conversation.log == [user("q")]
+    with pytest.raises(ConfigurationError, match="made of messages, such as user"):
+        Conversation([strange]).append(user("q"))  # type: ignore[list-item]
+
+
+def test_what_is_no_list_of_messages_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="begins with a list of messages, got None"):
+        Conversation(None)  # type: ignore[arg-type]
+
+
 def test_pictures_count_alike_whatever_their_bytes() -> None:
     small, large = user("x", Image(b"1")), user("x", Image(b"1" * 99_999))
     assert characters(small) == characters(large) < 500

@@ -22,6 +22,8 @@ T = TypeVar("T")
 SHAPE_VERSION = 1
 """The version of everything written; readers refuse a newer one."""
 
+_TOO_DEEP = "it is nested too deeply for JSON, or holds itself"
+
 
 @runtime_checkable
 class _Written(Protocol):
@@ -57,12 +59,14 @@ def encode(value: object) -> bytes:
     """Write a value as JSON.
 
     Raises:
-        TypeError: something in it has no JSON form.
+        TypeError: something in it has no JSON form, or it is nested too deeply.
     """
     try:
         return _encoder.encode(value)
     except NotImplementedError as error:
         raise TypeError(str(error)) from None
+    except RecursionError:
+        raise TypeError(_TOO_DEEP) from None
     except UnicodeEncodeError:
         return _encoder.encode(_writable(value))
 
@@ -103,12 +107,14 @@ def canonical(value: object) -> bytes:
     """Write a value as JSON with sorted keys: equal values are written alike, whatever order their keys came in.
 
     Raises:
-        TypeError: something in it has no JSON form.
+        TypeError: something in it has no JSON form, or it is nested too deeply.
     """
     try:
         return msgspec.json.encode(value, order="sorted", enc_hook=_write)
     except NotImplementedError as error:
         raise TypeError(str(error)) from None
+    except RecursionError:
+        raise TypeError(_TOO_DEEP) from None
     except UnicodeEncodeError:
         return msgspec.json.encode(_writable(value), order="sorted")
 

@@ -62,12 +62,18 @@ class Conversation:
 
     Args:
         messages: What to begin with; taken as it is.
+
+    Raises:
+        ConfigurationError: that is no list of messages.
     """
 
     __slots__ = ("_awaited", "_digests", "_fragments", "_known", "_sizes", "log")
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
-        self.log: list[Message] = list(messages)
+        try:
+            self.log: list[Message] = list(messages)
+        except TypeError:
+            raise ConfigurationError(f"a conversation begins with a list of messages, got {messages!r:.200}") from None
         self._digests: list[bytes] | None = None
         self._sizes: list[int] | None = None
         self._fragments: dict[str, list[bytes]] | None = None
@@ -79,10 +85,13 @@ class Conversation:
 
         Raises:
             ConfigurationError: it does not belong there: a result that no call waits for, anything else before the
-                results of calls have come, ids that repeat or are empty. Nothing is added then.
+                results of calls have come, ids that repeat or are empty, what is no message. Nothing is added then.
         """
-        awaited = self._waiting()
-        fault = misplaced(message, awaited)
+        try:
+            awaited = self._waiting()
+            fault = misplaced(message, awaited)
+        except AttributeError:  # asked for only here, as every message of a run passes
+            raise ConfigurationError(self._not_messages(message)) from None
         if fault is not None:
             raise ConfigurationError(f"a message cannot be added to the conversation, as number {len(self)}: {fault}")
         if message.role == "tool":
@@ -91,6 +100,10 @@ class Conversation:
             awaited.extend(call.id for call in reversed(message.tool_calls))
         self.log.append(message)
         self._known = len(self.log)
+
+    def _not_messages(self, message: object) -> str:
+        each = next((each for each in (*self.log, message) if not isinstance(each, Message)), message)
+        return f"a conversation is made of messages, such as user('...'); got {each!r:.200}"
 
     def _waiting(self) -> list[str]:
         """Return the ids of calls without a result, looking at what came since it was last asked for."""
