@@ -1,5 +1,6 @@
 """Listeners made of plain functions, and listeners that fail."""
 
+import asyncio
 import logging
 from typing import Any
 
@@ -9,11 +10,14 @@ from ziggurat.agents.agent import Agent
 from ziggurat.agents.callbacks import Callbacks
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
+from ziggurat.core.layer import stack
+from ziggurat.layers.fallback import fallback
+from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
-from ziggurat.messages.delta import ThinkingDelta
+from ziggurat.messages.delta import TextDelta, ThinkingDelta
 from ziggurat.messages.events import AgentEnded
 from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models.scripted import PAUSE, Piece, ScriptedModel
 
 
 async def echo(text: str) -> str:
@@ -41,6 +45,56 @@ def test_each_function_hears_what_concerns_it() -> None:
     assert [call.name for call in actions] == ["echo"]
     assert isinstance(events[-1], AgentEnded)
     assert events[-1].run == run
+
+
+def _thinks(*pieces: Piece) -> list[Piece]:
+    return [*(ThinkingDelta(piece) if isinstance(piece, str) else piece for piece in pieces)]
+
+
+def test_a_thought_is_told_once_it_is_complete_and_before_what_follows() -> None:
+    reply = [*_thinks("I ", "add "), TextDelta(""), *_thinks("them."), "Well, ", *_thinks("So", " be it"), "call it"]
+    seen: list[str] = []
+    callbacks = Callbacks(on_token=seen.append, on_thought=lambda text: seen.append(f"<{text}>"))
+    run = Agent(ScriptedModel(reply)).run_sync("go", listeners=[callbacks])
+    assert seen == ["", "<I add them.>", "Well, ", "<So be it>", "call it"]
+    assert run.text == "Well, call it"
+
+
+def test_thoughts_of_a_reply_that_was_dropped_are_not_told() -> None:
+    model = stack(
+        fallback(
+            ScriptedModel(_thinks("lost", ConnectionError("gone"))), ScriptedModel(_thinks("ki", "nd"), _thinks("last"))
+        ),
+        retry(attempts=2, base=0),
+    )
+    thoughts: list[str] = []
+    run = Agent(model).run_sync("go", listeners=[Callbacks(on_thought=thoughts.append)])
+    assert tuple(thoughts) == run.thoughts == ("kind",)
+
+
+def test_runs_that_share_callbacks_keep_their_thoughts_apart() -> None:
+    thoughts: list[str] = []
+    callbacks = Callbacks(on_thought=thoughts.append)
+
+    async def both() -> None:
+        agents = [Agent(ScriptedModel([*_thinks(word, PAUSE, word), "done"])) for word in ("one ", "two ")]
+        await asyncio.gather(*[agent.run("go", listeners=[callbacks]) for agent in agents])
+
+    asyncio.run(both())
+    assert sorted(thoughts) == ["one one ", "two two "]
+
+
+def test_events_can_be_handed_on_by_hand() -> None:
+    thoughts: list[str] = []
+    callbacks = Callbacks(on_thought=thoughts.append)
+
+    async def read() -> None:
+        async with Agent(ScriptedModel([*_thinks("h", "m"), "done"])).stream("go") as events:
+            async for event in events:
+                await callbacks(event)
+
+    asyncio.run(read())
+    assert thoughts == ["hm"]
 
 
 def test_async_functions_are_awaited_in_order() -> None:

@@ -116,7 +116,7 @@ def test_callbacks_hear_tokens_thoughts_and_actions() -> None:
         on_action=lambda call: heard["action"].append(call.name),
     )
     _agent(ADD, DONE).run_sync("1 + 2?", listeners=[callbacks])
-    assert "".join(heard["thought"]) == "I add {the} numbers.That is it."
+    assert heard["thought"] == ["I add {the} numbers.", "That is it."]
     assert heard["action"] == ["add"]
     assert "".join(heard["token"]) == "It is 3."
 

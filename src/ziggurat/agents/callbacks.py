@@ -3,22 +3,26 @@
 __all__ = ["Callbacks"]
 
 from collections.abc import Awaitable, Callable
+from itertools import chain
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Event
+from ziggurat.core.event import Dropped, Event, PerRun
+from ziggurat.core.path import is_beneath
 from ziggurat.messages.delta import TextDelta, ThinkingDelta
-from ziggurat.messages.events import Delta, ToolStarted
+from ziggurat.messages.events import Delta, ModelEnded, ToolStarted
 from ziggurat.messages.parts import ToolCall
 
 Answer = Awaitable[None] | None
 
+_NOTHING = TextDelta("")
 
-class Callbacks:
+
+class Callbacks(PerRun):
     """Calls what you give it: ``agent.run(..., listeners=[Callbacks(on_token=print)])``.
 
     Args:
         on_token: Called with each piece of text.
-        on_thought: Called with each piece of thinking.
+        on_thought: Called with each thought once it is complete; its pieces are `Delta` events.
         on_action: Called with each tool call as it begins.
         on_event: Called with every event.
 
@@ -42,15 +46,23 @@ class Callbacks:
         self.on_thought = on_thought
         self.on_action = on_action
         self.on_event = on_event
+        self._thoughts: dict[str, list[str]] = {}  # not complete, by the path of the reply
+
+    def for_run(self) -> "Callbacks":
+        """Make one that hears one run, with the same functions."""
+        return Callbacks(
+            on_token=self.on_token, on_thought=self.on_thought, on_action=self.on_action, on_event=self.on_event
+        )
 
     async def __call__(self, event: Event) -> None:
         """Pass an event to the functions it concerns."""
         waiting: list[Answer] = []
-        if isinstance(event, Delta):
-            if self.on_token is not None and isinstance(event.delta, TextDelta):
-                waiting.append(self.on_token(event.delta.text))
-            if self.on_thought is not None and isinstance(event.delta, ThinkingDelta):
-                waiting.append(self.on_thought(event.delta.text))
+        if self.on_thought is not None:
+            thought = self._completed(event)
+            if thought:
+                waiting.append(self.on_thought(thought))
+        if self.on_token is not None and isinstance(event, Delta) and isinstance(event.delta, TextDelta):
+            waiting.append(self.on_token(event.delta.text))
         if self.on_action is not None and isinstance(event, ToolStarted):
             waiting.append(self.on_action(event.call))
         if self.on_event is not None:
@@ -58,3 +70,16 @@ class Callbacks:
         for answer in waiting:
             if answer is not None:
                 await answer
+
+    def _completed(self, event: Event) -> str:
+        """Return the thought that is complete with this event, empty if none is."""
+        thoughts = self._thoughts
+        if isinstance(event, Delta):
+            if isinstance(event.delta, ThinkingDelta):
+                thoughts.setdefault(event.path, []).append(event.delta.text)
+            elif event.delta != _NOTHING:
+                return "".join(thoughts.pop(event.path, ()))
+        elif isinstance(event, (ModelEnded, Dropped)):
+            over = [thoughts.pop(path) for path in list(thoughts) if is_beneath(path, event.path)]
+            return "".join(chain(*over)) if isinstance(event, ModelEnded) else ""
+        return ""

@@ -10,6 +10,7 @@ __all__ = [
     "Event",
     "Joined",
     "Listener",
+    "PerRun",
     "Queued",
     "Retrying",
     "Silence",
@@ -157,12 +158,20 @@ Listener = Callable[[Event], Awaitable[None] | None]
 """Whatever is called with each event; it may be a plain function or a coroutine function."""
 
 
+class PerRun:
+    """Base of listeners that keep what belongs to a run: each run is heard by one of its own."""
+
+    def for_run(self) -> Listener:
+        """Make the listener that hears one run."""
+        raise NotImplementedError
+
+
 class _Listeners:
     """Passes events to an outer way out and to listeners, in the order given."""
 
     def __init__(self, outer: Emit, listeners: Sequence[Listener]) -> None:
         self.outer = outer
-        self.listeners = tuple(listeners)
+        self.listeners = tuple([each.for_run() if isinstance(each, PerRun) else each for each in listeners])
 
     @property
     def blocked(self) -> float:
