@@ -17,8 +17,8 @@ from typing import Any
 import networkx
 import rustworkx
 
+from ziggurat.knowledge.entities import Entity, Relation
 from ziggurat.knowledge.graph import KnowledgeGraph
-from ziggurat.knowledge.nouns import Entity, Relation
 
 ROUNDS = 25
 

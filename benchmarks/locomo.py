@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ziggurat.core.context import root
-from ziggurat.memory.opening import open_memory
+from ziggurat.memory.connect import open_memory
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import MemoryStore, Query
 from ziggurat.memory.text import CONTEXT

@@ -7,7 +7,7 @@ from ziggurat import Agent, Approve, Deny, Message, tool
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.function import FunctionModel
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 
 
 @tool
@@ -34,16 +34,16 @@ def reply(messages: Sequence[Message]) -> object:
     return "; ".join(results[1:])
 
 
-def agent(store: MemoryStore) -> Agent:
+def agent(store: InMemoryRunStore) -> Agent:
     return Agent(FunctionModel(reply, name="cleaner"), tools=[find_files, delete_file], store=store)
 
 
 async def main() -> None:
-    store = MemoryStore()
+    store = InMemoryRunStore()
     run = await agent(store).run("Clean up", run_id="clean-1")
     print(type(run.stop).__name__)
 
-    elsewhere = MemoryStore()
+    elsewhere = InMemoryRunStore()
     elsewhere.load("clean-1", store.dump("clean-1"))  # JSON lines: what another process would read
     decisions: dict[str, Decision] = {}
     for item in run.pending:

@@ -3,7 +3,7 @@
 import asyncio
 
 from ziggurat import Agent, Budget, Usage
-from ziggurat.agents.repetition import loop_detection
+from ziggurat.agents.loop_detection import loop_detection
 from ziggurat.agents.stop import max_tool_calls
 from ziggurat.messages.message import assistant
 from ziggurat.messages.parts import tool_call

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from ziggurat import Agent
-from ziggurat.agents.remembering import Remembering, memory_tools
+from ziggurat.agents.memory import Remembering, memory_tools
 from ziggurat.models.embed.minilm import MiniLm
 from ziggurat.models.local import install
 

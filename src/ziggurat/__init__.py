@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ziggurat.agents.agent import Agent
     from ziggurat.agents.callbacks import Callbacks
-    from ziggurat.agents.repetition import loop_detection
+    from ziggurat.agents.loop_detection import loop_detection
     from ziggurat.agents.runnable import Runnable
     from ziggurat.agents.stop import stop_when, until_tool_called
     from ziggurat.core.context import Context
@@ -64,7 +64,7 @@ _HOMES = {
     "Usage": "messages.usage",
     "ZigguratError": "core.errors",
     "layer": "core.layer",
-    "loop_detection": "agents.repetition",
+    "loop_detection": "agents.loop_detection",
     "open_stream": "core.stream",
     "raw_tool": "tools.function",
     "stack": "core.layer",

@@ -17,7 +17,7 @@ from ziggurat.messages.delta import Fold
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.testing.clock import disk
 
 
@@ -42,11 +42,11 @@ def assert_sendable(messages: Iterable[Message]) -> None:
         at += 1 + len(calls)
 
 
-def elsewhere(store: MemoryStore, run_id: str, clock: Clock = SYSTEM_CLOCK) -> MemoryStore:
+def elsewhere(store: InMemoryRunStore, run_id: str, clock: Clock = SYSTEM_CLOCK) -> InMemoryRunStore:
     """Return a new store that holds a run as another process would read it."""
-    if not isinstance(store, MemoryStore):  # one that outlives the process
+    if not isinstance(store, InMemoryRunStore):  # one that outlives the process
         return reopened(store)  # type: ignore[unreachable]
-    fresh = MemoryStore()
+    fresh = InMemoryRunStore()
     fresh.load(run_id, store.dump(run_id), clock=clock)
     return fresh
 

@@ -21,7 +21,7 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelResponse, ModelSettings
 from ziggurat.messages.parts import Thinking, ToolCall, ToolResult, tool_call
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
 from ziggurat.tools.toolbox import Toolbox
@@ -107,7 +107,7 @@ def test_a_model_that_answers_rubbish_is_an_error_that_names_it() -> None:
     async def model(request: Any, ctx: Context) -> Any:
         return "just text"
 
-    store = MemoryStore()
+    store = InMemoryRunStore()
     for run in (Agent(model, store=store).run_sync, Agent(model, store=store, middleware=[Middleware()]).run_sync):
         with pytest.raises(ConfigurationError, match="must answer with a ModelResponse, it did with str"):
             run("go", run_id="r")

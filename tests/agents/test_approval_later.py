@@ -21,7 +21,7 @@ from ziggurat.core.store import Row, chained, run_log
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Approve, Deny, Modify
 from ziggurat.messages.parts import tool_call
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
@@ -205,12 +205,12 @@ def test_a_resumed_run_is_never_granted_more_than_the_run_was(place: Place, give
         return [each.error for each in results(run)]
 
     async def main() -> None:
-        here = MemoryStore()
+        here = InMemoryRunStore()
         for store, again in ((place(), place()), (here, here)):
             assert await went(store, again, granting()) == [None, "denied", "denied"]
-        other = MemoryStore()
+        other = InMemoryRunStore()
         assert await went(other, other, granting("network")) == [None, None, "denied"]
-        free = MemoryStore()
+        free = InMemoryRunStore()
         assert await went(free, free, None) == [None, None, "denied" if given else None]
 
     asyncio.run(main())

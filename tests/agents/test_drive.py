@@ -22,7 +22,7 @@ from ziggurat.messages.message import assistant, tool_message, user
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolResult, tool_call
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.tools.function import tool
 
 
@@ -57,7 +57,7 @@ def test_a_history_that_no_model_would_take_is_refused(history: Any, told: str) 
 
 
 def test_the_record_of_a_run_begins_with_what_was_asked_and_ends_with_why_it_stopped() -> None:
-    store = MemoryStore()
+    store = InMemoryRunStore()
     Agent(ScriptedModel("done"), store=store).run_sync("go", run_id="r")
     first, second, *_, last = store.open("r").entries
     assert isinstance(first, Opened)
@@ -75,11 +75,11 @@ def test_what_the_hooks_left_of_the_request_is_what_a_resume_goes_on_with() -> N
         async def before_agent(self, request: AgentRequest, ctx: Context) -> AgentRequest:
             return AgentRequest((*request.messages, user(self.word)))
 
-    def agent(store: MemoryStore, model: ScriptedModel, word: str) -> Agent:
+    def agent(store: InMemoryRunStore, model: ScriptedModel, word: str) -> Agent:
         return Agent(model, store=store, middleware=[Stamp(word)])
 
     async def run() -> tuple[AgentRun, AgentRun]:
-        store = MemoryStore()
+        store = InMemoryRunStore()
         failed = await agent(store, ScriptedModel(ModelError("down")), "one").run("go", run_id="r")
         store = elsewhere(store, "r")
         later = agent(store, ScriptedModel(lambda request: request.messages[-1].text), "two")
@@ -92,7 +92,7 @@ def test_what_the_hooks_left_of_the_request_is_what_a_resume_goes_on_with() -> N
 
 def test_wrong_use_in_the_middle_is_raised_and_the_run_can_go_on() -> None:
     async def run() -> AgentRun:
-        store = MemoryStore()
+        store = InMemoryRunStore()
         with pytest.raises(ConfigurationError, match="run out"):
             await Agent(ScriptedModel(tool_call("echo")), tools=[echo], store=store).run("go", run_id="r")
         return await Agent(ScriptedModel("done"), tools=[echo], store=elsewhere(store, "r")).resume("r")
@@ -105,12 +105,12 @@ def test_wrong_use_in_the_middle_is_raised_and_the_run_can_go_on() -> None:
 
 
 def test_a_record_that_cannot_be_read_is_an_error_that_names_the_entry() -> None:
-    store = MemoryStore()
+    store = InMemoryRunStore()
     Agent(ScriptedModel("done"), store=store).run_sync("go", run_id="r")
     lines = store.dump("r").splitlines(keepends=True)
     with pytest.raises(JournalCorrupt, match="entry 2"):
-        MemoryStore().load("r", lines[0] + b"rubbish\n" + b"".join(lines[2:]))
-    assert MemoryStore().runs() == ()
+        InMemoryRunStore().load("r", lines[0] + b"rubbish\n" + b"".join(lines[2:]))
+    assert InMemoryRunStore().runs() == ()
 
 
 def test_the_last_event_says_how_it_ended_whatever_happened() -> None:

@@ -25,7 +25,7 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import Reply, ScriptedModel
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.testing.clock import HandClock, settle
 from ziggurat.tools.function import tool
 
@@ -127,7 +127,7 @@ def test_events_of_hooks_are_told_to_who_listens() -> None:
     ]
 
 
-def _nested(store: MemoryStore, seen: list[str], **changes: Any) -> Agent:
+def _nested(store: InMemoryRunStore, seen: list[str], **changes: Any) -> Agent:
     @tool(approval=True)
     async def sign() -> str:
         """Sign."""
@@ -161,7 +161,7 @@ def _nested(store: MemoryStore, seen: list[str], **changes: Any) -> Agent:
 
 def test_an_agent_that_ended_is_answered_from_the_record_and_hooks_before_run_once() -> None:
     async def run() -> tuple[AgentRun, list[str], list[str]]:
-        store, before, after = MemoryStore(), list[str](), list[str]()
+        store, before, after = InMemoryRunStore(), list[str](), list[str]()
         suspended = await _nested(store, before).run("go", run_id="r")
         store = elsewhere(store, "r")
         decisions = {item.id: Approve() for item in suspended.pending}
@@ -210,7 +210,7 @@ def test_one_that_was_cancelled_right_away_in_a_journal_of_ones_own_is_entered_o
 
 def test_what_an_agent_is_made_of_may_change_between_and_is_told() -> None:
     async def run() -> list[Event]:
-        store, heard = MemoryStore(), list[Event]()
+        store, heard = InMemoryRunStore(), list[Event]()
         suspended = await _nested(store, []).run("go", run_id="r")
         decisions = {item.id: Approve() for item in suspended.pending}
         later = _nested(elsewhere(store, "r"), [], instructions="Now be brief.")
@@ -222,7 +222,7 @@ def test_what_an_agent_is_made_of_may_change_between_and_is_told() -> None:
 
 
 def test_entries_of_agents() -> None:
-    store = MemoryStore()
+    store = InMemoryRunStore()
     Agent(ScriptedModel("x"), store=store, name="a/b").run_sync("go", run_id="r")
     entered = [entry for entry in store.open("r").entries if isinstance(entry, Entered)]
     results = [entry for entry in store.open("r").entries if isinstance(entry, Result)]

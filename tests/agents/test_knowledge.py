@@ -8,8 +8,8 @@ import pytest
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.knowledge import graph_tools
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.knowledge.entities import Entity, Relation
 from ziggurat.knowledge.graph import KnowledgeGraph
-from ziggurat.knowledge.nouns import Entity, Relation
 from ziggurat.knowledge.store import GraphStore
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.parts import ToolCall, tool_call

@@ -17,7 +17,7 @@ from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify
 from ziggurat.messages.events import ModelEnded
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.tools.function import tool
 
 
@@ -27,7 +27,7 @@ async def send(to: str) -> str:
     return f"sent to {to}"
 
 
-def _sender(store: MemoryStore | None = None) -> Agent:
+def _sender(store: InMemoryRunStore | None = None) -> Agent:
     return Agent(ScriptedModel(rules=[("go", tool_call("send", to="x"))], always="done"), tools=[send], store=store)
 
 
@@ -38,7 +38,7 @@ def test_resume_with_each_decision() -> None:
             (Deny("too late"), "denied: too late"),
             (Modify('{"to": "y"}'), "sent to y"),
         ):
-            store = MemoryStore()
+            store = InMemoryRunStore()
             suspended = await _sender(store).run("go", run_id="r")
             assert suspended.stop == stops.Suspended()
             (item,) = suspended.pending
@@ -64,7 +64,7 @@ def test_resume_with_each_decision() -> None:
 )
 def test_a_bad_decision_is_refused_and_nothing_is_written(decisions: Any, told: str) -> None:
     async def run() -> None:
-        store = MemoryStore()
+        store = InMemoryRunStore()
         agent = _sender(store)
         suspended = await agent.run("go", run_id="r")
         (item,) = suspended.pending
@@ -102,7 +102,7 @@ def test_a_bad_decision_is_refused_and_nothing_is_written(decisions: Any, told: 
 )
 def test_a_decision_that_does_not_fit_is_refused_and_the_call_waits(decision: Decision, told: str) -> None:
     async def run() -> None:
-        store = MemoryStore()
+        store = InMemoryRunStore()
         agent = _sender(store)
         (item,) = (await agent.run("go", run_id="r")).pending
         before = store.dump("r")
@@ -162,7 +162,7 @@ def test_an_unknown_run_says_which_are_known(run_id: Any) -> None:
 
 
 def test_a_run_of_another_agent_is_refused() -> None:
-    store = MemoryStore()
+    store = InMemoryRunStore()
     hello(store=store, name="one").run_sync("go", run_id="r")
     for door in (hello(store=store, name="two").resume, hello(store=store, name="two").replay):
         with pytest.raises(RunNotFound, match="'two'"):
@@ -230,10 +230,10 @@ def test_replay_calls_nothing_and_gives_the_same_run() -> None:
         """Echo."""
         return text
 
-    def agent(model: ScriptedModel, store: MemoryStore) -> Agent:
+    def agent(model: ScriptedModel, store: InMemoryRunStore) -> Agent:
         return Agent(model, tools=[echo], store=store)
 
-    store = MemoryStore()
+    store = InMemoryRunStore()
     run = agent(ScriptedModel(tool_call("echo", text="a"), "done"), store).run_sync("go", run_id="r")
     unused = ScriptedModel("never")
     again = asyncio.run(agent(unused, elsewhere(store, "r")).replay("r"))
@@ -242,7 +242,7 @@ def test_replay_calls_nothing_and_gives_the_same_run() -> None:
 
 
 def test_replay_shows_the_first_difference() -> None:
-    store = MemoryStore()
+    store = InMemoryRunStore()
     Agent(ScriptedModel("done"), store=store).run_sync("go", run_id="r")
     other = Agent(ScriptedModel("x", name="other"), store=store)
     with pytest.raises(JournalMismatch, match="agent"):

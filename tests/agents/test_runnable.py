@@ -24,7 +24,7 @@ from ziggurat.messages.message import assistant, user
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import Image, Text, tool_call
 from ziggurat.models.scripted import PAUSE, ScriptedModel
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
@@ -70,7 +70,7 @@ def test_prompts_of_all_forms(prompt: Any, expected: Any) -> None:
     ids=repr,
 )
 def test_bad_prompts_are_refused_at_every_door_and_nothing_is_written(prompt: Any, told: str) -> None:
-    store = MemoryStore()
+    store = InMemoryRunStore()
     agent = hello(store=store)
     with pytest.raises(ConfigurationError, match=told):
         agent.run_sync(prompt, run_id="r")
@@ -112,7 +112,7 @@ def test_bad_prompts_are_refused_at_every_door_and_nothing_is_written(prompt: An
     ids=repr,
 )
 def test_bad_options_are_refused_at_every_door_and_nothing_is_written(options: dict[str, Any], told: str) -> None:
-    store = MemoryStore()
+    store = InMemoryRunStore()
     agent = hello(store=store)
     with pytest.raises(ConfigurationError, match=told):
         agent.run_sync("go", **options)

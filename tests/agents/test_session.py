@@ -30,7 +30,7 @@ from ziggurat.middleware.redaction import Redaction
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.connect import rows_of
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.session import Session
 from ziggurat.testing.clock import settle
 from ziggurat.tools.function import tool
@@ -219,7 +219,7 @@ def test_reject_and_branch(place: Place) -> None:
         first = asyncio.create_task(Agent(FunctionModel(slow), store=store).run("Slow", session="alice"))
         while not (
             await store.rows.find("session:alice")
-            if isinstance(store, MemoryStore)
+            if isinstance(store, InMemoryRunStore)
             else await store.find("session:alice")
         ).owner:
             await settle()
@@ -358,7 +358,7 @@ def test_what_is_redacted_in_the_record_is_redacted_in_the_session(place: Place)
 
 def test_a_session_may_be_kept_elsewhere_than_the_runs(tmp_path: Path) -> None:
     async def main() -> None:
-        chat = Session("alice", MemoryStore())
+        chat = Session("alice", InMemoryRunStore())
         url = f"sqlite:///{tmp_path}/runs.db"
         run = await agent(url, tool_call("pay", to="ada")).run("Pay", session=chat, run_id="r")
         decisions = {run.pending[0].id: Approve()}

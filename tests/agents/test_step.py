@@ -18,7 +18,7 @@ from ziggurat.messages.events import ToolEnded
 from ziggurat.messages.message import assistant
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.tools.function import tool
@@ -232,7 +232,7 @@ def test_a_quorum_of_successes_is_enough_and_the_rest_is_answered_on_record(slow
     calls = [tool_call("ask", who=who, id=f"call_{who}") for who in range(4)]
 
     async def main() -> None:
-        store = MemoryStore()
+        store = InMemoryRunStore()
         agent = Agent(ScriptedModel(assistant(*calls), "done"), tools=Toolbox([ask], join=quorum(2)), store=store)
         run = await agent.run("go", run_id="r")
         first = [who for who in range(4) if who != slow][:2]

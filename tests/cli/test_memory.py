@@ -10,8 +10,8 @@ import pytest
 from tests.cli.conftest import AGENTS, Ended
 from tests.cli.test_runs import outcome_of
 from ziggurat.agents.agent import Agent
+from ziggurat.cli.agent_options import AgentOptions
 from ziggurat.cli.build import agent_of
-from ziggurat.cli.wish import Wish
 from ziggurat.memory import AgentMemory, open_memory
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.resolve import PROVIDERS
@@ -123,7 +123,7 @@ def test_an_agent_made_here_can_have_a_memory_beside_its_runs(
     assert "1 passed" in outcome_of(tmp_path / "test_recorded.py")
     again = kept("fork", "-q", run, "--at", "1", "--prompt", "Who has a bicycle?")
     assert "Bob owns a red bicycle" in again.out
-    agent = agent_of(Wish(model="toy:x", memory="ann"), None)
+    agent = agent_of(AgentOptions(model="toy:x", memory="ann"), None)
     assert isinstance(agent, Agent)
     assert list(agent.tools)[-3:] == ["remember", "recall", "forget"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
-from ziggurat.cli.examine import spec_of
+from ziggurat.cli.check_model import spec_of
 from ziggurat.core.layer import stack
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout

@@ -11,7 +11,7 @@ import apsw
 from tests.faults.apsw_files import Files, connector, quiet
 from tests.faults.storm import said_in
 from tests.faults.world import QUICK, Ledger, Verdict, World, finish, judge
-from ziggurat.agents.stored import StoredRuns
+from ziggurat.agents.stored_runs import StoredRuns
 from ziggurat.core.entries import Intent
 from ziggurat.core.errors import RunNotFound, StoreError
 from ziggurat.core.store import Store

@@ -12,7 +12,7 @@ from ziggurat.agents.agent import Agent
 from ziggurat.core.clock import CLOCK, IDS, RANDOM
 from ziggurat.core.codec import SHAPE_VERSION
 from ziggurat.core.store import Store, session_log
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.memory_rows import MemoryRows
 from ziggurat.testing.clock import HandClock
 
@@ -22,7 +22,7 @@ PROMPT = "Do what you do."
 
 async def recorded(golden: Golden) -> bytes:
     """Run an agent where neither time nor chance differ, and return its record."""
-    store = MemoryStore()
+    store = InMemoryRunStore()
     agent = golden.make(store)
     deps = {CLOCK: HandClock(auto=True), IDS: iter("0123456789").__next__, RANDOM: lambda: 0.5}
     if golden.streamed:

@@ -3,7 +3,7 @@
 from tests.golden.record import FOLDER, PROMPT
 from ziggurat.core.codec import digest
 from ziggurat.core.entries import Ended
-from ziggurat.core.lines import read_entry
+from ziggurat.core.json_lines import read_entry
 from ziggurat.core.store import LogInfo, Row, Store, chained, run_log
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.message import user

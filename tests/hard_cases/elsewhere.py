@@ -19,7 +19,7 @@ from ziggurat.agents.agent import Agent
 from ziggurat.core.codec import Raw, decode, encode, error_to_json
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ModelError
-from ziggurat.core.lines import as_error
+from ziggurat.core.json_lines import as_error
 from ziggurat.core.service import Service
 from ziggurat.layers.retry import retry
 from ziggurat.messages.agent import AgentRun

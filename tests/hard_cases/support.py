@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.agents.support import elsewhere
-from ziggurat.agents.stored import runs_in
+from ziggurat.agents.stored_runs import runs_in
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Entry
@@ -13,7 +13,7 @@ from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 
 Said = str | ToolCall | Message | Exception | Sequence[ToolCall] | Callable[[ModelRequest], "Said"]
 
@@ -52,7 +52,7 @@ def through_json(store: Any, run_id: str, clock: Clock = SYSTEM_CLOCK) -> Any:
 
 async def record(store: Any, run_id: str, entry: Entry) -> None:
     """Append an entry to a run that stands, as a process does that ends right after."""
-    if isinstance(store, MemoryStore):
+    if isinstance(store, InMemoryRunStore):
         store.open(run_id).append(entry)
         return
     journal = await runs_in(store).take(run_id, {})  # type: ignore[union-attr]
@@ -64,21 +64,21 @@ async def entries_of(store: Any, run_id: str) -> list[Entry]:
     """Return what a store holds of a run; nothing when it does not know it."""
     if run_id not in await ids_in(store):
         return []
-    if isinstance(store, MemoryStore):
+    if isinstance(store, InMemoryRunStore):
         return store.open(run_id).entries
     return (await runs_in(store).read(run_id)).entries  # type: ignore[union-attr, misc]
 
 
 async def ids_in(store: Any) -> list[str]:
     """Return the ids of the runs that a store holds."""
-    if isinstance(store, MemoryStore):
+    if isinstance(store, InMemoryRunStore):
         return list(store.runs())
     return [info.id for info in await store.logs("run:")]
 
 
 async def written(store: Any) -> bytes:
     """Return all that a store has written down."""
-    if isinstance(store, MemoryStore):
+    if isinstance(store, InMemoryRunStore):
         return b"".join(store.dump(run_id) for run_id in store.runs())
     rows = [row for info in await store.logs() for row in await store.read(info.log)]
     return b"".join(row.data for row in rows)

@@ -28,7 +28,7 @@ from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import Pause, ScriptedModel
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.function import FunctionTool, tool
 
@@ -107,7 +107,7 @@ def test_so_does_a_retry_around_a_nested_agent(stored: bool, around: str) -> Non
 def test_when_the_tries_run_out_a_resume_asks_again_and_does_not_pay_again(streamed: bool) -> None:
     till = Till()
 
-    def agent(model: ScriptedModel, store: MemoryStore) -> Runnable:
+    def agent(model: ScriptedModel, store: InMemoryRunStore) -> Runnable:
         return Agent(model, tools=[till.tool()], store=store).layered(retry(attempts=2, base=0))
 
     store = new_store()
@@ -139,7 +139,7 @@ def test_tries_are_answered_in_order_by_the_record() -> None:
         """Ship."""
         return "shipped"
 
-    def agent(model: ScriptedModel, store: MemoryStore) -> Runnable:
+    def agent(model: ScriptedModel, store: InMemoryRunStore) -> Runnable:
         return Agent(model, tools=[till.tool(), ship], store=store).layered(retry(attempts=2, base=30, jitter="none"))
 
     clock = HandClock(auto=True)
@@ -163,7 +163,7 @@ def test_tries_are_answered_in_order_by_the_record() -> None:
 
 @STREAMED
 def test_a_fallback_from_one_model_to_another_gives_the_others_own_answer_also_on_replay(streamed: bool) -> None:
-    def agent(first: ScriptedModel, second: ScriptedModel, store: MemoryStore) -> Agent:
+    def agent(first: ScriptedModel, second: ScriptedModel, store: InMemoryRunStore) -> Agent:
         return Agent(fallback(first, second), store=store)
 
     store, heard = new_store(), Folded()
@@ -185,7 +185,7 @@ def test_a_fallback_from_one_agent_to_another_never_mixes_their_records(streamed
     """Both agents have the same paths beneath them but for the alternative's name."""
     till, heard, store = Till(), Folded(), new_store()
 
-    def both(a: Any, b: Any, store: MemoryStore) -> Runnable:
+    def both(a: Any, b: Any, store: InMemoryRunStore) -> Runnable:
         first = Agent(a, name="first", tools=[till.tool()])
         second = Agent(b, name="second", tools=[till.tool()])
         return Runnable(fallback(first, second), name="either", store=store)
@@ -214,7 +214,7 @@ def test_on_resume_the_alternative_that_failed_stays_failed() -> None:
         """Ship."""
         return "shipped"
 
-    def both(a: Any, b: Any, store: MemoryStore) -> Runnable:
+    def both(a: Any, b: Any, store: InMemoryRunStore) -> Runnable:
         return Runnable(fallback(Agent(a, name="first"), Agent(b, name="second", tools=[ship])), name="e", store=store)
 
     store = new_store()
@@ -292,7 +292,7 @@ def test_of_a_hedge_of_agents_too(streamed: bool) -> None:
 # -- timeout ---------------------------------------------------------------------------------------------------------
 
 
-def _hangs(clerk_model: Any, outer_model: Any, store: MemoryStore, around: str) -> tuple[Agent, list[str]]:
+def _hangs(clerk_model: Any, outer_model: Any, store: InMemoryRunStore, around: str) -> tuple[Agent, list[str]]:
     shipped: list[str] = []
 
     @tool(approval=True)
@@ -358,7 +358,7 @@ def test_a_timeout_that_fired_in_a_tool_stays_fired_when_the_tool_itself_is_run_
         deleted.append(what)
         return "deleted"
 
-    def agent(clerk_model: Any, store: MemoryStore) -> Agent:
+    def agent(clerk_model: Any, store: InMemoryRunStore) -> Agent:
         clerk = Agent(clerk_model, name="clerk").layered(timeout(seconds=5))
         helper = Agent(ByTurn(tool_call("delete", what="it"), "helped"), name="helper", tools=[delete])
 

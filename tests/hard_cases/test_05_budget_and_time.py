@@ -21,7 +21,7 @@ from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
 from ziggurat.messages.parts import tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.function import tool
 
@@ -64,7 +64,7 @@ class Provider:
 SETTINGS = ModelSettings(max_tokens=COST - 10)
 
 
-def _team(provider: Provider, store: MemoryStore, budget: Budget, did: list[str]) -> Agent:
+def _team(provider: Provider, store: InMemoryRunStore, budget: Budget, did: list[str]) -> Agent:
     @tool(approval=True, effect="once")
     async def sign(what: str) -> str:
         """Sign."""
@@ -182,7 +182,7 @@ def test_what_failed_tries_cost_is_restored_too() -> None:
         """Sign."""
         return "signed"
 
-    def agent(store: MemoryStore) -> Agent:
+    def agent(store: InMemoryRunStore) -> Agent:
         def reply(request: ModelRequest) -> Any:
             if request.messages[-1].role == "tool":
                 return "done"
@@ -210,7 +210,7 @@ def test_what_failed_tries_cost_is_restored_too() -> None:
 
 
 def test_a_refused_root_that_is_resumed_is_asked_again_with_what_was_spent() -> None:
-    def agent(store: MemoryStore, limit: int) -> Agent:
+    def agent(store: InMemoryRunStore, limit: int) -> Agent:
         provider = Provider()
         model = provider.model("m", tool_call("look"), tool_call("look"), "done")
         return Agent(model, tools=[look], budget=Budget(requests=limit), store=store)
@@ -235,7 +235,7 @@ def test_a_refused_root_that_is_resumed_is_asked_again_with_what_was_spent() -> 
 # -- time --------------------------------------------------------------------------------------------------------
 
 
-def _worker(store: MemoryStore, works: float, **options: Any) -> Agent:
+def _worker(store: InMemoryRunStore, works: float, **options: Any) -> Agent:
     @tool
     async def work(ctx: Context) -> str:
         """Work for seven seconds."""
@@ -299,7 +299,7 @@ def test_waiting_is_free_in_one_process_too() -> None:
 
 def test_the_allowance_of_a_nested_agent_goes_on_too() -> None:
     async def once(works: float) -> AgentRun:
-        def outer(store: MemoryStore) -> Agent:
+        def outer(store: InMemoryRunStore) -> Agent:
             inner = _worker(new_store(), works, name="worker")
             model = ScriptedModel(rules=[("start", tool_call("worker", input="go"))], always="over")
             return Agent(model, tools=[inner], store=store)

@@ -25,7 +25,7 @@ from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import Pause, ScriptedModel
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.tools.approval import Approvals
@@ -170,7 +170,7 @@ def test_on_its_own_the_helper_gives_its_tools_what_they_declare() -> None:
 def test_approvals_hold_inside_and_the_whole_run_waits_and_goes_on(form: str) -> None:
     world = World()
 
-    def process(store: MemoryStore) -> tuple[Agent, ByTurn, ByTurn]:
+    def process(store: InMemoryRunStore) -> tuple[Agent, ByTurn, ByTurn]:
         helper, model = _helper(world)
         outer = _outer()
         return Agent(outer, tools=[FORMS[form](helper)], approvals=Approvals("delete*"), store=store), outer, model
@@ -197,7 +197,7 @@ def test_approvals_hold_inside_and_the_whole_run_waits_and_goes_on(form: str) ->
 def test_so_does_an_approval_that_the_inner_tool_asks_for_itself(form: str) -> None:
     world, store = World(), new_store()
 
-    def process(store: MemoryStore) -> Agent:
+    def process(store: InMemoryRunStore) -> Agent:
         helper, _ = _helper(world, approval=True)
         return Agent(_outer(), tools=[FORMS[form](helper)], store=store)
 
@@ -318,7 +318,7 @@ def test_calls_side_by_side_and_one_after_the_other_do_not_mix() -> None:
     """Two calls of one tool, each of which asks the same helper twice, all four waiting for a person."""
     world = World()
 
-    def process(store: MemoryStore) -> Agent:
+    def process(store: InMemoryRunStore) -> Agent:
         helper = deleting_what_it_is_asked(world)
 
         @tool
@@ -345,7 +345,7 @@ def test_calls_side_by_side_and_one_after_the_other_do_not_mix() -> None:
 def test_two_helpers_at_once_in_one_tool_both_wait(how: str) -> None:
     world = World()
 
-    def process(store: MemoryStore) -> Agent:
+    def process(store: InMemoryRunStore) -> Agent:
         helper = deleting_what_it_is_asked(world)
 
         @tool

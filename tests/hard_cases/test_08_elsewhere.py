@@ -16,7 +16,7 @@ from ziggurat.core.clock import CLOCK, IDS, RANDOM
 from ziggurat.messages import stops
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.testing.clock import HandClock
 
 
@@ -46,9 +46,9 @@ def worker() -> Iterator[Worker]:
 
 def test_the_same_run_comes_of_it_with_leaves_in_another_process(worker: Worker) -> None:
     elsewhere._shaky.clear()
-    here_store = MemoryStore()
+    here_store = InMemoryRunStore()
     here = asyncio.run(composite(Plain(), store=here_store).run("go", run_id="r", deps=_deps()))
-    run, there_store, times = asyncio.run(played(worker, _deps, MemoryStore, Watch()))
+    run, there_store, times = asyncio.run(played(worker, _deps, InMemoryRunStore, Watch()))
     assert run.stop == here.stop == stops.Completed()
     words, process = run.text.rsplit(" ", 1)
     assert words == "It is 3. 10 paid eve"
@@ -75,7 +75,7 @@ def _entries(dump: str) -> list[str]:
 
 def test_the_loop_reads_no_clock_chance_or_environment_of_its_own(worker: Worker) -> None:
     watch = Watch()
-    run, _, times = asyncio.run(played(worker, _deps, MemoryStore, watch))
+    run, _, times = asyncio.run(played(worker, _deps, InMemoryRunStore, watch))
     assert run.stop == stops.Completed()
     assert times > 5
     assert not watch.seen

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.knowledge.test_graph import people
+from ziggurat.knowledge.entities import Entity, Relation
 from ziggurat.knowledge.graph import KnowledgeGraph
-from ziggurat.knowledge.nouns import Entity, Relation
 
 
 def test_dot_is_what_graphviz_reads() -> None:

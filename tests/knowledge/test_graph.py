@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.knowledge.naive import Naive, graphs
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.knowledge.entities import Entity, Relation
 from ziggurat.knowledge.graph import KnowledgeGraph
-from ziggurat.knowledge.nouns import Entity, Relation
 
 
 def people() -> KnowledgeGraph:
@@ -275,7 +275,7 @@ def test_answers_depend_on_what_was_declared_alone(made: tuple[KnowledgeGraph, N
 
 def test_no_answer_depends_on_hashes() -> None:
     code = (
-        "import random; from ziggurat.knowledge.graph import *; from ziggurat.knowledge.nouns import *\n"
+        "import random; from ziggurat.knowledge.graph import *; from ziggurat.knowledge.entities import *\n"
         "r = random.Random(3); g = KnowledgeGraph(Entity(f'n{i}') for i in range(60))\n"
         "for _ in range(150): g.add_relation(Relation(f'n{r.randrange(60)}', f'n{r.randrange(60)}', 'to'))\n"
         "print(g.communities(), g.find_cycle(), g.dfs('n0'), g.shortest_path('n0', 'n7', weighted=True))"

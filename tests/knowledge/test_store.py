@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ziggurat.core.errors import ConfigurationError, StoreError
+from ziggurat.knowledge.entities import Entity, Relation
 from ziggurat.knowledge.graph import KnowledgeGraph
-from ziggurat.knowledge.nouns import Entity, Relation
 from ziggurat.knowledge.store import GraphStore
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 
 WRITER = """
 import asyncio, sys
-from ziggurat.knowledge.nouns import Entity, Relation
+from ziggurat.knowledge.entities import Entity, Relation
 from ziggurat.knowledge.store import GraphStore
 
 async def main(path, name, count):

@@ -9,10 +9,10 @@ from tests.memory.making import HOUR, context
 from ziggurat.core.errors import LeaseHeld
 from ziggurat.memory.agent_memory import AgentMemory
 from ziggurat.memory.audit import audit
+from ziggurat.memory.connect import open_memory
 from ziggurat.memory.consolidation import Consolidate, consolidation
 from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.lease import leased
-from ziggurat.memory.opening import open_memory
 from ziggurat.memory.working import WorkingMemory
 from ziggurat.testing.clock import HandClock
 

@@ -30,7 +30,7 @@ from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult, tool_c
 from ziggurat.messages.usage import Usage
 from ziggurat.middleware import Redaction
 from ziggurat.models.scripted import Piece, ScriptedModel
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
 
@@ -71,7 +71,7 @@ class Everything:
     def hear(self, event: Event) -> None:
         self.events.append(event)
 
-    def keep(self, run: AgentRun, store: MemoryStore) -> None:
+    def keep(self, run: AgentRun, store: InMemoryRunStore) -> None:
         journal = store.open(run.id)
         self.texts += [repr(run), encode(run).decode(), store.dump(run.id).decode(), repr(journal.entries)]
         said: dict[tuple[str, type], str] = {}
@@ -125,7 +125,7 @@ def run_leaking(secret: str, cut: int, *, streamed: bool, nested: bool, caught: 
     error.__cause__ = KeyError(text)
     error.body = {"sent": [text]}  # type: ignore[attr-defined]
     model = ScriptedModel(first, [*first[:4], error])
-    store = MemoryStore()
+    store = InMemoryRunStore()
     agent = Agent(model, tools=[pieces, structured, failing], name="inner", middleware=[redaction()], store=store)
     if nested:
         agent = Agent(model, tools=[pieces, structured, failing], name="inner")
@@ -201,7 +201,7 @@ class Key(Middleware):
         return msgspec.structs.replace(call, arguments=json.dumps({"key": SECRETS[0]}))
 
 
-def vault(*middleware: Middleware, approve: bool = False) -> tuple[Agent, list[str], MemoryStore]:
+def vault(*middleware: Middleware, approve: bool = False) -> tuple[Agent, list[str], InMemoryRunStore]:
     got: list[str] = []
 
     @tool(effect="once")
@@ -210,7 +210,7 @@ def vault(*middleware: Middleware, approve: bool = False) -> tuple[Agent, list[s
         got.append(key)
         return f"paid with {key}"
 
-    store = MemoryStore()
+    store = InMemoryRunStore()
     agent = Agent(
         ScriptedModel(tool_call("pay", key="?"), "done"),
         tools=[pay],
@@ -266,7 +266,7 @@ def test_a_call_that_its_hooks_make_differently_is_not_run() -> None:
 
 
 def test_the_same_request_under_the_same_id_is_the_same_run_and_another_is_not() -> None:
-    store = MemoryStore()
+    store = InMemoryRunStore()
     agent = Agent(ScriptedModel("one"), middleware=[redaction()], store=store)
     question = f"Use {SECRETS[7]}"
     asyncio.run(agent.run(question, run_id="r"))
@@ -277,7 +277,7 @@ def test_the_same_request_under_the_same_id_is_the_same_run_and_another_is_not()
 
 def test_a_resumed_run_does_not_take_masked_instructions_for_new_ones() -> None:
     heard: list[Event] = []
-    store = MemoryStore()
+    store = InMemoryRunStore()
     model = ScriptedModel(ModelError("down", kind="invalid_request"), "up")
     agent = Agent(model, instructions=f"Use {SECRETS[7]}", middleware=[redaction()], store=store)
     asyncio.run(agent.run("go", run_id="r"))
@@ -360,7 +360,7 @@ def test_an_error_of_a_hook_says_nothing_of_it() -> None:
 
 
 def test_prompts_may_pass_to_the_model_and_are_not_recorded() -> None:
-    store = MemoryStore()
+    store = InMemoryRunStore()
     model = ScriptedModel("ok")
     asyncio.run(Agent(model, middleware=[Redaction(prompts=False)], store=store).run(SECRETS[7], run_id="r"))
     assert model.last.messages[0].text == SECRETS[7]
@@ -448,7 +448,7 @@ def test_a_redaction_of_a_nested_agent_holds_beneath_it() -> None:
         """Look."""
         return f"it is {SECRETS[7]}"
 
-    store = MemoryStore()
+    store = InMemoryRunStore()
     caught = Everything()
     inner = Agent(
         ScriptedModel(tool_call("look"), f"so {SECRETS[7]}"), tools=[look], name="i", middleware=[Redaction()]

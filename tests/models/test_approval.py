@@ -19,7 +19,7 @@ from ziggurat.messages.parts import tool_call
 from ziggurat.messages.stops import Completed, Denied, Suspended
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 
 ANY = Rule("*", stage="model")
 
@@ -151,7 +151,7 @@ class _Stamp(Middleware):
 )
 def test_it_may_wait_and_go_on_elsewhere_and_is_replayed_without_asking(decide: Any, text: str) -> None:
     async def go() -> tuple[AgentRun, AgentRun]:
-        store, elsewhere = MemoryStore(), MemoryStore()
+        store, elsewhere = InMemoryRunStore(), InMemoryRunStore()
         run = await _agent(store=store, middleware=[_Stamp()]).run("hello", run_id="r")
         assert run.stop == Suspended()
         elsewhere.load("r", store.dump("r"))

@@ -9,7 +9,7 @@ from typing import Any
 from tests.stores.server import schema
 from ziggurat.core.store import Store
 from ziggurat.stores.file import FileStore
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.memory_rows import MemoryRows
 from ziggurat.stores.postgres import PostgresStore
 from ziggurat.stores.sqlite import SqliteStore
@@ -53,7 +53,7 @@ def _closing() -> Iterator[list[Store]]:
 def opening(kind: str, folder: Path) -> Iterator[Any]:
     """Yield a `Place` of a kind, ``"by reference"`` for one store in this process; what it opened is closed then."""
     if kind == "by reference":
-        here = MemoryStore()
+        here = InMemoryRunStore()
         yield lambda: here
         return
     opens = PLACES[kind](folder)
@@ -84,7 +84,7 @@ def new_store() -> Any:
     """Return a store of the kind in use, with nothing of a run named before in it by other objects."""
     opens, opened = _used[-1] if _used else (None, [])
     if opens is None:
-        return MemoryStore()
+        return InMemoryRunStore()
     opened.append(opens())
     return opened[-1]
 

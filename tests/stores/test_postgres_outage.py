@@ -8,7 +8,7 @@ from typing import Any
 from tests.faults.storm import said_in
 from tests.faults.world import Ledger, Verdict, World, finish, judge
 from tests.stores.server import PostgresServer, schema, server
-from ziggurat.agents.stored import StoredRuns
+from ziggurat.agents.stored_runs import StoredRuns
 from ziggurat.core.entries import Intent
 from ziggurat.core.errors import StoreUnavailable
 from ziggurat.core.store import Store, run_log

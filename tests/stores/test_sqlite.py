@@ -12,7 +12,7 @@ from ziggurat.agents.agent import Agent
 from ziggurat.core.entries import Result
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, LeaseLost, RunExists, StoreError
 from ziggurat.core.store import LogInfo, Row, chained
-from ziggurat.core.stored import StoredJournal
+from ziggurat.core.stored_journal import StoredJournal
 from ziggurat.databases.sqlite import connection as sqlite_connection
 from ziggurat.databases.sqlite import schema as sqlite_schema
 from ziggurat.databases.sqlite.connection import SqliteConnection

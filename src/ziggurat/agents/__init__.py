@@ -1,10 +1,13 @@
-"""Agents: a model and tools in a loop, how a run begins, is kept, goes on again and is steered.
+"""Agents: a model and tools in a loop; how runs are started, recorded, resumed and steered.
 
-- What it is: `agent`, `runnable` (the verbs of everything that runs), `callbacks`, `as_tool`, `handle`, `blocking`.
-- The way of a run: `doors` > `drive` > `enter` > `loop` > `step`, with `frame` for who is running; `stop`,
-  `repetition` and `money` say when it ends, `reply` and `output` what counts as an answer, `rewrite` and `steering`
-  what changes on the way, `beside` what runs side by side.
-- Runs that are kept: `stored`, `terms` and `session`; `on_record` goes on with them, through `replaying`, `forks`,
-  `checkpoints` and `modified`.
-- What is added to an agent: `compaction`, `remembering`, `knowledge`.
+- The public classes: `agent`, `runnable` (run, stream, start and the like), `callbacks`, `as_tool`, `handle`;
+  `blocking` runs one from code that is not async.
+- A run, from outside to inside: `run_options` > `drive` > `enter` > `loop` > `step`; `frame` says which agent is
+  running.
+- When a loop stops: `stop`, `loop_detection`, `pricing`. What counts as an answer: `reply`, `output`.
+- What changes a running loop: `rewrite` (its conversation), `steering` (from outside), `concurrent` (agents side by
+  side).
+- Recorded runs: `stored_runs`, `terms`, `session`. To continue one: `on_record`, with `decisions`, `replay`, `fork`
+  and `checkpoints`.
+- What can be added to an agent: `compaction`, `memory`, `knowledge`.
 """

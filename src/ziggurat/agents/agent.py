@@ -9,11 +9,11 @@ import msgspec
 from msgspec.structs import asdict
 
 from ziggurat.agents.as_tool import AgentTool
+from ziggurat.agents.decisions import TOOLS
 from ziggurat.agents.enter import AGENT, AgentParts, Setup
 from ziggurat.agents.loop import AgentLoop, Instructions, LoopSettings
-from ziggurat.agents.modified import TOOLS
-from ziggurat.agents.money import priced
 from ziggurat.agents.output import FINAL_ANSWER, Output
+from ziggurat.agents.pricing import priced
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
 from ziggurat.agents.stop import Policy, any_of, max_tool_calls
@@ -31,7 +31,7 @@ from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
 from ziggurat.messages.tool import SPEC
 from ziggurat.models.approval import gated
 from ziggurat.models.resolve import resolve
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.tools.approval import APPROVALS, Approvals
 from ziggurat.tools.permissions import narrowed
 from ziggurat.tools.toolbox import Tool, Toolbox
@@ -84,7 +84,7 @@ class Agent(Runnable):
         approvals: Approvals | None = None,
         grants: Iterable[str] | None = None,
         middleware: Sequence[Middleware] = (),
-        store: str | MemoryStore | Store | None = None,
+        store: str | InMemoryRunStore | Store | None = None,
     ) -> None:
         service = resolve(model)
         box = _toolbox(tools)

@@ -19,11 +19,11 @@ from ziggurat.core.shield import finished
 from ziggurat.core.store import UNFINISHED
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
+from ziggurat.messages.checks import problem_in
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import AgentEnded
 from ziggurat.messages.message import Message, user
 from ziggurat.messages.parts import Part, Text, mended
-from ziggurat.messages.sound import unsound
 from ziggurat.messages.validation import ValidationPolicy, validate
 from ziggurat.stores.running import Running
 
@@ -75,7 +75,7 @@ def _sound(messages: Sequence[Message], what: str) -> Sequence[Message]:
     if not isinstance(messages, Sequence) or not all(isinstance(message, Message) for message in messages):
         raise ConfigurationError(f"history is a list of messages, such as those of an earlier run; got {messages!r}")
     for number, message in enumerate(messages):
-        wrong = unsound(message)
+        wrong = problem_in(message)
         if wrong is not None:
             raise ConfigurationError(f"message {number} of the {what} cannot be sent: {wrong}")
     return messages

@@ -19,7 +19,7 @@ from ziggurat.core.entries import Entered, Failure, Record, Result
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.event import SILENCE, Diverged
 from ziggurat.core.facts import Fact, fact
-from ziggurat.core.lines import as_error
+from ziggurat.core.json_lines import as_error
 from ziggurat.core.scope import Key, Scope
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import AgentRequest, AgentRun

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from ziggurat.agents.remembering.mind import taint_in
+from ziggurat.agents.memory.active import taint_in
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
+from ziggurat.knowledge.entities import Entity, Relation
 from ziggurat.knowledge.graph import Direction, KnowledgeGraph
-from ziggurat.knowledge.nouns import Entity, Relation
 from ziggurat.knowledge.store import GraphStore
 from ziggurat.messages.parts import ToolResult
 from ziggurat.messages.tool import GRAPH_ADDED, GRAPH_ORIGIN

@@ -7,13 +7,14 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from ziggurat.agents.doors import Deps, check_id, check_options, decided, guarded
+from ziggurat.agents.decisions import decided
 from ziggurat.agents.drive import Prompt, drive
 from ziggurat.agents.enter import AGENT, AgentParts, AgentService, Setup, enter
-from ziggurat.agents.forks import forked
-from ziggurat.agents.replaying import Live, replaying
+from ziggurat.agents.fork import forked
+from ziggurat.agents.replay import Live, replaying
+from ziggurat.agents.run_options import Deps, check_id, check_options, guarded
 from ziggurat.agents.session import SEAT, Seat, sit_again
-from ziggurat.agents.stored import StoredRuns, effects_of, is_finished, plant, record_of, runs_in
+from ziggurat.agents.stored_runs import StoredRuns, effects_of, is_finished, plant, record_of, runs_in
 from ziggurat.agents.terms import Terms, bound, terms_in
 from ziggurat.core.broadcast import Broadcast, Heard, subscribe
 from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK
@@ -31,10 +32,10 @@ from ziggurat.core.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
 from ziggurat.messages.middleware import screened
 from ziggurat.stores.connect import connect
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.running import Running
 from ziggurat.stores.session import Session
-from ziggurat.tools.held import Effects
+from ziggurat.tools.fork_effects import Effects
 
 J = TypeVar("J", bound=MemoryJournal)
 
@@ -49,14 +50,14 @@ class OnRecord:
     """
 
     def __init__(
-        self, service: AgentService, *, name: str | None = None, store: str | MemoryStore | Store | None = None
+        self, service: AgentService, *, name: str | None = None, store: str | InMemoryRunStore | Store | None = None
     ) -> None:
         if not callable(service):
             raise ConfigurationError(f"Runnable() needs a service (request, ctx), got {type(service).__name__}")
         if name is not None and not isinstance(name, str):
             raise ConfigurationError(f"the name of a Runnable is text, got {name!r}")
         self.inner = service
-        self.store = MemoryStore(finished=False) if store is None else connect(store)
+        self.store = InMemoryRunStore(finished=False) if store is None else connect(store)
         self._runs = runs_in(self.store)
         parts = fact(service, AGENT)
         if parts is None:
@@ -102,7 +103,7 @@ class OnRecord:
         check_options(deps, listeners)
         check_id(run_id)
         runs = self._runs
-        if isinstance(runs, MemoryStore):
+        if isinstance(runs, InMemoryRunStore):
             known = runs.open(run_id)
             runs.check_idle(run_id)
             known.strict = strict
@@ -177,7 +178,7 @@ class OnRecord:
         request = self._recorded_request(journal, run_id)
         journal.reopen(run_id, 0.0)
         ctx = heard(self._root(journal, run_id, deps, terms_in(journal)), listeners)
-        return await drive(self, self.name, request, ctx, journal, MemoryStore())
+        return await drive(self, self.name, request, ctx, journal, InMemoryRunStore())
 
     async def fork(
         self,
@@ -263,7 +264,7 @@ class OnRecord:
         journal = await self._runs.read(run_id, clock=clock)
         self._recorded_request(journal, run_id)
         journal.reopen(run_id, clock.now(), clock)
-        return self._root(journal, run_id, deps), journal, MemoryStore()
+        return self._root(journal, run_id, deps), journal, InMemoryRunStore()
 
     async def _answered(
         self, run_id: str, deps: Deps | None, listeners: Sequence[Listener], decisions: Mapping[str, Decision] | None

@@ -16,7 +16,7 @@ from ziggurat.core.entries import Entered, Result
 from ziggurat.core.errors import ConfigurationError, ContextOverflow, ModelError, ServiceError
 from ziggurat.core.event import Diverged
 from ziggurat.core.facts import fact
-from ziggurat.core.lines import fingerprint
+from ziggurat.core.json_lines import fingerprint
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.events import Compacted, MiddlewareCompleted, MiddlewareStarted
 from ziggurat.messages.facts import WINDOW

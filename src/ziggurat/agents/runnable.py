@@ -8,17 +8,17 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar, Unpack
 
 from ziggurat.agents.as_tool import AgentTool
-from ziggurat.agents.beside import Beside
 from ziggurat.agents.blocking import blocking
-from ziggurat.agents.doors import Deps, RunOptions, check_options, given
+from ziggurat.agents.concurrent import ConcurrentAgents
 from ziggurat.agents.drive import Prompt, request_of, unbegun
 from ziggurat.agents.enter import AgentService, enter
 from ziggurat.agents.frame import FRAME
 from ziggurat.agents.handle import RunHandle
 from ziggurat.agents.on_record import OnRecord, heard
+from ziggurat.agents.run_options import Deps, RunOptions, check_options, given
 from ziggurat.agents.session import SEAT, Seat, asked_of, begun_in, request_in, session_for, sit
 from ziggurat.agents.steering import STEERABLE, STEERING, Mailbox
-from ziggurat.agents.stored import StoredRuns, is_finished
+from ziggurat.agents.stored_runs import StoredRuns, is_finished
 from ziggurat.agents.terms import Terms, terms_in, terms_of
 from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK, Clock
 from ziggurat.core.clock import new_id as fresh_id
@@ -35,7 +35,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.events import Warned
 from ziggurat.messages.message import Message
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.running import Running
 from ziggurat.stores.session import Session
 from ziggurat.tools.threads import POOL, loop_of_this_thread
@@ -98,7 +98,7 @@ class Runnable(OnRecord):
         if session is not None:
             chat = session_for(session, self.store, history)
             run = self._begun(request, deps, listeners, run_id, chat)
-        elif run_id is None and not listeners and isinstance(self._runs, MemoryStore):
+        elif run_id is None and not listeners and isinstance(self._runs, InMemoryRunStore):
             run = self._drive(request, *self._open(request, deps), named=False)
         else:  # with an id it is opened when it begins: another may have begun under it by then
             run = self._begun(request, deps, listeners, run_id)
@@ -206,7 +206,7 @@ class Runnable(OnRecord):
         if loop is not None and loop is not asyncio.get_running_loop():  # a tool's thread made a loop of its own
             return POOL.run_on(loop, lambda: self._joined(ambient, request, deps, listeners, run_id, session))
         ctx = given(ambient.under(self.name), deps)
-        beside = ambient.state(Beside, Beside)
+        beside = ambient.state(ConcurrentAgents, ConcurrentAgents)
         return await beside.run(enter(self, request, ctx.heard_by(*listeners) if listeners else ctx))
 
     async def _begun(
@@ -228,7 +228,7 @@ class Runnable(OnRecord):
         if session is not None:
             return await self._seated(session, request, deps, run_id)
         runs, given_deps = self._runs, {} if deps is None else deps
-        if isinstance(runs, MemoryStore):
+        if isinstance(runs, InMemoryRunStore):
             here = None if run_id is None else self._here(runs, request, deps, run_id)
             return *(here or self._open(request, deps, run_id)), runs
         if run_id is not None:
@@ -263,7 +263,7 @@ class Runnable(OnRecord):
         runs, asked = self._runs, asked_of(request, session)
         while True:
             if run_id is not None:
-                if isinstance(runs, MemoryStore):
+                if isinstance(runs, InMemoryRunStore):
                     known = await self._remembered(runs, run_id, request, deps, session)
                 else:
                     known = await self._continued(runs, run_id, asked, deps, session)
@@ -272,7 +272,7 @@ class Runnable(OnRecord):
             seat = await sit(session, run_id or (deps or {}).get(IDS, fresh_id)(), request)
             try:
                 terms = seat.terms(terms_of(deps), self.store)
-                if isinstance(runs, MemoryStore):
+                if isinstance(runs, InMemoryRunStore):
                     if runs.find(seat.run_id) is not None:
                         raise RunExists(f"the run {seat.run_id!r} exists; choose another id")
                     runs.check_idle(seat.run_id)
@@ -287,7 +287,7 @@ class Runnable(OnRecord):
                     raise
 
     async def _remembered(
-        self, runs: MemoryStore, run_id: str, request: AgentRequest, deps: Deps | None, session: Session
+        self, runs: InMemoryRunStore, run_id: str, request: AgentRequest, deps: Deps | None, session: Session
     ) -> Opening | None:
         runs.check_idle(run_id)
         known = runs.find(run_id)
@@ -299,7 +299,7 @@ class Runnable(OnRecord):
         return ctx, journal, runs
 
     def _here(
-        self, runs: MemoryStore, request: AgentRequest, deps: Deps | None, run_id: str
+        self, runs: InMemoryRunStore, request: AgentRequest, deps: Deps | None, run_id: str
     ) -> tuple[Context, MemoryJournal] | None:
         """Open the record of the run with this id in this process; None when there is none."""
         runs.check_idle(run_id)

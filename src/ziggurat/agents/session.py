@@ -32,7 +32,7 @@ from ziggurat.core.store import UNFINISHED, Store
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.session import Hold, Session
 from ziggurat.stores.session.log import Said, SessionEntry, Shortened, latest, whole
 
@@ -78,7 +78,7 @@ class Seat:
         """The session's id."""
         return self._hold.session.id
 
-    def terms(self, terms: Terms | None, store: MemoryStore | Store) -> Terms:
+    def terms(self, terms: Terms | None, store: InMemoryRunStore | Store) -> Terms:
         """Return terms of the run with those that it has by its session."""
         elsewhere = self._hold.session.store is not store
         return replace(terms or Terms(), session=self.id, elsewhere=elsewhere, loaded=self.loaded, rows=self.rows)
@@ -208,7 +208,7 @@ def seat_of(ctx: Context) -> Seat | None:
     return None if seat is None or ctx.scope[FRAME].depth else seat
 
 
-def session_for(session: str | Session, store: MemoryStore | Store, history: Sequence[Message]) -> Session:
+def session_for(session: str | Session, store: InMemoryRunStore | Store, history: Sequence[Message]) -> Session:
     """Return the session that a run was given.
 
     Raises:
@@ -256,7 +256,7 @@ async def sit(session: Session, run_id: str, request: AgentRequest) -> Seat:
 
 
 async def sit_again(
-    session: Session | None, terms: Terms, run_id: str, request: AgentRequest, store: MemoryStore | Store
+    session: Session | None, terms: Terms, run_id: str, request: AgentRequest, store: InMemoryRunStore | Store
 ) -> Seat:
     """Wait until a run that goes on may write its session.
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from ziggurat.agents.doors import Deps
+from ziggurat.agents.run_options import Deps
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Opened
 from ziggurat.core.journal import MemoryJournal

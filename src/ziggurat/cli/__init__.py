@@ -1,8 +1,9 @@
-"""The command line: what each command takes, what it does, and what they share.
+"""The command line.
 
-- Commands and their help: `app`, `app_runs`, `app_memory`, with `options`; they begin in `main`, and end in `codes`.
-- What they do: `run`, `chat`, `again` (resume, approve, replay, fork), `records` (runs, export, vacuum), `show`,
-  `memories`, `models`, `doctor` with `examine`, `pytest_file`.
-- An agent from options: `question`, `load`, `build`; `wish` and `made` keep how it was made with its run.
-- For people: `approve`, `report`, `providers`; `store` finds what a command works on.
+- Commands and their help: `app`, `app_runs`, `app_memory`, with shared `options`. `main` is the entry point,
+  `exit_codes` has the exit codes.
+- What they do: `run`, `chat`, `resume` (also approve, replay and fork), `records` (runs, export, vacuum), `show`,
+  `memories`, `models`, `doctor` with `check_model`, `pytest_file`.
+- From options to an agent: `question`, `load`, `build`, `agent_options`.
+- Talking to people: `approve`, `report`, `providers`. `store` finds the store and the run that a command works on.
 """

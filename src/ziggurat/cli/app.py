@@ -107,21 +107,22 @@ def run(
       ziggurat run --agent desk.py:agent --approve 'delete_*' "Clean up"
       ziggurat run --memory me "Remember that I am allergic to nuts."
     """
+    from ziggurat.cli.agent_options import AgentOptions, labels_of
     from ziggurat.cli.approve import approving, warn_of_unfitting
     from ziggurat.cli.build import agent_of, check_session
-    from ziggurat.cli.made import labels_of
     from ziggurat.cli.question import question_of
     from ziggurat.cli.run import Output, run_question
     from ziggurat.cli.store import where_kept
-    from ziggurat.cli.wish import Wish
     from ziggurat.core.entries import LABELS
 
-    wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory)
+    chosen = AgentOptions(
+        model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory
+    )
     asked = question_of(question)
-    deps = {**(approving(wish.approve) or {}), LABELS: labels_of(wish)}
-    made = agent_of(wish, store)
+    deps = {**(approving(chosen.approve) or {}), LABELS: labels_of(chosen)}
+    made = agent_of(chosen, store)
     check_session(made, session)
-    warn_of_unfitting(made, wish.approve)
+    warn_of_unfitting(made, chosen.approve)
     where = where_kept(made.store, agent, store)
     raise typer.Exit(run_question(made, asked, Output(json, quiet, where), deps, session))
 
@@ -152,19 +153,20 @@ def chat(
       ziggurat chat --agent desk.py:agent
       ziggurat chat --session work
     """
+    from ziggurat.cli.agent_options import AgentOptions, labels_of
     from ziggurat.cli.approve import approving, warn_of_unfitting
     from ziggurat.cli.build import agent_of, check_session
     from ziggurat.cli.chat import Chat
-    from ziggurat.cli.made import labels_of
     from ziggurat.cli.store import where_kept
-    from ziggurat.cli.wish import Wish
     from ziggurat.core.entries import LABELS
 
-    wish = Wish(model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory)
-    deps = {**(approving(wish.approve) or {}), LABELS: labels_of(wish)}
-    made = agent_of(wish, store)
+    chosen = AgentOptions(
+        model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory
+    )
+    deps = {**(approving(chosen.approve) or {}), LABELS: labels_of(chosen)}
+    made = agent_of(chosen, store)
     check_session(made, session)
-    warn_of_unfitting(made, wish.approve)
+    warn_of_unfitting(made, chosen.approve)
     where = where_kept(made.store, agent, store)
     raise typer.Exit(Chat(made, quiet=quiet, deps=deps, session=session, where=where).run())
 
@@ -234,7 +236,7 @@ def doctor(
       ziggurat doctor --model openai@http://127.0.0.1:8000/v1:NAME
     """
     if model is not None:
-        from ziggurat.cli.examine import examine_model
+        from ziggurat.cli.check_model import examine_model
 
         raise typer.Exit(examine_model(model))
     from ziggurat.cli.doctor import doctor as examine

@@ -86,11 +86,11 @@ def resume(
       ziggurat resume 3f2a
       ziggurat resume r-17 --agent desk.py:agent
     """
-    from ziggurat.cli.again import resume_run
+    from ziggurat.cli.agent_options import AgentOptions
+    from ziggurat.cli.resume import resume_run
     from ziggurat.cli.run import Output
-    from ziggurat.cli.wish import Wish
 
-    raise typer.Exit(resume_run(run, Wish(agent=agent), store, Output(json, quiet), strict=strict))
+    raise typer.Exit(resume_run(run, AgentOptions(agent=agent), store, Output(json, quiet), strict=strict))
 
 
 def approve(
@@ -133,12 +133,12 @@ def approve(
       ziggurat approve 3f2a 91bc --modify '{"amount": 5}'
       ziggurat approve 3f2a --happened "paid, receipt 17"
     """
-    from ziggurat.cli.again import Said, approve_run
+    from ziggurat.cli.agent_options import AgentOptions
+    from ziggurat.cli.resume import Said, approve_run
     from ziggurat.cli.run import Output
-    from ziggurat.cli.wish import Wish
 
     said = Said(deny, modify, happened, again)
-    raise typer.Exit(approve_run(run, item, Wish(agent=agent), store, Output(json, quiet), said))
+    raise typer.Exit(approve_run(run, item, AgentOptions(agent=agent), store, Output(json, quiet), said))
 
 
 def replay(
@@ -159,10 +159,10 @@ def replay(
       ziggurat replay 3f2a
       ziggurat replay r-17 --agent desk.py:agent --live tools
     """
-    from ziggurat.cli.again import replay_run
-    from ziggurat.cli.wish import Wish
+    from ziggurat.cli.agent_options import AgentOptions
+    from ziggurat.cli.resume import replay_run
 
-    raise typer.Exit(replay_run(run, Wish(agent=agent), store, live=live))
+    raise typer.Exit(replay_run(run, AgentOptions(agent=agent), store, live=live))
 
 
 def fork(
@@ -191,12 +191,12 @@ def fork(
       ziggurat fork 3f2a --at 1 --prompt "What is 13 * 12?"
       ziggurat fork r-17 --at 4 --agent desk.py:agent --effects live
     """
-    from ziggurat.cli.again import fork_run
+    from ziggurat.cli.agent_options import AgentOptions
+    from ziggurat.cli.resume import fork_run
     from ziggurat.cli.run import Output
-    from ziggurat.cli.wish import Wish
 
-    wish = Wish(model, tuple(tool or ()), agent, instructions)
-    raise typer.Exit(fork_run(run, at, prompt, wish, store, Output(json, quiet), effects=effects))
+    chosen = AgentOptions(model, tuple(tool or ()), agent, instructions)
+    raise typer.Exit(fork_run(run, at, prompt, chosen, store, Output(json, quiet), effects=effects))
 
 
 def export(

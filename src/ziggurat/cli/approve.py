@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.doors import Deps
-from ziggurat.agents.modified import misfit
+from ziggurat.agents.decisions import misfit
+from ziggurat.agents.run_options import Deps
 from ziggurat.agents.runnable import Runnable
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
 from ziggurat.messages.canonical import canonical
-from ziggurat.observe.wording import clean
+from ziggurat.observe.formatting import clean
 from ziggurat.tools.approval import APPROVALS, Approvals
 
 NO = "the person said no"

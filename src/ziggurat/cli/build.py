@@ -8,59 +8,59 @@ from collections.abc import Sequence
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
+from ziggurat.cli.agent_options import MODEL, AgentOptions
 from ziggurat.cli.load import BUILTIN_TOOLS, load_agent, load_tool
 from ziggurat.cli.store import open_store
-from ziggurat.cli.wish import MODEL, Wish
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Model
 from ziggurat.models.resolve import resolve
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.tools.toolbox import Tool
 
 MAX_STEPS = 25
 """How many turns an agent made here may take, unless an option says otherwise."""
 
 
-def agent_of(wish: Wish, store: str | None = "memory:") -> Runnable:
+def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
     """Return the agent that is asked for: a ready one, or one made of the options.
 
     Args:
-        wish: What is asked for.
+        options: What is asked for.
         store: Where its runs are kept; None for the store of a ready agent, if it has one, else that of the user.
 
     Raises:
         ConfigurationError: options that exclude each other, or one of them names nothing that can be used.
     """
-    if wish.agent is not None:
+    if options.agent is not None:
         others = {
-            "--model": wish.model,
-            "--tool": wish.tools or None,
-            "--instructions": wish.instructions,
-            "--max-steps": wish.max_steps,
-            "--timeout": wish.timeout,
-            "--memory": wish.memory,
+            "--model": options.model,
+            "--tool": options.tools or None,
+            "--instructions": options.instructions,
+            "--max-steps": options.max_steps,
+            "--timeout": options.timeout,
+            "--memory": options.memory,
         }
         given = [option for option, value in others.items() if value is not None]
         if given:
             raise ConfigurationError(
                 f"--agent takes an agent that is made already, so {' and '.join(given)} cannot be given with it; "
-                f"set it in {wish.agent.rpartition(':')[0] or wish.agent}"
+                f"set it in {options.agent.rpartition(':')[0] or options.agent}"
             )
-        return _kept(_loaded(wish.agent, wish.folder), store)
-    if wish.timeout is not None and not 0 < wish.timeout < math.inf:
+        return _kept(_loaded(options.agent, options.folder), store)
+    if options.timeout is not None and not 0 < options.timeout < math.inf:
         raise ConfigurationError(
-            f"--timeout is a number of seconds above 0, got {wish.timeout:g}; without it there is no limit"
+            f"--timeout is a number of seconds above 0, got {options.timeout:g}; without it there is no limit"
         )
-    model = wish.model if wish.model is not None else os.environ.get(MODEL) or "local"
-    tools, middleware = _memory(wish.memory, store, model)
+    model = options.model if options.model is not None else os.environ.get(MODEL) or "local"
+    tools, middleware = _memory(options.memory, store, model)
     agent = Agent(
-        _model(model, wish.model),
-        tools=[*_tools(wish.tools), *tools],
+        _model(model, options.model),
+        tools=[*_tools(options.tools), *tools],
         middleware=middleware,
-        instructions=wish.instructions,
-        timeout=wish.timeout,
-        max_steps=MAX_STEPS if wish.max_steps is None else wish.max_steps,
+        instructions=options.instructions,
+        timeout=options.timeout,
+        max_steps=MAX_STEPS if options.max_steps is None else options.max_steps,
         store=open_store(store),
     )
     if model.strip() == "local":
@@ -83,7 +83,7 @@ def check_session(agent: Runnable, session: str | None) -> None:
     Raises:
         ConfigurationError: it would be lost at the end of the command.
     """
-    if session is not None and isinstance(agent.store, MemoryStore):
+    if session is not None and isinstance(agent.store, InMemoryRunStore):
         raise ConfigurationError(
             f"--session {session}: with the store memory: no conversation outlives the command; leave --session away, "
             "or name a store that lasts, as in --store sqlite:///runs.db"
@@ -98,7 +98,7 @@ def _memory(owner: str | None, store: str | None, model: str) -> tuple[Sequence[
         raise ConfigurationError(
             f"--memory says whose memory it is, by a name without '/', as in --memory me: {owner!r}"
         )
-    from ziggurat.agents.remembering import Remembering, memory_tools
+    from ziggurat.agents.memory import Remembering, memory_tools
     from ziggurat.cli.memories import embedder_here, open_memories
 
     tools = memory_tools()[:1] if only_remembers(model) else memory_tools()
@@ -122,7 +122,7 @@ def _loaded(spec: str, folder: str | None) -> Runnable:
 
 def _kept(agent: Runnable, store: str | None) -> Runnable:
     """Return an agent with its runs in a store: its own, where it has one that lasts and no other was named."""
-    if store is None and not isinstance(agent.store, MemoryStore):
+    if store is None and not isinstance(agent.store, InMemoryRunStore):
         return agent
     return Runnable(agent, name=agent.name, store=open_store(store))
 

@@ -8,18 +8,18 @@ from contextlib import ExitStack, redirect_stdout, suppress
 from difflib import get_close_matches
 
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.doors import Deps
 from ziggurat.agents.drive import partial_of
+from ziggurat.agents.run_options import Deps
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.approve import decided
-from ziggurat.cli.codes import COMPLETED, INTERRUPTED, STOPPED, code_of
+from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED, STOPPED, code_of
 from ziggurat.cli.run import answer_text, explain, tell_how_to_go_on
 from ziggurat.cli.store import closed, tell_if_busy
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.agent import AgentRun, Decision
 from ziggurat.messages.message import Message
 from ziggurat.observe.console import ConsoleView
-from ziggurat.observe.wording import clean, shortened
+from ziggurat.observe.formatting import clean, shortened
 from ziggurat.stores.session import Session
 
 _COMMANDS = {

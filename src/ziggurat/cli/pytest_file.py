@@ -6,9 +6,8 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ziggurat.cli.agent_options import AgentOptions, options_for
 from ziggurat.cli.build import MAX_STEPS, only_remembers
-from ziggurat.cli.made import wish_for
-from ziggurat.cli.wish import Wish
 from ziggurat.core.entries import Ended, Result
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import MemoryJournal
@@ -53,12 +52,12 @@ def as_test(info: LogInfo, journal: MemoryJournal, agent: str | None) -> str:
     """
     if agent is not None and not _SPEC.fullmatch(agent):
         raise ConfigurationError(f"--agent {agent}: the test needs to know it as file.py:name or module:name")
-    wish = wish_for(info.id, journal, Wish(agent=agent))
-    made, imports, how = _agent(wish)
+    options = options_for(info.id, journal, AgentOptions(agent=agent))
+    made, imports, how = _agent(options)
     deps = ""
-    if wish.approve:
+    if options.approve:
         imports.append("from ziggurat.cli.approve import approving")
-        deps = f", deps=approving({list(wish.approve)!r})"
+        deps = f", deps=approving({list(options.approve)!r})"
     imports.append("from ziggurat.testing import replay_record")
     lines = [repr(line.decode() + "\n") for line in journal.dump().splitlines()]
     stop = next((entry.stop for entry in reversed(journal.entries) if isinstance(entry, Ended)), info.status)
@@ -76,10 +75,10 @@ def as_test(info: LogInfo, journal: MemoryJournal, agent: str | None) -> str:
     )
 
 
-def _agent(wish: Wish) -> tuple[str, list[str], str]:
+def _agent(options: AgentOptions) -> tuple[str, list[str], str]:
     """Return how the agent is made, what that needs, and what to say of it."""
-    if wish.agent is not None:
-        where, _, name = wish.agent.rpartition(":")
+    if options.agent is not None:
+        where, _, name = options.agent.rpartition(":")
         if where.endswith(".py"):
             return (
                 f"load_agent({f'{Path(where).absolute()}:{name}'!r})",
@@ -87,22 +86,22 @@ def _agent(wish: Wish) -> tuple[str, list[str], str]:
                 "Its agent is found by its file.",
             )
         return name, [f"from {where} import {name}"], "Its agent is imported as ever."
-    options = ["ReplayModel(RECORD)"]
-    tools = wish.tools or ("calculator", "timestamp")
+    arguments = ["ReplayModel(RECORD)"]
+    tools = options.tools or ("calculator", "timestamp")
     made = [f"load_tool({tool!r})" for tool in tools]
     imports = [
         "from ziggurat import Agent",
         "from ziggurat.cli.load import load_tool",
         "from ziggurat.models.replay import ReplayModel",
     ]
-    if wish.memory is not None:  # what was recalled is on record; its tools are a part of what the model was told
-        imports.append("from ziggurat.agents.remembering import memory_tools")
-        made.append(f"*memory_tools(){'[:1]' if only_remembers(wish.model or 'local') else ''}")
-    options.append(f"tools=[{', '.join(made)}]")
-    for option, value in (("instructions", wish.instructions), ("timeout", wish.timeout)):
-        options += [] if value is None else [f"{option}={value!r}"]
-    options.append(f"max_steps={wish.max_steps or MAX_STEPS}")
-    return f"Agent({', '.join(options)})", imports, "Its model answers from the record; its tools are those it had."
+    if options.memory is not None:  # what was recalled is on record; its tools are a part of what the model was told
+        imports.append("from ziggurat.agents.memory import memory_tools")
+        made.append(f"*memory_tools(){'[:1]' if only_remembers(options.model or 'local') else ''}")
+    arguments.append(f"tools=[{', '.join(made)}]")
+    for option, value in (("instructions", options.instructions), ("timeout", options.timeout)):
+        arguments += [] if value is None else [f"{option}={value!r}"]
+    arguments.append(f"max_steps={options.max_steps or MAX_STEPS}")
+    return f"Agent({', '.join(arguments)})", imports, "Its model answers from the record; its tools are those it had."
 
 
 def _last_text(info: LogInfo, journal: MemoryJournal) -> str:

@@ -12,17 +12,17 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ziggurat.cli.codes import COMPLETED
+from ziggurat.cli.exit_codes import COMPLETED
 from ziggurat.cli.store import closed, find_run, kept_store, record_in
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.entries import Opened
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt
-from ziggurat.core.lines import read_entry
+from ziggurat.core.json_lines import read_entry
 from ziggurat.core.store import LogInfo, Store
-from ziggurat.core.stored import lines_of
+from ziggurat.core.stored_journal import lines_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest
-from ziggurat.observe.wording import clean, duration, plural, shortened
+from ziggurat.observe.formatting import clean, duration, plural, shortened
 from ziggurat.stores.connect import rows_of
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")

@@ -12,11 +12,11 @@ from typing import Any, TextIO
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.agents.doors import Deps
 from ziggurat.agents.drive import partial_of
+from ziggurat.agents.run_options import Deps
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.approve import by_hand, decided, typed
-from ziggurat.cli.codes import COMPLETED, INTERRUPTED, code_of
+from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED, code_of
 from ziggurat.cli.store import closed, is_kept, tell_if_busy
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import encode
@@ -27,8 +27,8 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, PendingItem
 from ziggurat.messages.events import AgentEnded
 from ziggurat.observe.console import ConsoleView
+from ziggurat.observe.formatting import call_text, plural, stop_text
 from ziggurat.observe.jsonl import JsonLines
-from ziggurat.observe.wording import call_text, plural, stop_text
 
 
 class Output(Struct, frozen=True):
@@ -187,7 +187,7 @@ def _failed_hint(agent: Runnable, stop: stops.Failed) -> str:
     provider = stop.error.partition(" ")[0]
     if stop.kind != "ModelError" or provider not in DIALECTS:
         return ""
-    from ziggurat.cli.examine import spec_of
+    from ziggurat.cli.check_model import spec_of
 
     return f" (ziggurat doctor --model {shlex.quote(spec_of(agent, provider))} tells what to do)"
 

@@ -8,21 +8,30 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from ziggurat.cli.codes import COMPLETED
-from ziggurat.cli.made import shown_wish, wish_in
+from ziggurat.cli.agent_options import options_in, options_text
+from ziggurat.cli.exit_codes import COMPLETED
 from ziggurat.cli.store import closed, find_run, kept_store, record_in
 from ziggurat.core.codec import Raw, as_type, decode, encode
 from ziggurat.core.entries import Decided, Ended, Entered, Entry, Failure, Opened, Pending, Result
 from ziggurat.core.errors import JournalCorrupt, MissingExtra, described
 from ziggurat.core.journal import MemoryJournal
-from ziggurat.core.lines import as_error
+from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_question, is_tool_call, parent_of
 from ziggurat.core.store import LogInfo
 from ziggurat.messages.agent import AgentRequest, AgentRun, decision_of
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
-from ziggurat.observe.wording import call_text, clean, duration, plural, result_text, shortened, stop_text, usage_text
+from ziggurat.observe.formatting import (
+    call_text,
+    clean,
+    duration,
+    plural,
+    result_text,
+    shortened,
+    stop_text,
+    usage_text,
+)
 
 _WIDTH = 100
 _Price = Callable[[Usage, str, str | None], Decimal | None]
@@ -73,9 +82,9 @@ class _Picture:
             if opened.forked is not None:
                 origin = opened.forked
                 yield f"forked  from {origin.run_id} at step {origin.step}, effects: {origin.effects}"
-        wish = wish_in(self._journal)
-        if wish is not None:
-            yield f"made    {shortened(shown_wish(wish), 300)}"
+        options = options_in(self._journal)
+        if options is not None:
+            yield f"made    {shortened(options_text(options), 300)}"
         calls = f"{plural(self._models, 'model call')}, {plural(self._tools, 'tool call')}"
         cost = "cost unknown" if self._cost is None else f"${self._cost.normalize():f}"
         figures = (plural(len(self._steps), "step"), calls, usage_text(self._usage), duration(self._seconds), cost)

@@ -18,14 +18,14 @@ import shlex
 import sys
 from pathlib import Path
 
-from ziggurat.agents.stored import StoredRuns, record_of, runs_in
+from ziggurat.agents.stored_runs import StoredRuns, record_of, runs_in
 from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.store import LogInfo, Store, run_log, session_log
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.owner import is_gone
 from ziggurat.stores.connect import connect
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 
 STORE = "ZIGGURAT_STORE"
 """The environment variable that says where runs are kept where no option does."""
@@ -44,7 +44,7 @@ def default_store() -> Path:
     return folder / "ziggurat" / "runs.db"
 
 
-def open_store(given: str | None) -> MemoryStore | Store:
+def open_store(given: str | None) -> InMemoryRunStore | Store:
     """Return the store of an option, else of the environment, else that of the user.
 
     Raises:
@@ -69,7 +69,7 @@ def open_store(given: str | None) -> MemoryStore | Store:
     return connect(f"sqlite:///{path}")
 
 
-def kept_store(given: str | None) -> MemoryStore | Store:
+def kept_store(given: str | None) -> InMemoryRunStore | Store:
     """Return the store in which a run is to be found: one that is named is not made where there is none.
 
     Raises:
@@ -84,7 +84,7 @@ def kept_store(given: str | None) -> MemoryStore | Store:
     return store
 
 
-def where_kept(store: MemoryStore | Store, agent: str | None, given: str | None) -> str | None:
+def where_kept(store: InMemoryRunStore | Store, agent: str | None, given: str | None) -> str | None:
     """Return the options with which another command finds what is kept in a store; None where nothing lasts.
 
     Args:
@@ -92,7 +92,7 @@ def where_kept(store: MemoryStore | Store, agent: str | None, given: str | None)
         agent: The option ``--agent``.
         given: The option ``--store``.
     """
-    if isinstance(store, MemoryStore):
+    if isinstance(store, InMemoryRunStore):
         return None
     if given is not None:
         return f" --store {shlex.quote(without_secrets(given))}"
@@ -101,15 +101,15 @@ def where_kept(store: MemoryStore | Store, agent: str | None, given: str | None)
     return f" --agent {shlex.quote(agent)}"  # it has a store of its own
 
 
-async def closed(store: MemoryStore | Store) -> None:
+async def closed(store: InMemoryRunStore | Store) -> None:
     """Let go of a store."""
-    if not isinstance(store, MemoryStore):
+    if not isinstance(store, InMemoryRunStore):
         await store.close()
 
 
-async def is_kept(store: MemoryStore | Store, run_id: str) -> bool:
+async def is_kept(store: InMemoryRunStore | Store, run_id: str) -> bool:
     """Tell whether a run is on record where another command finds it; no is said also where that cannot be seen."""
-    if isinstance(store, MemoryStore):
+    if isinstance(store, InMemoryRunStore):
         return False
     try:
         return await store.find(run_log(run_id)) is not None
@@ -117,15 +117,15 @@ async def is_kept(store: MemoryStore | Store, run_id: str) -> bool:
         return False
 
 
-async def tell_if_busy(store: MemoryStore | Store, session: str) -> None:
+async def tell_if_busy(store: InMemoryRunStore | Store, session: str) -> None:
     """Say that a conversation is being written by another, so that a run that waits for it is not taken to hang."""
-    info = None if isinstance(store, MemoryStore) else await store.find(session_log(session))
+    info = None if isinstance(store, InMemoryRunStore) else await store.find(session_log(session))
     if info is not None and info.owner and not is_gone(info.owner):
         sys.stderr.write(f"ziggurat: another run writes the session {session!r}; waiting for its end (Ctrl-C leaves)\n")
         sys.stderr.flush()
 
 
-async def find_run(store: MemoryStore | Store, run: str) -> LogInfo:
+async def find_run(store: InMemoryRunStore | Store, run: str) -> LogInfo:
     """Return the run that is meant by its id, or by the beginning of it that no other has.
 
     Raises:
@@ -134,7 +134,7 @@ async def find_run(store: MemoryStore | Store, run: str) -> LogInfo:
     """
     if not run.strip():  # it is the beginning of every id
         raise ConfigurationError("which run? its id is empty; ziggurat runs lists them")
-    if isinstance(store, MemoryStore):
+    if isinstance(store, InMemoryRunStore):
         raise ConfigurationError("with --store memory: no run outlives the command; leave it away")
     exact = await store.find(f"run:{run}")
     if exact is not None:
@@ -148,7 +148,7 @@ async def find_run(store: MemoryStore | Store, run: str) -> LogInfo:
     raise RunNotFound(f"there is no run {run!r} (the latest: {latest}); ziggurat runs lists them")
 
 
-async def record_in(store: MemoryStore | Store, run_id: str) -> MemoryJournal:
+async def record_in(store: InMemoryRunStore | Store, run_id: str) -> MemoryJournal:
     """Return the record of a run, to be read."""
     runs = runs_in(store)
     if isinstance(runs, StoredRuns):

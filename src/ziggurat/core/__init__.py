@@ -1,9 +1,10 @@
-"""The ground floor: what a service is, what travels with a call, and what is written down of it.
+"""The ground floor: services, layers, the context of a call, and the journal of a run.
 
 - The idea: `service`, `layer`, `combinator`, `facts`.
 - A call: `context`, `scope`, `path`, `clock`, `event`, `stream`, `broadcast`, `shield`.
-- The record: `entries`, `journal`, `recorder`, `codec`, `lines`, `reuse`; on a store: `store`, `stored`.
-- What can go wrong: `errors`.
+- The record of a run: `entries`, `journal`, `recorder`, `codec`, `json_lines`, `reuse`. In a store: `store`,
+  `stored_journal`.
+- Errors: `errors`.
 
 Nothing here knows of models, tools or agents.
 """

@@ -10,7 +10,7 @@ from ziggurat.core.codec import SHAPE_VERSION
 from ziggurat.core.context import METER, Context
 from ziggurat.core.entries import Ended, Entry, Opened, Pending, Record, Result
 from ziggurat.core.errors import JournalCorrupt
-from ziggurat.core.lines import read_entry, write_entry
+from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.path import parent_of
 from ziggurat.core.recorder import ADMISSION, Mode, Recorder
 

@@ -20,7 +20,7 @@ from ziggurat.core.context import METER, Context
 from ziggurat.core.entries import Entered, Entry, Failure, Outcome, Record, Result, Screen
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalMismatch
 from ziggurat.core.event import Diverged, difference
-from ziggurat.core.lines import as_error, fingerprint
+from ziggurat.core.json_lines import as_error, fingerprint
 from ziggurat.core.path import is_beneath, parent_of
 from ziggurat.core.scope import Key
 

@@ -1,1 +1,1 @@
-"""How a database or a folder is opened, and written by one thread; what is kept in it is for others to say."""
+"""Opening databases and folders, and writing to them from one thread; other rooms say what is stored."""

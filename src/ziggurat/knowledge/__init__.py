@@ -1,1 +1,1 @@
-"""What is known as a graph: entities, the relations between them, and what follows from both."""
+"""Knowledge graphs: entities, relations between them, and algorithms on both."""

@@ -4,7 +4,7 @@ __all__ = ["propagate"]
 
 from collections.abc import Mapping
 
-from ziggurat.knowledge.library import Links, Targets
+from ziggurat.knowledge.algorithms import Links, Targets
 
 
 def propagate(outgoing: Links, incoming: Links, rounds: int) -> list[list[str]]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ziggurat.core.errors import MissingExtra
-from ziggurat.knowledge.nouns import Entity, Relation
+from ziggurat.knowledge.entities import Entity, Relation
 
 
 def dot(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:

@@ -9,10 +9,10 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.knowledge.algorithms import Compiled
 from ziggurat.knowledge.communities import propagate
+from ziggurat.knowledge.entities import Entity, Relation
 from ziggurat.knowledge.export import dot, mermaid, networkx_graph
-from ziggurat.knowledge.library import Compiled
-from ziggurat.knowledge.nouns import Entity, Relation
 from ziggurat.knowledge.paths import fewest
 
 Direction = Literal["out", "in", "both"]

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from ziggurat.databases.sqlite.connection import SqliteConnection
+from ziggurat.knowledge.entities import Entity, Relation
 from ziggurat.knowledge.graph import unknown
-from ziggurat.knowledge.nouns import Entity, Relation
 
 TABLES = (
     """CREATE TABLE IF NOT EXISTS knowledge (

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.databases.given import given_path, given_seconds, given_synchronous
+from ziggurat.databases.checks import check_path, check_seconds, check_synchronous
+from ziggurat.databases.sqlite.batch import write_batch
 from ziggurat.databases.sqlite.connection import SqliteConnection
-from ziggurat.databases.sqlite.together import write_together
 from ziggurat.databases.writer import Job, Writer
+from ziggurat.knowledge.entities import Entity, Relation
 from ziggurat.knowledge.graph import KnowledgeGraph
-from ziggurat.knowledge.nouns import Entity, Relation
 from ziggurat.knowledge.rows import TABLES, Row, Rows
 
 T = TypeVar("T")
@@ -53,9 +53,9 @@ class GraphStore:
         timeout: float = 5.0,
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
     ) -> None:
-        self.path = given_path(path, self)
-        given_seconds(self, timeout=timeout)
-        given_synchronous(self, synchronous)
+        self.path = check_path(path, self)
+        check_seconds(self, timeout=timeout)
+        check_synchronous(self, synchronous)
         self.name = name
         self._database = SqliteConnection(self.path, synchronous, timeout, connect)
         self._writer = Writer(f"ziggurat {self.path.name}", self._together, lambda: None, _PAUSE, self._database.close)
@@ -158,4 +158,4 @@ class GraphStore:
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
         """Do what writes in one transaction; when that fails, all of it has failed."""
-        write_together(self._database, jobs, (ConfigurationError,), before=self._tables)
+        write_batch(self._database, jobs, (ConfigurationError,), before=self._tables)

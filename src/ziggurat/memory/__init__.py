@@ -1,14 +1,14 @@
-"""What outlives a conversation: records, how they are scored and forgotten, and the stores that keep them.
+"""Memory that outlives a conversation: records, how they are scored and forgotten, and stores for them.
 
 Each name is loaded when it is first used.
 
-- A memory: `record`, what it is worth: `scoring`, and which goes: `eviction`.
-- Kinds of memory, each a `view` of one owner's records: `episodic`, `semantic`, `working`, `longterm`, and all of them
+- A memory: `record`. Its worth: `scoring`. Which one is evicted: `eviction`.
+- Kinds of memory, each a `view` of one owner's records: `episodic`, `semantic`, `working`, `longterm`; all of them
   for one agent: `agent_memory`.
-- Stores: `store` says what one can do, `opening` finds one by its address, `stores` has them; they `search` with
-  `text`, `vectors` and `fusion`.
-- How alike texts are: `similar`, `tfidf`, `clusters`, `contradiction`.
-- Care: `audit` finds `junk` and more, `consolidation` makes one of many under a `lease`.
+- Stores: `store` is the protocol, `connect` opens one by its URL, `stores` has them; they `search` with `text`,
+  `vectors` and `fusion`.
+- How similar texts are: `similar`, `tfidf`, `clusters`, `contradiction`.
+- Maintenance: `audit` finds `junk` and more, `consolidation` merges old memories, under a `lease`.
 """
 
 from importlib import import_module
@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ziggurat.memory.agent_memory import AgentMemory
     from ziggurat.memory.audit import Audit
+    from ziggurat.memory.connect import open_memory
     from ziggurat.memory.consolidation import Consolidate, Consolidated, ConsolidationPolicy
     from ziggurat.memory.episodic import EpisodicMemory
     from ziggurat.memory.eviction import lowest, oldest
     from ziggurat.memory.longterm import LongTermMemory
-    from ziggurat.memory.opening import open_memory
     from ziggurat.memory.record import MemoryRecord
     from ziggurat.memory.scoring import (
         Circumstances,
@@ -66,7 +66,7 @@ _HOMES = {
     "importance": "scoring",
     "lowest": "eviction",
     "oldest": "eviction",
-    "open_memory": "opening",
+    "open_memory": "connect",
     "product": "scoring",
     "recency": "scoring",
     "retention": "scoring",

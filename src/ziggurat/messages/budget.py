@@ -11,7 +11,7 @@ from ziggurat.core.codec import as_type, encode
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.entries import Failure, Outcome, Result
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, ToolError
-from ziggurat.core.lines import as_error
+from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_tool_call, parent_of
 from ziggurat.core.recorder import ADMISSION
 from ziggurat.core.service import Service

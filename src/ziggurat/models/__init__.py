@@ -1,8 +1,8 @@
 """Models: services from a `ModelRequest` to a `ModelResponse`.
 
-- For tests and by hand: `scripted`, `function`, `replay`, with `reply`; `real` forbids all others.
-- Of providers: `http` and the wires `anthropic`, `openai`, `openai_responses`; `resolve` finds one by its name,
-  `windows` knows how much it reads.
-- In this process: `local`; for models that only write text: `react`; vectors for texts: `embed`.
-- Every question of an agent goes through `ask`, with `approval` and `pieces`.
+- For tests and your own: `scripted`, `function`, `replay`, with `reply`; `real` forbids calls to all others.
+- Hosted: `http`, with the wire formats `anthropic`, `openai` and `openai_responses`; `resolve` finds a model by its
+  name, `windows` knows the sizes of context windows.
+- In this process: `local`. For models that only write text: `react`. Embedders: `embed`.
+- Every model call of an agent goes through `ask`, with `approval` and `pieces`.
 """

@@ -11,7 +11,7 @@ from ziggurat.core.entries import Failure, Outcome
 from ziggurat.core.errors import ConfigurationError, JournalMismatch
 from ziggurat.core.event import difference
 from ziggurat.core.journal import MemoryJournal
-from ziggurat.core.lines import as_error
+from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_question, parent_of
 from ziggurat.messages.delta import deltas_of, fit
 from ziggurat.messages.events import Delta

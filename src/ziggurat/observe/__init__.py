@@ -1,5 +1,6 @@
-"""Listeners, which change nothing.
+"""Listeners: they report what happens in a run and change nothing.
 
-- A run on a terminal: `console` upon a `screen`, in `wording`; `flow` and `voices` put text that streams in order.
-- A run as lines: `jsonl`; in money: `price`.
+- On a terminal: `console`, written to a `screen`, with the texts of `formatting`; `line_wrapper` wraps text that
+  streams in, `multiplexer` shows several models that answer at the same time.
+- As lines of JSON: `jsonl`. As money: `price`.
 """

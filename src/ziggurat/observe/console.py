@@ -22,9 +22,9 @@ from ziggurat.messages import events, stops
 from ziggurat.messages.agent import AgentRun, Approve, Deny, Happened, Modify
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
+from ziggurat.observe.formatting import call_text, duration, plural, result_text, run_text, shortened, stop_text
+from ziggurat.observe.multiplexer import Multiplexer
 from ziggurat.observe.screen import Screen
-from ziggurat.observe.voices import Voices
-from ziggurat.observe.wording import call_text, duration, plural, result_text, run_text, shortened, stop_text
 
 _INDENT = 2
 _FINE = (stops.Completed, stops.ToolCalled, stops.StopCondition)
@@ -64,7 +64,7 @@ class ConsoleView:
         self.screen = Screen(file, terminal=terminal, width=width)
         self._text = text
         self._reasons = reasons
-        self._voices = Voices(self.screen, self._place)
+        self._voices = Multiplexer(self.screen, self._place)
         self._agents: dict[str, str] = {}
         self._models: dict[str, str] = {}
         self._calls: dict[str, ToolCall] = {}

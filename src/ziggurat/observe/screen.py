@@ -6,8 +6,8 @@ import sys
 from typing import TYPE_CHECKING, TextIO
 
 from ziggurat.core.errors import MissingExtra
-from ziggurat.observe.flow import Flow
-from ziggurat.observe.wording import clean
+from ziggurat.observe.formatting import clean
+from ziggurat.observe.line_wrapper import LineWrapper
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -81,12 +81,12 @@ class Screen:
         except (OSError, ValueError):
             self._broken = True
 
-    def flow(self, indent: int, style: str) -> Flow:
+    def flow(self, indent: int, style: str) -> LineWrapper:
         """Return a text that is written as it comes; the moving mark must `rest` meanwhile."""
         from rich.cells import cell_len
 
         width = self.console.width if self.terminal else None
-        return Flow(lambda text: self._write(text, style), indent=indent, width=width, measure=cell_len)
+        return LineWrapper(lambda text: self._write(text, style), indent=indent, width=width, measure=cell_len)
 
     def _write(self, text: str, style: str) -> None:
         if self._broken:

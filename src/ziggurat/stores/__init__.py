@@ -1,6 +1,6 @@
-"""Where runs and sessions are kept; `connect` opens one by its address.
+"""Stores for runs and sessions; `connect` opens one by its URL.
 
-- By reference, as long as the process lasts: `memory`; `running` knows which runs go on in it.
-- As rows: `memory_rows`, `file`, `sqlite`, `postgres`.
-- A conversation over many runs, upon any of them: `session`.
+- In memory, by reference: `memory`. `running` keeps a run from being driven twice at once in this process.
+- As rows of a log: `memory_rows`, `file`, `sqlite`, `postgres`.
+- A conversation over many runs, on any of these: `session`.
 """

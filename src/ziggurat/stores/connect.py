@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.store import Store
 from ziggurat.databases.address import without_secrets
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 
 _KNOWN = (
     "'memory:', 'sqlite:///file.db' (an absolute path has four slashes), 'file:///folder' "
@@ -21,7 +21,7 @@ _open: "WeakValueDictionary[str, Store]" = WeakValueDictionary()
 _lock = threading.Lock()
 
 
-def connect(url: str | MemoryStore | Store) -> MemoryStore | Store:
+def connect(url: str | InMemoryRunStore | Store) -> InMemoryRunStore | Store:
     """Open the store at an address; opened again in this process it is the same object.
 
     ::
@@ -39,11 +39,11 @@ def connect(url: str | MemoryStore | Store) -> MemoryStore | Store:
         MissingExtra: the driver for a PostgreSQL store is not installed.
     """
     if not isinstance(url, str):
-        if not isinstance(url, (MemoryStore, Store)):
+        if not isinstance(url, (InMemoryRunStore, Store)):
             raise ConfigurationError(f"a store is an address or an object with the verbs of a Store; got {url!r}")
         return url
     if url == "memory:":
-        return MemoryStore()
+        return InMemoryRunStore()
     scheme, colon, rest = url.partition(":")
     if scheme in ("postgresql", "postgres"):
         return _opened(url, lambda: _postgres(url))
@@ -119,6 +119,6 @@ def _seconds(url: str, options: dict[str, str], name: str, default: float) -> fl
     return seconds
 
 
-def rows_of(store: MemoryStore | Store) -> Store:
+def rows_of(store: InMemoryRunStore | Store) -> Store:
     """Return where logs other than runs are kept: the store itself, or the rows beside runs kept by reference."""
-    return store.rows if isinstance(store, MemoryStore) else store
+    return store.rows if isinstance(store, InMemoryRunStore) else store

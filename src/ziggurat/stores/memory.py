@@ -1,6 +1,6 @@
-"""Runs kept in this process."""
+"""A store that keeps runs in this process."""
 
-__all__ = ["MemoryStore"]
+__all__ = ["InMemoryRunStore"]
 
 from collections import OrderedDict
 
@@ -12,15 +12,15 @@ from ziggurat.stores.memory_rows import MemoryRows
 from ziggurat.stores.running import Running
 
 
-class MemoryStore(Running):
-    """Keeps the journals of runs by their ids; the oldest go when there are too many.
+class InMemoryRunStore(Running):
+    """Keeps the journals of runs in this process, by reference; the oldest are dropped when there are too many.
 
     Args:
-        limit: How many runs are kept at most.
-        finished: Whether runs that came to their end are kept too, not only those that can go on.
+        limit: The largest number of runs kept.
+        finished: Whether finished runs are kept too, not only those that can be resumed.
 
     Raises:
-        ConfigurationError: the limit is no whole number of at least 1.
+        ConfigurationError: `limit` is not a whole number of at least 1.
 
     Attributes:
         rows: Where other logs, such as sessions, are kept.
@@ -29,7 +29,7 @@ class MemoryStore(Running):
     def __init__(self, limit: int = 1000, *, finished: bool = True) -> None:
         super().__init__()
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-            raise ConfigurationError(f"the limit of MemoryStore() is a whole number of runs, from 1; got {limit!r}")
+            raise ConfigurationError(f"InMemoryRunStore(limit=...) is a whole number of at least 1, got {limit!r}")
         self.limit = limit
         self.finished = finished
         self._journals: OrderedDict[str, MemoryJournal] = OrderedDict()

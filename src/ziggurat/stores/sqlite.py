@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
-from ziggurat.databases.given import given_path, given_seconds, given_synchronous
+from ziggurat.databases.checks import check_path, check_seconds, check_synchronous
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
+from ziggurat.databases.sqlite.batch import write_batch
 from ziggurat.databases.sqlite.connection import SqliteConnection, WouldWait
-from ziggurat.databases.sqlite.together import write_together
 from ziggurat.databases.writer import Job, Writer
 
 T = TypeVar("T")
@@ -65,9 +65,9 @@ class SqliteStore:
         clock: Clock = SYSTEM_CLOCK,
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
     ) -> None:
-        self.path = given_path(path, self)
-        given_seconds(self, timeout=timeout, lease=lease)
-        given_synchronous(self, synchronous)
+        self.path = check_path(path, self)
+        check_seconds(self, timeout=timeout, lease=lease)
+        check_synchronous(self, synchronous)
         self.seconds = lease
         self.clock = clock
         self.owner = new_owner()
@@ -99,7 +99,7 @@ class SqliteStore:
     def _together(self, jobs: Sequence[Job[Any]], *, at_once: bool = False) -> bool:
         """Do what writes in one transaction; when that fails, all of it has failed. Tell whether it was tried."""
         try:
-            failed = write_together(self._database, jobs, _OF_ONE, at_once=at_once)
+            failed = write_batch(self._database, jobs, _OF_ONE, at_once=at_once)
         except WouldWait:
             return False
         except BaseException:  # an interrupt of the event loop whose thread this is

@@ -1,4 +1,4 @@
-"""What tests of agents need: scripted models, doubles, a clock by hand, faults, a check for leaks."""
+"""Helpers for tests of agents: scripted models, doubles, a clock moved by hand, faults, a leak check."""
 
 from ziggurat.models.real import allow_real_calls, forbid_real_calls
 from ziggurat.models.replay import ReplayModel

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from ziggurat.agents.doors import Deps
 from ziggurat.agents.drive import Prompt, request_of
-from ziggurat.agents.replaying import Live
+from ziggurat.agents.replay import Live
+from ziggurat.agents.run_options import Deps
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Opened
@@ -20,7 +20,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message
 from ziggurat.messages.recorded import first_difference
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 
 RECORD = "ZIGGURAT_RECORD"
 """The environment variable that says when cassettes are recorded: ``always``, ``never``, or when ``missing``.
@@ -52,7 +52,7 @@ async def replay_record(
     Raises:
         JournalMismatch: the agent goes another way; the text names the path and shows the difference.
     """
-    store = MemoryStore()
+    store = InMemoryRunStore()
     store.load("record", record.encode() if isinstance(record, str) else record)
     return await Runnable(agent, name=agent.name, store=store).replay(
         "record", live=live, deps=deps, listeners=listeners
@@ -122,7 +122,7 @@ class Cassette:
         deps: Deps | None,
         listeners: Sequence[Listener],
     ) -> AgentRun:
-        store = MemoryStore()
+        store = InMemoryRunStore()
         recorder = Runnable(agent, name=agent.name, store=store)
         run_id = self.path.stem
         run = await recorder.run(prompt, history=history, deps=deps, listeners=listeners, run_id=run_id, detached=True)

@@ -1,9 +1,9 @@
 """Tools: services from a `ToolCall` to a `ToolResult`.
 
-- From a function: `function`, with `signature`, `inspection`, `docstring`, `parameter`, `schema` and `declared`; from a
-  schema: `raw`.
-- Arguments: `arguments`, `validator`, `unfolding`, `complaints`.
-- A call goes through `act`, with `permissions`, `approval`, `interrupted` and `held`, to the `door`, where the user's
-  code runs (`own_task`, `threads`), and comes back through `results`.
-- A set of tools: `toolbox`; some to begin with: `builtin`, `arithmetic`.
+- From a function: `function`, with `signature`, `inspection`, `docstring`, `parameter`, `schema` and `declared`. From
+  a JSON Schema written by hand: `raw_schema`.
+- Checking arguments: `arguments`, `validator`, `schema_cost`, `schema_errors`.
+- A call goes through `act`, with `permissions`, `approval`, `interrupted` and `fork_effects`, to the `door`, where
+  the user's code runs (`eager_task`, `threads`); `results` makes its value fit for a conversation.
+- A set of tools: `toolbox`. Ready-made ones: `builtin`, with `arithmetic`.
 """

@@ -24,8 +24,8 @@ from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.approval import APPROVALS, agree
+from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.function import AGREED, Frozen, FunctionTool
-from ziggurat.tools.held import HELD
 from ziggurat.tools.interrupted import settled
 from ziggurat.tools.permissions import check as check_permissions
 from ziggurat.tools.permissions import note_unknown
@@ -128,7 +128,7 @@ async def _guarded(
         if entry is None:
             note_unknown(call.name, ctx)
             raise ToolError(box.unknown(call.name), kind="not_found")
-        held = None if entry.composite else ctx.scope.get(HELD)
+        held = None if entry.composite else ctx.scope.get(FORK_EFFECTS)
         kept = None if held is None else held.instead(entry.spec, call, ctx.path)
         if kept is not None:
             result = kept

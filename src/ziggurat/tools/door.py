@@ -15,7 +15,7 @@ from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import Suspend, Timeout, ToolError
 from ziggurat.messages.events import ToolAbandoned
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.tools.own_task import begin
+from ziggurat.tools.eager_task import begin
 from ziggurat.tools.results import presentable, result_of, text_of_error
 from ziggurat.tools.threads import POOL, ThreadCall, ThreadRaised
 

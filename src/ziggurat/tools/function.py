@@ -37,7 +37,7 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import CHECK, SPEC
 from ziggurat.tools.declared import Validator, functions, listed
 from ziggurat.tools.door import bounded, guarded, in_thread
-from ziggurat.tools.raw import RawSchema
+from ziggurat.tools.raw_schema import RawSchema
 from ziggurat.tools.results import MAX_RESULT, result_of
 from ziggurat.tools.signature import Signature
 

@@ -16,8 +16,8 @@ from ziggurat.core.errors import (
     ZigguratError,
     is_transient,
 )
+from ziggurat.messages.checks import problem_in_part
 from ziggurat.messages.parts import Audio, File, Image, Text, ToolCall, ToolResult, mended
-from ziggurat.messages.sound import unsound_part
 
 MAX_RESULT = 200_000
 """Characters of a result that reach the conversation; the rest is cut, and the cut is marked."""
@@ -80,7 +80,7 @@ def _written(value: object, call: ToolCall) -> ToolResult:
 
 def _of_parts(made: ToolResult) -> ToolResult:
     """Return a result that a tool made by hand, if it is what it should be, with what its parts hold bounded."""
-    wrong = unsound_part(made)
+    wrong = problem_in_part(made)
     if wrong is not None:
         raise ToolError(f"{made.name} returned what cannot be shown: {wrong}")
     content = _clean(made.content) if isinstance(made.content, str) else _parts(made.content, made.name)

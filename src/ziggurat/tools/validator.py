@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ziggurat.core.errors import ConfigurationError, MissingExtra
-from ziggurat.tools.complaints import complaints
-from ziggurat.tools.unfolding import MAX_WORK, Unfolding, weight_of_patterns
+from ziggurat.tools.schema_cost import MAX_WORK, Unfolding, weight_of_patterns
+from ziggurat.tools.schema_errors import schema_errors
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -88,13 +88,13 @@ class SchemaValidator:
         if work > _FIRST_TOLD:
             return ["arguments: do not fit the schema; there is too much of them to say where"]
         if work <= _ALL_TOLD:
-            return complaints(self._compiled.iter_errors(value), self.schema, MAX_PROBLEMS)
+            return schema_errors(self._compiled.iter_errors(value), self.schema, MAX_PROBLEMS)
         from jsonschema_rs import ValidationError
 
         try:
             self._compiled.validate(value)
         except ValidationError as error:
-            return complaints([error], self.schema, MAX_PROBLEMS)
+            return schema_errors([error], self.schema, MAX_PROBLEMS)
         return []
 
     def __repr__(self) -> str:
@@ -139,4 +139,4 @@ def _refusal(error: "jsonschema_rs.ValidationError") -> str:
             f"the pattern at {place} cannot be matched in linear time and bounded memory: look-around and "
             "back-references are not taken, nor very long repetitions, nor what is no regular expression"
         )
-    return "; ".join(complaints([error], None, 1))
+    return "; ".join(schema_errors([error], None, 1))

@@ -32,7 +32,7 @@ from ziggurat.messages.message import Message, assistant, system, user
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 
 
 def search(text: str) -> str:
@@ -151,7 +151,7 @@ def test_when_nothing_helps_the_model_is_asked_as_it_was() -> None:
 
 def test_it_counts_in_budgets_and_has_a_path_of_its_own() -> None:
     async def main() -> None:
-        store = MemoryStore()
+        store = InMemoryRunStore()
         usage = Usage(input=100, output=10, requests=1)
         summariser = ScriptedModel(always="in short", usage=usage)
         agent = Agent(
@@ -184,7 +184,7 @@ def test_it_counts_in_budgets_and_has_a_path_of_its_own() -> None:
 
 def test_a_run_that_was_broken_off_goes_on_with_the_same_conversation() -> None:
     async def main() -> None:
-        store = MemoryStore()
+        store = InMemoryRunStore()
         summariser = ScriptedModel(always="in short")
         middleware = [compacting(reduce=Summary(model=summariser))]
         model = searching(5, ConnectionError("gone"), "done")

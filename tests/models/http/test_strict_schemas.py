@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from ziggurat.models.http.strict import is_strict
+from ziggurat.models.http.strict_schema import is_strict
 
 
 def closed(**properties: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Makes the conversation of a long run shorter: when, which part of it, and how are three things to choose."""
+"""Compaction: shortens the conversation of a long run. Choose when, which part, and how."""
 
 from ziggurat.agents.compaction.importance import (
     Importance,

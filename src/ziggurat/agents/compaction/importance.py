@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from ziggurat.agents.compaction.numbers import check_number
+from ziggurat.agents.compaction.checks import check_number
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text, ToolCall, ToolResult

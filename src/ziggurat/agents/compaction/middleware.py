@@ -7,7 +7,7 @@ from typing import get_args
 
 from msgspec.structs import replace
 
-from ziggurat.agents.compaction.numbers import check_whole
+from ziggurat.agents.compaction.checks import check_whole
 from ziggurat.agents.compaction.orphans import Orphans, mended
 from ziggurat.agents.compaction.reducer import Drop, Excerpt, Mask, Reducer
 from ziggurat.agents.compaction.selector import Recent, Selector, Span

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.agents.compaction.numbers import check_whole
+from ziggurat.agents.compaction.checks import check_whole
 from ziggurat.agents.compaction.selector import units
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ziggurat.agents.compaction.numbers import check_whole
+from ziggurat.agents.compaction.checks import check_whole
 from ziggurat.agents.compaction.reducer import Excerpt, told, written
 from ziggurat.agents.compaction.selector import units
 from ziggurat.agents.rewrite import overflow_of

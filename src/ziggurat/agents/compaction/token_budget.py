@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from ziggurat.agents.compaction.checks import check_number, check_whole
 from ziggurat.agents.compaction.importance import Importance, entities_in, entity_density, text_of, turns_of
-from ziggurat.agents.compaction.numbers import check_number, check_whole
 from ziggurat.agents.compaction.reducer import Excerpt, told
 from ziggurat.agents.compaction.selector import units
 from ziggurat.core.context import Context

@@ -1,14 +1,14 @@
 """Keeps a conversation to a number of turns: old ones become windows, near-duplicates go, what is important stays."""
 
-__all__ = ["TurnCount", "Turns", "Window"]
+__all__ = ["TurnCount", "TurnCountResult", "Window"]
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from ziggurat.agents.compaction.checks import check_number, check_whole
 from ziggurat.agents.compaction.importance import Importance, Turn, jaccard, turns_of
-from ziggurat.agents.compaction.numbers import check_number, check_whole
 from ziggurat.agents.compaction.reducer import Excerpt, told
 from ziggurat.agents.compaction.selector import units
 from ziggurat.core.context import Context
@@ -44,7 +44,7 @@ class Window(Struct, frozen=True):
     message: Message
 
 
-class Turns(Struct, frozen=True):
+class TurnCountResult(Struct, frozen=True):
     """What became of a conversation.
 
     Attributes:
@@ -98,7 +98,7 @@ class TurnCount(Struct, frozen=True, kw_only=True):
         """Return what is left of an excerpt."""
         return self.shorten(excerpt.messages).messages
 
-    def shorten(self, messages: Sequence[Message], *, ages: Sequence[float] | None = None) -> Turns:
+    def shorten(self, messages: Sequence[Message], *, ages: Sequence[float] | None = None) -> TurnCountResult:
         """Make messages fewer; every call in them has its results in them.
 
         Raises:
@@ -107,7 +107,7 @@ class TurnCount(Struct, frozen=True, kw_only=True):
         blocks = [tuple(messages[start:end]) for start, end in units(messages)]
         turns = turns_of(blocks, ages)
         if len(blocks) <= self.most:
-            return Turns(tuple(messages), tuple(range(len(blocks))), (), False)
+            return TurnCountResult(tuple(messages), tuple(range(len(blocks))), (), False)
         old = max(0, len(blocks) - self.recent)
         worth = [self.importance(turn) for turn in turns]
         roles = [block[0].role for block in blocks]
@@ -120,7 +120,7 @@ class TurnCount(Struct, frozen=True, kw_only=True):
         ]
         ordered = [(at, 1, blocks[at]) for at in places] + [(each.first, 0, (each.message,)) for each in windows]
         left = tuple(message for _, _, block in sorted(ordered, key=lambda each: each[:2]) for message in block)
-        return Turns(left, tuple(places), tuple(windows), True)
+        return TurnCountResult(left, tuple(places), tuple(windows), True)
 
     def _matters(self, turn: Turn, worth: float) -> bool:
         return worth >= IMPORTANT or (self.important is not None and self.important(turn))

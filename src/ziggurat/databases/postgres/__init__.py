@@ -1,1 +1,1 @@
-"""PostgreSQL: its address, one connection, its tables."""
+"""PostgreSQL: address, connection, tables."""

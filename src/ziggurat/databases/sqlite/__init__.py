@@ -1,1 +1,1 @@
-"""SQLite: one connection, its tables, several jobs in one transaction."""
+"""SQLite: connection, tables, several jobs in one transaction."""

@@ -1,1 +1,1 @@
-"""Where memories are kept."""
+"""Stores for memories: in this process, SQLite, PostgreSQL."""

@@ -12,15 +12,15 @@ import msgspec
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.databases.given import given_path, given_seconds, given_synchronous
+from ziggurat.databases.checks import check_path, check_seconds, check_synchronous
+from ziggurat.databases.sqlite.batch import write_batch
 from ziggurat.databases.sqlite.connection import SqliteConnection
-from ziggurat.databases.sqlite.together import write_together
 from ziggurat.databases.writer import Job, Writer
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.search import Candidate, best, compared, hits
 from ziggurat.memory.store import Hit, Query, refuse_known
-from ziggurat.memory.stores.shelves import Shelves
 from ziggurat.memory.stores.sqlite_tables import CHOSEN, COLUMNS, INSERT, TABLES, record_of, row_of, where
+from ziggurat.memory.stores.vector_indexes import VectorIndexes
 from ziggurat.memory.text import BM25, MANY, expression, indexed
 
 T = TypeVar("T")
@@ -56,12 +56,12 @@ class SqliteMemoryStore:
         timeout: float = 5.0,
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
     ) -> None:
-        self.path = given_path(path, self)
-        given_seconds(self, timeout=timeout)
-        given_synchronous(self, synchronous)
+        self.path = check_path(path, self)
+        check_seconds(self, timeout=timeout)
+        check_synchronous(self, synchronous)
         self._database = SqliteConnection(self.path, synchronous, timeout, connect)
         self._writer = Writer(f"ziggurat {self.path.name}", self._together, self._idle, _PAUSE, self._database.close)
-        self._shelves = Shelves(Path(f"{self.path}-vectors"), self._database)
+        self._shelves = VectorIndexes(Path(f"{self.path}-vectors"), self._database)
         self._notes: dict[str, tuple[float, int]] = {}
         self._spreads: dict[str, int] = {}
         self._made = False
@@ -79,7 +79,7 @@ class SqliteMemoryStore:
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
         """Do what writes in one transaction, with the notes of use; when that fails, all of it has failed."""
-        failed = write_together(self._database, jobs, (ConfigurationError,), before=self._tables, last=self._note)
+        failed = write_batch(self._database, jobs, (ConfigurationError,), before=self._tables, last=self._note)
         if failed is None:
             self._notes.clear()
 

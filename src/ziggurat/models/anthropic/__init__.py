@@ -1,4 +1,4 @@
-"""Anthropic's Messages API, both ways."""
+"""Anthropic's Messages API: requests to JSON, replies from JSON."""
 
 from ziggurat.models.anthropic.abilities import Abilities, abilities
 from ziggurat.models.anthropic.from_wire import from_wire

@@ -1,7 +1,7 @@
-"""What all providers share: how they differ, event streams, the way over the network, and its failures.
+"""What all hosted providers share: their differences as data, the HTTP client, event streams, errors.
 
-- Providers: `providers` makes models of them, `dialect` says how they differ, `service` is the model on every wire,
-  `strict` and `headers` read what is theirs, `failures` says what to do when they refuse.
-- The way: `client` > `pool` > `connection` by a `route`, within `limits`; `incoming` is a reply while it comes, `sse`
-  its events, `given` a client of the user's.
+- Providers: `providers` makes their models, `dialect` says how they differ, `service` is the model on every wire
+  format, `strict_schema` and `headers` handle what is special to some, `failures` turns refusals into errors.
+- HTTP: `client` > `pool` > `connection`, over a `route`, within `limits`; `incoming` is a reply while it arrives,
+  `sse` its events. `user_client` adapts an httpx client of the user's.
 """

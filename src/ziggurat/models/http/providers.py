@@ -119,10 +119,10 @@ def transport_of(
         raise ConfigurationError("a client of yours has its own proxy and certificates; leave out proxy= and ca=")
     if isinstance(client, Client):
         return client
-    from ziggurat.models.http.given import GivenClient
+    from ziggurat.models.http.user_client import UserClient
 
     origin = "/".join(dialect.base_url.split("/", 3)[:3])
-    return GivenClient(client, origin, name=dialect.name, limits=limits or Limits())
+    return UserClient(client, origin, name=dialect.name, limits=limits or Limits())
 
 
 def _native_output(wire: Wire, model: str) -> bool:

@@ -1,10 +1,11 @@
 """Models that run inside this process: the embedded one, and any GGUF file.
 
-- The embedded model: `embedded`, fetched by `install`. It takes a request apart (`plan`), chooses tools (`choose`) and
-  fills their parameters (`arguments`, of `candidates` that fit `kinds`; `complete` for what the words do not give), and
-  answers (`answers`).
-- What it finds in words: `spans`, `phrases`, `arithmetic`, with a `lexicon`; how near texts are: `minilm`, `wordpiece`.
-- Any GGUF file: `templated`; both speak through `speech`, with the `engine`.
+- The embedded model: `embedded`, downloaded by `install`. It splits a request into calls (`plan`), chooses tools
+  (`choose`), fills their parameters (`arguments`, from `candidates` of the right `kinds`; `complete` generates what
+  is missing), and answers (`answers`).
+- What it finds in the words of a request: `spans`, `phrases`, `arithmetic`, with a `lexicon`. How similar texts are:
+  `minilm`, `wordpiece`.
+- Any GGUF file: `templated`. Both generate through `speech`, on the `engine`.
 """
 
 from pathlib import Path

@@ -7,7 +7,7 @@ from typing import Any
 
 from ziggurat.messages.model import ModelRequest, ModelSettings, ToolSpec
 from ziggurat.models.http.dialect import Dialect
-from ziggurat.models.http.strict import is_strict
+from ziggurat.models.http.strict_schema import is_strict
 from ziggurat.models.openai.message import encode_message, encode_pictures, written
 
 _CHOICES = ("auto", "none", "required")

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API, both ways."""
+"""OpenAI's Responses API: requests to JSON, replies from JSON."""
 
 from ziggurat.models.openai_responses.from_wire import from_wire
 from ziggurat.models.openai_responses.stream import Reader

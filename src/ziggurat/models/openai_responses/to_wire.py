@@ -12,7 +12,7 @@ from msgspec import Raw
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.models.http.dialect import Dialect
-from ziggurat.models.http.strict import is_strict
+from ziggurat.models.http.strict_schema import is_strict
 from ziggurat.models.openai_responses.messages import encode_message
 
 _encode = msgspec.json.Encoder().encode

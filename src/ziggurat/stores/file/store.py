@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
 from ziggurat.core.errors import JournalError, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
+from ziggurat.databases.checks import check_path, check_seconds
 from ziggurat.databases.disk import Disk
-from ziggurat.databases.given import given_path, given_seconds
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.writer import Writer, one_by_one
 from ziggurat.stores.file.log import Lease, appended, file_name, last_line, locked, repaired, replaced, rows_in
@@ -59,8 +59,8 @@ class FileStore:
         clock: Clock = SYSTEM_CLOCK,
         disk: Disk | None = None,
     ) -> None:
-        self.folder = given_path(folder, self)
-        given_seconds(self, timeout=timeout, lease=lease)
+        self.folder = check_path(folder, self)
+        check_seconds(self, timeout=timeout, lease=lease)
         self.seconds = lease
         self.clock = clock
         self._disk = disk or Disk()

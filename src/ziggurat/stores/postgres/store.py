@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import JournalError, LeaseLost, MissingExtra, RunExists, RunNotFound
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
-from ziggurat.databases.given import given_seconds
+from ziggurat.databases.checks import check_seconds
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection, opened
@@ -54,7 +54,7 @@ class PostgresStore:
         if find_spec("asyncpg") is None:
             raise MissingExtra("a PostgreSQL store", "postgres")
         self.address = PostgresAddress.of(address)
-        given_seconds(self, timeout=timeout, lease=lease)
+        check_seconds(self, timeout=timeout, lease=lease)
         self.seconds = lease
         self.owner = new_owner()
         self._clock = clock

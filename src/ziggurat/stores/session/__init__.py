@@ -1,4 +1,4 @@
-"""A conversation over many runs."""
+"""Sessions: conversations that continue over many runs."""
 
 __all__ = ["Conflict", "Hold", "Session"]
 

@@ -16,7 +16,7 @@ from ziggurat.core.store import ID, LogInfo, Row, Store, chained, is_id, session
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
 from ziggurat.messages.message import Message
 from ziggurat.stores.connect import connect, rows_of
-from ziggurat.stores.memory import MemoryStore
+from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.session.log import (
     Added,
     Cleared,
@@ -109,7 +109,7 @@ class Session:
     def __init__(
         self,
         session_id: str,
-        store: str | MemoryStore | Store | None = None,
+        store: str | InMemoryRunStore | Store | None = None,
         *,
         limit: int | None = None,
         conflict: Conflict = "queue",
@@ -129,7 +129,7 @@ class Session:
         self.conflict = conflict
         self.wait = wait
         self.clock = clock
-        self.store = MemoryStore() if store is None else connect(store)
+        self.store = InMemoryRunStore() if store is None else connect(store)
         self._rows = rows_of(self.store)
         self._desk = _desks.setdefault(self._rows, _Desk())
         self._log = session_log(session_id)

@@ -1,11 +1,12 @@
-"""A fake provider to test any client against: real HTTP on loopback, three formats, every quirk and fault.
+"""A fake provider to test any client against: real HTTP on loopback, three wire formats, every quirk and fault.
 
-See `FakeProvider` for how to run it, and `quirks()` for what it can do otherwise than a good provider does.
+See `FakeProvider` for how to run it, and `quirks()` for everything it can do that a good provider does not.
 
-- The server: `provider`, one `connection` at a time, and the `nouns` that flow through it; `script_file` for clients in
-  other languages.
-- From a request to a reply: `reading` > `said` > `chat`, `responses` or `anthropic` > `writing`; `failing` for errors.
-- What it does wrong: a `quirk`, in order of where it acts: `reply_quirks`, `field_quirks` (by way of `frames`),
+- The server: `provider`, one `connection` at a time, and the `types` that flow through it; `script_file` for clients
+  in other languages.
+- From a request to a reply: `reading` > `said` > `chat`, `responses` or `anthropic` > `writing`. Errors:
+  `error_bodies`.
+- What it does wrong: a `quirk`, listed by where it acts: `reply_quirks`, `field_quirks` (with `frames`),
   `ending_quirks`, `stream_quirks`, `body_quirks`, `transport_quirks`.
 """
 
@@ -49,7 +50,6 @@ from ziggurat.testing.server.field_quirks import (
     unknown_fields,
     wrong_types,
 )
-from ziggurat.testing.server.nouns import Seen
 from ziggurat.testing.server.provider import FakeProvider
 from ziggurat.testing.server.quirk import Entry, Quirk, parsed
 from ziggurat.testing.server.quirk import entries as quirks
@@ -96,6 +96,7 @@ from ziggurat.testing.server.transport_quirks import (
     until_close,
     wrong_length,
 )
+from ziggurat.testing.server.types import Seen
 
 __all__ = [
     "Entry",

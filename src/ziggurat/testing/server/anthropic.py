@@ -9,9 +9,9 @@ import msgspec
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
 from ziggurat.messages.usage import Usage
-from ziggurat.testing.server.nouns import Frame, Json, Said, Seen, Wait
-from ziggurat.testing.server.nouns import Part as FramePart
 from ziggurat.testing.server.said import message_of, steps_of
+from ziggurat.testing.server.types import Frame, Json, Said, Seen, Wait
+from ziggurat.testing.server.types import Part as FramePart
 
 _STOPS = {
     "stop": "end_turn",

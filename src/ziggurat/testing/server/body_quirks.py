@@ -27,9 +27,9 @@ from email.utils import formatdate
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.testing.server.failing import error_answer
-from ziggurat.testing.server.nouns import Answer, Headers, Seen
+from ziggurat.testing.server.error_bodies import error_answer
 from ziggurat.testing.server.quirk import Quirk, quirk_maker
+from ziggurat.testing.server.types import Answer, Headers, Seen
 
 _PAGE = b"<!DOCTYPE html>\n<html><head><title>502 Bad Gateway</title></head><body>502 Bad Gateway</body></html>\n"
 

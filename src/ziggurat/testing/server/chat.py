@@ -5,8 +5,8 @@ __all__ = ["plain", "streamed"]
 from ziggurat.messages.delta import TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
-from ziggurat.testing.server.nouns import Frame, Json, Said, Seen, Wait
 from ziggurat.testing.server.said import message_of, steps_of
+from ziggurat.testing.server.types import Frame, Json, Said, Seen, Wait
 
 _CREATED = 1_700_000_000
 

@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 from msgspec import Struct
 
-from ziggurat.testing.server.nouns import Answer, Ending, Headers, Wait
+from ziggurat.testing.server.types import Answer, Ending, Headers, Wait
 
 
 class RawRequest(Struct, frozen=True):

@@ -11,10 +11,10 @@ __all__ = [
     "usage_everywhere",
 ]
 
-from ziggurat.testing.server.failing import error_body, error_frame
+from ziggurat.testing.server.error_bodies import error_body, error_frame
 from ziggurat.testing.server.frames import TOKENS, Frames, each_object, every_object, objects_of
-from ziggurat.testing.server.nouns import Frame, Json, Seen, Wait
 from ziggurat.testing.server.quirk import Quirk, quirk_maker
+from ziggurat.testing.server.types import Frame, Json, Seen, Wait
 
 
 @quirk_maker("body")

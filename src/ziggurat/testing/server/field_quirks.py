@@ -22,8 +22,8 @@ from msgspec.structs import replace
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.testing.server.anthropic import raw_input
 from ziggurat.testing.server.frames import TOKENS, Frames, each_object, every_object, objects_of
-from ziggurat.testing.server.nouns import Frame, Json, Seen, Wait
 from ziggurat.testing.server.quirk import Quirk, quirk_maker
+from ziggurat.testing.server.types import Frame, Json, Seen, Wait
 
 
 def _choices(data: Json) -> Iterator[Json]:

@@ -5,8 +5,8 @@ __all__ = ["TOKENS", "Frames", "each_object", "events_of", "every_object", "obje
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ziggurat.testing.server.nouns import Frame, Json, Seen, Wait
 from ziggurat.testing.server.quirk import Quirk
+from ziggurat.testing.server.types import Frame, Json, Seen, Wait
 
 Frames = list[Frame | Wait]
 

@@ -19,11 +19,11 @@ from ziggurat.core.service import Service
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.models.scripted import Reply, Rule, ScriptedModel
 from ziggurat.testing.server.connection import BadRequest, Connection, RawRequest, send
-from ziggurat.testing.server.failing import error_answer
-from ziggurat.testing.server.nouns import Answer, Said, Seen, Wait, Wire
+from ziggurat.testing.server.error_bodies import error_answer
 from ziggurat.testing.server.quirk import Quirk
 from ziggurat.testing.server.reading import read_request
 from ziggurat.testing.server.said import ask
+from ziggurat.testing.server.types import Answer, Said, Seen, Wait, Wire
 from ziggurat.testing.server.writing import changed, written
 
 _TURNS = 4

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.testing.server.nouns import Answer, Frame, Piece, Said, Seen, Wait
+from ziggurat.testing.server.types import Answer, Frame, Piece, Said, Seen, Wait
 
 P = ParamSpec("P")
 

@@ -10,7 +10,7 @@ from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Image, Part, Text, Thinking, ToolCall, ToolResult
-from ziggurat.testing.server.nouns import Json, Seen
+from ziggurat.testing.server.types import Json, Seen
 
 _NEEDS = {"chat": "messages", "responses": "input", "messages": "messages"}
 

@@ -25,9 +25,9 @@ from msgspec.structs import replace
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.delta import PartDelta, TextDelta, ToolCallDelta
 from ziggurat.messages.parts import ToolCall
-from ziggurat.testing.server.nouns import Said, Seen, Wait
 from ziggurat.testing.server.quirk import Quirk, quirk_maker
 from ziggurat.testing.server.said import calls_of, message_of, torn
+from ziggurat.testing.server.types import Said, Seen, Wait
 
 BAD_ARGUMENTS: Mapping[str, str | Callable[[str], str]] = {
     "truncated": lambda text: text[: max(1, len(text) // 2)],

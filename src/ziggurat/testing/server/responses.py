@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
 from ziggurat.messages.usage import Usage
-from ziggurat.testing.server.nouns import Frame, Json, Said, Seen, Wait
-from ziggurat.testing.server.nouns import Part as FramePart
 from ziggurat.testing.server.said import message_of, steps_of
+from ziggurat.testing.server.types import Frame, Json, Said, Seen, Wait
+from ziggurat.testing.server.types import Part as FramePart
 
 _CREATED = 1_700_000_000
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}

@@ -17,7 +17,7 @@ from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage, estimate_tokens
-from ziggurat.testing.server.nouns import Said, Seen, Wait
+from ziggurat.testing.server.types import Said, Seen, Wait
 
 _PIECES = 50
 _SHORT = 12

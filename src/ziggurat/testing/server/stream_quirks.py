@@ -21,8 +21,8 @@ from random import Random
 import msgspec
 from msgspec.structs import replace
 
-from ziggurat.testing.server.nouns import Answer, Piece, Seen, Wait
 from ziggurat.testing.server.quirk import Quirk, quirk_maker
+from ziggurat.testing.server.types import Answer, Piece, Seen, Wait
 
 _DATA = re.compile(rb"^data: (.*)$", re.MULTILINE)
 _EVENT = re.compile(rb"^event: .*\n", re.MULTILINE)

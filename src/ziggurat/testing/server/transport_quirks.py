@@ -21,8 +21,8 @@ from random import Random
 
 from msgspec.structs import replace
 
-from ziggurat.testing.server.nouns import Answer, Piece, Seen, Wait
 from ziggurat.testing.server.quirk import Quirk, quirk_maker
+from ziggurat.testing.server.types import Answer, Piece, Seen, Wait
 
 _SIZES = (1, 2, 3, 5, 8, 13, 64, 512)
 

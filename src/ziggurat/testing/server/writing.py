@@ -8,9 +8,9 @@ import msgspec
 from msgspec.structs import replace
 
 from ziggurat.testing.server import anthropic, chat, responses
-from ziggurat.testing.server.failing import error_answer, error_frame, status_of
-from ziggurat.testing.server.nouns import Answer, Frame, Headers, Piece, Said, Seen, Wait
+from ziggurat.testing.server.error_bodies import error_answer, error_frame, status_of
 from ziggurat.testing.server.quirk import Quirk
+from ziggurat.testing.server.types import Answer, Frame, Headers, Piece, Said, Seen, Wait
 
 _FORMATS = {"chat": chat, "responses": responses, "messages": anthropic}
 

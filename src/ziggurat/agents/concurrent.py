@@ -1,0 +1,55 @@
+"""Agents that a tool runs side by side: one that waits for a person lets the others come to their ends first."""
+
+__all__ = ["ConcurrentAgents"]
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from ziggurat.core.errors import Suspend
+
+T = TypeVar("T")
+
+
+class ConcurrentAgents:
+    """What one call of a tool has going on at once.
+
+    A tool that awaits several agents together ends as soon as the first of them waits for a decision, and what the
+    others did from then on would be lost: they end first, or come to wait too, as other calls of a batch do.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._going = 0
+        self._pending: dict[int, tuple[object, ...]] = {}
+        self._waiting: list[asyncio.Future[None]] = []
+
+    async def run(self, work: Awaitable[T]) -> T:
+        """Await one of them.
+
+        Raises:
+            Suspend: it waits for a decision, and none of the others goes on; what those wait for is told too.
+        """
+        self._count += 1
+        self._going += 1
+        number = self._count
+        try:
+            return await work
+        except Suspend as suspend:
+            self._pending[number] = suspend.pending
+        finally:
+            self._going -= 1
+            if not self._going:
+                self._wake()
+        await asyncio.sleep(0)  # those that were made in the same breath begin
+        while self._going:
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiting)
+            await waiting
+        raise Suspend(tuple(item for _, pending in sorted(self._pending.items()) for item in pending))
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)

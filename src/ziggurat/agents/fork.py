@@ -1,0 +1,122 @@
+"""A run that begins as another did, up to a step, and then goes its own way."""
+
+__all__ = ["forked", "held"]
+
+import re
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from ziggurat.agents.drive import Prompt, request_of
+from ziggurat.agents.steering import Steer
+from ziggurat.core.codec import SHAPE_VERSION, as_type
+from ziggurat.core.entries import Entry, Failure, Opened, Origin, Result
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.json_lines import fingerprint
+from ziggurat.core.path import is_beneath, is_tool_call
+from ziggurat.messages.agent import AgentRequest
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.recorded import RecordedStep, recorded_steps
+from ziggurat.tools.fork_effects import EFFECTS, ForkEffects
+
+_STEP = re.compile(r"step-(\d+)(/|$)")
+
+
+def forked(
+    entries: list[Entry], agent: str, run_id: str, origin: Origin, prompt: Prompt | None, at: float
+) -> list[Entry]:
+    """Return what a fork has on record before it goes on by itself.
+
+    Args:
+        entries: The record of the run before.
+        agent: The path of its agent.
+        run_id: The id of the fork.
+        origin: Where it comes from.
+        prompt: What is said at the step; at the first one it takes the place of the question.
+        at: POSIX seconds.
+
+    Raises:
+        ConfigurationError: there is no such step, it cannot go on from there, or the effects are of no known kind.
+    """
+    step = origin.step
+    if not isinstance(origin.effects, str) or origin.effects not in EFFECTS:
+        raise ConfigurationError(f"effects is one of {', '.join(sorted(EFFECTS))}; got {origin.effects!r}")
+    _, steps = recorded_steps(entries, agent)
+    _check_step(steps, step, origin.run_id, prompt)
+    begun = entries[0]
+    assert isinstance(begun, Opened)
+    opened = replace(begun, run_id=run_id, version=SHAPE_VERSION, at=at, forked=origin)
+    if step == 1 and prompt is not None:
+        before = as_type(begun.request, AgentRequest).messages[:-1]
+        return [replace(opened, request=AgentRequest((*before, *request_of(prompt).messages)))]
+    kept = list(_before(entries, agent, step))
+    if prompt is not None:
+        last = steps[step - 2]
+        steer = Steer("inject", request_of(prompt).messages, step, "before")
+        if not last.calls:  # it was the answer: the run goes on from there
+            steer = replace(steer, step=last.number, place="response")
+        number = 1 + sum(_is_steering(entry, agent) for entry in kept)
+        kept.append(Result(f"{agent}/steering-{number}", "steering", steer, steer))
+    return [opened, *kept]
+
+
+def _check_step(steps: list[RecordedStep], step: int, run_id: str, prompt: Prompt | None) -> None:
+    if not isinstance(step, int) or isinstance(step, bool):
+        raise ConfigurationError(f"at is the number of a step, from 1; got {step!r}")
+    complete = next((each.number - 1 for each in steps if not each.complete), len(steps))
+    if not 1 <= step <= complete + 1:
+        there = "only at step 1" if not complete else f"at steps 1 to {complete + 1}"
+        raise ConfigurationError(f"the run {run_id!r} cannot be forked at step {step}: it can {there}")
+    if step > 1 and step > len(steps) and not steps[-1].calls and prompt is None:
+        raise ConfigurationError(
+            f"the run {run_id!r} answered in step {step - 1}; to go on from there give the fork a prompt"
+        )
+
+
+def _before(entries: Iterable[Entry], agent: str, step: int) -> Iterable[Entry]:
+    """Yield what lies before a step in the order of the program: steps before it, whole, and what came before all."""
+    reached = False
+    for entry in entries:
+        if not entry.path or not is_beneath(entry.path, agent):
+            continue
+        if entry.path == agent:
+            if not isinstance(entry, Result | Failure):
+                yield entry
+            continue
+        place = entry.path[len(agent) + 1 :]
+        found = _STEP.match(place)
+        if found is not None:
+            reached = reached or int(found[1]) >= step
+            if int(found[1]) < step:
+                yield entry
+        elif _is_steering(entry, agent):
+            assert isinstance(entry, Result)
+            if as_type(entry.value, Steer).step < step:
+                yield entry
+        elif not reached:
+            yield entry
+
+
+def _is_steering(entry: Entry, agent: str) -> bool:
+    place = entry.path[len(agent) + 1 :]
+    return isinstance(entry, Result) and place.startswith("steering-") and "/" not in place
+
+
+def held(origin: Origin, before: Iterable[Entry]) -> ForkEffects | None:
+    """Return what keeps a fork from acting upon the world, None where it may.
+
+    Args:
+        origin: Where the fork comes from.
+        before: The record of the run before; empty if it is gone.
+    """
+    if origin.effects == "live":
+        return None
+    if origin.effects == "refuse":
+        return ForkEffects()
+    recorded: dict[str, tuple[str, ToolResult]] = {}
+    for entry in before:
+        if isinstance(entry, Result) and is_tool_call(entry.path):
+            request = entry.request
+            asked = fingerprint(request) if isinstance(request, ToolCall) else as_type(request, str)
+            recorded[entry.path] = (asked, as_type(entry.value, ToolResult))
+    return ForkEffects(recorded)

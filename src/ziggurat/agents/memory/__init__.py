@@ -1,0 +1,8 @@
+"""Memory for agents: recalls what is relevant into the prompt, and remembers what was said."""
+
+from ziggurat.agents.memory.active import Note
+from ziggurat.agents.memory.middleware import Remembering
+from ziggurat.agents.memory.policies import FactsBy, Policy, everything_said
+from ziggurat.agents.memory.tools import memory_tools
+
+__all__ = ["FactsBy", "Note", "Policy", "Remembering", "everything_said", "memory_tools"]

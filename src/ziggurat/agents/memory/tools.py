@@ -1,0 +1,95 @@
+"""Tools by which a model uses the memory of the agent that it speaks for."""
+
+__all__ = ["READ", "WRITE", "forget", "memory_tools", "recall", "remember"]
+
+from ziggurat.agents.memory.active import ACTIVE_MEMORY, ActiveMemory, Note, keep, taint_in
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ToolError
+from ziggurat.memory.record import MemoryRecord
+from ziggurat.messages.message import MEMORY
+from ziggurat.messages.parts import ToolResult
+from ziggurat.tools.function import FunctionTool, tool
+
+READ, WRITE = "custom:memory_read", "custom:memory_write"
+"""The permissions that the tools declare."""
+
+_MOST = 20
+
+
+@tool(effect="repeatable", permissions=[WRITE])
+async def remember(fact: str, ctx: Context, about: str | None = None) -> ToolResult:
+    """Remember a fact for later.
+
+    Args:
+        fact: What is to be remembered, as a whole sentence.
+        about: What the fact is about, such as "home town", where it takes the place of an earlier one.
+    """
+    if not fact.strip():
+        raise ToolError("there is nothing to remember: fact is empty", kind="invalid_arguments")
+    note = Note(content=fact.strip(), kind="semantic", key=about or None, origin="model", taint=taint_in(ctx))
+    (kept,) = await keep(_mind(ctx), [note], ctx)
+    if kept.known:
+        return _said(f"This is known already as {kept.record.id}.")
+    instead = "" if kept.replaced is None else f" It takes the place of: {_sentence(kept.replaced.content)}"
+    return _said(f"I will remember: {_sentence(kept.record.content)}{instead}")
+
+
+@tool(effect="none", permissions=[READ])
+async def recall(query: str, ctx: Context, limit: int = 5) -> ToolResult:
+    """Look up what was remembered earlier.
+
+    Args:
+        query: What is looked for.
+        limit: How many memories at most.
+    """
+    found = await _mind(ctx).open(ctx).recall(query, limit=min(max(limit, 1), _MOST))
+    if not found:
+        return _said("Nothing about that is remembered.")
+    lines = [_line(each.record) for each in found]
+    return _said("\n".join(lines), {tool for each in found for tool in each.record.taint})
+
+
+@tool(effect="repeatable", permissions=[WRITE])
+async def forget(memory_id: str, ctx: Context) -> ToolResult:
+    """Put a memory away that is wrong or no longer wanted.
+
+    Args:
+        memory_id: The id of the memory, as recall shows it in brackets.
+    """
+    memory = _mind(ctx).open(ctx)
+    if await memory.forget(memory_id.strip("[] ")):
+        return _said(f"The memory {memory_id} is forgotten.")
+    if await memory.history(memory_id.strip("[] ")):
+        return _said(f"The memory {memory_id} was forgotten before.")
+    raise ToolError(f"there is no memory {memory_id!r}; recall shows their ids in brackets", kind="not_found")
+
+
+def memory_tools() -> tuple[FunctionTool, ...]:
+    """Return the tools `remember`, `recall` and `forget`, for the memory that `Remembering` gives to an agent.
+
+    They declare the permissions ``custom:memory_write`` and ``custom:memory_read``. What a model remembers after it
+    has read what tools returned is tainted by them. `forget` archives: nothing is deleted.
+    """
+    return (remember, recall, forget)
+
+
+def _mind(ctx: Context) -> ActiveMemory:
+    mind = ctx.scope.get(ACTIVE_MEMORY)
+    if mind is None:
+        raise ToolError("no memory was given to this agent: add middleware=[Remembering(store, owner)]")
+    return mind
+
+
+def _said(text: str, taint: "set[str] | None" = None) -> ToolResult:
+    """Return a result that comes from a memory, and says which tools that had it from; no tool can have such a name."""
+    return ToolResult("", "", text, None, f"{MEMORY}:{','.join(sorted(taint or ()))}")
+
+
+def _line(record: MemoryRecord) -> str:
+    told = f" (from the tool {', '.join(record.taint)})" if record.taint else ""
+    return f"{_sentence(record.content)}{told} [{record.id}]"
+
+
+def _sentence(text: str) -> str:
+    text = " ".join(text.split())
+    return text if text.endswith((".", "!", "?")) else f"{text}."

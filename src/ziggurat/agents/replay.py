@@ -1,0 +1,97 @@
+"""Going through a run again on its record: with nothing called, or only its tools, or only its models."""
+
+__all__ = ["Live", "PartialJournal", "replaying"]
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, get_args
+
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.entries import Ended, Entered, Entry, Failure, Intent, Result, Returned
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.json_lines import write_entry
+from ziggurat.core.path import parent_of
+
+Live = Literal["nothing", "tools", "models"]
+"""What is called in a replay; all else answers from the record."""
+
+_STEP = re.compile(r"(^|/)step-\d+(/|$)")
+
+
+class PartialJournal(MemoryJournal):
+    """The record of a run in which its tools, or its models, are called again; nothing else is.
+
+    Args:
+        whole: All that is on record.
+        live: Which of them.
+        strict: Raise where anything differs from the record, rather than emit `Diverged`.
+        clock: Measures the run's allowance.
+    """
+
+    __slots__ = ("_made", "_whole", "live")
+
+    def __init__(self, whole: Sequence[Entry], live: Live, *, strict: bool = True, clock: Clock = SYSTEM_CLOCK) -> None:
+        super().__init__("replay", strict=strict, clock=clock)
+        self.strict = strict
+        self.replaying = False  # what is made of calls is not compared as a whole: its calls are
+        self.live = live
+        self._whole = whole
+        self._made = {path for entry in whole if isinstance(entry, Entered) for path in _upwards(entry.path)}
+        self.read_in([write_entry(entry) for entry in whole if self._answers(entry)])
+
+    @property
+    def original(self) -> Sequence[Entry]:
+        """What differences are told from: what is called again, too."""
+        return self._whole
+
+    def missing(self, path: str, what: str, /) -> None:
+        """Raise for what is not called here."""
+        if not self.is_live(path) and path not in self._made:
+            super().missing(path, what)
+
+    def is_live(self, path: str) -> bool:
+        """Tell whether the call at a path is made again."""
+        return (self.live == "tools") == _is_of_tool(path)
+
+    def _answers(self, entry: Entry) -> bool:
+        """Tell whether an entry is used: not the answers of what is called again and of what is made of calls."""
+        if not isinstance(entry, Result | Failure | Intent | Returned):
+            return not isinstance(entry, Ended)
+        return entry.path not in self._made and not self.is_live(entry.path)
+
+
+def _upwards(path: str) -> Iterator[str]:
+    while path:
+        yield path
+        path = parent_of(path)
+
+
+def _is_of_tool(path: str) -> bool:
+    """Tell whether a call is that of a tool or made by one itself, not by an agent within."""
+    _, tool, within = path.rpartition("/tool-")
+    return bool(tool) and _STEP.search(within) is None
+
+
+def replaying(
+    data: bytes, live: Live = "nothing", *, strict: bool = True, clock: Clock = SYSTEM_CLOCK
+) -> MemoryJournal:
+    """Return a journal that goes through a record again.
+
+    Args:
+        data: The record, as JSON lines.
+        live: What is called.
+        strict: Raise where anything differs from the record, rather than emit `Diverged`.
+        clock: Measures the run's allowance.
+
+    Raises:
+        ConfigurationError: `live` is none of its words.
+        JournalCorrupt: a line cannot be read; the text names it.
+    """
+    if live not in get_args(Live):
+        raise ConfigurationError(f"live is one of {', '.join(get_args(Live))}; got {live!r}")
+    whole = MemoryJournal.load(data, "replay", clock=clock)
+    whole.strict = strict
+    if live == "nothing":
+        return whole
+    return PartialJournal(whole.entries, live, strict=strict, clock=clock)

@@ -1,0 +1,99 @@
+"""The options of a run: dependencies, listeners, ids. Checked when they are passed, before anything is written."""
+
+__all__ = ["Deps", "RunOptions", "check_id", "check_options", "given", "guarded"]
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, TypedDict
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import Listener
+from ziggurat.core.scope import Key
+from ziggurat.core.store import ID, is_id
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.message import Message
+from ziggurat.models.approval import gated
+from ziggurat.stores.session import Session
+from ziggurat.tools.approval import APPROVALS
+from ziggurat.tools.fork_effects import FORK_EFFECTS
+from ziggurat.tools.permissions import AUDIT, DECLARED_ONLY, GRANTS, narrowed
+
+Deps = Mapping[Key[Any], Any]
+"""What tools may ask for through ``ctx.scope[KEY]``."""
+
+
+class RunOptions(TypedDict, total=False):
+    """What `run` takes beside the prompt."""
+
+    history: Sequence[Message]
+    deps: Deps | None
+    listeners: Sequence[Listener]
+    run_id: str | None
+    session: str | Session | None
+    detached: bool
+
+
+def check_options(deps: Deps | None, listeners: Sequence[Listener], run_id: str | None = None) -> None:
+    """Check what goes with a run.
+
+    Raises:
+        ConfigurationError: something is not what it should be; the text says how to give it.
+    """
+    if deps is not None:
+        _check_deps(deps)
+    if listeners != ():
+        _check_listeners(listeners)
+    if run_id is not None and (not isinstance(run_id, str) or not run_id or not is_id(run_id)):
+        raise ConfigurationError(f"run_id must be {ID}, got {run_id!r:.200}")
+
+
+def check_id(run_id: object) -> None:
+    """Refuse what cannot be looked up where a run's id is wanted; that there is no such run is told by the look-up.
+
+    Raises:
+        ConfigurationError: it is a run, or a list or the like.
+    """
+    if isinstance(run_id, AgentRun):
+        raise ConfigurationError(f"a run is named by its id: give run.id ({run_id.id!r}), not the run")
+    if not isinstance(run_id, Hashable):
+        raise ConfigurationError(f"a run is named by its id, a text such as run.id; got {run_id!r:.200}")
+
+
+def _check_deps(deps: Deps) -> None:
+    wrong = next((key for key in deps if not isinstance(key, Key)), None) if isinstance(deps, Mapping) else deps
+    if wrong is not None:
+        raise ConfigurationError(
+            "deps maps keys to values: make one with DB = Key[Database]('database') and pass deps={DB: db}; "
+            f"got {'the key ' if isinstance(deps, Mapping) else ''}{wrong!r}"
+        )
+
+
+def _check_listeners(listeners: Sequence[Listener]) -> None:
+    if not isinstance(listeners, Sequence) or isinstance(listeners, str):
+        raise ConfigurationError(f"listeners is a list of functions of an event: listeners=[f]; got {listeners!r}")
+    for each in listeners:
+        if not callable(each):
+            raise ConfigurationError(f"listeners must be callable with an event, sync or async; got {each!r}")
+
+
+def given(ctx: Context, deps: Deps | None) -> Context:
+    """Return a context with these dependencies in its scope; inside a run they add to its approvals and narrow its
+    grants."""
+    if not deps:
+        return ctx
+    values = dict(deps)
+    if GRANTS in values:
+        values[GRANTS] = narrowed(ctx, values[GRANTS])
+    if APPROVALS in values:
+        values[APPROVALS] = (*(ctx.scope.get(APPROVALS) or ()), *values[APPROVALS])
+    if ctx.scope.get(DECLARED_ONLY):
+        values[DECLARED_ONLY] = True
+    return guarded(ctx.scoped(ctx.scope.with_values(values)))
+
+
+def guarded(ctx: Context) -> Context:
+    """Return a context whose calls pass the gates that its dependencies have brought."""
+    scope = ctx.scope
+    if scope.get(APPROVALS) is None and (DECLARED_ONLY in scope or AUDIT in scope or FORK_EFFECTS in scope):
+        ctx = ctx.within(APPROVALS, ())  # so that calls of tools that declare nothing are checked too
+    return gated(ctx)

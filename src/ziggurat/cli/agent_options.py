@@ -1,0 +1,114 @@
+"""The command-line options an agent is made of; they are kept with its run, so that it can be made again."""
+
+__all__ = ["MODEL", "AgentOptions", "labels_of", "options_for", "options_in", "options_text"]
+
+import os
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from ziggurat.core.codec import Raw, decode
+from ziggurat.core.entries import Opened
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.journal import MemoryJournal
+
+MODEL = "ZIGGURAT_MODEL"
+"""The environment variable that names the model when no option does."""
+
+
+class AgentOptions(Struct, frozen=True):
+    """The options as they were given; None or empty for those that were not."""
+
+    model: str | None = None
+    tools: tuple[str, ...] = ()
+    agent: str | None = None
+    instructions: str | None = None
+    max_steps: int | None = None
+    timeout: float | None = None
+    approve: tuple[str, ...] = ()
+    folder: str | None = None
+    memory: str | None = None
+
+
+_LABEL = "command line"
+
+
+class _Labels(msgspec.Struct, rename={"made": _LABEL}):
+    """The label that the command line puts on a run."""
+
+    made: AgentOptions | None = None
+
+
+def labels_of(options: AgentOptions) -> Mapping[str, Any]:
+    """Return the label that keeps these options with a run: absolute paths, and the model that was meant."""
+    model = (
+        options.model if options.model is not None or options.agent is not None else os.environ.get(MODEL) or "local"
+    )
+    kept = replace(
+        options,
+        model=model,
+        agent=None if options.agent is None else _whole(options.agent),
+        tools=tuple(_whole(tool) for tool in options.tools),
+        folder=os.getcwd(),
+    )
+    return {_LABEL: {name: value for name, value in asdict(kept).items() if value not in (None, ())}}
+
+
+def _whole(spec: str) -> str:
+    where, colon, name = spec.rpartition(":")
+    return f"{os.path.abspath(os.path.expanduser(where))}:{name}" if colon and where.endswith(".py") else spec
+
+
+def options_in(journal: MemoryJournal) -> AgentOptions | None:
+    """Return the options the agent of a run was made of, or None if the command line did not make it."""
+    opened = journal.entries[0]
+    if not isinstance(opened, Opened) or opened.labels is None:
+        return None
+    labels = opened.labels
+    plain = decode(labels, object) if isinstance(labels, Raw) else labels
+    return None if plain is None else msgspec.convert(plain, _Labels).made
+
+
+def options_for(run_id: str, journal: MemoryJournal, given: AgentOptions) -> AgentOptions:
+    """Return the options to make the agent of a run again; those given now win over those kept with the run.
+
+    Raises:
+        ConfigurationError: none are kept with the run, and no agent is given.
+    """
+    if given.agent is not None:
+        return given
+    made = options_in(journal)
+    if made is None:
+        raise ConfigurationError(
+            f"the run {run_id} was not begun on the command line, so how its agent is made is not on record; "
+            "name the agent with --agent FILE.PY:NAME"
+        )
+    return replace(
+        made,
+        model=made.model if given.model is None else given.model,
+        tools=given.tools or made.tools,
+        instructions=made.instructions if given.instructions is None else given.instructions,
+        max_steps=made.max_steps if given.max_steps is None else given.max_steps,
+        timeout=made.timeout if given.timeout is None else given.timeout,
+        approve=given.approve or made.approve,
+    )
+
+
+def options_text(options: AgentOptions) -> str:
+    """Return options as they are written on the command line."""
+    given: list[str] = []
+    for option, value in (
+        ("--agent", options.agent),
+        ("--model", options.model),
+        ("--instructions", options.instructions),
+        ("--memory", options.memory),
+    ):
+        given += [] if value is None else [option, value]
+    for option, values in (("--tool", options.tools), ("--approve", options.approve)):
+        for each in values:
+            given += [option, each]
+    return shlex.join(given)

@@ -1,0 +1,192 @@
+"""``ziggurat resume``, ``approve``, ``replay`` and ``fork``: the commands that go on with a stored run."""
+
+__all__ = ["Said", "approve_run", "fork_run", "replay_run", "resume_run"]
+
+import asyncio
+import sys
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.agents.replay import Live
+from ziggurat.agents.run_options import Deps
+from ziggurat.agents.runnable import Runnable
+from ziggurat.cli.agent_options import AgentOptions, labels_of, options_for
+from ziggurat.cli.approve import NO, approving
+from ziggurat.cli.build import agent_of
+from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED
+from ziggurat.cli.run import Output, answer_text, show_run
+from ziggurat.cli.store import closed, find_run, kept_store, record_in, where_kept
+from ziggurat.core.clock import new_id
+from ziggurat.core.codec import as_type
+from ziggurat.core.entries import LABELS, Pending
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.core.event import Listener
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.store import Store
+from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify
+from ziggurat.messages.canonical import canonical
+from ziggurat.messages.parts import ToolCall
+from ziggurat.observe.formatting import call_text, clean, plural
+from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.tools.fork_effects import Effects
+
+
+def _made(run: str, given: AgentOptions, store: str | None) -> tuple[str, Runnable, MemoryJournal, AgentOptions]:
+    """Find a run and make its agent again."""
+
+    async def known(place: InMemoryRunStore | Store, *, keep: bool) -> tuple[str, MemoryJournal]:
+        try:
+            info = await find_run(place, run)
+            found = info.id, await record_in(place, info.id)
+        except BaseException:
+            await closed(place)
+            raise
+        if not keep:
+            await closed(place)
+        return found
+
+    if given.agent is not None and store is None:  # it may have a store of its own, which stays open for it
+        agent = agent_of(given, store)
+        run_id, journal = asyncio.run(known(agent.store, keep=True))
+        return run_id, agent, journal, given
+    run_id, journal = asyncio.run(known(kept_store(store), keep=False))
+    options = options_for(run_id, journal, given)
+    return run_id, agent_of(options, store), journal, options
+
+
+def resume_run(run: str, given: AgentOptions, store: str | None, output: Output, *, strict: bool) -> int:
+    """Go on with a run; return the exit code."""
+    run_id, agent, _, options = _made(run, given, store)
+    output = replace(output, where=where_kept(agent.store, given.agent, store))
+    return _going_on(agent, run_id, {}, approving(options.approve), output, strict=strict)
+
+
+def _going_on(
+    agent: Runnable,
+    run_id: str,
+    decisions: Mapping[str, Decision],
+    deps: Deps | None,
+    output: Output,
+    *,
+    strict: bool = False,
+) -> int:
+    def begin(listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
+        return agent.resume(run_id, decisions, strict=strict, deps=deps, listeners=listeners)
+
+    return show_run(agent, begin, output, deps, run_id)
+
+
+class Said(Struct, frozen=True):
+    """What the options say of a call that waits; none of them for yes.
+
+    Attributes:
+        deny: Why not.
+        modify: The arguments that it is to have instead, as JSON.
+        happened: What came of it, where it was interrupted.
+        again: It was interrupted and took no effect.
+    """
+
+    deny: str | None = None
+    modify: str | None = None
+    happened: str | None = None
+    again: bool = False
+
+    def options(self) -> list[str]:
+        """Return the options that were given."""
+        given = {"--deny": self.deny, "--modify": self.modify, "--happened": self.happened}
+        ways = [option for option, value in given.items() if value is not None]
+        return [*ways, "--did-not-happen"] if self.again else ways
+
+
+def approve_run(run: str, item: str | None, given: AgentOptions, store: str | None, output: Output, said: Said) -> int:
+    """Decide upon a call that waits, and go on with its run; return the exit code."""
+    if len(ways := said.options()) > 1:
+        raise ConfigurationError(f"a call is decided in one way, not both: give {' or '.join(ways)}")
+    run_id, agent, journal, options = _made(run, given, store)
+    waiting = _meant(journal.pending(), run_id, item)
+    record = journal.find(waiting.path)
+    begun = record is not None and record.intent is not None
+    decision = _decision(said, waiting, run_id, begun=begun)
+    output = replace(output, where=where_kept(agent.store, given.agent, store))
+    return _going_on(agent, run_id, {waiting.id: decision}, approving(options.approve), output)
+
+
+def _decision(said: Said, waiting: Pending, run_id: str, *, begun: bool) -> Decision:
+    """Return what was said of a call as a decision that fits it."""
+    name = clean(waiting.name)
+    if said.deny is not None:
+        return Deny(said.deny.strip() or NO)
+    if not begun and (said.happened is not None or said.again):
+        raise ConfigurationError(
+            f"{name} was not begun yet, so {said.options()[0]} says nothing of it: "
+            f"ziggurat approve {run_id} lets it run, --deny REASON does not"
+        )
+    if said.happened is not None:
+        return Happened(said.happened)
+    if said.again:
+        return DidNotHappen()
+    if begun:
+        raise ConfigurationError(
+            f"{name} was interrupted, and nobody knows whether it took effect: find out, then add --happened RESULT "
+            "if it did, --did-not-happen to run it now, or --deny REASON to leave it at that"
+        )
+    if said.modify is None:
+        return Approve()
+    try:
+        if not said.modify.strip():
+            raise InvalidArguments("there are no arguments; for none at all write '{}'")
+        return Modify(canonical(said.modify, waiting.name))
+    except InvalidArguments as error:
+        raise ConfigurationError(f"--modify: {clean(str(error))}; nothing was decided, it waits still") from error
+
+
+def _meant(pending: list[Pending], run_id: str, item: str | None) -> Pending:
+    if not pending:
+        raise ConfigurationError(f"nothing waits for a decision in the run {run_id}")
+    if item is not None and not item.strip():  # it is the beginning of every id
+        raise ConfigurationError("which call? its id is empty; leave it away where only one waits")
+    meant = [each for each in pending if item is None or each.id.startswith(item)]
+    if len(meant) == 1:
+        return meant[0]
+    listed = "\n".join(f"  {each.id}  {call_text(as_type(each.request, ToolCall))}" for each in pending)
+    lack = f"no call, or more than one, begins with {item!r}" if item else f"{plural(len(pending), 'call')} wait"
+    raise ConfigurationError(f"{lack}; name one of them, as in ziggurat approve {run_id} {pending[0].id}:\n{listed}")
+
+
+def replay_run(run: str, given: AgentOptions, store: str | None, *, live: Live) -> int:
+    """Go through a run again, and say whether it went the same way; return the exit code."""
+    run_id, agent, _, options = _made(run, given, store)
+
+    async def replayed() -> AgentRun:
+        try:
+            return await agent.replay(run_id, live=live, deps=approving(options.approve))
+        finally:
+            await closed(agent.store)
+
+    went = asyncio.run(replayed())
+    if text := answer_text(went):
+        sys.stdout.write(clean(text) + "\n")
+    called = {"nothing": "nothing was called", "tools": "its tools were called", "models": "its models were called"}
+    sys.stderr.write(f"ziggurat: {plural(went.steps, 'step')} as on record; {called[live]}\n")
+    return COMPLETED
+
+
+def fork_run(
+    run: str, step: int, prompt: str | None, given: AgentOptions, store: str | None, output: Output, *, effects: Effects
+) -> int:
+    """Begin another run with what a run did before a step; return the exit code."""
+    run_id, agent, _, options = _made(run, given, store)
+    forked = new_id()
+    deps = {**(approving(options.approve) or {}), LABELS: labels_of(options)}
+
+    def begin(listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
+        return agent.fork(run_id, step, prompt, effects=effects, new_id=forked, deps=deps, listeners=listeners)
+
+    output = replace(output, where=where_kept(agent.store, given.agent, store))
+    code = show_run(agent, begin, output, deps, forked)
+    if code != INTERRUPTED:  # else it is named where it is said how to go on, if it began
+        sys.stderr.write(f"ziggurat: this is the run {forked}\n")
+    return code

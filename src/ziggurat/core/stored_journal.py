@@ -1,0 +1,313 @@
+"""The journal of a run that outlives the process: in memory as ever, and behind it written to a store."""
+
+__all__ = ["BLOB_BYTES", "PROBE", "StoredJournal", "lines_of", "read_rows"]
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from hashlib import blake2b
+
+import msgspec
+from msgspec import Struct
+
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.entries import Decided, Ended, Entry, Intent, Opened, Result
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, StoreError
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.json_lines import write_entry
+from ziggurat.core.path import is_question
+from ziggurat.core.recorder import Mode
+from ziggurat.core.scope import Key
+from ziggurat.core.store import Row, Store, chained
+
+BLOB_BYTES = 64 * 1024
+"""An entry longer than this is kept beside its log, and the row names its digest."""
+
+PROBE: Key[Callable[[str, str], None]] = Key("probe")
+"""Called with a point (``before intent``, ``after result`` ...) and a path, for tests that crash a run there."""
+
+_POINTS: dict[type[Entry], str] = {Intent: "intent", Result: "result", Decided: "decision", Ended: "end"}
+
+
+class _Blob(Struct, frozen=True):
+    """What stands in a row for an entry that is kept beside the log."""
+
+    blob: str
+    size: int
+
+
+class StoredJournal(MemoryJournal):
+    """The journal of a run in a store; `append` returns what is done when the entry is durable.
+
+    Entries that are appended in one turn of the event loop are written together, and one batch of a run is on its way
+    at a time. What a step's model has answered goes along with what follows from it, the intent of a tool call or the
+    end of the run, so it is not waited for alone; `settled` waits for it.
+
+    When a batch cannot be written, everything after it is refused with the same error: what is recorded later never
+    stands without what came before.
+
+    Args:
+        store: Where it is written.
+        log: Its name there.
+        epoch: That of the lease.
+        mode: As for any journal.
+        clock: Measures the run's allowance.
+        probe: See `PROBE`.
+    """
+
+    __slots__ = (
+        "_batch",
+        "_chain",
+        "_epoch",
+        "_failed",
+        "_log",
+        "_probe",
+        "_rows",
+        "_stable",
+        "_store",
+        "_waiting",
+        "_writing",
+    )
+
+    def __init__(
+        self,
+        store: Store,
+        log: str,
+        epoch: int,
+        mode: Mode = "record",
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        probe: Callable[[str, str], None] | None = None,
+    ) -> None:
+        super().__init__(mode, clock=clock)
+        self.durable = True
+        self._store = store
+        self._log = log
+        self._epoch = epoch
+        self._probe = probe
+        self._chain = ""
+        self._stable = 0
+        self._rows: list[tuple[Entry, bytes]] = []
+        self._waiting: list[asyncio.Future[None]] = []
+        self._batch: list[asyncio.Future[None]] = []
+        self._writing = False
+        self._failed: StoreError | None = None
+
+    @property
+    def stable(self) -> int:
+        """How many entries are durable."""
+        return self._stable
+
+    def take_in(self, rows: Iterable[Row], lines: Iterable[bytes]) -> None:
+        """Take in what the store holds of the run, before anything is appended."""
+        self.read_in(lines)
+        for row in rows:
+            self._chain = row.digest
+        self._stable = len(self.entries)
+
+    def begun(self, opened: Entry) -> None:
+        """Take in the first entry, with which the log was made."""
+        self._keep(opened)
+        self._stable = 1
+
+    def _keep(self, entry: Entry) -> None:
+        """Take in an entry that has been screened."""
+        screens, self._screens = self._screens, None
+        super().append(entry)
+        self._screens = screens
+
+    def settled(self) -> Awaitable[None] | None:
+        """Return what is done when all that was appended is durable, None when it is already."""
+        if self._failed is None and not self._writing:
+            return None
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._failed is not None:
+            _refuse(waiting, self._failed)
+        else:
+            (self._waiting if self._rows else self._batch).append(waiting)
+        return waiting
+
+    def append(self, entry: Entry, /) -> Awaitable[None] | None:
+        """Record what happened; await what is returned before acting upon it.
+
+        Raises:
+            ConfigurationError: something in it has no JSON form.
+        """
+        if self._reading:
+            return super().append(entry)
+        loop = asyncio.get_running_loop()
+        if self._failed is not None:
+            waiting: asyncio.Future[None] = loop.create_future()
+            _refuse(waiting, self._failed)
+            return waiting
+        if self._probe is not None:
+            self._tell("before", entry)
+        if self._screens is not None:
+            entry = self.screened(entry)
+        data = self.written(entry)
+        self._keep(entry)
+        self._rows.append((entry, data))
+        if type(entry) is Result and is_question(entry.path):
+            if not self._writing:
+                self._writing = True
+                loop.call_soon(loop.call_soon, self._flush)  # a turn later: the tasks of a batch of calls come first
+            return None
+        waiting = loop.create_future()
+        self._waiting.append(waiting)
+        if not self._writing:
+            self._writing = True
+            loop.call_soon(self._flush)
+        return waiting
+
+    def written(self, entry: Entry) -> bytes:
+        """Return an entry as it is written.
+
+        Raises:
+            ConfigurationError: something in it has no JSON form.
+        """
+        try:
+            return write_entry(entry)
+        except TypeError as error:
+            raise ConfigurationError(f"what is recorded at {entry.path or 'the root'} must be JSON: {error}") from error
+
+    def _flush(self) -> None:
+        """Hand all that waits to the store."""
+        entries, self._rows = self._rows, []
+        self._batch, self._waiting = self._waiting, []
+        if not entries:  # they were refused meanwhile
+            return
+        last = next((entry for entry, _ in reversed(entries) if isinstance(entry, (Ended, Opened))), None)
+        rows, blobs = self.rows_of([data for _, data in entries], last)
+        release = isinstance(last, Ended)
+        try:
+            done = asyncio.ensure_future(self._store.append(self._log, self._epoch, rows, blobs, release=release))
+        except StoreError as error:
+            self._fail(error)
+            return
+        except BaseException:  # an interrupt, while it was written at once
+            self._fail(StoreError(f"{self._log} was being written when the process was interrupted; resume the run"))
+            raise
+        if done.done():  # a store may write at once
+            self._wrote(done, entries, release)
+        else:
+            done.add_done_callback(lambda done: self._wrote(done, entries, release))
+
+    def rows_of(self, written: list[bytes], last: Entry | None = None) -> tuple[list[Row], dict[str, bytes]]:
+        """Return rows that follow those there are, and the large values beside them; the chain goes on from here."""
+        rows: list[Row] = []
+        blobs: dict[str, bytes] = {}
+        number = self._stable
+        status = last.stop if isinstance(last, Ended) else "running"
+        for data in written:
+            number += 1
+            if len(data) > BLOB_BYTES:
+                name = blake2b(data, digest_size=32).hexdigest()
+                blobs[name] = data
+                data = msgspec.json.encode(_Blob(name, len(data)))
+            self._chain = chained(self._chain, data)
+            rows.append(Row(number, self._chain, data, status))
+        return rows, blobs
+
+    def _wrote(self, done: "asyncio.Future[None]", entries: list[tuple[Entry, bytes]], release: bool) -> None:
+        if done.cancelled():
+            self._fail(StoreError(f"the event loop ended while {self._log} was being written; resume the run"))
+            return
+        error = done.exception()
+        if error is not None:
+            self._fail(error if isinstance(error, StoreError) else StoreError(f"{self._log}: {error}"))
+            return
+        self._stable += len(entries)
+        for waiting in self._batch:
+            if not waiting.done():
+                waiting.set_result(None)
+        self._batch = []
+        if self._probe is not None:
+            for entry, _ in entries:
+                self._tell("after", entry)
+        if self._readers:
+            self.wake()
+        if release:
+            self._fail(LeaseLost(f"{self._log} has ended in this process; resume it to go on"))
+        elif self._rows:
+            self._flush()
+        else:
+            self._writing = False
+
+    def _fail(self, error: StoreError) -> None:
+        """Refuse what was not written, and all that comes later."""
+        self._failed = error
+        self.refusing = True
+        refused, self._batch, self._waiting = [*self._batch, *self._waiting], [], []
+        self._rows = []
+        for waiting in refused:
+            _refuse(waiting, error)
+        self.wake()
+
+    def missing(self, path: str, what: str, /) -> None:
+        """Raise where the run can no longer be recorded: nothing more is called then."""
+        if self._failed is not None:
+            raise self._failed
+        super().missing(path, what)
+
+    def release(self) -> Awaitable[None]:
+        """Give the lease back without a word; for a run that was opened and not driven."""
+        return self._store.release(self._log, self._epoch)
+
+    def _tell(self, when: str, entry: Entry) -> None:
+        point = _POINTS.get(type(entry))
+        if point is not None and self._probe is not None:
+            self._probe(f"{when} {point}", entry.path)
+
+
+def _refuse(waiting: "asyncio.Future[None]", error: StoreError) -> None:
+    if not waiting.done():
+        waiting.set_exception(error)
+        waiting.exception()  # who does not await it hears of it at the next entry
+
+
+async def lines_of(store: Store, log: str, rows: Iterable[Row]) -> list[bytes]:
+    """Return what rows say, with the large values they name in their place.
+
+    Raises:
+        JournalCorrupt: a large value is missing or damaged; the text names the entry.
+    """
+    lines: list[bytes] = []
+    for row in rows:
+        data = row.data
+        if data.startswith(b'{"blob":'):
+            blob = msgspec.json.decode(data, type=_Blob)
+            found = await store.blob(log, blob.blob)
+            if found is None or blake2b(found, digest_size=32).hexdigest() != blob.blob:
+                raise JournalCorrupt(f"entry {row.number} of {log}: its large value is missing or damaged")
+            data = found
+        lines.append(data)
+    return lines
+
+
+async def read_rows(store: Store, log: str, after: int = 0, before: str = "") -> list[Row]:
+    """Return the rows of a log after checking that each follows from the one before it.
+
+    Args:
+        store: Where it is.
+        log: Its name.
+        after: Read from the row after this number on.
+        before: The digest of that row.
+
+    Raises:
+        JournalCorrupt: a row was changed, lost or damaged; the text names it, and the log is in quarantine now.
+    """
+    problem = ""
+    try:
+        rows = await store.read(log, after)
+    except JournalCorrupt as error:
+        problem, rows = str(error), []
+    for row in rows:
+        after += 1
+        expected = chained(before, row.data)
+        if row.number != after or row.digest != expected:
+            problem = f"entry {after} of {log} was changed, lost or damaged after it was written"
+            break
+        before = expected
+    if problem:
+        await store.quarantine(log, problem)
+        raise JournalCorrupt(f"{problem}; the run is set apart, others are not affected")
+    return rows

@@ -1,0 +1,155 @@
+"""A graph as the library for algorithms sees it: numbers for entities, one edge for all relations of a pair.
+
+rustworkx follows the edge that was added last first, and counts parallel edges as several shortest paths. So the edges
+are given to it in reverse, and once per pair: then the relation that was declared first is followed first, and what
+it computes depends on nothing but what was declared, and in which order.
+"""
+
+__all__ = ["Compiled", "Links", "Reached", "Targets"]
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from itertools import chain
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from ziggurat.core.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from ziggurat.knowledge.entities import Relation
+
+Targets = Mapping[str, Mapping[str, "Relation"]]
+"""Entities at the other end, with the relations between by kind; in declared order."""
+
+Links = Mapping[str, Targets]
+"""For each entity those at the other end of its relations."""
+
+
+class Reached(Set[str]):
+    """A set of ids that is as the library made it, in numbers, until somebody asks for a name.
+
+    It stays as it was when the graph changes.
+    """
+
+    __slots__ = ("_found", "_ids", "_numbers")
+
+    def __init__(self, found: set[int], ids: list[str], numbers: Mapping[str, int]) -> None:
+        self._found = found
+        self._ids = ids
+        self._numbers = numbers
+
+    @classmethod
+    def _from_iterable(cls, names: Iterable[str]) -> Set[str]:  # type: ignore[override]
+        return frozenset(names)  # what is computed of it is a set as any other
+
+    def __contains__(self, name: object) -> bool:
+        return self._numbers.get(name, -1) in self._found  # type: ignore[call-overload]
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self._ids.__getitem__, sorted(self._found))
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __repr__(self) -> str:
+        return f"Reached({list(self)!r})"
+
+
+class Compiled:
+    """The library's structure of a graph; made again only when the graph has changed.
+
+    Args:
+        outgoing: The relations of every entity, in declared order.
+
+    Raises:
+        MissingExtra: the library is not installed.
+    """
+
+    __slots__ = ("_turned", "graph", "ids", "numbers")
+
+    def __init__(self, outgoing: Links) -> None:
+        try:
+            import rustworkx
+        except ImportError:
+            raise MissingExtra("an algorithm on a knowledge graph", "knowledge") from None
+        self.ids = list(outgoing)
+        self.numbers = numbers = {name: number for number, name in enumerate(self.ids)}
+        edges = [
+            (numbers[source], numbers[target], _cheapest(relations))
+            for source, targets in outgoing.items()
+            for target, relations in targets.items()
+        ]
+        edges.reverse()
+        self.graph = rustworkx.PyDiGraph[str, float]()
+        self.graph.add_nodes_from(self.ids)
+        self.graph.add_edges_from(edges)
+        self._turned: rustworkx.PyDiGraph[str, float] | None = None
+
+    def bfs(self, start: str) -> list[str]:
+        """Return what is reached, nearest first."""
+        import rustworkx
+
+        found = rustworkx.bfs_successors(self.graph, self.numbers[start])
+        names = dict.fromkeys(chain.from_iterable(map(itemgetter(1), found)))  # the library tells some twice
+        names.pop(start, None)
+        return list(names)
+
+    def dfs(self, start: str) -> list[str]:
+        """Return what is reached, each followed to its end before the next."""
+        import rustworkx
+
+        if self._turned is None:  # its search in depth follows the edge added first; nothing else here needs that
+            self._turned = rustworkx.PyDiGraph()
+            self._turned.add_nodes_from(self.ids)
+            self._turned.add_edges_from(self.graph.weighted_edge_list()[::-1])
+        ids = self.ids
+        return [ids[end] for _, end in rustworkx.digraph_dfs_edges(self._turned, self.numbers[start])]
+
+    def reached(self, start: str) -> "Reached":
+        """Return what is reached in any number of steps, and the start."""
+        import rustworkx
+
+        found = rustworkx.descendants(self.graph, self.numbers[start])
+        found.add(self.numbers[start])
+        return Reached(found, self.ids, self.numbers)
+
+    def cheapest(self, source: str, target: str) -> list[str] | None:
+        """Return the path of least weight."""
+        import rustworkx
+
+        there = self.numbers[target]
+        found = rustworkx.digraph_dijkstra_shortest_paths(
+            self.graph, self.numbers[source], target=there, weight_fn=float
+        )
+        return self._named(found[there]) if there in found else None
+
+    def betweenness(self) -> dict[str, float]:
+        """Return on which share of the shortest paths between others each lies."""
+        import rustworkx
+
+        if len(self.ids) < 3:
+            return dict.fromkeys(self.ids, 0.0)
+        found = rustworkx.digraph_betweenness_centrality(self.graph, normalized=True)
+        return dict(zip(self._named(found), found.values(), strict=True))
+
+    def is_acyclic(self) -> bool:
+        """Tell whether no entity is reached from itself."""
+        import rustworkx
+
+        return rustworkx.is_directed_acyclic_graph(self.graph)
+
+    def cycle(self) -> list[str] | None:
+        """Return the entities along a cycle, the first again at the end."""
+        import rustworkx
+
+        found = rustworkx.digraph_find_cycle(self.graph)
+        return self._named([found[0][0], *(end for _, end in found)]) if len(found) else None
+
+    def _named(self, numbers: Iterable[int]) -> list[str]:
+        return list(map(self.ids.__getitem__, numbers))
+
+
+def _cheapest(relations: "Mapping[str, Relation]") -> float:
+    if len(relations) == 1:
+        for relation in relations.values():
+            return relation.weight
+    return min([relation.weight for relation in relations.values()])

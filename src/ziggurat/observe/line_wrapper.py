@@ -1,0 +1,87 @@
+"""Text that comes in pieces, broken into lines between words and indented, as it comes."""
+
+__all__ = ["LineWrapper"]
+
+import re
+from collections.abc import Callable
+
+_PIECES = re.compile(r"\n|[^\S\n]+|\S+")
+
+
+class LineWrapper:
+    """Writes one text that comes piece by piece.
+
+    A word is held back until it is whole where lines have a width; without a width every piece is written at once.
+
+    Args:
+        write: Takes what is ready.
+        indent: How far lines are moved to the right.
+        width: How many columns a line may have; None for any number.
+        measure: How many columns a text takes.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        *,
+        indent: int = 0,
+        width: int | None = None,
+        measure: Callable[[str], int] = len,
+    ) -> None:
+        self._write = write
+        self._indent = indent
+        self._width = width
+        self._measure = measure
+        self._column = 0
+        self._space = ""
+        self._word = ""
+        self._begun = False
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything but space has come."""
+        return self._begun
+
+    def push(self, text: str) -> None:
+        """Take the next piece. Space before the first word is left out."""
+        for piece in _PIECES.findall(text):
+            if piece.isspace():
+                if not self._begun:
+                    continue
+                self._place()
+                if piece == "\n":
+                    self._newline()
+                else:
+                    self._space += piece
+            else:
+                self._begun = True
+                self._word += piece
+                if self._width is None:
+                    self._place()
+
+    def end_line(self) -> None:
+        """Write what is held back and end the line; another text may stand between this and the next piece."""
+        self._place()
+        self._space = ""
+        if self._column:
+            self._newline()
+
+    def _newline(self) -> None:
+        self._write("\n")
+        self._column = 0
+        self._space = ""
+
+    def _place(self) -> None:
+        word, self._word = self._word, ""
+        if not word:
+            return
+        size = self._measure(self._space + word)
+        if self._width is not None and max(self._column, self._indent) + size > self._width:
+            if self._column > 0:
+                self._newline()
+            self._space = ""
+            size = self._measure(word)
+        ahead = " " * self._indent if self._column == 0 else ""
+        self._write(ahead + self._space + word)
+        self._column += len(ahead) + size
+        self._space = ""

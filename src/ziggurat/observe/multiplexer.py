@@ -1,0 +1,109 @@
+"""Several models may speak at once; a terminal has room for one. The others are written when they are done."""
+
+__all__ = ["Multiplexer"]
+
+from collections.abc import Callable
+
+from ziggurat.core.path import is_beneath
+from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta
+from ziggurat.observe.line_wrapper import LineWrapper
+from ziggurat.observe.screen import Screen
+
+
+class Multiplexer:
+    """Writes what one model says as it comes, and what others say meanwhile when each is done.
+
+    Args:
+        screen: Where to.
+        place: Gives the indent for a path, and the name of the agent there if it should be said.
+    """
+
+    def __init__(self, screen: Screen, place: Callable[[str], tuple[int, str]]) -> None:
+        self._screen = screen
+        self._place = place
+        self._flow: LineWrapper | None = None
+        self._thinking = False
+        self._floor: str | None = None
+        self._held: dict[str, list[tuple[str, TextDelta | ThinkingDelta]]] = {}
+        self._spoken: set[str] = set()
+        self._label = ""
+
+    @property
+    def speaking(self) -> bool:
+        """Whether a line of text may be unfinished on the screen."""
+        return self._flow is not None
+
+    def labelled(self, owner: str) -> None:
+        """Take note that a line on the screen has named this agent, so that its text need not."""
+        self._label = owner
+
+    def say(self, path: str, owner: str, delta: PartDelta) -> bool:
+        """Take a piece of what is said at a path; tell whether it was written, not kept for later."""
+        if not isinstance(delta, (TextDelta, ThinkingDelta)) or not delta.text:
+            return False
+        if self._floor not in (None, path):
+            self._held.setdefault(path, []).append((owner, delta))
+            return False
+        self._floor = path
+        self._write(path, owner, delta)
+        return True
+
+    def _write(self, path: str, owner: str, delta: TextDelta | ThinkingDelta) -> None:
+        thinking = isinstance(delta, ThinkingDelta)
+        if self._flow is None or thinking != self._thinking:
+            self.interrupt()
+            self._screen.rest()
+            indent, name = self._place(path)
+            if name and owner != self._label:
+                self._screen.line((f"{name}:", "dim"), indent=indent)
+            self._label = owner
+            self._thinking = thinking
+            self._flow = self._screen.flow(indent, "dim italic" if thinking else "")
+            if thinking and not self._screen.terminal:
+                self._flow.push("(thinking) ")
+        self._flow.push(delta.text)
+        if self._flow.begun:
+            self._spoken.add(path)
+
+    def interrupt(self) -> None:
+        """End the line that is being written, so that another may follow."""
+        flow, self._flow = self._flow, None
+        if flow is not None:
+            flow.end_line()
+
+    def end(self, path: str) -> None:
+        """A model call is done: write what was held of it, and let somebody else speak if it was speaking."""
+        for held in [held for held in self._held if is_beneath(held, path)]:
+            self.interrupt()
+            self._release(held)
+            self.interrupt()
+        self._leave_floor(path)
+
+    def _release(self, path: str) -> None:
+        for owner, delta in self._held.pop(path):
+            self._write(path, owner, delta)
+
+    def _leave_floor(self, path: str) -> None:
+        """Give the floor to whoever waited longest, if it is held at a path or beneath it."""
+        if self._floor is None or not is_beneath(self._floor, path):
+            return
+        self.interrupt()
+        self._floor = next(iter(self._held), None)
+        if self._floor is not None:
+            self._release(self._floor)
+
+    def drop(self, path: str) -> bool:
+        """Forget what was said at a path and beneath it; tell whether some of it had been written."""
+        for held in [held for held in self._held if is_beneath(held, path)]:
+            del self._held[held]
+        told = {spoken for spoken in self._spoken if is_beneath(spoken, path)}
+        self._spoken -= told
+        self._leave_floor(path)
+        return bool(told)
+
+    def clear(self) -> None:
+        """Write what is held back and forget everything: the run is over."""
+        self.end("")
+        self._floor = None
+        self._spoken.clear()
+        self._label = ""

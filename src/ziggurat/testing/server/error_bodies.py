@@ -1,0 +1,99 @@
+"""How the three formats say that something went wrong."""
+
+__all__ = ["error_answer", "error_body", "error_frame", "status_of"]
+
+import msgspec
+
+from ziggurat.core.errors import ModelError
+from ziggurat.testing.server.types import Answer, Frame, Headers, Json, Wire
+
+_STATUS = {
+    "authentication": 401,
+    "permission": 403,
+    "not_found": 404,
+    "invalid_request": 400,
+    "context_overflow": 400,
+    "content_filter": 400,
+    "rate_limited": 429,
+    "overloaded": 503,
+    "timeout": 504,
+    "malformed": 502,
+}
+
+_ANTHROPIC = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    422: "invalid_request_error",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+_OPENAI = {
+    400: ("invalid_request_error", None),
+    401: ("invalid_request_error", "invalid_api_key"),
+    403: ("invalid_request_error", "unsupported_country_region_territory"),
+    404: ("invalid_request_error", "model_not_found"),
+    413: ("invalid_request_error", None),
+    422: ("invalid_request_error", None),
+    429: ("requests", "rate_limit_exceeded"),
+}
+
+_TEXTS = {
+    400: "The request was not valid.",
+    401: "Incorrect API key provided.",
+    403: "This key may not use this model.",
+    404: "The model does not exist.",
+    408: "The request took too long.",
+    413: "The request is too large.",
+    429: "Rate limit reached, please try again later.",
+    500: "The server had an error while processing your request.",
+    502: "Bad gateway.",
+    503: "The engine is currently overloaded.",
+    504: "The upstream timed out.",
+    529: "Overloaded",
+}
+
+
+def status_of(error: Exception) -> int:
+    """Return the HTTP status that an error of a script amounts to."""
+    if isinstance(error, ModelError):
+        return error.status or _STATUS.get(error.kind, 500)
+    return 504 if isinstance(error, TimeoutError) else 500
+
+
+def error_body(wire: Wire | None, status: int, message: str = "", code: str | None = None) -> Json:
+    """Return the body of an error as the provider writes it; `code` stands where its kind of error stands."""
+    message = message or _TEXTS.get(status, "Something went wrong.")
+    if wire == "messages":
+        kind = code or _ANTHROPIC.get(status, "api_error")
+        return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_fake"}
+    kind, known = _OPENAI.get(status, ("server_error", None))
+    return {"error": {"message": message, "type": kind, "param": None, "code": code or known}}
+
+
+def error_answer(
+    wire: Wire | None, status: int, message: str = "", *, code: str | None = None, headers: Headers = ()
+) -> Answer:
+    """Return an error with its HTTP status."""
+    body = msgspec.json.encode(error_body(wire, status, message, code))
+    return Answer(status, (("content-type", "application/json"), *headers), (body,))
+
+
+def error_frame(wire: Wire | None, status: int, message: str = "", code: str | None = None) -> Frame:
+    """Return an error as it comes in the middle of a stream, after a status of 200."""
+    body = error_body(wire, status, message, code)
+    if wire == "messages":
+        return Frame({"type": "error", "error": body["error"]}, "error", "error")
+    if wire == "responses":
+        fields = body["error"]
+        code = code or fields["code"] or fields["type"]
+        shown = {"type": "error", "code": code, "message": fields["message"], "param": None, "sequence_number": 0}
+        return Frame(shown, "error", "error")
+    return Frame(body, "", "error")

@@ -1,0 +1,52 @@
+"""What becomes of calls that act upon the world in a run that was forked from another."""
+
+__all__ = ["EFFECTS", "FORK_EFFECTS", "Effects", "ForkEffects"]
+
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+from ziggurat.core.errors import ToolError
+from ziggurat.core.scope import Key
+from ziggurat.messages.model import ToolSpec
+from ziggurat.messages.parts import ToolCall, ToolResult
+
+Effects = Literal["refuse", "recorded", "live"]
+"""Refuse them, answer as the run before was answered and refuse all others, or make them."""
+
+EFFECTS = frozenset(get_args(Effects))
+
+
+class ForkEffects:
+    """Keeps calls from acting upon the world; those of tools that only read (``effect="none"``) are made.
+
+    Args:
+        recorded: Results of calls as they were made before, by path and by fingerprint; None to refuse all.
+    """
+
+    def __init__(self, recorded: Mapping[str, tuple[str, ToolResult]] | None = None) -> None:
+        self._at = recorded
+        self._like: dict[str, ToolResult] = {}
+        for asked, result in (recorded or {}).values():
+            self._like.setdefault(asked, result)
+
+    def instead(self, spec: ToolSpec, call: ToolCall, path: str) -> ToolResult | None:
+        """Return what answers for a call, None if it is to be made.
+
+        Of calls on record with the same arguments the one at the same place answers, else the first.
+
+        Raises:
+            ToolError: it is refused.
+        """
+        if spec.effect == "none":
+            return None
+        asked = call.fingerprint()
+        if self._at is not None:
+            at = self._at.get(path)
+            known = at[1] if at is not None and at[0] == asked else self._like.get(asked)
+            if known is not None:
+                return known
+        why = "effects are refused in it" if self._at is None else "the run before made no such call"
+        raise ToolError(f"{spec.name} was not run: this run is a fork, and {why}", kind="denied")
+
+
+FORK_EFFECTS = Key[ForkEffects]("fork effects")

@@ -1,0 +1,154 @@
+"""Going through a run again: nothing is called, or its tools only, or its models only; differences are shown."""
+
+import asyncio
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.as_tool import AgentTool
+from ziggurat.core.errors import ConfigurationError, JournalMismatch
+from ziggurat.core.event import Diverged, Event, difference
+from ziggurat.messages.agent import Approve
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.tools.function import tool
+
+
+class World:
+    """An agent with an agent and a counter for tools, and what they did."""
+
+    def __init__(self) -> None:
+        self.store = InMemoryRunStore()
+        self.counted = 0
+        self.step = 1
+        self.model = ScriptedModel(tool_call("count"), tool_call("helper", input="help"), "Counted.")
+        self.inner = ScriptedModel(tool_call("count"), "Helped.")
+
+    def agent(self, **options: object) -> Agent:
+        @tool(effect="once")
+        def count() -> str:
+            """Count."""
+            self.counted += self.step
+            return f"first line\nnow {self.counted}\nlast line"
+
+        helper = Agent(self.inner, tools=[count], name="helper", description="Help.")
+        return Agent(self.model, tools=[count, AgentTool(helper)], store=self.store, **options)  # type: ignore[arg-type]
+
+
+def again(world: World) -> World:
+    fresh = World()
+    fresh.store.load("r", world.store.dump("r"))
+    return fresh
+
+
+def test_nothing_is_called() -> None:
+    async def main() -> None:
+        world = World()
+        run = await world.agent().run("Count", run_id="r")
+        assert world.counted == 2
+        other = again(world)
+        assert (await other.agent().replay("r")).messages == run.messages
+        assert (other.counted, other.model.calls, other.inner.calls) == (0, [], [])
+
+    asyncio.run(main())
+
+
+def test_tools_live_models_recorded() -> None:
+    async def main() -> None:
+        world = World()
+        run = await world.agent().run("Count", run_id="r")
+        other = again(world)
+        before = other.store.dump("r")
+        assert (await other.agent().replay("r", live="tools")).messages == run.messages
+        assert (other.counted, other.model.calls, other.inner.calls) == (2, [], [])
+        assert other.store.dump("r") == before
+
+    asyncio.run(main())
+
+
+def test_a_tool_that_answers_otherwise_is_shown_where_the_model_would_see_it() -> None:
+    async def main() -> None:
+        world = World()
+        await world.agent().run("Count", run_id="r")
+        other = again(world)
+        other.step = 5
+        with pytest.raises(JournalMismatch) as raised:
+            await other.agent().replay("r", live="tools")
+        told = str(raised.value).splitlines()
+        assert told[0] == "first divergence at agent/step-2/model: message 3 of the question (tool)"
+        assert {"-now 1", "+now 5", " last line"} <= set(told)
+        events: list[Event] = []
+        run = await other.agent().replay("r", live="tools", strict=False, listeners=[events.append])
+        assert run.text == "Counted."
+        diverged = [event for event in events if isinstance(event, Diverged)]
+        assert [event.path for event in diverged][:1] == ["agent/step-2/model"]
+        assert "+now 10" in diverged[0].diff
+
+    asyncio.run(main())
+
+
+def test_models_live_tools_recorded() -> None:
+    async def main() -> None:
+        world = World()
+        run = await world.agent().run("Count", run_id="r")
+        other = again(world)
+        assert (await other.agent().replay("r", live="models")).messages == run.messages
+        assert (other.counted, len(other.model.calls), len(other.inner.calls)) == (0, 3, 2)
+        different = again(world)
+        different.model = ScriptedModel(tool_call("count"), tool_call("count"), "Twice.")
+        with pytest.raises(
+            JournalMismatch, match=r"agent/step-2/tool-1:count \(count\), which the record does not hold"
+        ):
+            await different.agent().replay("r", live="models")
+        assert different.counted == 0
+
+    asyncio.run(main())
+
+
+def test_a_word_that_is_none_is_refused() -> None:
+    async def main() -> None:
+        world = World()
+        await world.agent().run("Count", run_id="r")
+        with pytest.raises(ConfigurationError, match="live is one of nothing, tools, models"):
+            await world.agent().replay("r", live="everything")  # type: ignore[arg-type]
+
+    asyncio.run(main())
+
+
+def test_a_resumed_run_tells_what_changed_or_refuses_to_go_on() -> None:
+    @tool(approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    @tool
+    def new() -> str:
+        """New."""
+        return ""
+
+    async def main() -> None:
+        store = InMemoryRunStore()
+        old = Agent(ScriptedModel(tool_call("pay"), "Paid."), tools=[pay], instructions="Be\nbrief.", store=store)
+        run = await old.run("Pay", run_id="r")
+        decisions = {item.id: Approve() for item in run.pending}
+        changed = Agent(ScriptedModel("Paid."), tools=[pay, new], instructions="Be\nformal.", store=store)
+        elsewhere = InMemoryRunStore()
+        elsewhere.load("r", store.dump("r"))
+        strict = Agent(changed.settings.model, tools=[pay, new], instructions="Be\nformal.", store=elsewhere)
+        with pytest.raises(JournalMismatch, match=r"(?s)first divergence at agent: instructions.*-brief.*[+]formal"):
+            await strict.resume("r", strict=True)
+        events: list[Event] = []
+        went = await changed.resume("r", decisions, listeners=[events.append])
+        assert went.text == "Paid."
+        told = {event.what: event.diff for event in events if isinstance(event, Diverged)}
+        assert "+formal." in told["instructions"]
+        assert "new:" in told["tools"].splitlines()[1]
+
+    asyncio.run(main())
+
+
+def test_long_differences_are_cut() -> None:
+    shown = difference("\n".join(map(str, range(500))), "\n".join(map(str, range(500, 1000))))
+    assert len(shown.splitlines()) == 61
+    assert shown.splitlines()[-1].endswith("lines more")

@@ -1,0 +1,350 @@
+"""Runs in stores: begun, resumed in what could be another process, answered from the record, followed, fenced."""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.stores.places import PLACES, Place, opening
+from ziggurat.agents.agent import Agent
+from ziggurat.core.entries import Ended, Opened
+from ziggurat.core.errors import (
+    ConfigurationError,
+    JournalCorrupt,
+    LeaseHeld,
+    LeaseLost,
+    RunExists,
+    RunNotFound,
+    StoreError,
+)
+from ziggurat.core.store import Row, Store, run_log
+from ziggurat.core.stored_journal import PROBE
+from ziggurat.messages import stops
+from ziggurat.messages.agent import Approve
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.connect import connect
+from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.memory_rows import MemoryRows
+from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.testing.clock import HandClock
+from ziggurat.tools.function import tool
+
+
+class World:
+    """What the tools have done, outside of the runs."""
+
+    def __init__(self) -> None:
+        self.looked = 0
+        self.sent: list[str] = []
+
+    def agent(self, store: Store | str, *replies: object, name: str = "agent") -> Agent:
+        @tool
+        def look_up(name: str) -> str:
+            """Look an address up."""
+            self.looked += 1
+            return f"{name}@example.org"
+
+        @tool(effect="once", approval=True)
+        def send_mail(to: str) -> str:
+            """Send a mail."""
+            self.sent.append(to)
+            return "sent"
+
+        said = replies or (tool_call("look_up", name="ada"), tool_call("send_mail", to="ada"), "Sent.")
+        return Agent(ScriptedModel(*said), tools=[look_up, send_mail], store=store, name=name)  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    with opening(request.param, tmp_path) as place:
+        yield place
+
+
+def test_a_run_waits_and_goes_on_in_another_process(place: Place) -> None:
+    world = World()
+
+    async def main() -> None:
+        run = await world.agent(place()).run("Write to Ada", run_id="r")
+        assert run.stop == stops.Suspended()
+        assert not world.sent
+        later = world.agent(place(), "Sent.")
+        run = await later.resume("r", {item.id: Approve() for item in run.pending})
+        assert (run.text, run.steps) == ("Sent.", 3)
+        assert (world.looked, world.sent) == (1, ["ada"])
+        assert run.usage.requests == 3
+
+    asyncio.run(main())
+
+
+def test_the_same_id_and_request_is_the_same_run(place: Place) -> None:
+    async def main() -> None:
+        world, store = World(), place()
+        first = await world.agent(store, "Hello.").run("Hi", run_id="r")
+        before = await store.find(run_log("r"))
+        silent = World().agent(place(), "never said")
+        again = await silent.run("Hi", run_id="r")
+        assert again.messages == first.messages
+        assert again.usage == first.usage
+        assert (await silent.resume("r")).text == "Hello."
+        assert await store.find(run_log("r")) == before, "a finished run is answered without a word in its record"
+        with pytest.raises(RunExists, match="another request"):
+            await silent.run("Bye", run_id="r")
+        with pytest.raises(RunNotFound, match="named 'clerk'"):
+            await World().agent(store, "x", name="clerk").resume("r")
+        with pytest.raises(RunNotFound, match="the latest: r"):
+            await silent.resume("s")
+
+    asyncio.run(main())
+
+
+def test_a_run_is_replayed_and_followed_from_its_record(place: Place) -> None:
+    async def main() -> None:
+        world = World()
+        first = world.agent(place())
+        run = await first.run("Write to Ada", run_id="r")
+        run = await first.resume("r", {item.id: Approve() for item in run.pending})
+        other = World().agent(place())
+        assert (await other.replay("r")).messages == run.messages
+        heard = [each async for each in other.subscribe("r")]
+        assert [each.number for each in heard] == list(range(1, len(heard) + 1))
+        assert isinstance(heard[0].what, Opened)
+        assert isinstance(heard[-1].what, Ended)
+        assert [each.number async for each in other.subscribe("r", after=5)] == [each.number for each in heard[5:]]
+
+    asyncio.run(main())
+
+
+ENOUGH = 8
+"""How many batches a run of `_payer` writes after its first entry."""
+
+
+class Failing(MemoryRows):
+    """A store whose disk is full from its k-th write on, until there is room again."""
+
+    def __init__(self, shared: MemoryRows, after: int) -> None:
+        super().__init__(shared=shared)
+        self.left = after
+
+    def append(
+        self,
+        log: str,
+        epoch: int,
+        rows: Sequence[Row],
+        blobs: Mapping[str, bytes] | None = None,
+        *,
+        release: bool = False,
+    ) -> Awaitable[None]:
+        self.left -= 1
+        if self.left < 0:
+            done = asyncio.get_running_loop().create_future()
+            done.set_exception(StoreError("the disk is full"))
+            return done
+        return super().append(log, epoch, rows, blobs, release=release)
+
+
+def _payer(store: Store, paid: list[str]) -> Agent:
+    @tool
+    def look_up(name: str) -> str:
+        """Look an address up."""
+        return name
+
+    @tool(effect="once")
+    def pay(to: str) -> str:
+        """Pay."""
+        paid.append(to)
+        return "paid"
+
+    def reply(turn: int) -> object:
+        return [tool_call("look_up", name="x"), tool_call("pay", to="x"), "done"][turn]
+
+    model = ScriptedModel(always=lambda request: reply(sum(m.role == "assistant" for m in request.messages)))  # type: ignore[arg-type,return-value]
+    return Agent(model, tools=[look_up, pay], store=store)
+
+
+def test_when_the_disk_is_full_nothing_is_done_that_is_not_on_record_and_the_run_goes_on_later() -> None:
+    async def at(writes: int) -> bool:
+        place = MemoryRows()
+        paid: list[str] = []
+        full = Failing(place, writes)
+        running = _payer(full, paid).run("go", run_id="r")
+        if full.left >= ENOUGH:
+            assert (await running).text == "done"
+            return True
+        with pytest.raises(StoreError, match="the disk is full"):
+            await running
+        intents = [row for row in await place.read(run_log("r")) if b'"Intent"' in row.data and b'"pay"' in row.data]
+        assert len(paid) <= len(intents), "nobody pays whose intent is not stored"
+        await full.close()
+        run = await _payer(MemoryRows(shared=place), paid).resume("r")
+        assert run.text == "done"
+        assert len(paid) <= 1
+        results = [result for message in run.messages for result in message.tool_results]
+        assert results[1].text == "paid" or results[1].error == "interrupted"
+        return False
+
+    async def every() -> int:
+        writes = 0
+        while not await at(writes):
+            writes += 1
+        return writes
+
+    assert asyncio.run(every()) == ENOUGH
+
+
+def test_points_are_told_before_and_after_what_is_written(place: Place) -> None:
+    async def main() -> None:
+        told: list[str] = []
+        await _payer(place(), []).run("go", run_id="r", deps={PROBE: lambda when, path: told.append(f"{when} {path}")})
+        assert told.index("before intent agent/step-2/tool-1:pay") < told.index("after intent agent/step-2/tool-1:pay")
+        assert told.index("after intent agent/step-2/tool-1:pay") < told.index("before result agent/step-2/tool-1:pay")
+        assert told[-2:] == ["before end ", "after end "]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["BLOB", "TEXT"])
+def test_a_damaged_run_is_named_and_set_apart_and_others_go_on(kind: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        store = SqliteStore(tmp_path / "x.db", synchronous="NORMAL")
+        for name in ("bad", "good"):
+            await World().agent(store).run("Write to Ada", run_id=name)
+        await store.close()
+        with sqlite3.connect(tmp_path / "x.db") as connection:
+            changed = f"CAST(replace(CAST(data AS TEXT), 'ada', 'eve') AS {kind})"
+            connection.execute(f"UPDATE rows SET data = {changed} WHERE number = 4 AND id = 1")
+        connection.close()
+        store = SqliteStore(tmp_path / "x.db")
+        agent = World().agent(store, "Sent.")
+        for _ in range(2):
+            with pytest.raises(JournalCorrupt, match="entry 4 of run:bad"):
+                await agent.resume("bad")
+        info = await store.find(run_log("bad"))
+        assert info is not None
+        assert info.status == "Quarantined"
+        assert (await agent.resume("good")).stop == stops.Suspended()
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_two_processes_do_not_drive_one_run_and_the_one_that_was_stopped_is_refused() -> None:
+    async def main() -> None:
+        place, clock = MemoryRows(), HandClock()
+        holding, reached = asyncio.Event(), asyncio.Event()
+        did: list[str] = []
+
+        def agent(store: Store, name: str) -> Agent:
+            @tool
+            async def work() -> str:
+                """Work."""
+                if name == "first":
+                    reached.set()
+                    await holding.wait()
+                return name
+
+            @tool
+            def act() -> str:
+                """Act."""
+                did.append(name)
+                return name
+
+            turns = [tool_call("work"), tool_call("act"), "done"]
+            model = ScriptedModel(always=lambda request: turns[sum(m.role == "assistant" for m in request.messages)])  # type: ignore[arg-type,return-value]
+            return Agent(model, tools=[work, act], store=store)
+
+        first = asyncio.ensure_future(agent(MemoryRows(shared=place), "first").run("go", run_id="r"))
+        await reached.wait()
+        second = agent(MemoryRows(shared=place, clock=clock), "second")
+        place._logs[run_log("r")].until = clock.now() + 30
+        with pytest.raises(LeaseHeld):
+            await second.resume("r")
+        await clock.advance(60)
+        assert (await second.resume("r")).text == "done"
+        holding.set()
+        with pytest.raises(LeaseLost):
+            await first
+        assert did == ["second"]
+
+    asyncio.run(main())
+
+
+def test_large_values_are_kept_beside_the_record(place: Place) -> None:
+    async def main() -> None:
+        store, large = place(), "ä" * 200_000
+        await World().agent(store, large).run("Hi", run_id="r")
+        assert all(len(row.data) < 100_000 for row in await store.read(run_log("r")))
+        again = await World().agent(place(), "other").run("Hi", run_id="r")
+        assert again.text == large
+
+    asyncio.run(main())
+
+
+def test_many_runs_at_once_keep_apart(place: Place) -> None:
+    async def main() -> None:
+        store = place()
+        agents = [World().agent(store, tool_call("look_up", name=str(n)), f"it is {n}") for n in range(20)]
+        runs = await asyncio.gather(*(agent.run("go", run_id=f"r{n}") for n, agent in enumerate(agents)))
+        assert [run.text for run in runs] == [f"it is {n}" for n in range(20)]
+        for n in range(20):
+            replayed = await World().agent(place(), "x").replay(f"r{n}")
+            assert replayed.text == f"it is {n}"
+
+    asyncio.run(main())
+
+
+def test_addresses_open_stores(tmp_path: Path) -> None:
+    async def main() -> None:
+        for url in (f"sqlite:///{tmp_path}/a.db?synchronous=NORMAL", f"file://{tmp_path}/runs"):
+            agent = World().agent(url, "Hello.")
+            assert (await agent.run("Hi", run_id="r")).text == "Hello."
+            assert connect(url) is agent.store
+            await agent.store.close()  # type: ignore[union-attr]
+            assert connect(url) is not agent.store
+            assert (await World().agent(url, "never").run("Hi", run_id="r")).text == "Hello."
+            await connect(url).close()  # type: ignore[union-attr]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("redis://x", "no store is known"),
+        ("sqlite://x.db", "three slashes"),
+        ("sqlite:///", "names no file"),
+        ("file:///", "names no folder"),
+        ("sqlite:///:memory:", "memory:"),
+        ("sqlite:///x.db?synchronous=OFF", "FULL or NORMAL"),
+        ("sqlite:///x.db?mode=ro", "unknown options mode"),
+        ("sqlite:///x.db?timeout=-1", "positive number of seconds"),
+        ("file:///x?synchronous=NORMAL", "unknown options synchronous"),
+        (17, "verbs of a Store"),
+    ],
+)
+def test_addresses_that_mean_nothing_are_refused(url: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        connect(url)
+
+
+ODD = ["../x", "a/b", "/etc/x", "..", ".", " ", "a b", "a\nb", "%2e", "ü" * 500, "'; --"]
+
+
+def test_odd_ids_stay_apart_and_within_their_store(place: Place, tmp_path: Path) -> None:
+    async def main() -> None:
+        for number, odd in enumerate(ODD):
+            run = await Agent(ScriptedModel(str(number)), store=place()).run("Go", run_id=odd)
+            assert (run.id, run.text) == (odd, str(number))
+        for number, odd in enumerate(ODD):
+            assert (await Agent(ScriptedModel("other"), store=place()).resume(odd)).text == str(number)
+
+    asyncio.run(main())
+    assert all(each.name.startswith("runs") for each in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("limit", ["x", 0, -1, True, None, 1.5])
+def test_a_store_in_memory_keeps_a_number_of_runs(limit: int) -> None:
+    with pytest.raises(ConfigurationError, match=r"InMemoryRunStore\(limit=...\) is a whole number of at least 1, got"):
+        InMemoryRunStore(limit)

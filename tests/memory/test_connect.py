@@ -1,0 +1,51 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.memory.connect import open_memory
+from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.stores.in_memory import InMemoryStore
+from ziggurat.memory.stores.sqlite import SqliteMemoryStore
+from ziggurat.stores.connect import connect
+
+
+def test_addresses() -> None:
+    assert isinstance(open_memory("memory:"), InMemoryStore)
+    store = open_memory("sqlite:///some.db?synchronous=normal&timeout=2.5")
+    assert isinstance(store, SqliteMemoryStore)
+    assert store.path == Path("some.db")
+    assert open_memory("sqlite:////var/some%20thing.db").path == Path("/var/some thing.db")  # type: ignore[attr-defined]
+    assert open_memory(store) is store
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("memory", "no memory is known at 'memory'"),
+        ("mysql://x", "known are 'memory:'"),
+        ("sqlite:x.db", "three slashes"),
+        ("sqlite:///", "three slashes"),
+        ("sqlite:///:memory:", "open 'memory:' instead"),
+        ("sqlite:///x.db?mode=ro", "synchronous=FULL or NORMAL"),
+        ("sqlite:///x.db?timeout=soon", "timeout in seconds"),
+        (17, "an address or an object"),
+    ],
+)
+def test_what_is_no_address(url: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        open_memory(url)
+
+
+def test_memories_and_runs_share_a_file(tmp_path: Path) -> None:
+    async def main() -> None:
+        url = f"sqlite:///{tmp_path}/agents.db"
+        memory, runs = open_memory(url), connect(url)
+        await memory.add([MemoryRecord(id="a", owner="ann", content="tea")])
+        assert await runs.logs() == []  # type: ignore[union-attr]
+        await memory.close()
+        await runs.close()
+
+    asyncio.run(main())
+    assert {path.name for path in tmp_path.iterdir()} <= {"agents.db", "agents.db-lock"}

@@ -1,0 +1,71 @@
+"""Messages made by hand: what they hold is what they promise, or it is said what is not."""
+
+from typing import Any
+
+import pytest
+
+from ziggurat.agents.drive import request_of
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.checks import problem_in
+from ziggurat.messages.message import Message, assistant, tool_message, user
+from ziggurat.messages.parts import Audio, File, Image, Text, Thinking, ToolCall, ToolResult
+
+WRONG: list[tuple[Any, str]] = [
+    (Text(3), r"Text\(text=...\) takes text; got 3"),  # type: ignore[arg-type]
+    (Image(data=3), r"Image\(data=...\) takes bytes: give bytes\(...\); got 3"),  # type: ignore[arg-type]
+    (Image(data="cat.png"), r"give Path\(...\).read_bytes\(\), or the address as url="),  # type: ignore[arg-type]
+    (Image(data=bytearray(b"x")), "takes bytes"),  # type: ignore[arg-type]
+    (Image(url=3), r"Image\(url=...\) takes text or None; got 3"),  # type: ignore[arg-type]
+    (Image(), r"Image\(\) holds nothing: give data=b'...', url="),
+    (Image(b"x", media_type="png"), r"Image\(media_type=...\) is a type such as 'image/png', got 'png'"),
+    (Image(b"x", media_type=3), r"Image\(media_type=...\) takes text; got 3"),  # type: ignore[arg-type]
+    (Image(b"x", detail=3), r"Image\(detail=...\) takes text or None"),  # type: ignore[arg-type]
+    (Audio(data="x"), r"Audio\(data=...\) takes bytes"),  # type: ignore[arg-type]
+    (Audio(), r"Audio\(\) holds nothing"),
+    (File(), r"File\(\) holds nothing: give data=b'...', url='https://...' or id="),
+    (File(b"x", name=3), r"File\(name=...\) takes text or None"),  # type: ignore[arg-type]
+    (File(id=3), r"File\(id=...\) takes text or None"),  # type: ignore[arg-type]
+    (Thinking(3), r"Thinking\(text=...\) takes text"),  # type: ignore[arg-type]
+    (Thinking("x", signature=3), r"Thinking\(signature=...\) takes text or None"),  # type: ignore[arg-type]
+    (ToolCall("1", "add", {"a": 1}), r"ToolCall\(arguments=...\) takes text, as JSON; got {'a': 1}"),  # type: ignore[arg-type]
+    (ToolResult("1", "add", 3), r"ToolResult\(content=...\) takes text or a tuple of parts; got 3"),  # type: ignore[arg-type]
+    (ToolResult("1", "add", (3,)), "takes Text, Image, Audio and File parts; got 3"),  # type: ignore[arg-type]
+    (ToolResult("1", "add", (Image(),)), r"Image\(\) holds nothing"),
+    (ToolResult("1", "add", error="odd"), r"ToolResult\(error=...\) is one of invalid_arguments"),  # type: ignore[arg-type]
+    (3, "a message is made of parts, got 3; write Text"),
+]
+
+
+@pytest.mark.parametrize(("part", "told"), WRONG, ids=[repr(part) for part, _ in WRONG])
+def test_a_part_of_the_wrong_type_is_told_where_it_enters(part: Any, told: str) -> None:
+    for message in (Message("user", (Text("x"), part)), Message("tool", (part,))):
+        with pytest.raises(ConfigurationError, match=f"message 0 of the prompt cannot be sent: .*{told}"):
+            request_of(message)
+        with pytest.raises(ConfigurationError, match=f"message 1 of the history cannot be sent: .*{told}"):
+            request_of("go", [user("x"), message])
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (Message("user", "x"), r"the parts of a message are a tuple of parts, got 'x'; make messages with user"),  # type: ignore[arg-type]
+        (Message("user", None), "the parts of a message are a tuple"),  # type: ignore[arg-type]
+        (Message("user", (Text("x"),), 3), "the name of a message is text, got 3"),  # type: ignore[arg-type]
+        (Message("user", (Text("x"),), None, 3), "the origin of a message is text, got 3"),  # type: ignore[arg-type]
+        (Message("user", (Text("x"),), taint="web"), "the taint of a message is a tuple of tools' names"),  # type: ignore[arg-type]
+    ],
+    ids=repr,
+)
+def test_a_message_of_the_wrong_types_is_told_where_it_enters(message: Message, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        request_of(message)
+
+
+def test_what_holds_what_it_promises_passes() -> None:
+    for message in (
+        user("x", Image(b"x"), Image(url="https://example.org/cat.png"), Audio(b"x"), File(id="f1"), File(b"")),
+        assistant(Thinking("hm", "s"), Thinking(redacted="r"), Text("y"), ToolCall("1", "add", "nonsense")),
+        tool_message(ToolResult("1", "add", (Text("3"), Image(b"x")), "permanent", "web")),
+        Message("user", (Text("x"),), "ann", "memory", ("web",)),
+    ):
+        assert problem_in(message) is None
