@@ -4,12 +4,100 @@ import asyncio
 import os
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 
 from ziggurat.agents.agent import Agent
+from ziggurat.core.store import Store
+from ziggurat.messages import stops
+from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.parts import tool_call
 from ziggurat.models.function import FunctionModel
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.connect import connect
+from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.tools.function import tool
+
+
+def _said(messages: tuple[Message, ...]) -> list[str]:
+    return [result.text for message in messages for result in message.tool_results]
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("store", ["memory:", "file:///{}/runs", "sqlite:///{}/runs.db"])
+def test_in_any_thread_with_the_context_of_a_run_it_goes_on_where_that_run_does(store: str, tmp_path: Path) -> None:
+    loops: set[asyncio.AbstractEventLoop] = set()
+
+    async def answer(request: ModelRequest) -> str:
+        loops.add(asyncio.get_running_loop())
+        return "well"
+
+    helper = Agent(FunctionModel(answer), name="helper")
+
+    @tool
+    async def threads() -> str:
+        """Ask from a thread that is not the pool's."""
+        return await asyncio.to_thread(lambda: helper.run_sync("q").text)
+
+    @tool
+    async def loops_within() -> str:
+        """Ask from another event loop."""
+        return await asyncio.to_thread(lambda: asyncio.run(helper.run("q")).text)
+
+    async def main() -> None:
+        calls = [tool_call("threads", id=str(number)) for number in range(6)]
+        model = ScriptedModel([*calls, tool_call("loops_within", id="last")], "end")
+        opened = connect(store.format(tmp_path))
+        agent = Agent(model, tools=[threads, loops_within], store=opened)
+        run = await agent.run("go", run_id="r")
+        assert run.stop == stops.Completed()
+        assert _said(run.messages) == ["well"] * 7
+        assert run.usage.requests == 9
+        assert loops == {asyncio.get_running_loop()}
+        assert (await agent.replay("r")).messages == run.messages
+        if isinstance(opened, Store):
+            await opened.close()
+
+    asyncio.run(main())
+
+
+def test_what_is_wrong_with_a_run_within_is_told_to_the_tool_that_asked() -> None:
+    helper = Agent(ScriptedModel("never"), name="helper")
+
+    @tool
+    def asks() -> str:
+        """Ask nothing."""
+        return helper.run_sync("").text
+
+    run = Agent(ScriptedModel(tool_call("asks"), "end"), tools=[asks]).run_sync("go")
+    assert "the prompt is empty" in _said(run.messages)[0]
+
+
+def test_tools_in_threads_that_run_event_loops_of_their_own_do_not_starve_each_other() -> None:
+    @tool
+    def leaf() -> str:
+        """Be quick."""
+        return "leaf"
+
+    @tool
+    def outer() -> str:
+        """Run an agent of its own."""
+        agent = Agent(ScriptedModel(tool_call("leaf"), "end"), tools=[leaf])
+
+        async def detached() -> str:
+            return (await agent.run("q", detached=True)).text
+
+        return asyncio.run(detached())
+
+    async def main() -> None:
+        async with assert_no_leaks():
+            calls = [tool_call("outer", id=str(number)) for number in range(40)]
+            run = await Agent(ScriptedModel(calls, "end"), tools=[outer]).run("go")
+            assert _said(run.messages) == ["end"] * 40
+
+    asyncio.run(main())
 
 
 @pytest.mark.timeout(10)

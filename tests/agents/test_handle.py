@@ -1,16 +1,19 @@
 """A run in the background."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
 from tests.agents.support import assert_sendable, turns
 from ziggurat.agents.agent import Agent
+from ziggurat.agents.handle import RunHandle
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import PAUSE, ScriptedModel
@@ -121,3 +124,55 @@ def test_a_handle_that_nobody_waits_for_makes_no_noise() -> None:
         Agent(ScriptedModel("x")).start("go")
 
     asyncio.run(run())
+
+
+@pytest.mark.timeout(10)
+def test_it_can_be_steered_from_another_thread() -> None:
+    asked: list[str] = []
+
+    async def main(how: str) -> AgentRun:
+        loop, waits = asyncio.get_running_loop(), asyncio.Event()
+
+        async def slow(request: ModelRequest, ctx: Context) -> ModelResponse:
+            asked.append(request.messages[-1].text)
+            if len(asked) == 1:
+                await waits.wait()
+            return ModelResponse(assistant("said"))
+
+        handle = Agent(slow).start("go")
+        await turns(5)
+
+        def steer() -> bool:
+            if how == "cancel":
+                handle.cancel()
+                return True
+            told = handle.inject("more") if how == "inject" else handle.redirect("other")
+            loop.call_soon_threadsafe(waits.set)
+            return told
+
+        assert await asyncio.to_thread(steer)
+        run = await handle.result()
+        handle.cancel()
+        if how != "cancel":
+            assert not await asyncio.to_thread(handle.inject, "late")
+        return run
+
+    assert asyncio.run(main("cancel")).stop == stops.Cancelled()
+    for how, told in (("inject", "more"), ("redirect", "other")):
+        asked.clear()
+        assert asyncio.run(main(how)).stop == stops.Completed()
+        assert asked == ["go", told]
+
+
+def test_steered_after_its_event_loop_has_ended_nothing_is_done() -> None:
+    async def main() -> RunHandle:
+        handle = Agent(ScriptedModel("said")).start("go")
+        await handle.result()
+        return handle
+
+    handle = asyncio.run(main())
+    outcome: list[object] = []
+    thread = threading.Thread(target=lambda: outcome.extend((handle.inject("late"), handle.cancel())))
+    thread.start()
+    thread.join(10)
+    assert outcome == [False, None]

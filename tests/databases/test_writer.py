@@ -139,9 +139,11 @@ class AtOnce:
         self.done: list[tuple[bool, list[str]]] = []
         self.gate = threading.Event()
         self.gate.set()
+        self.begun = threading.Event()
         self.writer = Writer("test", self._together, lambda: None, 10.0, lambda: None, self._at_once)
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
+        self.begun.set()
         self.gate.wait(10)
         self.done.append((False, [job.log for job in jobs]))
         for job in jobs:
@@ -208,8 +210,7 @@ def test_while_another_event_loop_keeps_the_thread_at_work_nobody_waits_for_it_h
     async def small() -> None:
         here.gate.clear()
         elsewhere = asyncio.create_task(asyncio.to_thread(asyncio.run, large()))
-        while not here.writer._working.locked():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+        await asyncio.to_thread(here.begun.wait, 10)
         waiting = here.submit("small")
         await asyncio.sleep(0)
         assert not waiting.done()
@@ -239,4 +240,91 @@ def test_an_interrupt_of_what_is_done_at_once_leaves_nobody_waiting() -> None:
         assert here.submit("third").done()
 
     asyncio.run(main())
+    here.writer.close()
+
+
+def test_what_another_thread_gives_while_it_is_closed_is_done_or_refused_and_never_lost() -> None:
+    written = Written()
+    written.gate.set()
+    given, closed = threading.Event(), threading.Event()
+    told: list[object] = []
+
+    async def other() -> None:
+        job = written.writer.submit(lambda: "done", "a")
+        given.set()
+        closed.wait(10)  # its event loop comes to hand it over only when all is over
+        told.extend(await asyncio.gather(job, return_exceptions=True))
+        assert not is_busy(asyncio.get_running_loop())
+
+    thread = threading.Thread(target=asyncio.run, args=(other(),))
+    thread.start()
+    assert given.wait(10)
+    written.writer.close()
+    closed.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert isinstance(told[0], StoreError)
+    assert written.ended
+
+
+def test_threads_that_give_while_it_is_closed_all_hear_what_became_of_it() -> None:
+    for _ in range(30):
+        here = AtOnce()
+        outcomes: list[object] = []
+        many = threading.Event()
+
+        async def give(submit: Any = here.submit, outcomes: list[object] = outcomes, many: Any = many) -> None:
+            jobs: list[asyncio.Future[str]] = []
+            try:
+                for number in range(1000):
+                    jobs.append(submit(str(number), small=number % 3 != 0))
+                    if number == 3:
+                        many.set()
+                    await asyncio.sleep(0)
+            except StoreError:
+                outcomes.extend(await asyncio.gather(*jobs, return_exceptions=True))
+
+        thread = threading.Thread(target=asyncio.run, args=(give(),))
+        thread.start()
+        assert many.wait(10)
+        here.writer.close()
+        thread.join(10)
+        assert not thread.is_alive()
+        done = {log for _, logs in here.done for log in logs}
+        assert {str(each) for each in outcomes if not isinstance(each, StoreError)} == done
+
+
+def test_closed_before_it_was_used_it_leaves_no_thread() -> None:
+    written = Written()
+    written.writer.close()
+
+    async def main() -> None:
+        with pytest.raises(StoreError, match="is closed"):
+            written.writer.submit(lambda: 0, "a")
+
+    asyncio.run(main())
+    assert written.writer._thread is None
+
+
+def test_an_interrupt_as_soon_as_the_lock_is_held_does_not_keep_it() -> None:
+    here = AtOnce()
+
+    class Interrupted:
+        """A lock upon whose first acquisition an interrupt is raised."""
+
+        def __init__(self, lock: Any) -> None:
+            self.lock = lock
+
+        def acquire(self, *, blocking: bool) -> bool:
+            here.writer._working = self.lock
+            self.lock.acquire(blocking=blocking)
+            raise KeyboardInterrupt
+
+    async def main() -> str:
+        here.writer._working = Interrupted(here.writer._working)  # type: ignore[assignment]
+        with pytest.raises(KeyboardInterrupt):
+            here.submit("first")
+        return await here.submit("second", small=False)
+
+    assert asyncio.run(main()) == "second"
     here.writer.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -203,26 +204,33 @@ def test_a_cancelled_run_gets_control_back_from_a_timed_tool_that_swallows_it() 
 
 
 def test_a_sync_tool_that_hangs_times_out_and_its_thread_is_written_off() -> None:
-    released = threading.Event()
+    entered, released = threading.Event(), threading.Event()
 
     @tool(timeout=2)
     def hangs() -> str:
         """Hang in a thread."""
+        entered.set()
         released.wait(30)
         return "late"
 
+    async def turns(until: Callable[[], bool]) -> None:
+        for _ in range(1_000_000):  # a thread is not ours to wait for
+            if until():
+                return
+            await asyncio.sleep(0)
+        raise AssertionError
+
     async def go() -> None:
-        clock, before = HandClock(auto=True), POOL.written_off
-        result = await act(Toolbox([hangs]), ToolCall("c", "hangs"), _ctx(clock))
+        clock, before = HandClock(), POOL.written_off
+        acting = asyncio.ensure_future(act(Toolbox([hangs]), ToolCall("c", "hangs"), _ctx(clock)))
+        await turns(entered.is_set)
+        await clock.advance(2)
+        result = await acting
         assert result.error == "timeout"
         assert clock.monotonic() <= 2 + GRACE
         assert POOL.written_off == before + 1
         released.set()
-        for _ in range(1_000_000):  # a thread's end is not ours to wait for
-            if POOL.written_off == before:
-                break
-            await asyncio.sleep(0)
-        assert POOL.written_off == before
+        await turns(lambda: POOL.written_off == before)
 
     asyncio.run(go())
 

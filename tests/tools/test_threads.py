@@ -3,15 +3,18 @@
 import asyncio
 import contextvars
 import gc
+import os
 import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
 from ziggurat.core.errors import ToolError
+from ziggurat.tools import threads
 from ziggurat.tools.threads import ThreadCall, ThreadPool, ThreadRaised, loop_of_this_thread
 
 HERE: contextvars.ContextVar[str] = contextvars.ContextVar("here", default="nowhere")
@@ -69,19 +72,22 @@ def test_no_more_than_its_size_run_at_once() -> None:
 
 def test_a_thread_that_was_written_off_is_replaced_and_too_many_are_refused() -> None:
     async def go() -> None:
-        pool, gate = ThreadPool(2), threading.Event()
-        hanging = [pool.submit(lambda: gate.wait(30)) for _ in range(2)]
-        pool.write_off()
+        pool, gate, calls = ThreadPool(2), threading.Event(), [ThreadCall(), ThreadCall()]
+        hanging = [pool.submit(lambda: gate.wait(30), call) for call in calls]
+        await _until(lambda: all(call.begun for call in calls))
+        pool.write_off(calls[0])
         assert await pool.submit(lambda: "served") == "served", "one thread has taken its place"
-        pool.write_off()
+        pool.write_off(calls[0])
+        assert pool.written_off == 1, "once is enough"
+        pool.write_off(calls[1])
         with pytest.raises(ToolError, match="2 tool threads hang") as caught:
             pool.submit(lambda: "never")
         assert caught.value.transient
         gate.set()
         await asyncio.gather(*hanging)
-        pool.return_write_off()
-        pool.return_write_off()
+        await _until(lambda: pool.written_off == 0)
         assert await pool.submit(lambda: "again") == "again"
+        await _until(lambda: pool._threads <= 2)
 
     asyncio.run(go())
 
@@ -102,6 +108,146 @@ def test_a_thread_that_waits_for_another_run_frees_its_place() -> None:
         assert await waiting == "outer"
 
     asyncio.run(go())
+
+
+def test_a_call_that_waits_is_made_when_the_one_before_it_is_written_off_or_goes_away() -> None:
+    async def go() -> None:
+        pool, gate, hangs, waits = ThreadPool(1), threading.Event(), ThreadCall(), threading.Event()
+
+        def away() -> None:
+            waits.wait(30)
+            with pool.away():
+                gate.wait(30)
+
+        hanging = pool.submit(lambda: gate.wait(30), hangs)
+        await _until(lambda: hangs.begun)
+        leaving, queued = pool.submit(away), pool.submit(lambda: "served")
+        pool.write_off(hangs)
+        waits.set()
+        assert await queued == "served"
+        gate.set()
+        await asyncio.gather(hanging, leaving)
+        await _until(lambda: (pool._busy, pool._threads) == (0, 1))
+
+    asyncio.run(go())
+
+
+def test_a_call_that_was_given_up_before_a_thread_came_to_it_is_not_made_and_holds_no_place() -> None:
+    made: list[str] = []
+
+    async def go() -> None:
+        pool, gate, call, first = ThreadPool(1), threading.Event(), ThreadCall(), ThreadCall()
+        hanging = pool.submit(lambda: gate.wait(30), first)
+        await _until(lambda: first.begun)
+        waiting = pool.submit(lambda: made.append("late"), call)
+        pool.write_off(call)
+        assert pool.written_off == 0
+        gate.set()
+        await hanging
+        with pytest.raises(ThreadRaised):
+            await waiting
+        assert await pool.submit(lambda: "next") == "next"
+
+    asyncio.run(go())
+    assert not made
+
+
+def test_a_thread_that_comes_back_when_the_event_loop_has_ended_is_written_off_no_longer() -> None:
+    pool, gate, call = ThreadPool(1), threading.Event(), ThreadCall()
+
+    async def leave() -> None:
+        pool.submit(lambda: gate.wait(30), call)
+        await _until(lambda: call.begun)
+        pool.write_off(call)
+
+    async def after() -> str:
+        await _until(lambda: pool.written_off == 0)
+        return await pool.submit(lambda: "served")
+
+    asyncio.run(leave())
+    assert pool.written_off == 1
+    gate.set()
+    assert asyncio.run(after()) == "served"
+
+
+def test_calls_of_an_event_loop_within_a_thread_do_not_wait_for_that_thread() -> None:
+    async def go() -> list[str]:
+        pool = ThreadPool(2)
+
+        async def inner() -> str:
+            return await pool.submit(lambda: "inner")
+
+        return await asyncio.gather(*(pool.submit(lambda: asyncio.run(inner())) for _ in range(5)))
+
+    assert asyncio.run(go()) == ["inner"] * 5
+
+
+def test_what_cannot_even_be_begun_is_told_to_the_thread_that_asked() -> None:
+    async def go() -> None:
+        pool, loop = ThreadPool(1), asyncio.get_running_loop()
+
+        def refused() -> Coroutine[Any, Any, None]:
+            raise ValueError("no such thing")
+
+        with pytest.raises(ValueError, match="no such thing"):
+            await pool.submit(lambda: pool.run_on(loop, refused))
+
+    asyncio.run(go())
+
+
+def test_a_thread_does_not_wait_for_an_event_loop_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_PATIENCE", 0.01)
+    begun, ended, raised = threading.Event(), threading.Event(), list[BaseException]()
+
+    async def never() -> None:
+        raise AssertionError
+
+    def ask(loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            ThreadPool(1).run_on(loop, never)
+        except BaseException as error:
+            raised.append(error)
+        ended.set()
+
+    loop = asyncio.new_event_loop()
+    loop.call_soon_threadsafe = lambda *given, **named: begun.set()  # type: ignore[method-assign]  # its last turn is over
+    threading.Thread(target=ask, args=(loop,)).start()
+    assert begun.wait(10)
+    loop.close()
+    assert ended.wait(10)
+    assert isinstance(raised[0], asyncio.CancelledError)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_process_that_was_forked_has_threads_of_its_own_and_stands_in_no_run() -> None:
+    code = """
+import asyncio, os
+from ziggurat.agents.agent import Agent
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.function import tool
+
+@tool
+def quick() -> str:
+    "Be quick."
+    return "done"
+
+def agent():
+    return Agent(ScriptedModel(tool_call("quick"), "end"), tools=[quick])
+
+@tool
+def forks() -> str:
+    "Fork."
+    child = os.fork()
+    if child == 0:
+        os._exit(7 if agent().run_sync("go").text == "end" else 1)
+    return str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+run = Agent(ScriptedModel(tool_call("quick"), tool_call("forks"), "end"), tools=[quick, forks]).run_sync("go")
+print(run.messages[-2].text, run.messages[-2].tool_results[0].text, run.usage.requests)
+"""
+    done = subprocess.run([sys.executable, "-c", code], timeout=30, check=False, capture_output=True, text=True)
+    assert done.stdout.split() == ["7", "3"]
 
 
 @pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt(), StopIteration(), GeneratorExit()])

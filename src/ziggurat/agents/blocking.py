@@ -1,6 +1,6 @@
 """Running a coroutine from code that is not async, wherever that code stands."""
 
-__all__ = ["blocking"]
+__all__ = ["blocking", "loop_elsewhere"]
 
 import asyncio
 import contextvars
@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from threading import Event, Thread
 from typing import Any, Generic, TypeVar
 
+from ziggurat.agents.frame import FRAME
 from ziggurat.core.context import AMBIENT
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.tools.threads import POOL, loop_of_this_thread
@@ -18,13 +19,14 @@ T = TypeVar("T")
 def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run what `start` makes to its end and return its value.
 
-    In a tool's thread it runs on the event loop of the run, and the tool's place in the pool is free meanwhile.
-    Where an event loop runs already (a notebook) it runs on one of its own in another thread.
+    In a tool's thread it runs on the event loop of the run, and the tool's place in the pool is free meanwhile; so it
+    does in any other thread that was given the context variables of a run, as by `asyncio.to_thread`. Where an event
+    loop runs already (a notebook) it runs on one of its own in another thread.
 
     Raises:
         ConfigurationError: it would block the run that it is part of.
     """
-    loop = loop_of_this_thread()
+    loop = loop_elsewhere()
     if loop is not None:
         return POOL.run_on(loop, start)
     try:
@@ -34,6 +36,16 @@ def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
     if AMBIENT.get() is not None:
         raise ConfigurationError("run_sync() would block the run it is in: in async code, await run() instead")
     return _Elsewhere(start).run()
+
+
+def loop_elsewhere() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop of the run that this code is a part of, where it stands in another thread than that."""
+    loop, ambient = loop_of_this_thread(), AMBIENT.get()
+    if loop is None and ambient is not None and (frame := ambient.scope.get(FRAME)) is not None:
+        loop = frame.loop
+    if loop is None or loop.is_closed() or loop is asyncio._get_running_loop():
+        return None
+    return loop
 
 
 class _Elsewhere(Generic[T]):

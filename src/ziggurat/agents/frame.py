@@ -2,6 +2,7 @@
 
 __all__ = ["FRAME", "Frame"]
 
+import asyncio
 from collections.abc import Sequence
 
 from ziggurat.core.scope import Key
@@ -13,7 +14,7 @@ from ziggurat.messages.usage import Tally
 class Frame(Tally):
     """One entry into an agent; it counts what the agent and all beneath it cost, and knows what was said."""
 
-    __slots__ = ("agent", "began", "conversation", "depth")
+    __slots__ = ("agent", "began", "conversation", "depth", "loop")
 
     outer: "Frame | None"
 
@@ -22,6 +23,7 @@ class Frame(Tally):
         self.agent = agent
         self.conversation: Conversation | None = None  # until its loop begins, and where it has none
         self.depth: int = 0 if outer is None else outer.depth + 1
+        self.loop = asyncio.get_running_loop()  # where all of the run goes on, whichever thread asks for it
         self.began = 0.0  # seconds of the run's allowance used up when it was first entered
 
     def said(self) -> Sequence[Message]:

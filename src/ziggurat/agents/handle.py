@@ -4,8 +4,10 @@ __all__ = ["RunHandle"]
 
 import asyncio
 import sys
+import threading
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from msgspec.structs import replace
 
@@ -18,6 +20,11 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.message import Message
 
+T = TypeVar("T")
+
+_PATIENCE = 1.0
+"""Seconds after which another thread looks whether the event loop is still there."""
+
 Begin = Callable[[Mailbox, Sequence[Listener]], Coroutine[Any, Any, AgentRun]]
 
 
@@ -27,6 +34,9 @@ class RunHandle:
         handle = agent.start("Write a report")
         handle.inject("Mention the weather.")
         run = await handle.result()
+
+    It may be steered from any thread; in another than that of its event loop, which must not wait for that one
+    meanwhile, steering waits until it is done there. Its result and events are for that event loop.
 
     Args:
         begin: Makes the run, given where it is steered from and who listens.
@@ -45,6 +55,7 @@ class RunHandle:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             raise ConfigurationError("start() needs a running event loop; from other code use run_sync()") from None
+        self._loop, self._thread = loop, threading.get_ident()
         self._task = loop.create_task(self._run(begin))
 
     async def _run(self, begin: Begin) -> AgentRun:
@@ -105,6 +116,9 @@ class RunHandle:
             ConfigurationError: there are no steps to wait for.
         """
         self._permit("cancel", loop=after_step)
+        self._there(lambda: self._cancel(after_step), None)
+
+    def _cancel(self, after_step: bool) -> None:
         if self._task.done():
             return
         if not after_step and self._events is not None:
@@ -152,10 +166,30 @@ class RunHandle:
         messages: tuple[Message, ...] = request_of(prompt).messages
         if any(message.role != "user" for message in messages):
             raise ConfigurationError(f"{verb}() takes what a user says: text, parts, or messages made with user(...)")
-        if self._task.done() or not self._mailbox.open:
-            return False
-        self._mailbox.put(verb, messages)
-        return True
+
+        def put() -> bool:
+            if self._task.done() or not self._mailbox.open:
+                return False
+            self._mailbox.put(verb, messages)
+            return True
+
+        return self._there(put, False)
+
+    def _there(self, steer: Callable[[], T], over: T) -> T:
+        """Do something in the thread of the run's event loop; answer `over` where that has ended, and the run too."""
+        if threading.get_ident() == self._thread:
+            return steer()
+        outcome: Future[T] = Future()
+        try:
+            self._loop.call_soon_threadsafe(lambda: outcome.set_result(steer()))
+        except RuntimeError:
+            return over
+        while True:
+            try:
+                return outcome.result(_PATIENCE)
+            except TimeoutError:
+                if self._loop.is_closed():
+                    return over
 
     def _permit(self, verb: Verb, *, loop: bool) -> None:
         if self._permitted is None:

@@ -2,13 +2,12 @@
 
 __all__ = ["Runnable"]
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar, Unpack
 
 from ziggurat.agents.as_tool import AgentTool
-from ziggurat.agents.blocking import blocking
+from ziggurat.agents.blocking import blocking, loop_elsewhere
 from ziggurat.agents.concurrent import ConcurrentAgents
 from ziggurat.agents.drive import Prompt, request_of, unbegun
 from ziggurat.agents.enter import AgentService, enter
@@ -38,7 +37,7 @@ from ziggurat.messages.message import Message
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.running import Running
 from ziggurat.stores.session import Session
-from ziggurat.tools.threads import POOL, loop_of_this_thread
+from ziggurat.tools.threads import POOL
 
 J = TypeVar("J", bound=MemoryJournal)
 
@@ -202,8 +201,8 @@ class Runnable(OnRecord):
         session: str | Session | None,
     ) -> AgentRun:
         _check_joins(run_id, session)
-        loop = loop_of_this_thread()
-        if loop is not None and loop is not asyncio.get_running_loop():  # a tool's thread made a loop of its own
+        loop = loop_elsewhere()
+        if loop is not None:  # a thread made a loop of its own
             return POOL.run_on(loop, lambda: self._joined(ambient, request, deps, listeners, run_id, session))
         ctx = given(ambient.under(self.name), deps)
         beside = ambient.state(ConcurrentAgents, ConcurrentAgents)
@@ -353,7 +352,7 @@ def _check_joins(run_id: str | None, session: str | Session | None) -> None:
 
 
 def _check_on_loop() -> None:
-    if loop_of_this_thread() is not None:
+    if loop_elsewhere() is not None:
         raise ConfigurationError(
             "a tool that is not async cannot stream: call run_sync(..., listeners=[...]), or make the tool async"
         )

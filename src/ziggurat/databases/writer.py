@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
@@ -103,12 +104,12 @@ class Writer:
         self._pause = pause
         self._ended = ended
         self._at_once = at_once
-        self._working = threading.Lock()  # held by the thread, or an event loop's, while it does jobs
+        self._working = threading.RLock()  # held by the thread, or an event loop's, while it does jobs
         self._jobs: SimpleQueue[list[Job[Any]] | None] = SimpleQueue()
         self._ready: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        self._closed = False
+        self._closed = self._over = False
         self._pid = os.getpid()
 
     @property
@@ -130,8 +131,7 @@ class Writer:
         if self._thread is None:
             self._begin()
         if self._closed or self._pid != os.getpid():
-            why = "is closed" if self._closed else "belongs to the process before the fork"
-            raise StoreError(f"the store {self.name} {why}; connect to it again")
+            raise self._refusal()
         job = Job(work, log, small)
         _under_way[job.loop] = _under_way.get(job.loop, 0) + 1
         ready = self._ready.get(job.loop)
@@ -143,19 +143,25 @@ class Writer:
         ready.append(job)
         return job.future
 
+    def _refusal(self) -> StoreError:
+        why = "is closed" if self._closed else "belongs to the process before the fork"
+        return StoreError(f"the store {self.name} {why}; connect to it again")
+
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         """Do all that became ready in one turn of an event loop, or give it to the thread."""
         ready = self._ready.pop(loop, None)
         if ready and not (len(ready) <= _FEW and self._done(ready)):
             self._jobs.put(ready)
+            if self._over:  # it was closed from another thread meanwhile
+                self._refuse_rest()
 
     def _done(self, jobs: list[Job[Any]]) -> bool:
         """Do small jobs here and now, where that can be; tell whether they were done."""
-        if self._at_once is None or self._closed or _under_way[jobs[0].loop] > len(jobs):
-            return False
-        if not all(job.small for job in jobs) or not self._working.acquire(blocking=False):
+        if self._at_once is None or _under_way[jobs[0].loop] > len(jobs) or not all(job.small for job in jobs):
             return False
         try:
+            if not self._working.acquire(blocking=False) or self._closed:
+                return False
             done = self._at_once(jobs)
         except BaseException:  # an interrupt: they were done or not, as after a crash
             for job in jobs:
@@ -163,14 +169,17 @@ class Writer:
             _told(jobs)
             raise
         finally:
-            self._working.release()
+            try:  # noqa: SIM105 - an interrupt would find its way in between, and the lock would be kept
+                self._working.release()
+            except RuntimeError:  # the thread has it
+                pass
         if done:
             _told(jobs)
         return done
 
     def _begin(self) -> None:
         with self._lock:
-            if self._thread is None:
+            if self._thread is None and not self._closed:
                 thread = threading.Thread(target=self._run, name=self.name, daemon=True)
                 thread.start()
                 self._thread = thread
@@ -189,6 +198,8 @@ class Writer:
             if last:
                 with self._working:
                     self._ended()
+                self._over = True
+                self._refuse_rest()
                 return
             try:
                 with self._working:
@@ -211,6 +222,15 @@ class Writer:
             self._tell(jobs[start:end])
             start = end
 
+    def _refuse_rest(self) -> None:
+        """Refuse what came when all was over; whoever sees it first."""
+        with suppress(Empty):
+            while True:
+                jobs = self._jobs.get_nowait() or []
+                for job in jobs:
+                    job.error = self._refusal()
+                self._tell(jobs)
+
     @staticmethod
     def _tell(jobs: list[Job[Any]]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
@@ -223,13 +243,15 @@ class Writer:
                 continue
 
     def close(self) -> None:
-        """Do what is left and end the thread; what is given later is refused."""
+        """Do what is left and end the thread; what is given later, or in another thread meanwhile, is refused."""
         with self._lock:
             thread, was = self._thread, self._closed
             self._closed = True
         if thread is not None and not was and self._pid == os.getpid():
+            here = asyncio._get_running_loop()
             for loop in list(self._ready):
-                self._hand_over(loop)
+                if loop is here or not loop.is_running():  # another that runs hands over itself
+                    self._hand_over(loop)
             self._jobs.put(None)
             thread.join()
 

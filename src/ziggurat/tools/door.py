@@ -114,8 +114,7 @@ async def in_thread(
         value = await asyncio.shield(future)
     except asyncio.CancelledError:
         if not future.done():
-            POOL.write_off()
-            future.add_done_callback(_back)
+            POOL.write_off(thread)
         if (waited_for := thread.give_up()) is not None:
             await settle([waited_for], ctx, name=call.name)
         raise
@@ -126,11 +125,6 @@ async def in_thread(
     if hasattr(type(value), "__await__"):  # of its type: a value may do anything when it is asked itself
         return await guarded(lambda: cast("Awaitable[object]", value), {}, ctx, call)
     return result_of(value, call)
-
-
-def _back(done: "asyncio.Future[T]") -> None:
-    POOL.return_write_off()
-    done.exception()
 
 
 async def bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, seconds: float | None) -> T:

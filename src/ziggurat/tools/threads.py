@@ -15,19 +15,30 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from ziggurat.core.context import AMBIENT
 from ziggurat.core.errors import ToolError
 from ziggurat.tools.results import presentable
 
 T = TypeVar("T")
 Job = Callable[[], None]
 
+_PATIENCE = 1.0
+"""Seconds after which a thread looks whether the event loop that it waits for is still there."""
+
 
 class ThreadCall:
-    """A call that a thread makes, and the task on the event loop that it waits for, if any."""
+    """A call that a thread makes, and the task on the event loop that it waits for, if any.
+
+    Attributes:
+        begun: Whether a thread has come to it.
+        ended: Whether that thread is done with it.
+        hangs: Whether it is counted among those that were written off.
+        within: Whether it was asked for by a thread of the pool, which waits for it.
+    """
 
     def __init__(self) -> None:
         self.task: asyncio.Task[object] | None = None
-        self.given_up = False
+        self.given_up = self.begun = self.ended = self.hangs = self.within = False
 
     def give_up(self) -> "asyncio.Task[object] | None":
         """Cancel what the thread waits for, now or when it comes to it; return what is to be waited for."""
@@ -41,8 +52,9 @@ class ThreadCall:
 class ThreadPool:
     """At most `size` threads at work.
 
-    A thread whose call was given up is written off and replaced; after `size` write-offs further calls are
-    refused rather than queued behind threads that may never come back.
+    A thread whose call was given up is written off and replaced until it comes back; after `size` write-offs further
+    calls are refused rather than queued behind threads that may never come back. A call that was given up before a
+    thread came to it is not made.
 
     Args:
         size: How many calls may run at once.
@@ -50,8 +62,12 @@ class ThreadPool:
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin with no thread at all, as a process does that was forked, where none of them lives."""
         self.written_off = 0
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[Job, ThreadCall]] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
         self._busy = 0
@@ -65,7 +81,7 @@ class ThreadPool:
             call: By which the caller may give it up.
 
         Raises:
-            ToolError: too many calls hang already.
+            ToolError: too many calls hang already, or the system has no thread for it.
         """
         if self.written_off >= self.size:
             raise ToolError(
@@ -75,70 +91,128 @@ class ThreadPool:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         context = contextvars.copy_context()
+        call = call or ThreadCall()
+        call.within = loop_of_this_thread() is not None
 
         def job() -> None:
-            _thread.loop, _thread.call = loop, call or ThreadCall()
+            _thread.loop, _thread.call = loop, call
             try:
+                if not call.begun:
+                    raise asyncio.CancelledError
                 value = context.run(function)
             except BaseException as error:  # noqa: BLE001 - whatever a tool raises goes to who awaits it
                 _deliver(loop, future, None, presentable(error))
             else:
                 _deliver(loop, future, value, None)
 
-        with self._lock:
-            self._busy += 1
-            if self._threads < min(self._busy, self.size + self.written_off + self._away):
-                self._threads += 1
-                threading.Thread(target=self._work, daemon=True, name=f"ziggurat-tool-{self._threads}").start()
-        self._jobs.put(job)
+        self._enter(call)
+        self._jobs.put((job, call))
         return future
 
+    def _enter(self, call: ThreadCall) -> None:
+        with self._lock:
+            self._busy += 1
+            self._away += call.within  # the thread that asks for it has a place, and waits
+            try:
+                self._grow()
+            except RuntimeError as error:
+                self._leave(call)
+                raise ToolError(f"no thread for the tool: {error}", kind="transient") from error
+
+    def _leave(self, call: ThreadCall) -> None:
+        self._busy -= 1
+        self._away -= call.within
+        self.written_off -= call.hangs
+        call.ended = True
+
+    def _grow(self) -> None:
+        """Start threads while there is work and room for them; if there are some already, it need not succeed."""
+        while self._threads < min(self._busy, self._room()):
+            try:
+                threading.Thread(target=self._work, daemon=True, name=f"ziggurat-tool-{self._threads + 1}").start()
+            except RuntimeError:
+                if not self._threads:
+                    raise
+                return
+            self._threads += 1
+
+    def _room(self) -> int:
+        return self.size + self.written_off + self._away
+
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
-            del job, _thread.call, _thread.loop  # an idle thread keeps nothing of the run it worked for
+        while True:
+            job, call = self._jobs.get()
             with self._lock:
-                self._busy -= 1
+                call.begun = not call.given_up
+            job()
+            del _thread.call, _thread.loop  # an idle thread keeps nothing of the run it worked for
+            with self._lock:
+                self._leave(call)
+                del job, call
+                if self._threads > self._room():  # others stood in for some that hung or waited, and are back
+                    self._threads -= 1
+                    return
 
-    def write_off(self) -> None:
-        """Count a call that was given up while its thread still runs."""
+    def write_off(self, call: ThreadCall) -> None:
+        """Give a call up: it is not begun any more, and a thread that makes it is counted until it comes back."""
         with self._lock:
-            self.written_off += 1
-
-    def return_write_off(self) -> None:
-        """Count a call that was given up and has ended after all."""
-        with self._lock:
-            self.written_off -= 1
+            call.given_up = True
+            if call.begun and not call.ended and not call.hangs:
+                call.hangs = True
+                self.written_off += 1
+                self._grow()
 
     def run_on(self, loop: asyncio.AbstractEventLoop, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """From a tool's thread, run a coroutine on the event loop that waits for the tool, and wait for it.
+        """From another thread, run a coroutine on the event loop of a run, and wait for it.
 
-        When the tool's call is given up, so is the coroutine.
+        A thread of the pool frees its place meanwhile, and when its call is given up, so is the coroutine.
+
+        Raises:
+            CancelledError: the call was given up, or the event loop has ended.
+            RuntimeError: it had ended before.
         """
-        outcome: Future[T] = Future()
-        call: ThreadCall = _thread.call
-
-        def begin() -> None:
-            task = loop.create_task(start())
-            call.task = task
-            task.add_done_callback(lambda task: _copy(task, outcome))
-            if call.given_up:
-                task.cancel()
-
+        call: ThreadCall | None = getattr(_thread, "call", None)
+        if call is None:
+            return _awaited(loop, start, ThreadCall())
         with self.away():
-            loop.call_soon_threadsafe(begin, context=contextvars.copy_context())
-            return outcome.result()
+            return _awaited(loop, start, call)
 
     @contextmanager
     def away(self) -> Iterator[None]:
         """Free this thread's place while it waits for something else."""
         with self._lock:
             self._away += 1
+            self._grow()
         try:
             yield
         finally:
             with self._lock:
                 self._away -= 1
+
+
+def _awaited(loop: asyncio.AbstractEventLoop, start: Callable[[], Coroutine[Any, Any, T]], call: ThreadCall) -> T:
+    """Run a coroutine on an event loop of another thread, and wait for it."""
+    outcome: Future[T] = Future()
+
+    async def run() -> T:
+        return await start()  # an error of `start` itself goes to who waits here, not to the event loop
+
+    def begin() -> None:
+        task = loop.create_task(run())
+        call.task = task
+        task.add_done_callback(lambda task: _copy(task, outcome))
+        if call.given_up:
+            task.cancel()
+
+    loop.call_soon_threadsafe(begin, context=contextvars.copy_context())
+    while True:
+        try:
+            return outcome.result(_PATIENCE)
+        except TimeoutError:
+            if outcome.done():
+                raise
+            if loop.is_closed():  # before it came to this
+                raise asyncio.CancelledError from None
 
 
 def _copy(task: "asyncio.Task[T]", outcome: "Future[T]") -> None:
@@ -187,3 +261,14 @@ def loop_of_this_thread() -> asyncio.AbstractEventLoop | None:
 
 POOL = ThreadPool(min(32, (os.cpu_count() or 1) + 4))
 """The threads of this process."""
+
+
+def _in_child() -> None:
+    """Make a process that was forked out of a tool stand outside of any run: none goes on in it."""
+    POOL.forget()
+    _thread.__dict__.clear()
+    AMBIENT.set(None)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
