@@ -2,16 +2,19 @@
 
 import asyncio
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ModelError
+from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
+from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models.scripted import Reply, ScriptedModel
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.builtin import calculator
 from ziggurat.tools.function import tool
@@ -38,8 +41,11 @@ def forecast(city: str) -> str:
     return f"sunny in {city}"
 
 
-def untyped(city):
+def untyped(city: Any) -> Any:
     return city
+
+
+untyped.__annotations__.clear()  # as if it had been written without types
 
 
 async def endless(request: ModelRequest, ctx: Context) -> ModelResponse:
@@ -52,11 +58,11 @@ async def interrupting(request: ModelRequest, ctx: Context) -> ModelResponse:
     return await endless(request, ctx)
 
 
-def remembered(messages):
+def remembered(messages: Sequence[Message]) -> str:
     return f"you said {len([each for each in messages if each.role == 'user'])} things, lastly {messages[-1].text}"
 
 
-def script(*replies, **options):
+def script(*replies: Reply, **options: Any) -> ScriptedModel:
     return ScriptedModel(*replies, usage=COST, per_run=True, **options)
 
 
@@ -75,7 +81,7 @@ long = Agent(script("word " * 20_000), name="long")
 model = FunctionModel(remembered)
 
 
-def deciding_reply(messages):
+def deciding_reply(messages: Sequence[Message]) -> str | ToolCall:
     results = [result.text for each in messages for result in each.tool_results]
     return f"heard: {results[-1]}" if results else SUM
 
@@ -100,7 +106,7 @@ async def pay(to: str) -> str:
     return f"paid {to}"
 
 
-def paying_reply(messages):
+def paying_reply(messages: Sequence[Message]) -> str | ToolCall:
     results = [result.text for each in messages for result in each.tool_results]
     return f"heard: {results[-1]}" if results else tool_call("pay", to="ann")
 

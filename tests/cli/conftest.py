@@ -19,6 +19,9 @@ class Ended(NamedTuple):
     err: str
 
 
+Command = Callable[..., Ended]
+
+
 class Typed(io.StringIO):
     """Standard input or output that says it is a terminal."""
 
@@ -29,7 +32,7 @@ class Typed(io.StringIO):
 
 
 @pytest.fixture
-def ziggurat(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ended]]:
+def ziggurat(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
     """Call the command line with arguments and text on standard input."""
     monkeypatch.delenv("ZIGGURAT_MODEL", raising=False)
     monkeypatch.delenv("ZIGGURAT_DEBUG", raising=False)

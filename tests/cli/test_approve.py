@@ -2,16 +2,17 @@
 
 import builtins
 import sys
+from collections.abc import Callable
 
 import pytest
 
-from tests.cli.conftest import AGENTS, Typed
+from tests.cli.conftest import AGENTS, Command, Typed
 from tests.cli.test_chat import Person
 from ziggurat.agents.agent import Agent
 from ziggurat.cli.approve import approving, decided
 from ziggurat.cli.main import main
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.agent import AgentRun, Approve, Deny, DidNotHappen, Happened, Modify, PendingItem
+from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.stops import Suspended
@@ -20,7 +21,9 @@ from ziggurat.models.scripted import ScriptedModel
 SHOWN = 'calculator needs approval:\n  {"expression":"12 * (7 + 5)"}\n'
 
 
-def ask(monkeypatch, person, *options, agent="plain"):
+def ask(
+    monkeypatch: pytest.MonkeyPatch, person: Callable[[str], str], *options: str, agent: str = "plain"
+) -> tuple[int, str]:
     screen = Typed()
     monkeypatch.setattr(sys, "stdin", Typed())
     monkeypatch.setattr(sys, "stdout", screen)
@@ -31,7 +34,9 @@ def ask(monkeypatch, person, *options, agent="plain"):
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_a_run_asks_before_a_tool_that_fits_a_pattern(ziggurat, monkeypatch, quiet):
+def test_a_run_asks_before_a_tool_that_fits_a_pattern(
+    ziggurat: Command, monkeypatch: pytest.MonkeyPatch, quiet: bool
+) -> None:
     person = Person("y")
     code, text = ask(monkeypatch, person, "--approve", "calc*", *(["--quiet"] if quiet else []))
     assert code == 0
@@ -40,13 +45,13 @@ def test_a_run_asks_before_a_tool_that_fits_a_pattern(ziggurat, monkeypatch, qui
     assert SHOWN in text
 
 
-def test_a_reason_is_a_no_that_the_model_is_told(ziggurat, monkeypatch):
+def test_a_reason_is_a_no_that_the_model_is_told(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     code, text = ask(monkeypatch, Person("use your head"), "--approve", "*")
     assert code == 0
     assert "denied: use your head" in text
 
 
-def test_arguments_can_be_edited(ziggurat, monkeypatch):
+def test_arguments_can_be_edited(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     person = Person("e", '{ "expression": "2 + 3" }', "y")
     code, text = ask(monkeypatch, person, "--approve", "echo", "--approve", "calculator")
     assert code == 0
@@ -54,7 +59,7 @@ def test_arguments_can_be_edited(ziggurat, monkeypatch):
     assert "→ 5" in text
 
 
-def test_patterns_that_do_not_fit_ask_nothing(ziggurat, monkeypatch):
+def test_patterns_that_do_not_fit_ask_nothing(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     person = Person()
     code, text = ask(monkeypatch, person, "--approve", "delete_*")
     assert code == 0
@@ -63,14 +68,14 @@ def test_patterns_that_do_not_fit_ask_nothing(ziggurat, monkeypatch):
     assert "fits no tool" not in ask(monkeypatch, Person("y"), "--approve", "c*")[1]
 
 
-def test_whoever_breaks_off_has_agreed_to_nothing(ziggurat, monkeypatch):
+def test_whoever_breaks_off_has_agreed_to_nothing(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     code, text = ask(monkeypatch, Person(KeyboardInterrupt), "--approve", "*")
     assert code == 130
     assert "144" not in text
 
 
 @pytest.mark.parametrize("options", [(), ("--json",), ("--quiet",)])
-def test_without_a_terminal_it_waits_and_says_so(ziggurat, options):
+def test_without_a_terminal_it_waits_and_says_so(ziggurat: Command, options: tuple[str, ...]) -> None:
     ended = ziggurat("run", *options, "--agent", f"{AGENTS}:plain", "--approve", "calc*", "x")
     assert ended.code == 3
     assert "ziggurat: nobody could be asked: decisions are made on a terminal" in ended.err
@@ -78,7 +83,7 @@ def test_without_a_terminal_it_waits_and_says_so(ziggurat, options):
     assert "144" not in ended.out
 
 
-def test_an_empty_pattern_is_wrong_usage(ziggurat):
+def test_an_empty_pattern_is_wrong_usage(ziggurat: Command) -> None:
     ended = ziggurat("run", "--agent", f"{AGENTS}:plain", "--approve", "", "x")
     assert ended.code == 2
     assert "patterns of tools' names" in ended.err
@@ -111,8 +116,8 @@ PAYER = Agent(ScriptedModel(always="done"), tools=[pay])
         (["e", '{"to": "ann"}', "n", "n"], Deny("the person said no")),
     ],
 )
-def test_what_is_typed_is_a_decision_and_nothing_but_yes_runs_it(typed, decision):
-    said = []
+def test_what_is_typed_is_a_decision_and_nothing_but_yes_runs_it(typed: list[str], decision: Decision) -> None:
+    said: list[str] = []
     lines = list(typed)
     item = PendingItem(
         "id", "agent/step-1/tool-1:pay", ToolCall("1", "pay", '{ "to": "a\u202eb" }'), "it is \x1b[2Jmoney"
@@ -132,9 +137,9 @@ def test_what_is_typed_is_a_decision_and_nothing_but_yes_runs_it(typed, decision
         ([""], Deny("nobody has found out")),
     ],
 )
-def test_of_an_interrupted_call_it_is_asked_whether_it_took_effect(typed, decision):
+def test_of_an_interrupted_call_it_is_asked_whether_it_took_effect(typed: list[str], decision: Decision) -> None:
     item = PendingItem("i", "agent", ToolCall("c", "pay", '{"to":"Ada"}'), interrupted=True)
     run = AgentRun(Transcript.of(), Suspended(), None, pending=(item,))
-    said, answers = [], iter(typed)
+    said, answers = list[str](), iter(typed)
     assert decided(PAYER, run, lambda prompt: next(answers), said.append) == {"i": decision}
     assert said == ['pay was interrupted, and nobody knows whether it took effect:\n  {"to":"Ada"}']

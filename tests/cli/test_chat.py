@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from tests.cli.conftest import AGENTS, Typed
+from tests.cli.conftest import AGENTS, Command, Typed
 from ziggurat.cli.main import main
 
 
-def test_lines_on_a_pipe_are_questions_that_remember(ziggurat):
+def test_lines_on_a_pipe_are_questions_that_remember(ziggurat: Command) -> None:
     ended = ziggurat("chat", "-q", "--agent", f"{AGENTS}:memory", stdin="one\n\ntwo\n/clear\nthree\n")
     assert ended.out.splitlines() == [
         "you said 1 things, lastly one",
@@ -19,7 +19,7 @@ def test_lines_on_a_pipe_are_questions_that_remember(ziggurat):
     assert ended.code == 0
 
 
-def test_commands_are_answered_beside_the_answers(ziggurat):
+def test_commands_are_answered_beside_the_answers(ziggurat: Command) -> None:
     ended = ziggurat("chat", "--agent", f"{AGENTS}:memory", stdin="/help\n/tools\n/hepl\n/exit\nnever asked\n")
     assert ended.out == ""
     for told in ("/clear  forget", "forecast: Forecast for a city.", "no command /hepl; did you mean /help?"):
@@ -27,7 +27,7 @@ def test_commands_are_answered_beside_the_answers(ziggurat):
     assert "never asked" not in ended.err
 
 
-def test_a_failed_answer_on_a_pipe_shows_in_the_exit_code(ziggurat):
+def test_a_failed_answer_on_a_pipe_shows_in_the_exit_code(ziggurat: Command) -> None:
     ended = ziggurat("chat", "--agent", f"{AGENTS}:failing", stdin="one\n")
     assert ended.code == 1
     assert "the provider is down" in ended.err
@@ -66,7 +66,9 @@ def talk(monkeypatch: pytest.MonkeyPatch, person: Person, agent: str, *options: 
     ],
 )
 @pytest.mark.parametrize("agent", ["careful", "plain"])
-def test_a_person_is_asked_for_what_needs_approval(ziggurat, monkeypatch, agent, answer, result):
+def test_a_person_is_asked_for_what_needs_approval(
+    ziggurat: Command, monkeypatch: pytest.MonkeyPatch, agent: str, answer: str, result: str
+) -> None:
     person = Person("what is it?", answer)
     code, text = talk(monkeypatch, person, agent, *(["--approve", "calc*"] if agent == "plain" else []))
     assert person.asked == ["> ", "[y]es, [N]o, [e]dit the arguments, or say why not: ", "> "]
@@ -76,7 +78,9 @@ def test_a_person_is_asked_for_what_needs_approval(ziggurat, monkeypatch, agent,
     assert code == 0
 
 
-def test_interrupting_a_decision_agrees_to_nothing_and_does_not_leave(ziggurat, monkeypatch):
+def test_interrupting_a_decision_agrees_to_nothing_and_does_not_leave(
+    ziggurat: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     person = Person("what is it?", KeyboardInterrupt)
     code, text = talk(monkeypatch, person, "careful")
     assert person.asked[-1] == "> "
@@ -85,14 +89,14 @@ def test_interrupting_a_decision_agrees_to_nothing_and_does_not_leave(ziggurat, 
     assert code == 0
 
 
-def test_interrupting_the_prompt_does_not_leave(ziggurat, monkeypatch):
+def test_interrupting_the_prompt_does_not_leave(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     code, text = talk(monkeypatch, Person("one", KeyboardInterrupt, "two"), "memory")
     assert "(Ctrl-D or /exit leaves)" in text
     assert "you said 2 things" in text
     assert code == 0
 
 
-def test_interrupting_an_answer_takes_the_question_back(ziggurat, monkeypatch):
+def test_interrupting_an_answer_takes_the_question_back(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     person = Person("one")
     code, text = talk(monkeypatch, person, "interrupted")
     assert "(stopped)" in text

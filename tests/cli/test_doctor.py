@@ -1,17 +1,20 @@
 """What is installed, and what is said of it."""
 
+from pathlib import Path
+
 import pytest
 
+from tests.cli.conftest import Command
 from ziggurat.models.local.install import FILE, SIZE
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch):
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ZIGGURAT_CACHE", str(tmp_path))
     return tmp_path
 
 
-def test_the_doctor_names_what_is_missing_and_the_cure(ziggurat, cache):
+def test_the_doctor_names_what_is_missing_and_the_cure(ziggurat: Command, cache: Path) -> None:
     ended = ziggurat("doctor")
     assert ended.code == 1
     assert f"✗ not installed: {cache / FILE}  ziggurat models install" in ended.out
@@ -19,7 +22,9 @@ def test_the_doctor_names_what_is_missing_and_the_cure(ziggurat, cache):
     assert "msgspec" in ended.out
 
 
-def test_the_doctor_tells_that_keys_are_set_and_never_what_they_are(ziggurat, cache, monkeypatch):
+def test_the_doctor_tells_that_keys_are_set_and_never_what_they_are(
+    ziggurat: Command, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     ended = ziggurat("doctor")
@@ -28,7 +33,9 @@ def test_the_doctor_tells_that_keys_are_set_and_never_what_they_are(ziggurat, ca
     assert "secret" not in ended.out + ended.err
 
 
-def test_the_doctor_tells_the_settings_without_secrets(ziggurat, cache, monkeypatch):
+def test_the_doctor_tells_the_settings_without_secrets(
+    ziggurat: Command, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ZIGGURAT_STORE", "postgresql://ada:swordfish@db/agents")
     told = ziggurat("doctor").out
     assert "ZIGGURAT_STORE: postgresql://" in told
@@ -36,7 +43,7 @@ def test_the_doctor_tells_the_settings_without_secrets(ziggurat, cache, monkeypa
     assert "swordfish" not in told
 
 
-def test_the_doctor_finds_a_damaged_model(ziggurat, cache):
+def test_the_doctor_finds_a_damaged_model(ziggurat: Command, cache: Path) -> None:
     (cache / FILE).write_bytes(b"GGUF")
     assert "damaged" in ziggurat("doctor").out
     with (cache / FILE).open("wb") as file:
@@ -46,7 +53,9 @@ def test_the_doctor_finds_a_damaged_model(ziggurat, cache):
     assert ended.code == 1
 
 
-def test_an_extra_that_lacks_something_is_told_with_its_command(ziggurat, cache, monkeypatch):
+def test_an_extra_that_lacks_something_is_told_with_its_command(
+    ziggurat: Command, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from ziggurat.cli import doctor
 
     known = doctor._version
@@ -55,7 +64,7 @@ def test_an_extra_that_lacks_something_is_told_with_its_command(ziggurat, cache,
     assert "pip install 'ziggurat[local]'" in out
 
 
-def test_models_are_listed_with_their_state(ziggurat, cache):
+def test_models_are_listed_with_their_state(ziggurat: Command, cache: Path) -> None:
     ended = ziggurat("models", "list")
     assert ended.out.splitlines()[0].startswith("local ")
     assert "not installed; run: ziggurat models install" in ended.out
@@ -64,7 +73,7 @@ def test_models_are_listed_with_their_state(ziggurat, cache):
     assert f"installed: {cache / FILE}" in ziggurat("models", "list").out
 
 
-def test_installing_again_does_nothing_and_writes_the_path(ziggurat, cache):
+def test_installing_again_does_nothing_and_writes_the_path(ziggurat: Command, cache: Path) -> None:
     with (cache / FILE).open("wb") as file:
         file.truncate(SIZE)
     ended = ziggurat("models", "install")

@@ -1,14 +1,17 @@
 """Tools and agents by name, and what is said when there are none."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from tests.cli.conftest import AGENTS
+from tests.cli.conftest import AGENTS, Command
 from ziggurat.cli.load import load_agent, load_tool
 from ziggurat.core.errors import ConfigurationError
 
 
 @pytest.fixture(autouse=True)
-def _as_it_was(ziggurat):
+def _as_it_was(ziggurat: Command) -> None:
     return
 
 
@@ -30,7 +33,7 @@ def _as_it_was(ziggurat):
         (":", "is not a module's name"),
     ],
 )
-def test_a_wrong_tool_is_told_how(spec, told):
+def test_a_wrong_tool_is_told_how(spec: str, told: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load_tool(spec)
     assert f"--tool {spec}: " in str(caught.value)
@@ -50,7 +53,7 @@ def test_a_wrong_tool_is_told_how(spec, told):
         ("tests/cli/nothing.py:x", "there is no such file"),
     ],
 )
-def test_a_wrong_agent_is_told_how(spec, told):
+def test_a_wrong_agent_is_told_how(spec: str, told: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load_agent(spec)
     assert told in str(caught.value)
@@ -66,7 +69,7 @@ def test_a_wrong_agent_is_told_how(spec, told):
         ("from ziggurat import Agent\nAgent('local', max_steps=0)\n", "(line 2 of mine.py)"),
     ],
 )
-def test_a_file_that_cannot_be_loaded_is_told_in_one_line(tmp_path, text, told):
+def test_a_file_that_cannot_be_loaded_is_told_in_one_line(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "mine.py").write_text(text)
     with pytest.raises(ConfigurationError) as caught:
         load_agent(f"{tmp_path}/mine.py:agent")
@@ -74,21 +77,23 @@ def test_a_file_that_cannot_be_loaded_is_told_in_one_line(tmp_path, text, told):
     assert "\n" not in str(caught.value)
 
 
-def test_a_module_in_the_working_directory_is_found(tmp_path, monkeypatch):
+def test_a_module_in_the_working_directory_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "only_here.py").write_text("def twice(number: int) -> int:\n    return 2 * number\n")
     monkeypatch.chdir(tmp_path)
-    assert load_tool("only_here:twice")(4) == 8
+    twice: Any = load_tool("only_here:twice")
+    assert twice(4) == 8
 
 
-def test_a_file_named_like_a_module_at_work_does_not_get_its_place(tmp_path):
+def test_a_file_named_like_a_module_at_work_does_not_get_its_place(tmp_path: Path) -> None:
     import json
 
     (tmp_path / "json.py").write_text("def twice(number: int) -> int:\n    return 2 * number\n")
-    assert load_tool(f"{tmp_path}/json.py:twice")(4) == 8
+    twice: Any = load_tool(f"{tmp_path}/json.py:twice")
+    assert twice(4) == 8
     assert json.loads("1") == 1
 
 
-def test_a_file_is_loaded_once(ziggurat):
+def test_a_file_is_loaded_once(ziggurat: Command) -> None:
     assert load_agent(f"{AGENTS}:plain") is load_agent(f"{AGENTS}:plain")
 
 
@@ -96,7 +101,9 @@ def test_a_file_is_loaded_once(ziggurat):
     ("options", "named"),
     [(("-m", "local"), "--model"), (("-t", "echo", "--timeout", "3"), "--tool and --timeout"), (("-i", ""), "--inst")],
 )
-def test_a_ready_agent_excludes_other_options(ziggurat, options, named):
+def test_a_ready_agent_excludes_other_options(
+    ziggurat: Command, options: tuple[str, ...] | tuple[str, str], named: str
+) -> None:
     ended = ziggurat("run", "--agent", f"{AGENTS}:plain", *options, "x")
     assert ended.code == 2
     assert named in ended.err
@@ -117,7 +124,7 @@ def test_a_ready_agent_excludes_other_options(ziggurat, options, named):
         (("and", "more"), "unexpected extra argument"),
     ],
 )
-def test_wrong_options_end_with_two(ziggurat, options, told):
+def test_wrong_options_end_with_two(ziggurat: Command, options: tuple[str, str] | tuple[str], told: str) -> None:
     ended = ziggurat("run", *options, "x")
     assert ended.code == 2
     assert told in ended.err
@@ -125,6 +132,6 @@ def test_wrong_options_end_with_two(ziggurat, options, told):
     assert "Traceback" not in ended.err
 
 
-def test_a_near_name_is_told(ziggurat):
+def test_a_near_name_is_told(ziggurat: Command) -> None:
     with pytest.raises(ConfigurationError, match=r"did you mean .*agents\.py:forecast\?"):
         load_tool(f"{AGENTS}:forecst")

@@ -8,34 +8,33 @@ import sys
 
 import pytest
 
-from tests.cli.conftest import AGENTS
+from tests.cli.conftest import AGENTS, Command
 
 PROGRAM = (sys.executable, "-m", "ziggurat")
 
 
 @pytest.mark.parametrize("command", ["", "run", "chat", "models", "models list", "models install", "doctor"])
-def test_every_help_has_an_example(ziggurat, command):
-    command = command.split()
-    ended = ziggurat(*command, "--help")
+def test_every_help_has_an_example(ziggurat: Command, command: str) -> None:
+    ended = ziggurat(*command.split(), "--help")
     assert ended.code == 0
     assert "Example" in ended.out
-    assert f"ziggurat {' '.join(command)}" in ended.out
-    assert ended.out == ziggurat(*command, "-h").out
+    assert f"ziggurat {command}" in ended.out
+    assert ended.out == ziggurat(*command.split(), "-h").out
 
 
-def test_the_version_is_that_of_the_package(ziggurat):
+def test_the_version_is_that_of_the_package(ziggurat: Command) -> None:
     from importlib.metadata import version
 
     assert ziggurat("--version").out == f"ziggurat {version('ziggurat')}\n"
 
 
-def test_an_unknown_command_is_told_the_near_one(ziggurat):
+def test_an_unknown_command_is_told_the_near_one(ziggurat: Command) -> None:
     ended = ziggurat("runn")
     assert ended.code == 2
     assert "Did you mean 'run', 'runs'?" in ended.err
 
 
-def test_tracebacks_are_shown_only_when_asked_for(ziggurat, monkeypatch):
+def test_tracebacks_are_shown_only_when_asked_for(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Traceback" not in ziggurat("run", "-m", "nope", "x").err
     monkeypatch.setenv("ZIGGURAT_DEBUG", "1")
     ended = ziggurat("run", "-m", "nope", "x")
@@ -43,7 +42,7 @@ def test_tracebacks_are_shown_only_when_asked_for(ziggurat, monkeypatch):
     assert ended.code == 2
 
 
-def test_without_the_extra_one_line_says_how_to_get_it():
+def test_without_the_extra_one_line_says_how_to_get_it() -> None:
     for missing in ("rich", "typer"):
         program = f"import sys; sys.modules[{missing!r}] = None; from ziggurat.cli.main import main; sys.exit(main())"
         ended = subprocess.run([sys.executable, "-c", program, "run", "x"], capture_output=True, text=True, timeout=50)
@@ -51,7 +50,7 @@ def test_without_the_extra_one_line_says_how_to_get_it():
         assert ended.stderr == "ziggurat: the command line needs the extra 'cli': pip install 'ziggurat[cli]'\n"
 
 
-def test_the_program_writes_the_answer_to_a_pipe():
+def test_the_program_writes_the_answer_to_a_pipe() -> None:
     ended = subprocess.run(
         [*PROGRAM, "run", "--agent", f"{AGENTS}:plain"],
         input="12 * (7 + 5)?",
@@ -63,7 +62,7 @@ def test_the_program_writes_the_answer_to_a_pipe():
     assert "calculator" in ended.stderr
 
 
-def test_an_interrupted_run_says_so_and_ends_its_events():
+def test_an_interrupted_run_says_so_and_ends_its_events() -> None:
     with subprocess.Popen(
         [*PROGRAM, "run", "--json", "--agent", f"{AGENTS}:hangs", "x"],
         stdout=subprocess.PIPE,
@@ -87,7 +86,7 @@ def test_an_interrupted_run_says_so_and_ends_its_events():
     assert program.returncode == 130
 
 
-def test_a_reader_that_leaves_stops_the_run_quietly():
+def test_a_reader_that_leaves_stops_the_run_quietly() -> None:
     for option in ("--json", "--quiet"):
         reader, writer = os.pipe()
         os.close(reader)

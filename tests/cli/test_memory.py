@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import AGENTS, Ended
+from tests.cli.conftest import AGENTS, Command
 from tests.cli.test_runs import outcome_of
 from ziggurat.agents.agent import Agent
 from ziggurat.cli.agent_options import AgentOptions
@@ -15,8 +14,6 @@ from ziggurat.cli.build import agent_of
 from ziggurat.memory import AgentMemory, open_memory
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.resolve import PROVIDERS
-
-Command = Callable[..., Ended]
 
 
 @pytest.fixture

@@ -2,9 +2,12 @@
 
 import json
 import socket
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from tests.cli.conftest import Command
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.check_model import spec_of
@@ -15,21 +18,21 @@ from ziggurat.messages.parts import tool_call
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.providers import azure, openai
 from ziggurat.models.resolve import PROVIDERS
-from ziggurat.testing.server import FakeProvider, html, status
+from ziggurat.testing.server import FakeProvider, Quirk, html, status
 
 WIRES = {"openai": "OPENAI", "openai-responses": "OPENAI", "anthropic": "ANTHROPIC"}
 KEY = "sk-very-secret-8812"
 
 
 @pytest.fixture(autouse=True)
-def _no_variables(monkeypatch):
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for dialect in DIALECTS.values():
         for name in (*dialect.key_variables, *dialect.base_variables):
             monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
-def provider(monkeypatch):
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
     """A provider that asks for a sum and tells it, found and opened through the environment."""
     with FakeProvider(tool_call("calculator", expression="12 * (7 + 5)"), always="It is 144.") as server:
         for prefix in ("OPENAI", "ANTHROPIC"):
@@ -39,7 +42,7 @@ def provider(monkeypatch):
 
 
 @pytest.fixture
-def nowhere():
+def nowhere() -> Iterator[str]:
     """An address at which nobody listens."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
@@ -55,7 +58,7 @@ def one_line(text: str, start: str = "ziggurat: ") -> str:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_question_is_answered_by_a_provider(ziggurat, provider, wire):
+def test_a_question_is_answered_by_a_provider(ziggurat: Command, provider: FakeProvider, wire: str) -> None:
     ended = ziggurat("run", "--model", f"{wire}:fake", "What is 12 * (7 + 5)?")
     assert (ended.code, ended.out) == (0, "It is 144.\n")
     assert 'calculator(expression="12 * (7 + 5)")' in ended.err
@@ -64,7 +67,9 @@ def test_a_question_is_answered_by_a_provider(ziggurat, provider, wire):
     assert KEY not in ended.err
 
 
-def test_a_provider_is_named_by_its_address_and_needs_no_key(ziggurat, provider, monkeypatch):
+def test_a_provider_is_named_by_its_address_and_needs_no_key(
+    ziggurat: Command, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     ended = ziggurat("run", "--quiet", "--model", f"openai@{provider.url}/v1:fake", "What is 12 * (7 + 5)?")
     assert (ended.code, ended.out, ended.err) == (0, "It is 144.\n", "")
@@ -72,7 +77,7 @@ def test_a_provider_is_named_by_its_address_and_needs_no_key(ziggurat, provider,
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_events_of_a_provider_are_written_as_json(ziggurat, provider, wire):
+def test_events_of_a_provider_are_written_as_json(ziggurat: Command, provider: FakeProvider, wire: str) -> None:
     ended = ziggurat("run", "--json", "--model", f"{wire}:fake", "What is 12 * (7 + 5)?")
     events = [json.loads(line) for line in ended.out.splitlines()]
     assert ended.code == 0
@@ -85,7 +90,9 @@ def test_events_of_a_provider_are_written_as_json(ziggurat, provider, wire):
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])
 @pytest.mark.parametrize(("wire", "prefix"), WIRES.items())
-def test_a_wrong_key_is_told_with_its_variable(ziggurat, provider, wire, prefix, options):
+def test_a_wrong_key_is_told_with_its_variable(
+    ziggurat: Command, provider: FakeProvider, wire: str, prefix: str, options: tuple[str, ...]
+) -> None:
     provider.use(status(401, f"Incorrect API key provided: {KEY}"))
     ended = ziggurat("run", *options, "--model", f"{wire}:fake", "x")
     told = one_line(ended.err)
@@ -100,7 +107,9 @@ def test_a_wrong_key_is_told_with_its_variable(ziggurat, provider, wire, prefix,
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_provider_that_is_down_is_told_with_its_address(ziggurat, nowhere, wire, options):
+def test_a_provider_that_is_down_is_told_with_its_address(
+    ziggurat: Command, nowhere: str, wire: str, options: tuple[str, ...]
+) -> None:
     ended = ziggurat("run", *options, "--model", f"{wire}@{nowhere}:fake", "x")
     assert ended.code == 1
     told = one_line(ended.err)
@@ -108,18 +117,19 @@ def test_a_provider_that_is_down_is_told_with_its_address(ziggurat, nowhere, wir
     assert f"ziggurat doctor --model {wire}@{nowhere}:fake tells" in told
 
 
-def test_the_doctor_is_named_with_the_model_that_failed(ziggurat, provider):
+def test_the_doctor_is_named_with_the_model_that_failed(ziggurat: Command, provider: FakeProvider) -> None:
     provider.use(status(404, "no such model"))
     assert "ziggurat doctor --model openai:fake tells" in ziggurat("run", "--model", "openai:fake", "x").err
     assert spec_of(Agent(openai("fake", base_url="http://ada@host/v1")), "openai") == "openai@http://host/v1:fake"
     layered = Agent(stack(openai("fake"), retry(attempts=2))).layered(timeout(seconds=9))
     assert spec_of(layered, "openai") == "openai:fake"
     assert spec_of(layered, "groq") == "groq:NAME"
-    assert spec_of(Runnable(lambda request, ctx: None), "openai") == "openai:NAME"
+    nameless: Any = lambda request, ctx: None  # noqa: E731
+    assert spec_of(Runnable(nameless), "openai") == "openai:NAME"
     assert spec_of(Agent(azure("fake", base_url="http://host/v1", key="k")), "azure") == "azure@http://host/v1:fake"
 
 
-def test_a_missing_key_is_wrong_use_and_names_the_variable(ziggurat):
+def test_a_missing_key_is_wrong_use_and_names_the_variable(ziggurat: Command) -> None:
     ended = ziggurat("run", "--model", "anthropic:fake", "x")
     assert ended.code == 2
     assert "anthropic needs a key: set the environment variable ANTHROPIC_API_KEY" in one_line(ended.err)
@@ -129,7 +139,7 @@ def test_a_missing_key_is_wrong_use_and_names_the_variable(ziggurat):
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_the_doctor_asks_a_model_one_small_question(ziggurat, provider, wire):
+def test_the_doctor_asks_a_model_one_small_question(ziggurat: Command, provider: FakeProvider, wire: str) -> None:
     provider.use()
     ended = ziggurat("doctor", "--model", f"{wire}:fake")
     assert ended.code == 0, ended.out
@@ -154,7 +164,9 @@ def test_the_doctor_asks_a_model_one_small_question(ziggurat, provider, wire):
         (html(), "perhaps something else answers there; for another address set OPENAI_BASE_URL"),
     ],
 )
-def test_the_doctor_says_what_an_error_means_and_what_to_do(ziggurat, provider, quirk, told):
+def test_the_doctor_says_what_an_error_means_and_what_to_do(
+    ziggurat: Command, provider: FakeProvider, quirk: Quirk, told: str
+) -> None:
     provider.use(quirk)
     ended = ziggurat("doctor", "--model", "openai:fake")
     assert ended.code == 1
@@ -163,7 +175,7 @@ def test_the_doctor_says_what_an_error_means_and_what_to_do(ziggurat, provider, 
     assert KEY not in ended.out + ended.err
 
 
-def test_the_doctor_finds_nobody_at_an_address(ziggurat, nowhere):
+def test_the_doctor_finds_nobody_at_an_address(ziggurat: Command, nowhere: str) -> None:
     ended = ziggurat("doctor", "--model", f"vllm@{nowhere}:fake")
     assert ended.code == 1
     assert "cannot be reached" in ended.out
@@ -178,7 +190,7 @@ def test_the_doctor_finds_nobody_at_an_address(ziggurat, nowhere):
         ("azure:mine", "set AZURE_OPENAI_ENDPOINT"),
     ],
 )
-def test_the_doctor_names_the_variable_that_is_missing(ziggurat, name, told):
+def test_the_doctor_names_the_variable_that_is_missing(ziggurat: Command, name: str, told: str) -> None:
     ended = ziggurat("doctor", "--model", name)
     assert ended.code == 1
     assert "✗ " in ended.out
@@ -186,13 +198,13 @@ def test_the_doctor_names_the_variable_that_is_missing(ziggurat, name, told):
 
 
 @pytest.mark.parametrize("name", ["opnai:x", "openai", "openai:", "openai@nowhere:x"])
-def test_a_name_that_means_nothing_is_wrong_use_for_the_doctor_too(ziggurat, name):
+def test_a_name_that_means_nothing_is_wrong_use_for_the_doctor_too(ziggurat: Command, name: str) -> None:
     ended = ziggurat("doctor", "--model", name)
     assert ended.code == 2
     assert one_line(ended.err)
 
 
-def test_the_doctor_does_not_call_what_is_forbidden(ziggurat, monkeypatch):
+def test_the_doctor_does_not_call_what_is_forbidden(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     ended = ziggurat("doctor", "--model", "openai:fake")
     assert ended.code == 1
@@ -200,7 +212,7 @@ def test_the_doctor_does_not_call_what_is_forbidden(ziggurat, monkeypatch):
     assert KEY not in ended.out + ended.err
 
 
-def test_the_doctor_asks_models_of_names_of_the_users_own(ziggurat, monkeypatch):
+def test_the_doctor_asks_models_of_names_of_the_users_own(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PROVIDERS, "house", "ziggurat.testing:ScriptedModel")
     ended = ziggurat("doctor", "--model", "house:pong")
     assert ended.code == 0
@@ -208,7 +220,9 @@ def test_the_doctor_asks_models_of_names_of_the_users_own(ziggurat, monkeypatch)
     assert "house:NAME" in ziggurat("models", "list").out
 
 
-def test_every_provider_is_listed_with_the_variables_of_its_key(ziggurat, monkeypatch):
+def test_every_provider_is_listed_with_the_variables_of_its_key(
+    ziggurat: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GROQ_API_KEY", KEY)
     listed = ziggurat("models", "list").out
     report = ziggurat("doctor").out

@@ -2,16 +2,18 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import AGENTS, Typed
+from tests.cli.conftest import AGENTS, Command, Typed
 from ziggurat.cli.main import main
 from ziggurat.core.codec import decode
 from ziggurat.messages.events import AgentEnded, AnyEvent
+from ziggurat.models.function import FunctionModel
 
 
-def test_a_pipe_gets_the_answer_and_nothing_else(ziggurat):
+def test_a_pipe_gets_the_answer_and_nothing_else(ziggurat: Command) -> None:
     ended = ziggurat("run", "--agent", f"{AGENTS}:plain", "What is 12 * (7 + 5)?")
     assert (ended.code, ended.out) == (0, "It is 144.\n")
     assert 'calculator(expression="12 * (7 + 5)")' in ended.err
@@ -20,18 +22,18 @@ def test_a_pipe_gets_the_answer_and_nothing_else(ziggurat):
     assert "\x1b" not in ended.err
 
 
-def test_quiet_leaves_the_view_out(ziggurat):
+def test_quiet_leaves_the_view_out(ziggurat: Command) -> None:
     ended = ziggurat("run", "-q", "--agent", f"{AGENTS}:plain", "x")
     assert (ended.out, ended.err) == ("It is 144.\n", "printed while loading\n")
 
 
-def test_what_tools_print_stays_out_of_the_answer(ziggurat):
+def test_what_tools_print_stays_out_of_the_answer(ziggurat: Command) -> None:
     ended = ziggurat("run", "--agent", f"{AGENTS}:prints", "Rain?")
     assert ended.out == "Sunny.\n"
     assert "printed by the tool" in ended.err
 
 
-def test_a_terminal_shows_all_in_one_view(monkeypatch, ziggurat):
+def test_a_terminal_shows_all_in_one_view(monkeypatch: pytest.MonkeyPatch, ziggurat: Command) -> None:
     screen = Typed()
     monkeypatch.setattr(sys, "stdout", screen)
     monkeypatch.setenv("TERM", "dumb")
@@ -41,7 +43,7 @@ def test_a_terminal_shows_all_in_one_view(monkeypatch, ziggurat):
     assert text.count("It is 144.") == 1
 
 
-def test_json_is_one_event_per_line_and_ends_with_the_run(ziggurat):
+def test_json_is_one_event_per_line_and_ends_with_the_run(ziggurat: Command) -> None:
     ended = ziggurat("run", "--json", "--agent", f"{AGENTS}:prints", "x")
     lines = ended.out.splitlines()
     events = [decode(line, AnyEvent) for line in lines]
@@ -51,7 +53,7 @@ def test_json_is_one_event_per_line_and_ends_with_the_run(ziggurat):
     assert ended.code == 0
 
 
-def test_json_ends_with_the_run_also_when_it_was_used_wrongly(ziggurat):
+def test_json_ends_with_the_run_also_when_it_was_used_wrongly(ziggurat: Command) -> None:
     ended = ziggurat("run", "--json", "--agent", f"{AGENTS}:broken", "x")
     last = decode(ended.out.splitlines()[-1], AnyEvent)
     assert isinstance(last, AgentEnded)
@@ -60,7 +62,7 @@ def test_json_ends_with_the_run_also_when_it_was_used_wrongly(ziggurat):
     assert ended.err.splitlines()[-1].startswith("ziggurat: the function of the model 'function' returned int")
 
 
-def test_an_output_of_another_type_is_written_as_json(ziggurat):
+def test_an_output_of_another_type_is_written_as_json(ziggurat: Command) -> None:
     ended = ziggurat("run", "--agent", f"{AGENTS}:typed", "x")
     assert json.loads(ended.out) == {"name": "Rome", "people": 3}
 
@@ -82,7 +84,7 @@ def test_an_output_of_another_type_is_written_as_json(ziggurat):
         ("silent", 0, "ziggurat: the model's answer is empty"),
     ],
 )
-def test_exit_codes_are_honest(ziggurat, agent, code, told):
+def test_exit_codes_are_honest(ziggurat: Command, agent: str, code: int, told: str) -> None:
     ended = ziggurat("run", "--agent", f"{AGENTS}:{agent}", "x")
     assert ended.code == code
     assert ended.err.splitlines()[-1] == told
@@ -92,32 +94,34 @@ def test_exit_codes_are_honest(ziggurat, agent, code, told):
     assert json.loads(as_json.out.splitlines()[-1])["event"] == "AgentEnded"
 
 
-def test_the_question_comes_from_standard_input(ziggurat):
+def test_the_question_comes_from_standard_input(ziggurat: Command) -> None:
     for arguments in ((), ("-",)):
         ended = ziggurat("run", "-q", "--agent", f"{AGENTS}:memory", *arguments, stdin="  two\nlines\n")
         assert ended.out == "you said 1 things, lastly two\nlines\n"
 
 
 @pytest.mark.parametrize(("arguments", "stdin"), [(("",), ""), (("  ",), ""), (("-",), " \n"), ((), "")])
-def test_an_empty_question_is_refused(ziggurat, arguments, stdin):
+def test_an_empty_question_is_refused(ziggurat: Command, arguments: tuple[str, ...], stdin: str) -> None:
     ended = ziggurat("run", "--agent", f"{AGENTS}:memory", *arguments, stdin=stdin)
     assert ended.code == 2
     assert "is empty; ask one, as in: ziggurat run" in ended.err
 
 
-def test_no_question_on_a_terminal_is_refused(ziggurat, monkeypatch, capsys):
+def test_no_question_on_a_terminal_is_refused(
+    ziggurat: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sys, "stdin", Typed())
     assert main(["run"]) == 2
     assert capsys.readouterr().err.startswith("ziggurat: there is no question; ask one")
 
 
-def test_a_question_that_is_no_text_is_refused(ziggurat):
+def test_a_question_that_is_no_text_is_refused(ziggurat: Command) -> None:
     ended = ziggurat("run", "--agent", f"{AGENTS}:memory", "caf\udce9")
     assert ended.code == 2
     assert "not text (at character 4)" in ended.err
 
 
-def test_the_options_make_an_agent(ziggurat, monkeypatch):
+def test_the_options_make_an_agent(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
         __import__("ziggurat.models.resolve", fromlist=["PROVIDERS"]).PROVIDERS,
         "mine",
@@ -131,15 +135,15 @@ def test_the_options_make_an_agent(ziggurat, monkeypatch):
     assert ziggurat("run", "hi").out == "env: calculator, timestamp; None\n"
 
 
-def model_named(name):
-    from ziggurat.models.function import FunctionModel
-
+def model_named(name: str) -> FunctionModel:
     return FunctionModel(
         lambda request: f"{name}: {', '.join(tool.name for tool in request.tools)}; {request.instructions}"
     )
 
 
-def test_the_embedded_model_is_looked_for_before_the_run(ziggurat, monkeypatch, tmp_path):
+def test_the_embedded_model_is_looked_for_before_the_run(
+    ziggurat: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("ZIGGURAT_CACHE", str(tmp_path))
     ended = ziggurat("run", "hi")
     assert ended.code == 2

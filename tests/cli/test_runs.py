@@ -3,20 +3,17 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import AGENTS, Ended
+from tests.cli.conftest import AGENTS, Command
 from ziggurat.cli.records import seconds_of
 from ziggurat.cli.store import default_store
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.resolve import PROVIDERS
 from ziggurat.stores.connect import connect
-
-Command = Callable[..., Ended]
 
 
 @pytest.fixture(params=["sqlite:///{}/runs.db", "file:///{}/runs"])

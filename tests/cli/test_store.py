@@ -3,19 +3,16 @@
 import asyncio
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import AGENTS, Ended
+from tests.cli.conftest import AGENTS, Command, Ended
 from ziggurat.cli.store import where_kept
 from ziggurat.core.store import LogInfo, session_log
 from ziggurat.stores.connect import connect
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.sqlite import SqliteStore
-
-Command = Callable[..., Ended]
 
 
 def how_to_go_on(ended: Ended) -> list[str]:

@@ -5,12 +5,16 @@ import asyncio
 import pytest
 
 from ziggurat.agents.agent import Agent
+from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.parts import tool_call
 from ziggurat.messages.stops import Completed, Failed
 from ziggurat.models.http import providers
 from ziggurat.models.http.limits import Limits
-from ziggurat.testing.server import FakeProvider, bad_arguments, cut, parsed, quirks
+from ziggurat.models.scripted import Reply
+from ziggurat.testing.server import FakeProvider, Quirk, Seen, bad_arguments, cut, parsed, quirks
 from ziggurat.testing.server.reply_quirks import BAD_ARGUMENTS
+
+Done = tuple[str, int, int] | tuple[str, int, int, str]
 
 WIRES = {"chat": providers.openai, "responses": providers.openai_responses, "messages": providers.anthropic}
 BOTH = [("add", 1, 2, "a rather long note"), ("sub", 5, 4)]
@@ -40,13 +44,15 @@ SETTINGS = {
 }
 
 
-def words(lines):
+def words(lines: set[str]) -> set[str]:
     return {word for line in lines for word in line.split()}
 
 
-async def run(wire, stream, *used, limits=None):
+async def run(
+    wire: str, stream: bool, *used: Quirk, limits: Limits | None = None
+) -> tuple[AgentRun, list[Done], list[Seen]]:
     """Let an agent run against a provider with these quirks; returns the run, what tools did, and the requests."""
-    done = []
+    done: list[Done] = []
 
     def add(a: int, b: int, note: str = "") -> int:
         """Add."""
@@ -58,7 +64,7 @@ async def run(wire, stream, *used, limits=None):
         done.append(("sub", a, b))
         return a - b
 
-    calls = ["Let me ädd. ", tool_call("add", a=1, b=2, note="a rather long note"), tool_call("sub", a=5, b=4)]
+    calls: Reply = ["Let me ädd. ", tool_call("add", a=1, b=2, note="a rather long note"), tool_call("sub", a=5, b=4)]
     async with FakeProvider(calls, always="Done.", quirks=used) as server:
         limits = limits or Limits(idle=0.2, total=20.0)
         async with WIRES[wire]("m-1", key="sk-hidden", base_url=server.url + "/v1", limits=limits) as model:
@@ -70,7 +76,7 @@ async def run(wire, stream, *used, limits=None):
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("name", [entry.name for entry in quirks()])
-def test_an_agent_meets_every_quirk(name, wire, stream):
+def test_an_agent_meets_every_quirk(name: str, wire: str, stream: bool) -> None:
     quirk = parsed(name + (f"={SETTINGS[name]}" if name in SETTINGS else ""))
     result, done, requests = asyncio.run(run(wire, stream, quirk))
     kind = result.stop.kind if isinstance(result.stop, Failed) else None
@@ -89,7 +95,7 @@ def test_an_agent_meets_every_quirk(name, wire, stream):
         assert (kind, done, result.failed_tool_calls) == (None, [], 2)
 
 
-def test_the_groups_name_quirks_that_there_are():
+def test_the_groups_name_quirks_that_there_are() -> None:
     known = {entry.name for entry in quirks()}
     assert words(NO_DIFFERENCE | TYPED_ERROR | TOLD_TO_THE_MODEL) <= known
     assert set(SETTINGS) <= known
@@ -100,7 +106,7 @@ HARMLESS = {"extra_keys", "duplicate_keys", "quoted", "zero_byte", "surrogate"}
 
 @pytest.mark.parametrize("form", BAD_ARGUMENTS)
 @pytest.mark.parametrize("wire", WIRES)
-def test_no_bad_arguments_are_run(wire, form):
+def test_no_bad_arguments_are_run(wire: str, form: str) -> None:
     for stream in (False, True):
         result, done, _ = asyncio.run(run(wire, stream, bad_arguments(form).first(1)))
         assert isinstance(result.stop, (Completed, Failed))
@@ -111,8 +117,8 @@ def test_no_bad_arguments_are_run(wire, form):
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("clean", [False, True])
-def test_nothing_is_finished_or_run_of_a_stream_that_is_cut_anywhere(wire, clean):
-    async def check():
+def test_nothing_is_finished_or_run_of_a_stream_that_is_cut_anywhere(wire: str, clean: bool) -> None:
+    async def check() -> int:
         at = 0
         while True:
             result, done, _ = await run(wire, True, cut(at, clean=clean))

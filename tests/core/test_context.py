@@ -370,7 +370,7 @@ def test_state_is_never_that_of_an_owner_who_is_gone() -> None:
         ctx.state(type("Owner", (), {})(), list[int]).append(1)
 
 
-def test_what_a_call_is_held_to_goes_beneath_and_ends_where_an_agent_is_entered():
+def test_what_a_call_is_held_to_goes_beneath_and_ends_where_an_agent_is_entered() -> None:
     ctx = root()
     held = ctx.freezing("this")
     assert (ctx.frozen, held.frozen, held.path) == (None, "this", ctx.path)

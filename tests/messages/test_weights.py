@@ -1,3 +1,5 @@
+from typing import Any
+
 from ziggurat.core.errors import ModelError
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
@@ -7,20 +9,20 @@ from ziggurat.messages.usage import Usage
 from ziggurat.messages.weights import expected_tokens, used_tokens
 
 
-def asked(text, **settings):
+def asked(text: str, **settings: Any) -> ModelRequest:
     conversation = Conversation()
     conversation.append(Message("user", (Text(text),)))
     return ModelRequest(conversation.view(), "Be brief.", settings=ModelSettings(**settings))
 
 
-def test_a_question_weighs_its_length_and_the_longest_reply():
+def test_a_question_weighs_its_length_and_the_longest_reply() -> None:
     light, heavy = asked("x" * 400, max_tokens=50), asked("x" * 4_400, max_tokens=50)
     assert 150 <= expected_tokens(light) <= 170
     assert expected_tokens(heavy) - expected_tokens(light) == 1_000
     assert expected_tokens(asked("x" * 400)) > expected_tokens(light) + 500
 
 
-def test_a_reply_weighs_what_it_has_cost():
+def test_a_reply_weighs_what_it_has_cost() -> None:
     reply = Message("assistant", (Text("hi"),))
     assert used_tokens(ModelResponse(reply, usage=Usage(input=10, output=5, requests=1))) == 15
     assert used_tokens(ModelResponse(reply)) is None

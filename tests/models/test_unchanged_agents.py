@@ -2,22 +2,27 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from msgspec import Struct
 
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ToolError
+from ziggurat.core.event import Event
+from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.delta import Fold
 from ziggurat.messages.events import Delta, ModelEnded
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelResponse, ModelSettings
-from ziggurat.messages.parts import Text, Thinking, ToolCall, tool_call
+from ziggurat.messages.message import Message, assistant
+from ziggurat.messages.model import FinishReason, Model, ModelResponse, ModelSettings
+from ziggurat.messages.parts import Part, Text, Thinking, ToolCall, tool_call
 from ziggurat.messages.stops import Completed
 from ziggurat.messages.usage import Usage
+from ziggurat.models.http.service import HttpModel
 from ziggurat.models.resolve import resolve
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.testing.server import FakeProvider, fragment
+from ziggurat.testing.server import FakeProvider, Quirk, Seen, fragment
 
 WIRES = ("openai", "openai-responses", "anthropic")
 THOUGHT = "Both sums at once; ça suffit."
@@ -51,13 +56,13 @@ def look_up(name: str) -> str:
     return f"{name} is 7 years old, 身長 120 cm"
 
 
-def turn(*parts, **usage):
+def turn(*parts: Part, **usage: Any) -> ModelResponse:
     """One reply of the script."""
-    finish = "tool_calls" if any(isinstance(part, ToolCall) for part in parts) else "stop"
+    finish: FinishReason = "tool_calls" if any(isinstance(part, ToolCall) for part in parts) else "stop"
     return ModelResponse(assistant(*parts), finish=finish, usage=Usage(**usage, requests=1))
 
 
-def script():
+def script() -> list[ModelResponse]:
     """Two calls at once after a thought, one that fails beside another, an answer that misfits, and one that fits."""
     first, second = tool_call("add", a=2, b=3), tool_call("look_up", name="Zoë")
     return [
@@ -68,7 +73,7 @@ def script():
     ]
 
 
-def agent_on(model):
+def agent_on(model: Model) -> Agent:
     """The definition: nothing in it knows who will answer."""
     return Agent(
         model,
@@ -81,7 +86,7 @@ def agent_on(model):
     )
 
 
-def told(run):
+def told(run: AgentRun) -> dict[str, Any]:
     """A run without what is a wire's own: ids, signatures, the time it took."""
     messages = [
         [
@@ -104,11 +109,13 @@ def told(run):
     }
 
 
-async def run_on(wire, *, streamed, quirks=()):
+async def run_on(
+    wire: str, *, streamed: bool, quirks: Sequence[Quirk] = ()
+) -> tuple[AgentRun, list[Seen], list[tuple[Message, Message]]]:
     """Run the agent on a wire; returns the run, the requests, and folds beside the messages they must equal."""
-    pairs, fold = [], Fold()
+    pairs, fold = list[tuple[Message, Message]](), Fold()
 
-    def hear(event):
+    def hear(event: Event) -> None:
         nonlocal fold
         if isinstance(event, Delta):
             fold.push(event.delta)
@@ -117,13 +124,15 @@ async def run_on(wire, *, streamed, quirks=()):
             fold = Fold()
 
     async with FakeProvider(*script(), quirks=quirks) as server:
-        async with resolve(f"{wire}@{server.url}/v1:claude-sonnet-4-5") as model:
+        resolved = resolve(f"{wire}@{server.url}/v1:claude-sonnet-4-5")
+        assert isinstance(resolved, HttpModel)
+        async with resolved as model:
             run = await agent_on(model).run("How old is Zoë, and 2 + 3?", listeners=[hear] if streamed else [])
         return run, list(server.requests), pairs
 
 
 @pytest.fixture(scope="module")
-def expected():
+def expected() -> dict[str, Any]:
     return told(
         asyncio.run(agent_on(ScriptedModel(*script(), output_modes=["native"])).run("How old is Zoë, and 2 + 3?"))
     )
@@ -131,7 +140,7 @@ def expected():
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("wire", WIRES)
-def test_an_agent_runs_alike_on_every_wire(wire, streamed, expected):
+def test_an_agent_runs_alike_on_every_wire(wire: str, streamed: bool, expected: dict[str, Any]) -> None:
     run, requests, pairs = asyncio.run(run_on(wire, streamed=streamed))
     assert told(run) == expected
     assert (run.stop, run.output) == (Completed(), Answer(12, "Zoë"))
@@ -142,16 +151,16 @@ def test_an_agent_runs_alike_on_every_wire(wire, streamed, expected):
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_torn_stream_makes_the_same_run(wire, expected):
+def test_a_torn_stream_makes_the_same_run(wire: str, expected: dict[str, Any]) -> None:
     run, _, _ = asyncio.run(run_on(wire, streamed=True, quirks=[fragment(3)]))
     assert told(run) == expected
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_streamed_run_says_what_a_plain_one_says(wire):
+def test_a_streamed_run_says_what_a_plain_one_says(wire: str) -> None:
     """Part by part, with ids and signatures; and what is sent back is the same but for the wish to stream."""
 
-    def asked(requests):
+    def asked(requests: list[Seen]) -> list[dict[str, Any]]:
         bodies = [dict(seen.json) for seen in requests]
         for body in bodies:
             body.pop("stream", None)

@@ -4,12 +4,23 @@ import asyncio
 import io
 import re
 import sys
+from typing import Any
 
 import pytest
 
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import MissingExtra, ModelError
-from ziggurat.core.event import CacheHit, CircuitChanged, Diverged, Dropped, Joined, Queued, Retrying, UnderPressure
+from ziggurat.core.event import (
+    CacheHit,
+    CircuitChanged,
+    Diverged,
+    Dropped,
+    Event,
+    Joined,
+    Queued,
+    Retrying,
+    UnderPressure,
+)
 from ziggurat.core.layer import stack
 from ziggurat.layers.retry import retry
 from ziggurat.messages import events
@@ -27,7 +38,7 @@ COST = Usage(input=100, output=10, requests=1)
 SUM = tool_call("calculator", expression="6 * 7")
 
 
-def shown(*happened, **options) -> str:
+def shown(*happened: Event, **options: Any) -> str:
     """What a view writes of events, as one plain text."""
     out = io.StringIO()
     with ConsoleView(out, **options) as view:
@@ -36,7 +47,7 @@ def shown(*happened, **options) -> str:
     return out.getvalue()
 
 
-def seen(agent: Agent, **options) -> str:
+def seen(agent: Agent, **options: Any) -> str:
     """What a view writes of a run, without times."""
     out = io.StringIO()
     with ConsoleView(out, **options) as view:
@@ -44,7 +55,7 @@ def seen(agent: Agent, **options) -> str:
     return re.sub(r"\b[\d.]+ (ms|s)\b", "T", out.getvalue())
 
 
-def test_a_run_reads_as_steps_tools_text_and_cost():
+def test_a_run_reads_as_steps_tools_text_and_cost() -> None:
     agent = Agent(ScriptedModel(SUM, "It is 42.", usage=COST), tools=[calculator])
     assert seen(agent).splitlines() == [
         "step 1",
@@ -56,7 +67,7 @@ def test_a_run_reads_as_steps_tools_text_and_cost():
     ]
 
 
-def test_thinking_is_told_apart_and_text_can_be_left_out():
+def test_thinking_is_told_apart_and_text_can_be_left_out() -> None:
     model = ScriptedModel([ThinkingDelta("Hm. "), ThinkingDelta("So."), "Yes."], usage=COST)
     text = seen(Agent(model))
     assert "(thinking) Hm. So.\nYes.\n" in text
@@ -64,7 +75,7 @@ def test_thinking_is_told_apart_and_text_can_be_left_out():
     assert "Yes" not in seen(Agent(again), text=False)
 
 
-def test_nested_agents_are_indented_and_named():
+def test_nested_agents_are_indented_and_named() -> None:
     helper = Agent(ScriptedModel(SUM, "42", usage=COST), tools=[calculator], name="helper", description="Helps.")
     agent = Agent(ScriptedModel(tool_call("helper", input="6 * 7"), "It is 42.", usage=COST), tools=[helper])
     assert seen(agent).splitlines() == [
@@ -84,7 +95,7 @@ def test_nested_agents_are_indented_and_named():
     ]
 
 
-def test_several_tools_at_once_are_told_apart():
+def test_several_tools_at_once_are_told_apart() -> None:
     calls = [tool_call("echo", text=text, id=text) for text in ("a", "b")]
     text = seen(Agent(ScriptedModel(calls, "done", usage=COST), tools=[echo]))
     lines = text.splitlines()
@@ -93,14 +104,14 @@ def test_several_tools_at_once_are_told_apart():
         assert lines[result - 1] == f'● echo(text="{each}")'
 
 
-def test_a_dropped_reply_is_said_to_be_dropped_and_a_retry_is_told():
+def test_a_dropped_reply_is_said_to_be_dropped_and_a_retry_is_told() -> None:
     model = stack(ScriptedModel(["Half", ConnectionError("lost")], "Whole.", usage=COST), retry(attempts=2, base=0.0))
     text = seen(Agent(model))
     assert text.index("Half\n") < text.index("(what was said there does not count: ") < text.index("↻ try 1 failed")
     assert text.index("↻ try 1 failed") < text.index("Whole.\n")
 
 
-def test_nothing_is_said_to_be_dropped_where_nothing_was_shown():
+def test_nothing_is_said_to_be_dropped_where_nothing_was_shown() -> None:
     assert shown(Dropped("agent/step-1/model", "lost")) == ""
 
 
@@ -114,7 +125,7 @@ def test_nothing_is_said_to_be_dropped_where_nothing_was_shown():
         ),
     ],
 )
-def test_the_last_line_says_why_a_run_stopped(agent, last):
+def test_the_last_line_says_why_a_run_stopped(agent: Agent, last: list[str]) -> None:
     lines = seen(agent).splitlines()[-2:]
     assert lines[0] == last[0]
     assert lines[1].startswith(last[1])
@@ -128,7 +139,7 @@ def ended(path: str, text: str) -> events.ModelEnded:
     return events.ModelEnded(path, ModelResponse(assistant(text)))
 
 
-def test_models_that_speak_at_once_are_written_one_after_the_other():
+def test_models_that_speak_at_once_are_written_one_after_the_other() -> None:
     started = [events.AgentStarted(path, path[-1], "r") for path in ("t", "t/a", "t/b")]
     text = shown(
         *started,
@@ -142,7 +153,7 @@ def test_models_that_speak_at_once_are_written_one_after_the_other():
     assert text == "  a:\n  one two\n  b:\n  three four\n"
 
 
-def test_a_model_that_is_done_is_written_though_another_still_speaks():
+def test_a_model_that_is_done_is_written_though_another_still_speaks() -> None:
     started = [events.AgentStarted(path, path[-1], "r") for path in ("t", "t/a", "t/b")]
     text = shown(
         *started,
@@ -155,7 +166,7 @@ def test_a_model_that_is_done_is_written_though_another_still_speaks():
     assert text == "  a:\n  one\n  b:\n  two\n  a:\n  three\n"
 
 
-def test_what_waits_and_is_dropped_is_never_written():
+def test_what_waits_and_is_dropped_is_never_written() -> None:
     text = shown(
         events.AgentStarted("t", "t", "r"),
         delta("t/model/alt-1", "one"),
@@ -194,20 +205,20 @@ ITEM = PendingItem("id", "t/tool", CALL, "it writes")
         (events.ModelEnded("t", ModelResponse(assistant("x"), "length")), "the reply ended early: length"),
     ],
 )
-def test_other_events_are_a_line_each(event, line):
+def test_other_events_are_a_line_each(event: Event, line: str) -> None:
     assert shown(event).startswith(line)
 
 
-def test_events_that_say_nothing_to_a_person_are_left_out():
+def test_events_that_say_nothing_to_a_person_are_left_out() -> None:
     assert shown(events.MiddlewareStarted("t", "m", "before_model"), events.StepEnded("t", 1)) == ""
 
 
-def test_a_recorded_result_is_said_to_be_one():
+def test_a_recorded_result_is_said_to_be_one() -> None:
     text = shown(events.ToolEnded("t", CALL, ToolResult("1", "send", "sent"), 0.0, True))
     assert text == '● send(to="a")\n  → sent (from the record)\n'
 
 
-def test_escapes_of_models_and_tools_do_not_reach_the_terminal():
+def test_escapes_of_models_and_tools_do_not_reach_the_terminal() -> None:
     evil = "\x1b[2J\x9b2J\u202e"
     call = ToolCall("1", "f", '{"x":"' + "\\u001b[2J" + '"}')
     text = shown(
@@ -222,7 +233,7 @@ def test_escapes_of_models_and_tools_do_not_reach_the_terminal():
     assert "[bold]not markup[/bold] :smile:" in text
 
 
-def test_a_terminal_gets_colours_unless_it_wants_none(monkeypatch):
+def test_a_terminal_gets_colours_unless_it_wants_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert "\x1b[36m" in shown(events.ToolStarted("t", CALL), terminal=True, width=80)
@@ -230,12 +241,12 @@ def test_a_terminal_gets_colours_unless_it_wants_none(monkeypatch):
     assert "\x1b[36m" not in shown(events.ToolStarted("t", CALL), terminal=True, width=80)
 
 
-def test_a_file_gets_no_escapes_even_where_colours_are_forced(monkeypatch):
+def test_a_file_gets_no_escapes_even_where_colours_are_forced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "\x1b" not in shown(events.ToolStarted("t", CALL), events.Warned("t", "beware"))
 
 
-def test_lines_on_a_terminal_keep_within_its_width(monkeypatch):
+def test_lines_on_a_terminal_keep_within_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     call = ToolCall("1", "send", '{"text":"' + "word " * 50 + '"}')
     text = shown(
@@ -251,7 +262,7 @@ def test_lines_on_a_terminal_keep_within_its_width(monkeypatch):
     assert text.count("answer") < 10
 
 
-def test_the_cursor_is_given_back_when_a_run_is_broken_off(monkeypatch):
+def test_the_cursor_is_given_back_when_a_run_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     out = io.StringIO()
     with pytest.raises(KeyboardInterrupt), ConsoleView(out, terminal=True, width=60) as view:
@@ -260,7 +271,7 @@ def test_the_cursor_is_given_back_when_a_run_is_broken_off(monkeypatch):
     assert out.getvalue().count("\x1b[?25l") == out.getvalue().count("\x1b[?25h") == 1
 
 
-def test_a_terminal_with_few_letters_gets_what_it_can_show():
+def test_a_terminal_with_few_letters_gets_what_it_can_show() -> None:
     file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     view = ConsoleView(file)
     for event in (events.ToolStarted("t", CALL), delta("t", "caf\u00e9"), ended("t", "")):
@@ -274,19 +285,19 @@ class Gone(io.StringIO):
         raise BrokenPipeError
 
 
-def test_a_reader_that_has_left_does_not_disturb_the_run(caplog):
+def test_a_reader_that_has_left_does_not_disturb_the_run(caplog: pytest.LogCaptureFixture) -> None:
     run = Agent(ScriptedModel(SUM, "42", usage=COST), tools=[calculator]).run_sync("x", listeners=[ConsoleView(Gone())])
     assert run.text == "42"
     assert not caplog.records
 
 
-def test_without_rich_the_extra_is_named(monkeypatch):
+def test_without_rich_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich.console", None)
     with pytest.raises(MissingExtra, match=r"pip install 'ziggurat\[cli\]'"):
         ConsoleView()
 
 
-def test_one_view_serves_many_runs():
+def test_one_view_serves_many_runs() -> None:
     agent = Agent(ScriptedModel(always="Hi.", usage=COST))
     out = io.StringIO()
     view = ConsoleView(out)

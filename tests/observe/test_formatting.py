@@ -1,5 +1,7 @@
 """Short words for calls, results, stops, times and costs."""
 
+from typing import Any
+
 import pytest
 
 from ziggurat.messages import stops
@@ -19,11 +21,11 @@ from ziggurat.observe.formatting import (
 )
 
 
-def test_what_a_terminal_would_obey_is_made_visible():
+def test_what_a_terminal_would_obey_is_made_visible() -> None:
     assert clean("a\x1b]0;title\x07b\x9b1m\u202ec\td\r\ne") == "a\ufffd]0;title\ufffdb\ufffd1m\ufffdc\td\ne"
 
 
-def test_a_text_is_one_line_of_a_given_width():
+def test_a_text_is_one_line_of_a_given_width() -> None:
     assert shortened(" a\n b  c ") == "a b c"
     assert shortened("abcdef", 4) == "abc…"
 
@@ -32,11 +34,11 @@ def test_a_text_is_one_line_of_a_given_width():
     ("arguments", "shown"),
     [('{"a":1,"b":"x"}', 'f(a=1, b="x")'), ("{}", "f()"), ("", "f()"), ("{oh", "f({oh)"), ("[1]", "f([1])")],
 )
-def test_a_call_is_shown_as_people_write_one(arguments, shown):
+def test_a_call_is_shown_as_people_write_one(arguments: str, shown: str) -> None:
     assert call_text(ToolCall("1", "f", arguments)) == shown
 
 
-def test_a_result_is_its_text_its_parts_or_its_error():
+def test_a_result_is_its_text_its_parts_or_its_error() -> None:
     assert result_text(ToolResult("1", "f", "144")) == "144"
     assert result_text(ToolResult("1", "f", "")) == "(nothing)"
     assert result_text(ToolResult("1", "f", (Text("see"), Image(b"x")))) == "see [image]"
@@ -55,23 +57,23 @@ def test_a_result_is_its_text_its_parts_or_its_error():
         (3725.2, "62 min 5 s"),
     ],
 )
-def test_time_is_told_in_the_unit_that_suits_it(seconds, shown):
+def test_time_is_told_in_the_unit_that_suits_it(seconds: float, shown: str) -> None:
     assert duration(seconds) == shown
 
 
-def test_unknown_tokens_are_called_unknown():
+def test_unknown_tokens_are_called_unknown() -> None:
     assert usage_text(Usage()) == "tokens unknown"
     assert usage_text(Usage(output=3)) == "tokens: unknown in, 3 out"
     assert usage_text(Usage(1200, 3, cache_read=1000)) == "tokens: 1,200 in (1,000 cached), 3 out"
 
 
-def test_a_run_is_told_in_one_line():
+def test_a_run_is_told_in_one_line() -> None:
     run = AgentRun(Transcript.of(), stops.Completed(), "", Usage(1, 2), 3, 1, 2, seconds=2.0)
     assert run_text(run) == "2 steps · 3 model calls · 1 tool call · tokens: 1 in, 2 out · 2.0 s"
 
 
 @pytest.mark.parametrize("stop", stops.Stop.__args__)
-def test_every_stop_is_named(stop):
+def test_every_stop_is_named(stop: Any) -> None:
     given = {"limit": 3, "name": "f", "tool": "f", "count": 3, "kind": "tokens", "used": 4, "reason": "no"}
     given |= {"seconds": 2.0, "error": "lost", "reason": "no"}
     made = stop(**{name: given[name] for name in stop.__struct_fields__})

@@ -3,21 +3,22 @@
 import io
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from ziggurat.agents.agent import Agent
 from ziggurat.core.codec import decode
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Retrying
+from ziggurat.core.event import Event, Retrying
 from ziggurat.messages.events import AgentEnded, AnyEvent
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.observe.jsonl import JsonLines
 
 
-def test_every_line_is_an_event_that_can_be_read_back(tmp_path):
+def test_every_line_is_an_event_that_can_be_read_back(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    heard = []
+    heard: list[Event] = []
     with JsonLines(path) as lines:
         Agent(ScriptedModel("Hello there.")).run_sync("x", listeners=[heard.append, lines])
     read = [decode(line, AnyEvent) for line in path.read_text().splitlines()]
@@ -25,7 +26,7 @@ def test_every_line_is_an_event_that_can_be_read_back(tmp_path):
     assert lines.written == len(read)
 
 
-def test_a_file_is_appended_to_and_a_closed_one_takes_no_more(tmp_path):
+def test_a_file_is_appended_to_and_a_closed_one_takes_no_more(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     for _ in range(2):
         with JsonLines(path) as lines:
@@ -34,7 +35,7 @@ def test_a_file_is_appended_to_and_a_closed_one_takes_no_more(tmp_path):
     assert len(path.read_text().splitlines()) == 2
 
 
-def test_a_path_that_cannot_be_written_is_told_at_the_door(tmp_path):
+def test_a_path_that_cannot_be_written_is_told_at_the_door(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot write events to"):
         JsonLines(tmp_path / "no" / "such" / "folder.jsonl")
 
@@ -44,7 +45,7 @@ class Gone(io.StringIO):
         raise BrokenPipeError
 
 
-def test_when_the_reader_has_left_it_is_told_once():
+def test_when_the_reader_has_left_it_is_told_once() -> None:
     told = []
     lines = JsonLines(Gone(), on_closed=lambda: told.append(1))
     for _ in range(3):
@@ -53,7 +54,7 @@ def test_when_the_reader_has_left_it_is_told_once():
     assert lines.written == 0
 
 
-def test_an_answer_without_a_json_form_is_written_as_text():
+def test_an_answer_without_a_json_form_is_written_as_text() -> None:
     @dataclass
     class Odd:
         inner: object

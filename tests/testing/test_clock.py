@@ -1,4 +1,5 @@
 import asyncio
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,13 +12,13 @@ from ziggurat.stores.sqlite import SqliteStore
 from ziggurat.testing.clock import HandClock, settle
 
 
-def test_it_is_a_clock():
+def test_it_is_a_clock() -> None:
     clock: Clock = HandClock(now=5.0)
     assert (clock.now(), clock.monotonic()) == (5.0, 0.0)
 
 
 @given(st.lists(st.integers(0, 50), max_size=12), st.lists(st.integers(0, 20), max_size=12))
-def test_what_is_due_runs_in_order_of_time(waits, moves):
+def test_what_is_due_runs_in_order_of_time(waits: list[int], moves: list[int]) -> None:
     clock = HandClock()
     woken: list[tuple[float, int]] = []
 
@@ -25,7 +26,7 @@ def test_what_is_due_runs_in_order_of_time(waits, moves):
         await clock.sleep(seconds)
         woken.append((clock.monotonic(), number))
 
-    async def main():
+    async def main() -> None:
         tasks = [asyncio.create_task(sleeper(number, seconds)) for number, seconds in enumerate(waits)]
         passed = 0
         await clock.advance(0)
@@ -43,7 +44,7 @@ def test_what_is_due_runs_in_order_of_time(waits, moves):
     assert clock.waiting == 0
 
 
-def test_what_wakes_may_sleep_again_within_one_move():
+def test_what_wakes_may_sleep_again_within_one_move() -> None:
     clock = HandClock()
     ticks: list[float] = []
 
@@ -52,7 +53,7 @@ def test_what_wakes_may_sleep_again_within_one_move():
             await clock.sleep(1)
             ticks.append(clock.now() - 1_000_000_000)
 
-    async def main():
+    async def main() -> None:
         task = asyncio.create_task(ticking())
         await clock.advance(3.5)
         assert ticks == [1, 2, 3]
@@ -63,11 +64,11 @@ def test_what_wakes_may_sleep_again_within_one_move():
     assert ticks == [1, 2, 3, 4]
 
 
-def test_a_timer_can_be_called_off_twice():
+def test_a_timer_can_be_called_off_twice() -> None:
     clock = HandClock()
     rung: list[int] = []
 
-    async def main():
+    async def main() -> None:
         timer = clock.call_at(1, lambda: rung.append(1))
         clock.call_at(1, lambda: rung.append(2))
         timer.cancel()
@@ -80,7 +81,7 @@ def test_a_timer_can_be_called_off_twice():
     assert rung == [2, 3]
 
 
-def test_by_itself_it_jumps_when_all_wait():
+def test_by_itself_it_jumps_when_all_wait() -> None:
     clock = HandClock(auto=True)
     begun = 0.0
 
@@ -90,7 +91,7 @@ def test_by_itself_it_jumps_when_all_wait():
         assert clock.monotonic() == begun
         await clock.sleep(3_600)
 
-    async def main():
+    async def main() -> None:
         await asyncio.gather(busy(), clock.sleep(60))
         await clock.sleep(1)
         assert clock.monotonic() == begun + 3_601
@@ -105,8 +106,8 @@ def test_by_itself_it_jumps_when_all_wait():
     asyncio.run(main())
 
 
-def test_settling_ends_though_somebody_spins():
-    async def main():
+def test_settling_ends_though_somebody_spins() -> None:
+    async def main() -> None:
         async def spin() -> None:
             while True:  # noqa: ASYNC110
                 await asyncio.sleep(0)
@@ -119,13 +120,13 @@ def test_settling_ends_though_somebody_spins():
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf")])
-def test_time_moves_forward_only(seconds):
+def test_time_moves_forward_only(seconds: float) -> None:
     with pytest.raises(ConfigurationError, match="advance"):
         asyncio.run(HandClock().advance(seconds))
 
 
-def test_a_store_that_writes_is_waited_for_before_time_passes(tmp_path):
-    async def main():
+def test_a_store_that_writes_is_waited_for_before_time_passes(tmp_path: Path) -> None:
+    async def main() -> None:
         store, clock = SqliteStore(tmp_path / "x.db", synchronous="NORMAL"), HandClock(auto=True)
         created = asyncio.ensure_future(store.create(LogInfo("run:r")))
         await clock.sleep(60)

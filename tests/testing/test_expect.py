@@ -7,8 +7,8 @@ from ziggurat.testing.clock import settle
 from ziggurat.testing.expect import expect
 
 
-def test_requests_come_in_order_and_are_answered_in_any():
-    async def main():
+def test_requests_come_in_order_and_are_answered_in_any() -> None:
+    async def main() -> None:
         service, handle = expect(str, int)
         tasks = [asyncio.create_task(service(text, root(text))) for text in ("a", "b")]
         (first, to_first), (second, to_second) = await handle.next(), await handle.next()
@@ -22,8 +22,8 @@ def test_requests_come_in_order_and_are_answered_in_any():
     asyncio.run(main())
 
 
-def test_a_failure_is_raised_where_it_was_asked():
-    async def main():
+def test_a_failure_is_raised_where_it_was_asked() -> None:
+    async def main() -> None:
         service, handle = expect()
         task = asyncio.create_task(service("a", root()))
         _, reply = await handle.next()
@@ -36,8 +36,8 @@ def test_a_failure_is_raised_where_it_was_asked():
     asyncio.run(main())
 
 
-def test_a_caller_that_has_left_is_seen():
-    async def main():
+def test_a_caller_that_has_left_is_seen() -> None:
+    async def main() -> None:
         service, handle = expect()
         task = asyncio.create_task(service("a", root()))
         await settle()
@@ -52,8 +52,8 @@ def test_a_caller_that_has_left_is_seen():
     asyncio.run(main())
 
 
-def test_a_request_that_never_comes_is_said():
-    async def main():
+def test_a_request_that_never_comes_is_said() -> None:
+    async def main() -> None:
         _, handle = expect()
         with pytest.raises(AssertionError, match="no request came within 0 s"):
             await handle.next(seconds=0)

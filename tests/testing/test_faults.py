@@ -2,21 +2,21 @@ import asyncio
 
 import pytest
 
-from ziggurat.core.context import root
+from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import name_of
 from ziggurat.testing import fail_on
 
 
-async def echo(request, ctx):
+async def echo(request: int, ctx: Context) -> int:
     return request
 
 
 @pytest.mark.parametrize("numbers", [(), (1,), (2, 3), (4,)])
-def test_it_fails_on_these_calls_only(numbers):
+def test_it_fails_on_these_calls_only(numbers: tuple[int, ...]) -> None:
     service = fail_on(echo, *numbers, error=lambda: OSError("full"))
 
-    async def main():
+    async def main() -> list[int | BaseException]:
         return await asyncio.gather(*[service(n, root()) for n in range(1, 5)], return_exceptions=True)
 
     answers = asyncio.run(main())
@@ -24,10 +24,10 @@ def test_it_fails_on_these_calls_only(numbers):
     assert service.calls == 4
 
 
-def test_facts_stay_reachable():
+def test_facts_stay_reachable() -> None:
     assert name_of(fail_on(echo, 1)) == "echo"
 
 
-def test_calls_are_counted_from_one():
+def test_calls_are_counted_from_one() -> None:
     with pytest.raises(ConfigurationError, match="from 1"):
         fail_on(echo, 0)

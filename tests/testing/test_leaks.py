@@ -11,8 +11,8 @@ async def hang() -> None:
     await asyncio.Event().wait()
 
 
-def test_a_task_that_is_left_is_named():
-    async def main():
+def test_a_task_that_is_left_is_named() -> None:
+    async def main() -> None:
         with pytest.raises(AssertionError, match=r"task 'lost' \(hang, at .*test_leaks.py:\d+\)"):
             async with assert_no_leaks():
                 task = asyncio.create_task(hang(), name="lost")
@@ -21,8 +21,8 @@ def test_a_task_that_is_left_is_named():
     asyncio.run(main())
 
 
-def test_what_is_just_ending_may_end_and_what_was_there_may_stay():
-    async def main():
+def test_what_is_just_ending_may_end_and_what_was_there_may_stay() -> None:
+    async def main() -> None:
         before = asyncio.create_task(hang())
         async with assert_no_leaks():
             asyncio.create_task(asyncio.sleep(0)).cancel()
@@ -32,7 +32,7 @@ def test_what_is_just_ending_may_end_and_what_was_there_may_stay():
     asyncio.run(main())
 
 
-def test_a_thread_and_a_socket_that_are_left_are_named():
+def test_a_thread_and_a_socket_that_are_left_are_named() -> None:
     gate = threading.Event()
     thread = threading.Thread(target=gate.wait, name="forgotten")
     with pytest.raises(AssertionError) as raised, assert_no_leaks():
@@ -45,7 +45,7 @@ def test_a_thread_and_a_socket_that_are_left_are_named():
     opened.close()
 
 
-def test_threads_of_pools_are_kept_on_purpose():
+def test_threads_of_pools_are_kept_on_purpose() -> None:
     gate = threading.Event()
     thread = threading.Thread(target=gate.wait, name="ziggurat-tools_0")
     with assert_no_leaks():
@@ -54,13 +54,13 @@ def test_threads_of_pools_are_kept_on_purpose():
     thread.join()
 
 
-def test_a_whole_loop_leaves_nothing():
+def test_a_whole_loop_leaves_nothing() -> None:
     with assert_no_leaks():
         asyncio.run(asyncio.sleep(0))
 
 
-def test_an_error_of_the_block_is_not_masked():
-    async def main():
+def test_an_error_of_the_block_is_not_masked() -> None:
+    async def main() -> None:
         with pytest.raises(ValueError, match="mine"):
             async with assert_no_leaks():
                 task = asyncio.create_task(hang())

@@ -29,11 +29,13 @@ from ziggurat import (
     until_tool_called,
     user,
 )
+from ziggurat.core.codec import decode
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages.agent import AgentRequest, PendingItem, Step
 from ziggurat.messages.delta import Fold, TextDelta, deltas_of
+from ziggurat.messages.events import AgentEnded, AnyEvent
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, filter_by_type, to_messages
 from ziggurat.messages.usage import Usage
 
@@ -128,6 +130,16 @@ class Shout(Middleware):
 
     async def before_tool(self, call: str, ctx: Context) -> None:  # type: ignore[override]
         return None
+
+
+# -- events that were written -----------------------------------------------------------------------------------
+
+
+def read(line: str) -> Event:
+    assert_type(decode(line, AgentEnded), AgentEnded)
+    decode(line, "AgentEnded")  # type: ignore[call-overload]
+    event: Event = decode(line, AnyEvent)
+    return event
 
 
 # -- nouns ---------------------------------------------------------------------------------------------------------

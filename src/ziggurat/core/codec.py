@@ -8,8 +8,8 @@ __all__ = ["SHAPE_VERSION", "Raw", "as_type", "canonical", "decode", "digest", "
 import builtins
 from functools import lru_cache
 from hashlib import blake2b
-from types import NoneType
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from types import NoneType, UnionType
+from typing import Any, Protocol, TypeVar, cast, overload, runtime_checkable
 
 import msgspec
 from msgspec import Raw
@@ -86,14 +86,18 @@ def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
     return msgspec.json.Decoder(kind, dec_hook=_read)
 
 
-def decode(data: bytes | str | Raw, kind: type[T]) -> T:
-    """Read JSON as a value of type `kind`.
+@overload
+def decode(data: bytes | str | Raw, kind: type[T]) -> T: ...
+@overload
+def decode(data: bytes | str | Raw, kind: UnionType) -> Any: ...
+def decode(data: bytes | str | Raw, kind: Any) -> Any:
+    """Read JSON as a value of type `kind`, a class or a union of some.
 
     Raises:
         JournalCorrupt: it is not JSON, or not of this type.
     """
     try:
-        return cast("T", _decoder(cast(Any, kind)).decode(data))
+        return _decoder(kind).decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, NotImplementedError) as error:
         raise JournalCorrupt(f"cannot read a {getattr(kind, '__name__', kind)}: {error}") from error
 

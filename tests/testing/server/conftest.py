@@ -104,8 +104,11 @@ def received(client: socket.socket) -> Got:
     return Got(bytes(got))
 
 
+Call = Callable[..., Got]
+
+
 @pytest.fixture
-def post() -> Callable[..., Got]:
+def post() -> Call:
     """Asks a server once, on a connection of its own, and reads until it is closed."""
 
     def post(server: FakeProvider, wire: str = "chat", **more: Any) -> Got:
@@ -128,7 +131,7 @@ CALLS = ScriptedModel(
 
 
 @pytest.fixture
-def ask(post: Callable[..., Got]) -> Callable[..., Got]:
+def ask(post: Call) -> Call:
     """Asks a server that says a text and makes two calls, with these quirks."""
 
     def ask(*quirks: Quirk, wire: str = "chat", stream: bool = False, **more: Any) -> Got:
@@ -138,7 +141,7 @@ def ask(post: Callable[..., Got]) -> Callable[..., Got]:
     return ask
 
 
-def deltas_of_calls(got):
+def deltas_of_calls(got: Got) -> list[Any]:
     """The pieces of tool calls in the stream of a Chat Completions reply."""
     chunks = [event for event in got.events if event != "[DONE]"]
     deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"] or ()]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ziggurat.core.errors import ConfigurationError, ModelError
+from ziggurat.messages.model import ModelResponse
 from ziggurat.testing.server import quirks
 from ziggurat.testing.server.__main__ import main
 from ziggurat.testing.server.script_file import load_script
@@ -18,11 +19,12 @@ from ziggurat.testing.server.script_file import load_script
 ROOT = Path(__file__).parents[3]
 
 
-def test_the_program_serves_until_it_is_told_to_end(tmp_path):
+def test_the_program_serves_until_it_is_told_to_end(tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text('["Hello", {"tool_calls": [{"name": "add", "arguments": {"a": 1}}]}]')
     command = [sys.executable, "-m", "ziggurat.testing.server", "--script", str(script), "--quirk", "status=503,on=2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
         url = program.stdout.readline().strip() + "/v1/messages"
         body = b'{"model": "m", "max_tokens": 9, "messages": []}'
         with urllib.request.urlopen(url, body) as reply:
@@ -36,19 +38,19 @@ def test_the_program_serves_until_it_is_told_to_end(tmp_path):
         assert program.wait(timeout=20) == 0
 
 
-def test_the_program_lists_its_quirks(capsys):
+def test_the_program_lists_its_quirks(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list"]) == 0
     listed = capsys.readouterr().out
     assert all(f"{entry.name}(" in listed and entry.says in listed for entry in quirks())
 
 
 @pytest.mark.parametrize("arguments", [["--quirk", "nothing"], ["--script", "/nowhere.json"]])
-def test_the_program_says_what_is_wrong(capsys, arguments):
+def test_the_program_says_what_is_wrong(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     assert main(arguments) == 2
     assert capsys.readouterr().err.strip()
 
 
-def test_scripts():
+def test_scripts() -> None:
     script = load_script(
         """{"replies": ["Hi", {"text": "I add.", "thinking": "hm", "signature": "proof", "finish": "length",
         "tool_calls": [{"name": "add", "arguments": "{broken", "id": "x"}], "usage": {"input": 3}},
@@ -57,6 +59,7 @@ def test_scripts():
     )
     hello, called, refused = script.replies
     assert (hello, script.rules, script.always) == ("Hi", (("weather", "Rain."),), "No.")
+    assert isinstance(called, ModelResponse)
     assert (called.message.thinking, called.text, called.finish, called.usage.input) == ("hm", "I add.", "length", 3)
     assert (called.tool_calls[0].id, called.tool_calls[0].arguments) == ("x", "{broken")
     assert isinstance(refused, ModelError)
@@ -64,12 +67,12 @@ def test_scripts():
 
 
 @pytest.mark.parametrize("text", ["", "7", '{"reply": []}', '[{"txt": 1}]', '[{"error": {"kind": "odd"}}]'])
-def test_scripts_that_cannot_be_read_are_refused(text):
+def test_scripts_that_cannot_be_read_are_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read"):
         load_script(text)
 
 
-def test_the_page_lists_every_quirk_as_it_is():
+def test_the_page_lists_every_quirk_as_it_is() -> None:
     page = (ROOT / "docs" / "provider-kit.md").read_text(encoding="utf-8")
     rows = page.partition("| what goes wrong |")[2].partition("\n\n")[0].strip().splitlines()[2:]
     cells = [[each.replace("|", "\\|") for each in (e.kind, e.settings, e.says, e.good)] for e in quirks()]

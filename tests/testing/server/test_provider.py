@@ -5,17 +5,18 @@ import json
 import socket
 import urllib.error
 import urllib.request
+from typing import Any
 
 import pytest
 from msgspec import DecodeError
 
-from tests.testing.server.conftest import WIRES, request_bytes
+from tests.testing.server.conftest import WIRES, Call, request_bytes
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import Thinking, tool_call
 from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import Pause, ScriptedModel
+from ziggurat.models.scripted import Pause, Piece, ScriptedModel
 from ziggurat.testing import HandClock, assert_no_leaks
 from ziggurat.testing.server import FakeProvider, burst, cut, status
 
@@ -26,7 +27,7 @@ WHOLE = ModelResponse(
 )
 
 
-def calls_in(wire, body):
+def calls_in(wire: str, body: Any) -> list[tuple[str, str, str]]:
     if wire == "chat":
         calls = body["choices"][0]["message"]["tool_calls"]
         return [(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in calls]
@@ -38,7 +39,7 @@ def calls_in(wire, body):
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_plain_reply_holds_all_that_was_said(post, wire):
+def test_a_plain_reply_holds_all_that_was_said(post: Call, wire: str) -> None:
     with FakeProvider(WHOLE) as server:
         got = post(server, wire)
     assert (got.status, got.header("content-type"), got.ended) == (200, "application/json", True)
@@ -48,7 +49,7 @@ def test_a_plain_reply_holds_all_that_was_said(post, wire):
     assert "hm" in got.body.decode()
 
 
-def test_usage_is_told_as_each_provider_tells_it(post):
+def test_usage_is_told_as_each_provider_tells_it(post: Call) -> None:
     with FakeProvider(model=ScriptedModel(always=WHOLE)) as server:
         chat, responses, messages = (post(server, wire).json["usage"] for wire in WIRES)
     assert (chat["prompt_tokens"], chat["completion_tokens"], chat["total_tokens"]) == (20, 9, 29)
@@ -63,7 +64,7 @@ def test_usage_is_told_as_each_provider_tells_it(post):
     }
 
 
-def test_a_stream_of_chat_completions(post):
+def test_a_stream_of_chat_completions(post: Call) -> None:
     with FakeProvider(WHOLE) as server:
         got = post(server, stream=True, stream_options={"include_usage": True})
     assert got.header("content-type") == "text/event-stream; charset=utf-8"
@@ -82,12 +83,12 @@ def test_a_stream_of_chat_completions(post):
     assert all(chunk["usage"] is None for chunk in chunks[:-1])
 
 
-def test_usage_of_a_stream_is_told_only_to_who_asks(post):
+def test_usage_of_a_stream_is_told_only_to_who_asks(post: Call) -> None:
     with FakeProvider("Hello") as server:
         assert all("usage" not in chunk for chunk in post(server, stream=True).events[:-1])
 
 
-def test_a_stream_of_responses(post):
+def test_a_stream_of_responses(post: Call) -> None:
     with FakeProvider(WHOLE) as server:
         got = post(server, "responses", stream=True)
     events = got.events
@@ -105,7 +106,7 @@ def test_a_stream_of_responses(post):
     assert names == [event["type"] for event in events]
 
 
-def test_a_stream_of_messages(post):
+def test_a_stream_of_messages(post: Call) -> None:
     with FakeProvider(WHOLE) as server:
         events = post(server, "messages", stream=True).events
     kinds = [event["type"] for event in events]
@@ -121,14 +122,14 @@ def test_a_stream_of_messages(post):
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_rules_see_the_request_in_one_form(post, wire):
+def test_rules_see_the_request_in_one_form(post: Call, wire: str) -> None:
     rules = [("weather", tool_call("weather", city="Rome"))]
     with FakeProvider(rules=rules, always="No idea.") as server:
         assert calls_in(wire, post(server, wire, text="the weather?").json)[0][1] == "weather"
         assert b"No idea." in post(server, wire).body
 
 
-def test_what_a_script_raises_is_an_error_of_the_format(post):
+def test_what_a_script_raises_is_an_error_of_the_format(post: Call) -> None:
     wrong = ModelError("slow down", kind="rate_limited", retry_after=2.5)
     with FakeProvider(wrong, ModelError("Overloaded", kind="overloaded", status=529), ValueError("odd")) as server:
         got = post(server)
@@ -143,8 +144,8 @@ def test_what_a_script_raises_is_an_error_of_the_format(post):
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_an_error_in_mid_stream_follows_what_was_said(post, wire):
-    broken = ["Hel", "lo", ModelError("Overloaded", kind="overloaded")]
+def test_an_error_in_mid_stream_follows_what_was_said(post: Call, wire: str) -> None:
+    broken: list[Piece] = ["Hel", "lo", ModelError("Overloaded", kind="overloaded")]
     with FakeProvider(broken) as server:
         got = post(server, wire, stream=True)
     assert got.status == 200
@@ -154,7 +155,7 @@ def test_an_error_in_mid_stream_follows_what_was_said(post, wire):
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_lost_connection_in_a_script_is_a_reset(post, wire):
+def test_a_lost_connection_in_a_script_is_a_reset(post: Call, wire: str) -> None:
     with FakeProvider(["Hel", ConnectionError("lost")]) as server:
         got = post(server, wire, stream=True)
     assert got.was_reset
@@ -163,7 +164,7 @@ def test_a_lost_connection_in_a_script_is_a_reset(post, wire):
         assert post(server, wire).raw == b""
 
 
-def test_requests_are_kept_and_show_no_key(post):
+def test_requests_are_kept_and_show_no_key(post: Call) -> None:
     with FakeProvider("Hello") as server:
         post(server)
         seen = server.last
@@ -175,7 +176,7 @@ def test_requests_are_kept_and_show_no_key(post):
     assert "sk-secret" not in repr(server.requests)
 
 
-def test_any_prefix_and_the_list_of_models():
+def test_any_prefix_and_the_list_of_models() -> None:
     with FakeProvider(always="Hello") as server:
         with urllib.request.urlopen(server.url + "/v1/models") as reply:
             assert json.load(reply)["data"][0]["id"] == "scripted"
@@ -189,7 +190,7 @@ def test_any_prefix_and_the_list_of_models():
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"{}", b'{"model":"m"}', b'{"model":"m","messages":7}'])
-def test_what_every_provider_would_refuse_is_refused(body):
+def test_what_every_provider_would_refuse_is_refused(body: bytes) -> None:
     with FakeProvider(always="Hello") as server:
         for path in ("/v1/chat/completions", "/v1/responses", "/v1/messages"):
             with pytest.raises(urllib.error.HTTPError, match="400") as raised:
@@ -198,29 +199,30 @@ def test_what_every_provider_would_refuse_is_refused(body):
             raised.value.close()
 
 
-def test_the_script_is_not_asked_for_a_request_that_fails(post):
+def test_the_script_is_not_asked_for_a_request_that_fails(post: Call) -> None:
     with FakeProvider("Hello", quirks=[burst(2, 503)]) as server:
         assert [post(server).status for _ in range(3)] == [503, 503, 200]
 
 
-def test_a_reply_that_was_broken_is_given_again(post):
+def test_a_reply_that_was_broken_is_given_again(post: Call) -> None:
     with FakeProvider("Hello", "Bye", quirks=[cut(5).first(2)]) as server:
         assert [post(server).ended for _ in range(2)] == [False, False]
         assert "Hello" in post(server).body.decode()
         assert "Bye" in post(server).body.decode()
 
 
-def test_quirks_are_changed_while_it_runs(post):
+def test_quirks_are_changed_while_it_runs(post: Call) -> None:
+    forgotten_brackets: Any = cut
     with FakeProvider(always="Hello") as server:
         assert post(server).status == 200
         server.use(status(500).first(1))
         assert repr(server.quirks) == "(status(500).first(1),)"
         assert [post(server).status for _ in range(2)] == [500, 200]
         with pytest.raises(ConfigurationError, match="is not a quirk"):
-            server.use(cut)
+            server.use(forgotten_brackets)
 
 
-def test_connections_are_kept_and_requests_may_come_in_pieces():
+def test_connections_are_kept_and_requests_may_come_in_pieces() -> None:
     data = request_bytes("chat")
     with FakeProvider(always="Hello") as server, socket.create_connection(("127.0.0.1", server.port)) as client:
         for _ in range(2):
@@ -233,7 +235,7 @@ def test_connections_are_kept_and_requests_may_come_in_pieces():
         assert server.connections == 1
 
 
-def test_chunked_and_expecting_requests_are_understood():
+def test_chunked_and_expecting_requests_are_understood() -> None:
     body = b'{"model":"m","messages":[]}'
     head = b"POST /v1/chat/completions HTTP/1.1\r\nexpect: 100-continue\r\ntransfer-encoding: chunked\r\n\r\n"
     with FakeProvider(always="Hello") as server, socket.create_connection(("127.0.0.1", server.port)) as client:
@@ -245,15 +247,15 @@ def test_chunked_and_expecting_requests_are_understood():
 
 
 @pytest.mark.parametrize("garbage", [b"hello\r\n", b"POST /v1/messages HTTP/1.1\r\ncontent-length: x\r\n\r\n"])
-def test_what_is_no_request_is_refused(garbage):
+def test_what_is_no_request_is_refused(garbage: bytes) -> None:
     with FakeProvider(always="Hello") as server, socket.create_connection(("127.0.0.1", server.port)) as client:
         client.sendall(garbage)
         assert client.recv(1 << 16).startswith(b"HTTP/1.1 400 ")
         assert not server.requests
 
 
-def test_pauses_of_a_script_are_rests_in_the_stream():
-    async def check():
+def test_pauses_of_a_script_are_rests_in_the_stream() -> None:
+    async def check() -> None:
         clock = HandClock()
         async with FakeProvider(["one ", Pause(30), "two"], clock=clock) as server:
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -269,7 +271,7 @@ def test_pauses_of_a_script_are_rests_in_the_stream():
     asyncio.run(check())
 
 
-def test_nothing_is_left_behind(post):
+def test_nothing_is_left_behind(post: Call) -> None:
     with assert_no_leaks(), FakeProvider(always="Hello") as server:
         post(server)
     with (
@@ -282,7 +284,7 @@ def test_nothing_is_left_behind(post):
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
 
-    async def check():
+    async def check() -> None:
         async with assert_no_leaks():
             async with FakeProvider(always="Hello") as server:
                 reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -293,7 +295,7 @@ def test_nothing_is_left_behind(post):
     asyncio.run(check())
 
 
-def test_mistakes_are_told_where_they_are_made(post):
+def test_mistakes_are_told_where_they_are_made(post: Call) -> None:
     with pytest.raises(ConfigurationError, match="not both"):
         FakeProvider("Hello", model=ScriptedModel("Hello"))
     with pytest.raises(ConfigurationError, match="something to say"):

@@ -1,14 +1,17 @@
 """Quirks put together, limited to some requests, written on a command line, and listed."""
 
+from collections.abc import Callable
+
 import pytest
 
-from tests.testing.server.conftest import WIRES
+from tests.testing.server.conftest import WIRES, Call
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.testing import server as kit
 from ziggurat.testing.server import FakeProvider, parsed, quirks
+from ziggurat.testing.server.quirk import Entry, Quirk
 
 
-def test_quirks_are_put_together(ask):
+def test_quirks_are_put_together(ask: Call) -> None:
     whole = ask(stream=True).body
     got = ask(kit.cut(60), kit.crlf(), kit.bom(), stream=True)
     assert got.body == b"\xef\xbb\xbf" + whole.replace(b"\n", b"\r\n")[:60]
@@ -16,7 +19,7 @@ def test_quirks_are_put_together(ask):
     assert ask(kit.status(503), kit.content_type("text/html")).header("content-type") == "text/html"
 
 
-def test_quirks_for_some_requests(post):
+def test_quirks_for_some_requests(post: Call) -> None:
     some = [kit.status(500).on(2), kit.status(429).after(3), kit.status(418).when("teapot")]
     some.append(kit.status(402).when(lambda seen: seen.wire == "messages"))
     with FakeProvider(always="Hello", quirks=some) as server:
@@ -41,20 +44,20 @@ def test_quirks_for_some_requests(post):
         ("html,when=hi", "html().when('hi')"),
     ],
 )
-def test_quirks_on_a_command_line(text, name):
+def test_quirks_on_a_command_line(text: str, name: str) -> None:
     assert repr(parsed(text)) == name
 
 
 @pytest.mark.parametrize(
     "text", ["nothing", "cut", "cut=a,b=1", "crlf=1", "status=500,first=x", "bad_arguments=odd", ""]
 )
-def test_quirks_that_cannot_be_are_refused(text):
+def test_quirks_that_cannot_be_are_refused(text: str) -> None:
     with pytest.raises(ConfigurationError):
         parsed(text)
 
 
 @pytest.mark.parametrize("make", [kit.bad_arguments, kit.rate_limited, kit.no_ids])
-def test_forms_that_there_are_not_are_refused(make):
+def test_forms_that_there_are_not_are_refused(make: Callable[[str], Quirk]) -> None:
     with pytest.raises(ConfigurationError, match="there is no form 'odd'"):
         make("odd")
 
@@ -64,7 +67,7 @@ HEAVY = {"huge_arguments": "0.1", "big_text": "0.1", "gzip_bomb": "1", "many_cal
 
 
 @pytest.mark.parametrize("entry", quirks(), ids=lambda entry: entry.name)
-def test_every_quirk_is_listed_said_and_answers(ask, entry):
+def test_every_quirk_is_listed_said_and_answers(ask: Call, entry: Entry) -> None:
     assert entry.name in kit.__all__
     assert entry.says.endswith(".")
     assert entry.good.endswith(".")

@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import json
 import socket
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from tests.testing.server.conftest import CALLS, WIRES, request_bytes
+from tests.testing.server.conftest import CALLS, WIRES, Call, request_bytes
 from ziggurat.testing import HandClock
 from ziggurat.testing import server as kit
 from ziggurat.testing.server import FakeProvider
@@ -15,7 +17,7 @@ from ziggurat.testing.server import FakeProvider
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_cut_keeps_exactly_so_many_bytes(ask, wire, stream):
+def test_a_cut_keeps_exactly_so_many_bytes(ask: Call, wire: str, stream: bool) -> None:
     whole = ask(wire=wire, stream=stream)
     for at in (0, 1, 150, len(whole.body) - 1, -1, -20):
         got = ask(kit.cut(at), wire=wire, stream=stream)
@@ -27,7 +29,7 @@ def test_a_cut_keeps_exactly_so_many_bytes(ask, wire, stream):
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_no_end_is_a_stream_without_its_end(ask, wire):
+def test_no_end_is_a_stream_without_its_end(ask: Call, wire: str) -> None:
     got = ask(kit.no_end(), wire=wire, stream=True)
     assert got.ended
     assert ask(wire=wire, stream=True).body.startswith(got.body)
@@ -36,19 +38,19 @@ def test_no_end_is_a_stream_without_its_end(ask, wire):
     assert ask(kit.no_end(), wire=wire).body == ask(wire=wire).body
 
 
-async def opened(server, **more):
+async def opened(server: FakeProvider, **more: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(request_bytes("chat", **more))
     return reader, writer
 
 
-async def until(condition):
+async def until(condition: Callable[[], object]) -> None:
     while not condition():  # noqa: ASYNC110 - other ends of sockets tell nobody
         await asyncio.sleep(0)
 
 
-def test_a_stall_rests_at_its_byte_until_it_is_released():
-    async def check():
+def test_a_stall_rests_at_its_byte_until_it_is_released() -> None:
+    async def check() -> None:
         async with FakeProvider(always="Hello", quirks=[kit.stall(10)]) as server:
             reader, writer = await opened(server)
             await reader.readuntil(b"\r\n\r\n")
@@ -64,8 +66,8 @@ def test_a_stall_rests_at_its_byte_until_it_is_released():
     asyncio.run(check())
 
 
-def test_a_stall_ends_for_who_has_gone():
-    async def check():
+def test_a_stall_ends_for_who_has_gone() -> None:
+    async def check() -> None:
         async with FakeProvider(always="Hello", quirks=[kit.stall()]) as server:
             reader, writer = await opened(server)
             await reader.readuntil(b"\r\n\r\n")
@@ -76,8 +78,8 @@ def test_a_stall_ends_for_who_has_gone():
     asyncio.run(check())
 
 
-def test_stalls_paces_and_slow_headers_keep_the_time_of_the_clock():
-    async def check():
+def test_stalls_paces_and_slow_headers_keep_the_time_of_the_clock() -> None:
+    async def check() -> None:
         clock = HandClock()
         async with FakeProvider(always="Hello you", quirks=[kit.stall(3, seconds=60)], clock=clock) as server:
             reader, writer = await opened(server)
@@ -105,7 +107,7 @@ def test_stalls_paces_and_slow_headers_keep_the_time_of_the_clock():
     asyncio.run(check())
 
 
-def test_connections_that_go_wrong(ask):
+def test_connections_that_go_wrong(ask: Call) -> None:
     whole = ask()
     got = ask(kit.reset(20))
     assert got.was_reset
@@ -125,7 +127,7 @@ def test_connections_that_go_wrong(ask):
 
 
 @pytest.mark.parametrize("on_next", [False, True])
-def test_a_connection_that_is_kept_in_name_only(on_next):
+def test_a_connection_that_is_kept_in_name_only(on_next: bool) -> None:
     with (
         FakeProvider(model=CALLS, quirks=[kit.stale(on_next)]) as server,
         socket.create_connection(("127.0.0.1", server.port)) as client,
