@@ -61,6 +61,34 @@ READABLE: list[tuple[str, tuple[Part, ...]]] = [
     ('Action: größe {"ö": "é"}', (call("größe", '{"ö": "é"}'),)),
 ]
 
+DRESSED: list[tuple[str, tuple[Part, ...]]] = [
+    ('**Thought:** so\n**Action:** add {"a": 1}', (Thinking("so"), call("add", '{"a": 1}'))),
+    ("**Thought**: *so* it is\n**Action**: `add` {}", (Thinking("*so* it is"), call("add"))),
+    ("### Thought: so\n### Action: [add] {}", (Thinking("so"), call("add"))),
+    ("Thought 1: so\nAction 1: **add** {}\nObservation 1: no", (Thinking("so"), call("add"))),
+    ("\ufeffThought: so\nAction\uff1a add {}", (Thinking("so"), call("add"))),
+    ("Thought: a list\n* Action: is a word\nAction: add", (Thinking("a list\n* Action: is a word"), call("add"))),
+    ('Action: add\nAction Input: {"a": 1}\nObservation: no', (call("add", '{"a": 1}'),)),
+    ('**Action:** "add"\n**Action Input:** ```json\n{"a": 1}\n```', (call("add", '{"a": 1}'),)),
+    ("Action: now\nAction Input:\n", (call("now"),)),
+    ("Action: now\nActions speak louder.", (call("now"),)),
+    ('Action: add ```json\n{"a": 1}\n```', (call("add", '{"a": 1}'),)),
+    ('Action: add\n```\n{"a": 1}\n```', (call("add", '{"a": 1}'),)),
+    ('Action: `add {"a": 1}`', (call("add", '{"a": 1}'),)),
+    ('Action: add({"a": 1})', (call("add", '{"a": 1}'),)),
+    ('Action: add: {"a": 1}', (call("add", '{"a": 1}'),)),
+    ("Action: now()", (call("now"),)),
+    ("Action: now ()\n", (call("now"),)),
+    ("```\nThought: so\nAction: now\n```", (Thinking("so"), call("now"))),
+    ("**Final Answer:** 4", (Text("4"),)),
+    ("**FINAL_ANSWER**: 4", (Text("4"),)),
+    ("**Action:** FINAL_ANSWER **4** of 5", (Text("**4** of 5"),)),
+    ("Action: `FINAL_ANSWER` 4", (Text("4"),)),
+    ("Action: **FINAL_ANSWER:** *4*", (Text("*4*"),)),
+    ("Action: **_FINAL_** ", (call("_FINAL_"),)),
+]
+"""What small models make of the form."""
+
 BROKEN: list[tuple[str, tuple[Part, ...], str]] = [
     ("", (), "The reply is empty."),
     (" \n", (Text(" \n"),), "The reply is empty."),
@@ -76,11 +104,14 @@ BROKEN: list[tuple[str, tuple[Part, ...], str]] = [
     ('Action: add {"a": 1', (Text('Action: add {"a": 1'),), "The arguments of add are not closed"),
     ("Action: add 1, 2\nObservation: 3", (Text("Action: add 1, 2\n"),), "What follows add is not a JSON object."),
     ("Action: add [1]", (Text("Action: add [1]"),), "What follows add is not a JSON object."),
+    ("Action: add ```python\n1\n```", (Text("Action: add ```python\n1\n```"),), "What follows add is not a JSON"),
+    ("Action: add\nAction Input: 1", (Text("Action: add\nAction Input: 1"),), "What follows add is not a JSON"),
+    ("Action: `", (Text("Action: `"),), "The Action names no tool."),
     ('Action: add {"a": 1]}', (Text('Action: add {"a": 1]}'),), "The arguments of add are not a JSON object: "),
 ]
 
 
-@pytest.mark.parametrize(("text", "parts"), READABLE)
+@pytest.mark.parametrize(("text", "parts"), READABLE + DRESSED)
 def test_what_can_be_read(text: str, parts: tuple[Part, ...]) -> None:
     message, parser = read(text)
     assert message.parts == parts
@@ -98,7 +129,7 @@ def test_what_cannot_be_read_is_kept_and_told(text: str, parts: tuple[Part, ...]
     assert not parser.called
 
 
-TEXTS = [text for text, _ in READABLE] + [text for text, _, _ in BROKEN]
+TEXTS = [text for text, _ in READABLE + DRESSED] + [text for text, _, _ in BROKEN]
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -138,6 +169,15 @@ WORDS = st.sampled_from(
         "\t",
         "é",
         "İ",
+        "**",
+        "`",
+        "```json",
+        "#",
+        "(",
+        ")",
+        "1:",
+        "Action Input",
+        "\ufeff",
     ]
 )
 

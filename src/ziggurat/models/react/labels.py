@@ -1,13 +1,21 @@
-"""The words at the beginning of a line that the protocol is made of, found in text that is still coming."""
+"""The words at the beginning of a line that the protocol is made of, found in text that is still coming.
 
-__all__ = ["ANSWER_LENGTH", "Label", "answer_at", "label_at"]
+Small models like to dress them up: ``**Thought:**``, ``### Action:``, ``Thought 1:`` are read as what they are.
+"""
+
+__all__ = ["ANSWER_LENGTH", "COLONS", "Label", "answer_at", "label_at", "open_marks"]
 
 from typing import Literal
 
-Label = Literal["thought", "action", "answer", "observation"]
+Label = Literal["thought", "action", "input", "answer", "observation"]
+
+COLONS = ":\uff1a"
+_SPACE = " \t\ufeff"
+_BEFORE_COLON = " \t*0123456789"
 
 _WORDS: dict[str, Label] = {
     "thought": "thought",
+    "action input": "input",
     "action": "action",
     "observation": "observation",
     "final answer": "answer",
@@ -41,8 +49,8 @@ def label_at(text: str, at: int, final: bool) -> tuple[Label | None, int] | None
         The label, if there is one, and where what follows it begins; None while that cannot be told yet.
     """
     end = len(text)
-    while at < end and text[at] in " \t":
-        at += 1
+    for dress in (_SPACE, "#", _SPACE, "*"):
+        at = _after(dress, text, at)
     if at == end:
         return (None, at) if final else None
     answer = answer_at(text, at, final)
@@ -52,12 +60,24 @@ def label_at(text: str, at: int, final: bool) -> tuple[Label | None, int] | None
     for word, label in _WORDS.items():
         seen = text[at : at + len(word)].lower()
         if seen == word:
-            after = at + len(word)
-            while after < end and text[after] in " \t":
-                after += 1
-            if after < end:
-                return (label, after + 1) if text[after] == ":" else (None, after)
-            open_end = True
+            after = _after(_BEFORE_COLON, text, at + len(word))
+            if after == end:
+                open_end = True
+            elif text[after] in COLONS:
+                return label, after + 1
         elif len(seen) < len(word) and word.startswith(seen):
             open_end = True
     return (None, at) if final or not open_end else None
+
+
+def open_marks(written: str) -> int:
+    """Count the marks of emphasis that a label opens and does not close itself, as in ``**Thought: ** so``."""
+    bare = written.strip(_SPACE + "#" + COLONS)
+    opened = len(bare) - len(bare.lstrip("*"))
+    return max(0, opened - (len(bare) - len(bare.rstrip("*"))))
+
+
+def _after(signs: str, text: str, at: int) -> int:
+    while at < len(text) and text[at] in signs:
+        at += 1
+    return at

@@ -8,31 +8,36 @@ from collections.abc import Callable
 import msgspec
 
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.models.react.labels import ANSWER_LENGTH, Label, answer_at, label_at
+from ziggurat.models.react.labels import ANSWER_LENGTH, COLONS, Label, answer_at, label_at, open_marks
 
+_MARKS = "*`\"'[("
+"""What names of tools are dressed up with."""
+_DRESS = _MARKS + "])," + COLONS
+_GAP = re.compile(rf"[\s*(){COLONS}]*(?:`+(?:json)?\s*)?", re.IGNORECASE)
+"""What stands between the name of a tool and its arguments."""
+_FENCE = re.compile(r"\s*```\w*\s*")
 _BRACKETS = re.compile(r'["\\{}\[\]]')
 _HOW = 'Write one line `Action: tool {"argument": "value"}` to call a tool, or `Action: FINAL_ANSWER text` to answer'
 
 
 class _Trimmed:
-    """Passes text on without space at its ends; paragraphs that `begin` are divided by a line break."""
+    """Passes text on without space and marks of its label at its ends; paragraphs that `begin` stand on lines apart."""
 
     def __init__(self, colon: bool = False) -> None:
         self._held = ""
         self._fresh = True
         self._any = False
         self._colon = colon
+        self._marks = 0
 
-    def begin(self) -> None:
+    def begin(self, marks: int = 0) -> None:
         self._held = "\n" if self._any else ""
         self._fresh = True
+        self._marks = marks
 
     def push(self, text: str) -> str:
         if self._fresh:
-            text = text.lstrip()
-            if self._colon and text:
-                self._colon = False
-                text = text[1:].lstrip() if text[0] == ":" else text
+            text = self._undressed(text.lstrip())
             if not text:
                 return ""
             self._fresh = False
@@ -42,6 +47,18 @@ class _Trimmed:
             return ""
         shown, self._held, self._any = self._held + kept, text[len(kept) :], True
         return shown
+
+    def _undressed(self, text: str) -> str:
+        """Leave out the colon after a label and the marks of emphasis that it opened."""
+        while text:
+            if self._colon and text[0] in COLONS:
+                self._colon = False
+            elif self._marks and text[0] in _DRESS:
+                self._marks -= 1
+            else:
+                break
+            text = text[1:].lstrip()
+        return text
 
 
 class _Brackets:
@@ -97,6 +114,7 @@ class ReactParser:
         self._text = ""
         self._at = 0
         self._line_start = True
+        self._marks = 0  # of emphasis that the latest label opened
         self._final = False
         self._lead: list[str] = []  # before any label
         self._action: list[str] = []  # as it was written, label included, in case it cannot be read
@@ -154,7 +172,8 @@ class ReactParser:
         text, label = self._take(("thought", "action", "answer", "observation"))
         self._lead.append(text)
         if label is not None and label != "observation":
-            if shown := self._thought.push("".join(self._lead)):
+            lead = "".join(self._lead)
+            if not _FENCE.fullmatch(lead) and (shown := self._thought.push(lead)):
                 out.append(ThinkingDelta(shown))
             self._lead.clear()
         return self._go(label)
@@ -169,12 +188,13 @@ class ReactParser:
         if label is None:
             return False
         if label == "thought":
-            self._thought.begin()
+            self._thought.begin(self._marks)
             self._state = self._thinking
         elif label == "action":
             self._action.append("Action:")
             self._state = self._naming
         elif label == "answer":
+            self._answer.begin(self._marks)
             self._state = self._answering
         else:
             self._end_here()
@@ -184,10 +204,12 @@ class ReactParser:
     def _naming(self, out: list[PartDelta]) -> bool:
         text, end = self._text, len(self._text)
         start = self._at
-        while start < end and text[start] in " \t":
+        while start < end and (text[start] in " \t" or text[start] in _MARKS):
             start += 1
         answer = answer_at(text, start, self._final, spaced=True) if start < end else None
         if answer:
+            marks = len(text[self._at : start].replace(" ", "").replace("\t", ""))
+            self._answer.begin(max(0, marks - self._marks))
             self._at = start + ANSWER_LENGTH
             self._state = self._answering
             return True
@@ -196,7 +218,7 @@ class ReactParser:
             stop += 1
         if not self._final and (answer is None or stop == end):
             return False
-        self._name = text[start:stop]
+        self._name = text[start:stop].strip(_DRESS)
         if not self._name:
             return self._fail("The Action names no tool")
         self._action.append(text[self._at : stop])
@@ -206,20 +228,29 @@ class ReactParser:
 
     def _opening(self, out: list[PartDelta]) -> bool:
         text, end = self._text, len(self._text)
-        at = self._at
-        while at < end and text[at].isspace():
-            at += 1
-        if at == end and not self._final:
+        gap = _GAP.match(text, self._at)
+        at = self._at if gap is None else gap.end()
+        rest = text[at : at + 4].lower()
+        if not self._final and (at == end or (text[at - 1] == "`" and "json".startswith(rest))):
             return False
         if at < end and text[at] == "{":
-            self._action.append(text[self._at : at])
-            self._at = at
+            self._pass(at)
             self._state = self._scanning
+            return True
+        label = label_at(text, at, self._final)
+        if label is None:
+            return False
+        if label[0] == "input":
+            self._pass(label[1])
             return True
         if at == end or "\n" in text[self._at : at]:
             self._call("{}", out)
             return False
         return self._fail(f"What follows {self._name} is not a JSON object")
+
+    def _pass(self, at: int) -> None:
+        self._action.append(self._text[self._at : at])
+        self._at = at
 
     def _scanning(self, out: list[PartDelta]) -> bool:
         end = self._brackets.end_in(self._text, self._at)
@@ -272,6 +303,7 @@ class ReactParser:
                 label, after = read
                 if label in labels:
                     taken = text[start : self._at]
+                    self._marks = open_marks(text[self._at : after])
                     self._at, self._line_start = after, False
                     return taken, label
                 self._line_start = False
