@@ -45,7 +45,7 @@ def assert_sendable(messages: Iterable[Message]) -> None:
 def elsewhere(store: InMemoryRunStore, run_id: str, clock: Clock = SYSTEM_CLOCK) -> InMemoryRunStore:
     """Return a new store that holds a run as another process would read it."""
     if not isinstance(store, InMemoryRunStore):  # one that outlives the process
-        return reopened(store)  # type: ignore[unreachable]
+        return reopened(store)
     fresh = InMemoryRunStore()
     fresh.load(run_id, store.dump(run_id), clock=clock)
     return fresh

@@ -138,7 +138,7 @@ def test_steps_count_the_turns_of_all_loops_and_not_repairs() -> None:
     assert _results(run)[0].text == "12"
     with pytest.raises(LimitExceeded) as caught:
         run.raise_for_stop()
-    assert caught.value.partial is run  # type: ignore[attr-defined]
+    assert caught.value.partial is run
 
 
 # -- tools -------------------------------------------------------------------------------------------------------

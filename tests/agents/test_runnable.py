@@ -106,7 +106,7 @@ def test_bad_prompts_are_refused_at_every_door_and_nothing_is_written(prompt: An
         (
             {"history": [user(Image(data="x"))]},
             r"message 0 of the history cannot be sent: Image\(data=...\) takes bytes",
-        ),  # type: ignore[arg-type]
+        ),
         ({"history": [assistant(tool_call("x", id="1"))]}, "history"),
     ],
     ids=repr,

@@ -160,7 +160,7 @@ def _payer(store: Store, paid: list[str]) -> Agent:
     def reply(turn: int) -> object:
         return [tool_call("look_up", name="x"), tool_call("pay", to="x"), "done"][turn]
 
-    model = ScriptedModel(always=lambda request: reply(sum(m.role == "assistant" for m in request.messages)))  # type: ignore[arg-type,return-value]
+    model = ScriptedModel(always=lambda request: reply(sum(m.role == "assistant" for m in request.messages)))
     return Agent(model, tools=[look_up, pay], store=store)
 
 
@@ -252,7 +252,7 @@ def test_two_processes_do_not_drive_one_run_and_the_one_that_was_stopped_is_refu
                 return name
 
             turns = [tool_call("work"), tool_call("act"), "done"]
-            model = ScriptedModel(always=lambda request: turns[sum(m.role == "assistant" for m in request.messages)])  # type: ignore[arg-type,return-value]
+            model = ScriptedModel(always=lambda request: turns[sum(m.role == "assistant" for m in request.messages)])
             return Agent(model, tools=[work, act], store=store)
 
         first = asyncio.ensure_future(agent(MemoryRows(shared=place), "first").run("go", run_id="r"))

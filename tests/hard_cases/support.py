@@ -66,7 +66,9 @@ async def entries_of(store: Any, run_id: str) -> list[Entry]:
         return []
     if isinstance(store, InMemoryRunStore):
         return store.open(run_id).entries
-    return (await runs_in(store).read(run_id)).entries  # type: ignore[union-attr, misc]
+    runs = runs_in(store)
+    assert not isinstance(runs, InMemoryRunStore)
+    return (await runs.read(run_id)).entries
 
 
 async def ids_in(store: Any) -> list[str]:

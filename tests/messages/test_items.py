@@ -63,7 +63,7 @@ def shown(message: Message) -> str:
 
 @given(items)
 def test_every_item_comes_back_through_json(item: RunItem) -> None:
-    assert decode(encode(item), RunItem) == item  # type: ignore[arg-type]
+    assert decode(encode(item), RunItem) == item
     assert decode(encode([item]), list[RunItem]) == [item]
 
 
@@ -97,7 +97,7 @@ def test_items_of_others_are_read_also_with_finer_times_and_without_what_is_opti
 )
 def test_what_is_no_item_is_refused(data: bytes) -> None:
     with pytest.raises(JournalCorrupt):
-        decode(data, RunItem)  # type: ignore[arg-type]
+        decode(data, RunItem)
 
 
 @pytest.mark.parametrize("wrong", [datetime(2026, 1, 2), None, "2026-01-02T12:00:00Z"])

@@ -177,7 +177,7 @@ def test_what_is_not_secret_passes_unchanged() -> None:
 
 def test_a_thought_that_was_masked_loses_its_proof_and_others_keep_theirs() -> None:
     key = SECRETS[7]
-    reply = assistant(Thinking("plain", "p1", None, "rs_1"), Thinking(f"hm {key} ", "p2", None, "rs_2"), "done")  # type: ignore[arg-type]
+    reply = assistant(Thinking("plain", "p1", None, "rs_1"), Thinking(f"hm {key} ", "p2", None, "rs_2"), "done")
     run = asyncio.run(Agent(ScriptedModel(reply), middleware=[redaction()]).run("go", listeners=[lambda event: None]))
     thoughts = [part for part in run.messages[-1].parts if isinstance(part, Thinking)]
     assert thoughts == [Thinking("plain", "p1", None, "rs_1"), Thinking("hm [REDACTED] ", None, None, "rs_2")]

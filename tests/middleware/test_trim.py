@@ -100,4 +100,4 @@ def test_every_view_of_a_valid_conversation_is_valid(log: list[Message], last: i
 @pytest.mark.parametrize("wrong", [{}, {"last": 0}, {"tokens": 0}, {"last": 1, "tokens": 1}, {"first": 2, "tokens": 1}])
 def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigurationError, match="Trim"):
-        Trim(**wrong)  # type: ignore[arg-type]
+        Trim(**wrong)

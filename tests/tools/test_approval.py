@@ -113,7 +113,7 @@ def test_what_an_approver_cannot_mean_decides_and_runs_nothing(decision: Decisio
     result, done = _called(ctx.heard_by(events.append))
     assert (result.error, done) == ("permanent", [])
     assert told in result.text
-    entries = ctx.scope[JOURNAL].entries  # type: ignore[attr-defined]
+    entries = ctx.scope[JOURNAL].entries
     assert not any(isinstance(entry, Decided) for entry in entries)
     assert not any(isinstance(event, ApprovalDecided | ApprovalExecuted) for event in events)
 

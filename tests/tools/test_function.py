@@ -196,7 +196,7 @@ def test_wrong_declarations_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="is a function of its arguments, got 3"):
         raw_tool(3, name="three", description="", parameters={})  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="is a tool already"):
-        tool(tool(nothing))  # type: ignore[call-overload]
+        tool(tool(nothing))
 
 
 def test_a_raw_tool_takes_a_mapping() -> None:
@@ -307,7 +307,7 @@ def test_a_tool_cannot_write_upon_its_context_or_the_call() -> None:
             except AttributeError:
                 failed.append(name)
         try:
-            ctx.scope["x"] = 1  # type: ignore[index]
+            ctx.scope["x"] = 1
         except TypeError:
             failed.append("item")
         return ctx.path

@@ -155,7 +155,7 @@ def test_texts_among_parts_are_parts() -> None:
         (ToolResult("", "", "x", "nonsense"), "error"),  # type: ignore[arg-type]
         (ToolResult("", "", "x", origin=5), "origin"),  # type: ignore[arg-type]
         (Text(None), "text"),  # type: ignore[arg-type]
-        ([Text("a"), Image(5)], "data"),  # type: ignore[arg-type,list-item]
+        ([Text("a"), Image(5)], "data"),
     ],
 )
 def test_a_result_made_wrongly_by_hand_is_an_error_that_says_where(made: object, wrong: str) -> None:

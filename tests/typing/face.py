@@ -109,6 +109,10 @@ async def use() -> None:
     agent.start("Rain?", listeners=3)  # type: ignore[arg-type]
     messages: Sequence[Message] = run.messages
     await agent.run("And tomorrow?", history=messages)
+    several = {DATABASE: "x.db", Key[int]("count"): 3}
+    await agent.run("Rain?", deps=several)
+    await agent.run("Rain?", deps={**several, DATABASE: "y.db"})
+    await agent.run("Rain?", deps={"database": "x.db"})  # type: ignore[arg-type]
     await agent.resume("r-1", {item.id: Approve() for item in run.pending})
     await agent.resume("r-1", {"id": Deny("too much")})
     await agent.resume("r-1", {"id": True})  # type: ignore[dict-item]

@@ -27,7 +27,7 @@ from ziggurat.core.event import SILENCE, Listener
 from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.path import escaped
-from ziggurat.core.scope import Key, Scope
+from ziggurat.core.scope import Scope
 from ziggurat.core.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
 from ziggurat.messages.middleware import screened
@@ -282,7 +282,7 @@ class OnRecord:
         terms: Terms | None = None,
         seat: Seat | None = None,
     ) -> Context:
-        values: dict[Key[Any], Any] = {**(deps or {}), JOURNAL: journal, RUN_ID: run_id}
+        values: dict[Any, Any] = {**(deps or {}), JOURNAL: journal, RUN_ID: run_id}
         guards = deps is not None
         if terms is not None:
             guards = bound(values, terms) or guards

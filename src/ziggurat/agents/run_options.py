@@ -18,8 +18,8 @@ from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.permissions import AUDIT, DECLARED_ONLY, GRANTS, narrowed
 
-Deps = Mapping[Key[Any], Any]
-"""What tools may ask for through ``ctx.scope[KEY]``."""
+Deps = Mapping[Key[Any], Any] | Mapping[object, Any]
+"""What tools may ask for through ``ctx.scope[KEY]``, by its keys; of keys of several types, mypy makes objects."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -81,7 +81,7 @@ def given(ctx: Context, deps: Deps | None) -> Context:
     grants."""
     if not deps:
         return ctx
-    values = dict(deps)
+    values: dict[Any, Any] = dict(deps)
     if GRANTS in values:
         values[GRANTS] = narrowed(ctx, values[GRANTS])
     if APPROVALS in values:

@@ -170,7 +170,7 @@ class Runnable(OnRecord):
 
         def begin(mailbox: Mailbox, heard: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
             more = options.copy()
-            more["deps"] = {**(deps or {}), STEERING: mailbox}
+            more["deps"] = dict[Any, Any](deps or {}) | {STEERING: mailbox}
             more["listeners"] = [*listeners, *heard]
             return self.run(prompt, **more)
 

@@ -5,6 +5,7 @@ __all__ = ["StoredRuns", "effects_of", "is_finished", "plant", "record_of", "run
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
+from typing import Any
 from weakref import WeakValueDictionary
 
 from ziggurat.agents.fork import held
@@ -249,7 +250,7 @@ async def effects_of(runs: InMemoryRunStore | StoredRuns, journal: MemoryJournal
         with suppress(RunNotFound):  # it may have been removed since
             before = MemoryJournal.load(await record_of(runs, opened.forked.run_id)).entries
     kept = held(opened.forked, before)
-    return deps if kept is None else {**(deps or {}), FORK_EFFECTS: kept}
+    return deps if kept is None else dict[Any, Any](deps or {}) | {FORK_EFFECTS: kept}
 
 
 def is_finished(info: LogInfo) -> bool:

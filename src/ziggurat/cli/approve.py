@@ -5,11 +5,12 @@ __all__ = ["NO", "approving", "by_hand", "decided", "typed", "warn_of_unfitting"
 import sys
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
+from typing import Any
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.decisions import misfit
-from ziggurat.agents.run_options import Deps
 from ziggurat.agents.runnable import Runnable
+from ziggurat.core.scope import Key
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
 from ziggurat.messages.canonical import canonical
 from ziggurat.observe.formatting import clean
@@ -22,7 +23,7 @@ _WHETHER = "did it take effect? [y]es, [n]o and run it now, or say why it stays 
 _QUESTION = "[y]es, [N]o, [e]dit the arguments, or say why not: "
 
 
-def approving(patterns: Sequence[str]) -> Deps | None:
+def approving(patterns: Sequence[str]) -> dict[Key[Any], Any] | None:
     """Return what makes a run ask about calls of tools whose names fit a pattern, at any depth.
 
     Raises:

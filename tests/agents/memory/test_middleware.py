@@ -86,7 +86,7 @@ def test_items_and_tokens_are_bounded() -> None:
         ({"tokens": 5}, 0),
         ({"least": 1.1}, 0),
     ):
-        agent = Agent(ScriptedModel("ok"), middleware=[Remembering(store, "ann", **options)])  # type: ignore[arg-type]
+        agent = Agent(ScriptedModel("ok"), middleware=[Remembering(store, "ann", **options)])
         assert agent.run_sync("Which train leaves?").memory_hits == hits
 
 

@@ -377,7 +377,7 @@ def test_other_mistakes() -> None:
         Client("https://host", ca="/no/such/file")
     for wrong in ({"idle": 0}, {"connect": float("inf")}, {"connections": 0}, {"kept": -1}, {"reply": 1.5}):
         with pytest.raises(ConfigurationError, match=next(iter(wrong))):
-            Limits(**wrong)  # type: ignore[arg-type]
+            Limits(**wrong)
 
     async def go() -> None:
         with pytest.raises(ConfigurationError, match="'x-bad'"):
