@@ -7,7 +7,7 @@
 #   make lock             write the requirement locks anew
 #   make clean            remove what was installed and what tools keep
 # Longer tests than those of every day:
-#   make fuzz             the fuzz tests, with many more inputs
+#   make fuzz             the fuzz tests, with many more inputs, and other examples of properties (SEED=... for some)
 #   make conformance      recorded provider traffic, where it lies beside the project
 #   make sessions         ten processes write one session, 1,000 steps each
 #   make approvals        race changes of a call against its approval, 1,000 times for each kind
@@ -23,6 +23,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LOCK := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q
+SEED ?= $(shell date +%s)
 Q ?= What is 12 * (7 + 5)?
 
 # a stamp per kind of installation: rebuilt when the requirements or the project file change
@@ -58,6 +59,7 @@ questions: $(MODEL_STAMP)  # how often the embedded model picks the right tool a
 
 fuzz: $(TEST_STAMP)  # the long forms of the fuzz tests
 	ZIGGURAT_SSE_INPUTS=100000 $(BIN)/python -m pytest tests/models/http/test_sse.py
+	$(BIN)/python -m pytest $(shell grep -rlw hypothesis tests --include='test_*.py') --hypothesis-seed=$(SEED)
 
 conformance: $(TEST_STAMP)  # against recorded material, where it lies beside the project or in ZIGGURAT_CORPORA
 	$(BIN)/python -m tests.conformance.histories

@@ -50,11 +50,16 @@ async def measure(url: str) -> None:
 def main() -> None:
     """Find a server and measure."""
     url = os.environ.get("ZIGGURAT_POSTGRES")
-    if url is None:
-        from tests.stores.server import schema
+    if url is not None:
+        asyncio.run(measure(url))
+        return
+    from tests.stores.server import PostgresServer
 
-        url = schema()
-    asyncio.run(measure(url))
+    server = PostgresServer(flushes=True)
+    try:
+        asyncio.run(measure(server.url))
+    finally:
+        server.remove()
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What holds for every test: no real models, nothing beyond loopback, the same examples in CI."""
+"""What holds for every test: no real models, nothing beyond loopback, the same examples in every run."""
 
 import os
 import signal
 import sys
 from ipaddress import ip_address
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from ziggurat.models.real import forbid_real_calls
 
@@ -15,7 +15,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so does a shell for wha
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["ZIGGURAT_STORE"] = "memory:"  # no test writes to the data directory of who runs it
 
-settings.register_profile("ziggurat", deadline=None, derandomize=bool(os.environ.get("CI")))
+for _name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+    del os.environ[_name]  # what is near is not reached through a proxy
+
+# The same examples in every run, however slow the machine is; --hypothesis-seed=NUMBER draws others.
+settings.register_profile(
+    "ziggurat", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("ziggurat")
 
 

@@ -142,7 +142,6 @@ def test_python_blocks_run_offline(path: Path, tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.local
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("path", WITH_LOCAL, ids=ids)
 def test_python_blocks_run_on_the_embedded_model(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -78,14 +78,12 @@ def test_example_runs_offline(name: str) -> None:
 
 
 @pytest.mark.local
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("name", LOCAL)
 def test_example_runs_on_the_embedded_model(name: str) -> None:
     assert PRINTED[name] in printed_by(name, **{FORBID_VARIABLE: "0"})
 
 
 @pytest.mark.local
-@pytest.mark.timeout(180)
 def test_what_was_learned_in_one_process_is_used_in_another() -> None:
     lines = printed_by("memory_agent.py", **{FORBID_VARIABLE: "0"}).splitlines()
     asked, told = lines[::2], lines[1::2]

@@ -100,7 +100,6 @@ def test_tools_in_threads_that_run_event_loops_of_their_own_do_not_starve_each_o
     asyncio.run(main())
 
 
-@pytest.mark.timeout(10)
 @pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals go to the main thread")
 def test_an_interrupt_cancels_a_run_in_another_thread() -> None:
     begun, cancelled = threading.Event(), threading.Event()

@@ -6,7 +6,6 @@ from tests.conformance.corpora import corpus
 from tests.conformance.histories import score
 
 
-@pytest.mark.timeout(300)
 def test_recorded_conversations_are_judged_as_servers_judge_them() -> None:
     file = corpus("traffic/histories.dev.jsonl.gz")
     if file is None:

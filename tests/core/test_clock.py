@@ -86,7 +86,7 @@ def test_timers_of_the_system_ring_in_order_and_not_when_called_off() -> None:
             clock.call_at(now + 60, lambda: rung.append("never")).cancel()
         done = asyncio.Event()
         clock.call_at(now + 0.006, done.set)
-        await asyncio.wait_for(done.wait(), 5)
+        await done.wait()
 
     for _ in range(2):  # each event loop has its own
         asyncio.run(main())
@@ -103,7 +103,7 @@ def test_a_timer_whose_function_fails_takes_none_along() -> None:
         clock.call_at(clock.monotonic(), fail)
         done = asyncio.Event()
         clock.call_at(clock.monotonic(), done.set)
-        await asyncio.wait_for(done.wait(), 5)
+        await done.wait()
         return told
 
     assert asyncio.run(main()) == ["on purpose"]

@@ -21,7 +21,7 @@ def run(main: Callable[[], Awaitable[T]]) -> T:
 
     async def watched() -> T:
         before = asyncio.all_tasks()
-        result = await asyncio.wait_for(main(), 10)
+        result = await main()
         assert asyncio.all_tasks() == before
         return result
 

@@ -24,7 +24,7 @@ class Written:
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
         self.begun.set()
-        self.gate.wait(10)
+        self.gate.wait()
         self.batches.append([job.log for job in jobs])
         for job in jobs:
             job.do()
@@ -47,7 +47,7 @@ def test_what_comes_while_it_writes_is_written_together_next_and_reading_stands_
     async def main() -> list[object]:
         submit = written.writer.submit
         first = submit(lambda: 1, "a")
-        await asyncio.to_thread(written.begun.wait, 10)
+        await asyncio.to_thread(written.begun.wait)
         later = [submit(lambda: 2, "b"), submit(lambda: 3, "c"), submit(lambda: 4), submit(lambda: 5, "d")]
         await asyncio.sleep(0)
         assert is_busy(asyncio.get_running_loop())
@@ -136,15 +136,17 @@ class AtOnce:
     def __init__(self) -> None:
         self.refuses = False
         self.interrupted = False
+        self.rested = threading.Event()
         self.done: list[tuple[bool, list[str]]] = []
         self.gate = threading.Event()
         self.gate.set()
         self.begun = threading.Event()
-        self.writer = Writer("test", self._together, lambda: None, 10.0, lambda: None, self._at_once)
+        self.writer = Writer("test", self._together, self.rested.set, 1000.0, lambda: None, self._at_once)
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
+        self.rested.clear()
         self.begun.set()
-        self.gate.wait(10)
+        self.gate.wait()
         self.done.append((False, [job.log for job in jobs]))
         for job in jobs:
             job.do()
@@ -157,6 +159,12 @@ class AtOnce:
             for job in jobs:
                 job.do()
         return not self.refuses
+
+    def rest(self) -> None:
+        """Wait until the thread, which has told of its last job, waits for the next."""
+        self.rested.wait()
+        with self.writer._working:  # it holds that while it sees to what it does between jobs
+            pass
 
     def submit(self, log: str, *, small: bool = True) -> "asyncio.Future[str]":
         return self.writer.submit(lambda: log, log, small=small)
@@ -190,9 +198,11 @@ def test_what_is_large_or_refused_or_comes_after_what_is_under_way_is_done_in_th
         assert not after.done()
         here.gate.set()
         assert await asyncio.gather(large, after) == ["large", "after"]
+        here.rest()
         here.refuses = True
         assert await here.submit("refused") == "refused"
         here.refuses = False
+        here.rest()
         assert here.submit("again").done()
 
     asyncio.run(main())
@@ -210,7 +220,7 @@ def test_while_another_event_loop_keeps_the_thread_at_work_nobody_waits_for_it_h
     async def small() -> None:
         here.gate.clear()
         elsewhere = asyncio.create_task(asyncio.to_thread(asyncio.run, large()))
-        await asyncio.to_thread(here.begun.wait, 10)
+        await asyncio.to_thread(here.begun.wait)
         waiting = here.submit("small")
         await asyncio.sleep(0)
         assert not waiting.done()

@@ -24,7 +24,7 @@ from ziggurat.knowledge.entities import Entity, Relation
 from ziggurat.knowledge.store import GraphStore
 
 async def main(path, name, count):
-    store = GraphStore(path, synchronous="NORMAL", timeout=30)
+    store = GraphStore(path, synchronous="NORMAL", timeout=300)
     await store.update(Entity("hub"))
     for number in range(count):
         await store.add(Entity(f"{name}{number}"), Relation("hub", f"{name}{number}", "knows", number))
@@ -186,7 +186,7 @@ def test_two_views_stay_in_step_with_the_graph_in_memory(
 def test_two_processes_on_one_file_lose_nothing(tmp_path: Path) -> None:
     processes = [writer(tmp_path / "k.db", name, 40) for name in "xy"]
     for process in processes:
-        process.communicate(timeout=40)
+        process.communicate()
         assert process.returncode == 0
     graph = asyncio.run(read(tmp_path / "k.db"))
     expected = {f"{name}{number}" for name in "xy" for number in range(40)}

@@ -226,7 +226,7 @@ def test_a_call_within_itself_is_made_and_does_not_wait_for_itself() -> None:
     once = stack(again, dedupe(store=DedupeStore()))
 
     async def main() -> str:
-        return await asyncio.wait_for(once("q", root().within(RUN_ID, "r")), 5)
+        return await once("q", root().within(RUN_ID, "r"))
 
     assert asyncio.run(main()) == "the end"
 
@@ -247,7 +247,7 @@ def test_a_call_of_another_event_loop_is_not_waited_for() -> None:
         return "here"
 
     assert store.in_progress == 1
-    assert asyncio.run(asyncio.wait_for(stack(quick, dedupe(store=store, key=str))("q", root()), 5)) == "here"
+    assert asyncio.run(stack(quick, dedupe(store=store, key=str))("q", root())) == "here"
     task.cancel()
     loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
     loop.close()

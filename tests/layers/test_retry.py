@@ -1,6 +1,5 @@
 import asyncio
 import itertools
-import time
 from collections import Counter
 from random import Random
 from typing import Any
@@ -385,7 +384,7 @@ def test_a_stack_shows_what_was_set() -> None:
 def test_every_call_may_fail_in_turn() -> None:
     for k in range(1, 4):
         service = fail_on(echo, k)
-        assert asyncio.run(asyncio.wait_for(three_calls(service), 5)) == ["a", "b", "c"]
+        assert asyncio.run(three_calls(service)) == ["a", "b", "c"]
         assert service.calls == 4
 
 
@@ -441,6 +440,6 @@ def test_a_clock_that_jumps_takes_the_waits_out_of_a_whole_run() -> None:
     """One line for a test: the clock of the run stands for a switch; nothing global is changed."""
     model = ScriptedModel(*[ConnectionError("down")] * 4, "up")
     agent = Agent(stack(model, retry(attempts=5, base=3_600, cap=3_600, jitter="none")))
-    began = time.monotonic()
-    assert asyncio.run(agent.run("?", deps={CLOCK: HandClock(auto=True)})).text == "up"
-    assert time.monotonic() - began < 60
+    clock = HandClock(auto=True)
+    assert asyncio.run(agent.run("?", deps={CLOCK: clock})).text == "up"
+    assert clock.monotonic() == 4 * 3_600

@@ -64,10 +64,12 @@ def seconds(work: Callable[[], object]) -> float:
 
 @pytest.mark.parametrize("evil", EVIL)
 def test_no_text_takes_long(evil: str) -> None:
+    """Not many times as long as it takes to look at each character, whatever the speed of the machine."""
     text = (evil * (50_000 // len(evil)))[:50_000]
     pieces = [text[at : at + 50] for at in range(0, len(text), 50)]
-    assert seconds(lambda: ALL.masked(text)) < 0.5
-    assert seconds(lambda: in_pieces(ALL, pieces)) < 1.5
+    looking = max(seconds(lambda: sum(map(ord, text))) for _ in range(3))
+    assert seconds(lambda: ALL.masked(text)) < 200 * looking
+    assert seconds(lambda: in_pieces(ALL, pieces)) < 600 * looking
 
 
 @pytest.mark.parametrize(

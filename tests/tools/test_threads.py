@@ -8,25 +8,17 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
+from tests.turns import until
 from ziggurat.core.errors import ToolError
 from ziggurat.tools import threads
 from ziggurat.tools.threads import ThreadCall, ThreadPool, ThreadRaised, loop_of_this_thread
 
 HERE: contextvars.ContextVar[str] = contextvars.ContextVar("here", default="nowhere")
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    """Let the loop turn until threads have come so far."""
-    for _ in range(1_000_000):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("the threads did not come so far")
 
 
 def test_calls_run_in_threads_in_the_callers_context() -> None:
@@ -46,7 +38,7 @@ def test_a_thread_is_reused() -> None:
         pool, seen = ThreadPool(4), set()
         for _ in range(20):
             seen.add(await pool.submit(threading.get_ident))
-            await _until(lambda: pool._busy == 0)
+            await until(lambda: pool._busy == 0)
         return seen
 
     assert len(asyncio.run(go())) == 1
@@ -58,11 +50,11 @@ def test_no_more_than_its_size_run_at_once() -> None:
 
         def work() -> None:
             running.append(1)
-            gate.wait(30)
+            gate.wait()
             running.pop()
 
         jobs = [pool.submit(work) for _ in range(10)]
-        await _until(lambda: len(running) == 3)
+        await until(lambda: len(running) == 3)
         assert len(running) == 3
         gate.set()
         await asyncio.gather(*jobs)
@@ -73,8 +65,8 @@ def test_no_more_than_its_size_run_at_once() -> None:
 def test_a_thread_that_was_written_off_is_replaced_and_too_many_are_refused() -> None:
     async def go() -> None:
         pool, gate, calls = ThreadPool(2), threading.Event(), [ThreadCall(), ThreadCall()]
-        hanging = [pool.submit(lambda: gate.wait(30), call) for call in calls]
-        await _until(lambda: all(call.begun for call in calls))
+        hanging = [pool.submit(lambda: gate.wait(), call) for call in calls]
+        await until(lambda: all(call.begun for call in calls))
         pool.write_off(calls[0])
         assert await pool.submit(lambda: "served") == "served", "one thread has taken its place"
         pool.write_off(calls[0])
@@ -85,9 +77,9 @@ def test_a_thread_that_was_written_off_is_replaced_and_too_many_are_refused() ->
         assert caught.value.transient
         gate.set()
         await asyncio.gather(*hanging)
-        await _until(lambda: pool.written_off == 0)
+        await until(lambda: pool.written_off == 0)
         assert await pool.submit(lambda: "again") == "again"
-        await _until(lambda: pool._threads <= 2)
+        await until(lambda: pool._threads <= 2)
 
     asyncio.run(go())
 
@@ -98,11 +90,11 @@ def test_a_thread_that_waits_for_another_run_frees_its_place() -> None:
 
         def outer() -> str:
             with pool.away():
-                gate.wait(30)
+                gate.wait()
             return "outer"
 
         waiting = pool.submit(outer)
-        await _until(lambda: pool._away == 1)
+        await until(lambda: pool._away == 1)
         assert await pool.submit(lambda: "inner") == "inner"
         gate.set()
         assert await waiting == "outer"
@@ -115,19 +107,19 @@ def test_a_call_that_waits_is_made_when_the_one_before_it_is_written_off_or_goes
         pool, gate, hangs, waits = ThreadPool(1), threading.Event(), ThreadCall(), threading.Event()
 
         def away() -> None:
-            waits.wait(30)
+            waits.wait()
             with pool.away():
-                gate.wait(30)
+                gate.wait()
 
-        hanging = pool.submit(lambda: gate.wait(30), hangs)
-        await _until(lambda: hangs.begun)
+        hanging = pool.submit(lambda: gate.wait(), hangs)
+        await until(lambda: hangs.begun)
         leaving, queued = pool.submit(away), pool.submit(lambda: "served")
         pool.write_off(hangs)
         waits.set()
         assert await queued == "served"
         gate.set()
         await asyncio.gather(hanging, leaving)
-        await _until(lambda: (pool._busy, pool._threads) == (0, 1))
+        await until(lambda: (pool._busy, pool._threads) == (0, 1))
 
     asyncio.run(go())
 
@@ -137,8 +129,8 @@ def test_a_call_that_was_given_up_before_a_thread_came_to_it_is_not_made_and_hol
 
     async def go() -> None:
         pool, gate, call, first = ThreadPool(1), threading.Event(), ThreadCall(), ThreadCall()
-        hanging = pool.submit(lambda: gate.wait(30), first)
-        await _until(lambda: first.begun)
+        hanging = pool.submit(lambda: gate.wait(), first)
+        await until(lambda: first.begun)
         waiting = pool.submit(lambda: made.append("late"), call)
         pool.write_off(call)
         assert pool.written_off == 0
@@ -156,12 +148,12 @@ def test_a_thread_that_comes_back_when_the_event_loop_has_ended_is_written_off_n
     pool, gate, call = ThreadPool(1), threading.Event(), ThreadCall()
 
     async def leave() -> None:
-        pool.submit(lambda: gate.wait(30), call)
-        await _until(lambda: call.begun)
+        pool.submit(lambda: gate.wait(), call)
+        await until(lambda: call.begun)
         pool.write_off(call)
 
     async def after() -> str:
-        await _until(lambda: pool.written_off == 0)
+        await until(lambda: pool.written_off == 0)
         return await pool.submit(lambda: "served")
 
     asyncio.run(leave())
@@ -212,9 +204,9 @@ def test_a_thread_does_not_wait_for_an_event_loop_that_has_ended(monkeypatch: py
     loop = asyncio.new_event_loop()
     loop.call_soon_threadsafe = lambda *given, **named: begun.set()  # type: ignore[method-assign]  # its last turn is over
     threading.Thread(target=ask, args=(loop,)).start()
-    assert begun.wait(10)
+    assert begun.wait()
     loop.close()
-    assert ended.wait(10)
+    assert ended.wait()
     assert isinstance(raised[0], asyncio.CancelledError)
 
 
@@ -246,7 +238,7 @@ def forks() -> str:
 run = Agent(ScriptedModel(tool_call("quick"), tool_call("forks"), "end"), tools=[quick, forks]).run_sync("go")
 print(run.messages[-2].text, run.messages[-2].tool_results[0].text, run.usage.requests)
 """
-    done = subprocess.run([sys.executable, "-c", code], timeout=30, check=False, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.stdout.split() == ["7", "3"]
 
 
@@ -267,7 +259,7 @@ def test_an_answer_after_the_loop_was_closed_is_dropped() -> None:
     pool, gate = ThreadPool(1), threading.Event()
 
     async def go() -> None:
-        pool.submit(lambda: gate.wait(30))
+        pool.submit(lambda: gate.wait())
 
     asyncio.run(go())
     gate.set()
@@ -286,7 +278,7 @@ async def main():
     POOL.submit(threading.Event().wait)
 asyncio.run(main())
 """
-    done = subprocess.run([sys.executable, "-c", code], timeout=30, check=False, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
@@ -306,7 +298,7 @@ def test_a_call_that_is_given_up_gives_up_what_it_waits_for() -> None:
             call.give_up()
         future = pool.submit(lambda: pool.run_on(loop, inner), call)
         if not early:
-            await _until(lambda: bool(log))
+            await until(lambda: bool(log))
             waited_for = call.give_up()
             assert waited_for is not None
             await asyncio.wait([waited_for])
@@ -329,7 +321,7 @@ def test_an_idle_thread_keeps_nothing_of_the_call_it_made() -> None:
         held = Held()
         known = weakref.ref(held)
         await pool.submit(lambda: held is None)
-        await _until(lambda: pool._busy == 0)
+        await until(lambda: pool._busy == 0)
         return known
 
     known = asyncio.run(main(ThreadPool(1)))

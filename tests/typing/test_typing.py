@@ -2,14 +2,12 @@
 
 from pathlib import Path
 
-import pytest
 from mypy import api
 
 HERE = Path(__file__).parent
 FILES = sorted(path for path in HERE.glob("*.py") if path.stem not in ("__init__", "test_typing"))
 
 
-@pytest.mark.timeout(120)
 def test_the_checker_infers_and_refuses_what_it_should() -> None:
     assert FILES
     settings = ["--config-file", str(HERE.parents[1] / "pyproject.toml"), "--strict", "--no-error-summary"]

@@ -15,6 +15,9 @@ from ziggurat.tools.threads import POOL, loop_of_this_thread
 
 T = TypeVar("T")
 
+_LOOKS_UP = 0.5
+"""Seconds after which an interrupt is heard that came just as a thread fell asleep, which Python does not notice."""
+
 
 def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run what `start` makes to its end and return its value.
@@ -63,16 +66,20 @@ class _Elsewhere(Generic[T]):
         thread = Thread(target=contextvars.copy_context().run, args=(self._work,), name="ziggurat-run-sync")
         try:
             thread.start()
-            self._ended.wait()  # not `thread.join`, which forgets that the thread lives when it is interrupted
+            self._wait()
         except BaseException:  # such as KeyboardInterrupt: nobody waits any more
             self._given_up = True
             if self._task is not None and not self._ended.is_set():
                 self._task.get_loop().call_soon_threadsafe(self._task.cancel)
-                self._ended.wait()
+                self._wait()
             raise
         if self._failed is not None:
             raise self._failed
         return self._outcome[0]
+
+    def _wait(self) -> None:
+        while not self._ended.wait(_LOOKS_UP):  # not `thread.join`: interrupted, it forgets that the thread lives
+            pass
 
     def _work(self) -> None:
         try:

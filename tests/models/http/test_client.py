@@ -1,11 +1,15 @@
 """The way over the network: connections kept and returned, and bounds in time."""
 
 import asyncio
+import socket
 import threading
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from tests.models.http.support import Asked, echo, error_of, fetch, post, serving
+from tests.turns import until
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, ModelError
@@ -31,11 +35,24 @@ def test_a_connection_is_kept_and_used_again() -> None:
 
 
 def test_at_most_so_many_connections_served_in_turn() -> None:
+    free = asyncio.Semaphore(0)
+
+    async def answer(asked: Asked) -> None:
+        await free.acquire()
+        await echo(asked)
+
     async def go() -> None:
-        async with serving(echo) as server:
+        async with serving(answer) as server:
             client = Client(server.url, limits=Limits(connections=3))
             bodies = [b"%d" % number for number in range(50)]
-            assert await asyncio.gather(*(fetch(client, body) for body in bodies)) == bodies
+            calls = asyncio.gather(*(fetch(client, body) for body in bodies))
+            for number in range(3, 50):  # one connection at a time is given back, so its next question is in turn
+                await until(lambda: len(server.asked) == number)  # noqa: B023
+                free.release()
+            await until(lambda: len(server.asked) == 50)
+            for _ in range(3):
+                free.release()
+            assert await calls == bodies
             assert server.most_open == 3
             assert [asked.body for asked in server.asked[3:]] == bodies[3:]
 
@@ -59,8 +76,8 @@ def test_an_idle_connection_that_has_ended_is_not_used(how: str) -> None:
             client = Client(server.url)
             for _ in range(3):
                 assert await fetch(client) == b"ok"
-                await asyncio.wait_for(server.closed.wait(), 5)
-                server.closed.clear()
+                await until(lambda: server.now_open == 0)
+                await until(lambda: not any(each.usable() for pool in client._pools.values() for each in pool._idle))
             assert server.opened == 3
 
     asyncio.run(go())
@@ -131,10 +148,11 @@ def test_interim_replies_are_passed_over_and_a_reply_may_end_with_its_connection
 
 def test_nobody_there() -> None:
     async def go() -> None:
-        async with serving(echo) as server:
-            port = server.port
-        with pytest.raises(ModelError, match=rf"http://127.0.0.1:{port} cannot be reached") as error:
-            await fetch(Client(f"http://127.0.0.1:{port}"))
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))  # nobody else can listen there meanwhile
+            port = silent.getsockname()[1]
+            with pytest.raises(ModelError, match=rf"http://127.0.0.1:{port} cannot be reached") as error:
+                await fetch(Client(f"http://127.0.0.1:{port}"))
         assert error_of(error) == ("connection", True)
 
     asyncio.run(go())
@@ -148,13 +166,6 @@ def clocked() -> tuple[HandClock, Context]:
     return clock, root().within(CLOCK, clock)
 
 
-async def until(condition: object) -> None:
-    """Let the loop turn until something holds."""
-    assert callable(condition)
-    while not condition():  # noqa: ASYNC110 - what it waits for has no event
-        await asyncio.sleep(0.001)
-
-
 def test_idle_before_and_within_a_reply() -> None:
     async def answer(asked: Asked) -> None:
         if asked.number == 2:
@@ -166,9 +177,13 @@ def test_idle_before_and_within_a_reply() -> None:
             client = Client(server.url, name="openai", limits=Limits(idle=30, total=None))
             for number in (1, 2):
                 clock, ctx = clocked()
-                task = asyncio.create_task(fetch(client, ctx=ctx))
-                await until(lambda: len(server.asked) == number)  # noqa: B023
-                await asyncio.sleep(0.02)
+                if number == 1:
+                    task = asyncio.create_task(fetch(client, ctx=ctx))
+                    await until(lambda: server.asked)
+                else:
+                    reply = await post(client, ctx=ctx)
+                    assert await reply.more() == b"data: a\n\n"
+                    task = asyncio.create_task(reply.more())
                 await clock.advance(29.9)
                 assert not task.done()
                 await clock.advance(3)
@@ -258,16 +273,17 @@ def test_leaving_early_closes_and_a_reply_that_is_nearly_whole_does_not() -> Non
     async def go() -> None:
         async with serving(answer) as server:
             client = Client(server.url)
-            reply = await post(client, stream=True)
+            _, ctx = clocked()  # however long it takes until the rest comes
+            reply = await post(client, stream=True, ctx=ctx)
             await reply.more()
             await reply.end(whole=False)
             assert client.connections == 0
-            reply = await post(client, stream=True)
+            reply = await post(client, stream=True, ctx=ctx)
             await reply.more()
             await reply.end(whole=True)
             assert client.connections == 1
             finish.set()
-            await asyncio.sleep(0.02)
+            await until(lambda: any(pool._idle for pool in client._pools.values()))
             await (await post(client, stream=True)).read()
             assert server.opened == 2
 
@@ -292,7 +308,7 @@ def test_cancelled_calls_leave_nothing() -> None:
                 for _ in range(batch % 7):
                     await asyncio.sleep(0)
                 if batch % 10 == 9:
-                    await asyncio.sleep(0.01)
+                    await until(lambda: any(task.done() for task in tasks))  # noqa: B023
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
@@ -303,6 +319,7 @@ def test_cancelled_calls_leave_nothing() -> None:
             assert pool.open == len(pool._idle)
             assert client.connections <= 50
             await client.close()
+            await until(lambda: server.now_open == 0)  # it has read all that was sent to it
             server.asked.append(server.asked[0])
             while len(server.asked) % 3 != 0:
                 server.asked.append(server.asked[0])
@@ -318,29 +335,31 @@ def test_two_loops_in_a_row() -> None:
     async def once(client: Client) -> bytes:
         return await fetch(client)
 
-    started, stop = threading.Event(), threading.Event()
+    started = threading.Event()
     url: list[str] = []
+    ends: list[Callable[[], object]] = []
 
     def run_server() -> None:
         async def go() -> None:
             async with serving(echo) as server:
+                stop = asyncio.Event()
+                ends.append(partial(asyncio.get_running_loop().call_soon_threadsafe, stop.set))
                 url.append(server.url)
                 started.set()
-                while not stop.is_set():  # noqa: ASYNC110
-                    await asyncio.sleep(0.005)
+                await stop.wait()
 
         asyncio.run(go())
 
     thread = threading.Thread(target=run_server)
     thread.start()
     try:
-        started.wait(5)
+        started.wait()
         client = Client(url[0])
         for _ in range(3):
             assert asyncio.run(once(client)) == b"{}"
             assert client.connections == 0  # closed with its loop
     finally:
-        stop.set()
+        ends[0]()
         thread.join()
 
 

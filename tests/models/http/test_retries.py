@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.models.http.support import Asked, model_at, request, serving
+from tests.turns import until
 from ziggurat.core.context import root
 from ziggurat.core.layer import stack
 from ziggurat.layers import retry
@@ -65,12 +66,8 @@ def test_ten_thousand_calls_that_are_given_up_leave_nothing_behind() -> None:
             for batch in range(100):
                 await asyncio.gather(*(given_up(model, (batch + number) % 12) for number in range(100)))
             await model.close()
-            while server.now_open:
-                server.closed.clear()
-                await server.closed.wait()
-            for _ in range(100):  # sockets are closed in turns of the loop to come
-                await asyncio.sleep(0)
-            assert len(os.listdir(OPEN_FILES)) <= before
-            assert len(asyncio.all_tasks()) <= 2  # this one and the server's own
+            await until(lambda: server.now_open == 0)
+            await until(lambda: len(os.listdir(OPEN_FILES)) <= before)
+            await until(lambda: len(asyncio.all_tasks()) <= 2)  # this one and the server's own
 
     asyncio.run(go())

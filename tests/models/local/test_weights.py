@@ -23,7 +23,7 @@ from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, T
 from ziggurat.models.local import EmbeddedModel, Embedder, engine_for, install, local, model_path
 from ziggurat.models.local.minilm import cosine
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.local
 
 BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "local_requests.py"
 WEATHER = ToolSpec(
@@ -133,7 +133,7 @@ def test_cancellation_stops_the_generation(model: EmbeddedModel) -> None:
             pieces += 1
         return pieces
 
-    assert asyncio.run(asyncio.wait_for(run(), 30)) > 0
+    assert asyncio.run(run()) > 0
 
 
 def test_leaving_a_stream_early(model: EmbeddedModel) -> None:
@@ -144,7 +144,7 @@ def test_leaving_a_stream_early(model: EmbeddedModel) -> None:
             break
         await stream.aclose()
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    asyncio.run(run())
 
 
 def test_refusals_are_errors_of_ours(model: EmbeddedModel) -> None:
@@ -197,7 +197,7 @@ def test_no_port_is_opened() -> None:
     )
     if not Path("/proc/self/net/tcp").exists():
         pytest.skip("only Linux tells which sockets a process listens on")
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_the_embedder() -> None:

@@ -112,7 +112,7 @@ def post() -> Call:
     """Asks a server once, on a connection of its own, and reads until it is closed."""
 
     def post(server: FakeProvider, wire: str = "chat", **more: Any) -> Got:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as client:
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
             data = request_bytes(wire, **more).replace(b"host: x", b"host: x\r\nconnection: close")
             client.sendall(data)
             return received(client)

@@ -35,7 +35,7 @@ def test_the_program_serves_until_it_is_told_to_end(tmp_path: Path) -> None:
         with urllib.request.urlopen(url, body) as reply:
             assert json.load(reply)["content"][0]["input"] == {"a": 1}
         program.send_signal(signal.SIGTERM)
-        assert program.wait(timeout=20) == 0
+        assert program.wait() == 0
 
 
 def test_the_program_lists_its_quirks(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from msgspec import DecodeError
 
 from tests.testing.server.conftest import WIRES, Call, request_bytes
+from tests.turns import until
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelResponse
@@ -262,8 +263,7 @@ def test_pauses_of_a_script_are_rests_in_the_stream() -> None:
             writer.write(request_bytes("chat", stream=True))
             head = await reader.readuntil(b"one ")
             assert b"two" not in head
-            while not clock.waiting:  # noqa: ASYNC110 - the other end of a socket tells nobody
-                await asyncio.sleep(0)
+            await until(lambda: clock.waiting)
             await clock.advance(30)
             assert b"two" in await reader.readuntil(b"[DONE]")
             writer.close()

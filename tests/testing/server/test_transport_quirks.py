@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.testing.server.conftest import CALLS, WIRES, Call, request_bytes
+from tests.turns import until
 from ziggurat.testing import HandClock
 from ziggurat.testing import server as kit
 from ziggurat.testing.server import FakeProvider
@@ -42,11 +42,6 @@ async def opened(server: FakeProvider, **more: Any) -> tuple[asyncio.StreamReade
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(request_bytes("chat", **more))
     return reader, writer
-
-
-async def until(condition: Callable[[], object]) -> None:
-    while not condition():  # noqa: ASYNC110 - other ends of sockets tell nobody
-        await asyncio.sleep(0)
 
 
 def test_a_stall_rests_at_its_byte_until_it_is_released() -> None:
