@@ -232,6 +232,17 @@ def test_a_mode_that_the_model_has_not_is_refused() -> None:
         Output.of(City, ScriptedModel("x"), "native")
 
 
+@pytest.mark.parametrize("retries", [-1, 1.5, True, "two", None])
+def test_a_number_of_repairs_that_cannot_be_is_refused(retries: Any) -> None:
+    with pytest.raises(ConfigurationError, match="retries is how often an answer is asked for again"):
+        Output.of(City, ScriptedModel("x"), retries=retries)
+
+
+def test_the_model_of_an_output_is_the_model_itself() -> None:
+    with pytest.raises(ConfigurationError, match=r"takes the model itself, made by resolve\(\); got 'local'"):
+        Output.of(City, "local")
+
+
 def test_a_tool_with_the_name_of_the_answer_is_refused() -> None:
     async def final_answer() -> str:
         """Answer."""

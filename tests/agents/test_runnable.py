@@ -395,7 +395,13 @@ def test_any_service_has_the_front() -> None:
     assert outer.run_sync("go").observations == ("x",)
 
 
-@pytest.mark.parametrize("service", [None, 3, "agent"])
+@pytest.mark.parametrize("name", ["", 3, "a\0b", "\ud800"])
+def test_a_name_that_no_store_can_keep_is_refused(name: Any) -> None:
+    with pytest.raises(ConfigurationError, match="the name of a Runnable is a text that is not empty"):
+        Runnable(Agent(ScriptedModel("x")), name=name)
+
+
+@pytest.mark.parametrize("service", [None, 3, "agent", Agent])
 def test_what_is_no_service_is_refused(service: Any) -> None:
     with pytest.raises(ConfigurationError, match="service"):
         Runnable(service)

@@ -148,6 +148,32 @@ def test_a_stack_stands_on_a_service(service: object) -> None:
         stack(service)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("service", "told"),
+    [
+        ("house:one", r"got the text 'house:one'; .*models.resolve.resolve\('house:one'\)"),
+        (str, "got the class str; make an object of it"),
+    ],
+)
+def test_a_stack_says_how_a_service_is_made(service: object, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        stack(service, same())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("each", "told"),
+    [
+        (lambda: None, "is called with the service alone, and failed: "),
+        (lambda service, seconds: None, "is called with the service alone, and failed: .*'seconds'"),
+        (print, "a layer returns a service; print returned None"),
+        (type, "a layer returns a service; type returned function"),
+    ],
+)
+def test_what_makes_no_service_of_a_service_is_no_layer(each: object, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        stack(shout, each)  # type: ignore[arg-type]
+
+
 def test_a_stack_without_its_service_is_found() -> None:
     with pytest.raises(ConfigurationError, match=r"needs a service first, got tagged\(tag='a'\)"):
         stack(tagged(tag="a"), same())  # type: ignore[arg-type]

@@ -7,6 +7,12 @@ DATABASE = Key[str]("database")
 COUNT = Key[int]("count")
 
 
+@pytest.mark.parametrize("name", [None, 3, "", b"x"])
+def test_a_key_without_a_name_is_refused(name: object) -> None:
+    with pytest.raises(ConfigurationError, match="a key has a name"):
+        Key(name)  # type: ignore[arg-type]
+
+
 def test_an_empty_scope_has_nothing() -> None:
     assert Scope().get(DATABASE) is None
 

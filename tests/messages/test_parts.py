@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ziggurat.core.codec import decode, encode
-from ziggurat.core.errors import InvalidArguments
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.messages.parts import Audio, Image, Part, Text, Thinking, ToolCall, ToolResult, tool_call
 
 from .strategies import json_objects, json_values, parts, words
@@ -104,3 +104,15 @@ def test_a_result_that_is_no_json_is_its_text(text: str) -> None:
 def test_the_text_of_a_result_of_parts() -> None:
     result = ToolResult("id", "x", (Text("a"), Image(url="u"), Audio(url="u"), Text("b")))
     assert result.text == "ab"
+
+
+@pytest.mark.parametrize("name", [None, 3, b"x"])
+def test_a_call_by_hand_names_its_tool(name: object) -> None:
+    with pytest.raises(ConfigurationError, match="takes the name of a tool"):
+        tool_call(name)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [object(), {(1, 2): 3}, complex(1, 2)])
+def test_a_call_by_hand_is_of_json_values(value: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"the arguments of tool_call\('add'\) are JSON values"):
+        tool_call("add", value=value)

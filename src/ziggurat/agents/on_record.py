@@ -28,7 +28,7 @@ from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.path import escaped
 from ziggurat.core.scope import Scope
-from ziggurat.core.store import Store
+from ziggurat.core.store import ID, Store, is_id
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
 from ziggurat.messages.middleware import screened
 from ziggurat.stores.connect import connect
@@ -52,10 +52,11 @@ class OnRecord:
     def __init__(
         self, service: AgentService, *, name: str | None = None, store: str | InMemoryRunStore | Store | None = None
     ) -> None:
-        if not callable(service):
-            raise ConfigurationError(f"Runnable() needs a service (request, ctx), got {type(service).__name__}")
-        if name is not None and not isinstance(name, str):
-            raise ConfigurationError(f"the name of a Runnable is text, got {name!r}")
+        if not callable(service) or isinstance(service, type):
+            what = f"the class {service.__name__}" if isinstance(service, type) else type(service).__name__
+            raise ConfigurationError(f"Runnable() needs a service (request, ctx), got {what}")
+        if name is not None and (not isinstance(name, str) or not name or not is_id(name)):
+            raise ConfigurationError(f"the name of a Runnable is {ID}, got {name!r:.200}")
         self.inner = service
         self.store = InMemoryRunStore(finished=False) if store is None else connect(store)
         self._runs = runs_in(self.store)

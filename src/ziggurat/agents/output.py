@@ -40,6 +40,10 @@ class Output(Struct, frozen=True, eq=False):
         """
         from ziggurat.tools.schema import schema_of
 
+        if not callable(model):
+            raise ConfigurationError(f"Output.of(type, model) takes the model itself, made by resolve(); got {model!r}")
+        if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
+            raise ConfigurationError(f"retries is how often an answer is asked for again, 0 or more; got {retries!r}")
         modes = fact(model, OUTPUT_MODES)
         if mode is not None and mode not in modes:
             raise ConfigurationError(f"the model {model!r} cannot give its output by {mode!r}; it can by {modes}")

@@ -30,10 +30,10 @@ class Combinator(Generic[Q, R]):
 
     def __init__(self, *alternatives: Service[Q, R]) -> None:
         for number, each in enumerate(alternatives, 1):
-            if not callable(each):
+            if not callable(each) or isinstance(each, type):
+                what = f"the class {each.__name__}" if isinstance(each, type) else type(each).__name__
                 raise ConfigurationError(
-                    f"{self.title}() takes services, async callables (request, ctx); "
-                    f"number {number} is {type(each).__name__}"
+                    f"{self.title}() takes services, async callables (request, ctx); number {number} is {what}"
                 )
         self.alternatives = alternatives
         self.names = [name_of(each) for each in alternatives]

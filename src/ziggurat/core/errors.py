@@ -82,8 +82,18 @@ class ZigguratError(Exception):
     """What there was when the call failed: the AgentRun so far, or the part of a reply that had come."""
 
 
+_LONGEST = 2_000
+
+
 class ConfigurationError(ZigguratError):
-    """Raised where a mistake is made: the message says what, where, and how to mend it."""
+    """Raised where a mistake is made: the message says what, where, and how to mend it.
+
+    A long value in the middle of it is cut, so that what to do is not lost.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        half = _LONGEST // 2
+        super().__init__(message if len(message) <= _LONGEST else f"{message[:half]} [...] {message[-half:]}")
 
 
 class MissingExtra(ConfigurationError):

@@ -85,7 +85,7 @@ class _Configured:
         self._title = f"{getattr(body, '__name__', 'layer')}({shown})"
 
     def __call__(self, inner: Service[Any, Any], /) -> Layered[Any, Any]:
-        if not callable(inner) or isinstance(inner, _Configured):
+        if not callable(inner) or isinstance(inner, (_Configured, type)):
             raise ConfigurationError(
                 f"{self._title} wraps a service, an async callable (request, ctx); got {_shown(inner)}"
             )
@@ -199,10 +199,31 @@ def stack(service: Service[Q, R], *layers: Callable[[Service[Q, R]], Service[Q, 
     Raises:
         ConfigurationError: something listed is not a layer or the first is not a service.
     """
-    if not callable(service) or isinstance(service, _Configured):
-        raise ConfigurationError(f"stack() needs a service first, got {_shown(service)}")
+    if not callable(service) or isinstance(service, (_Configured, type)):
+        raise ConfigurationError(f"stack() needs a service first{_what_first(service)}")
     for each in reversed(layers):
         if hasattr(each, "inner") or not callable(each) or _is_coroutine_function(each):
             raise ConfigurationError(f"stack() needs layers after the service, such as retry(attempts=3); got {each!r}")
-        service = each(service)
+        service = _around(each, service)
     return service
+
+
+def _around(each: Callable[[Service[Q, R]], Service[Q, R]], service: Service[Q, R]) -> Service[Q, R]:
+    try:
+        made: object = each(service)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"stack() needs layers after the service, such as retry(attempts=3); {_shown(each)} is called with the "
+            f"service alone, and failed: {error}"
+        ) from error
+    if not callable(made) or isinstance(made, type):
+        raise ConfigurationError(f"a layer returns a service; {_shown(each)} returned {_shown(made)}")
+    return made
+
+
+def _what_first(given: object) -> str:
+    if isinstance(given, str):
+        return f", got the text {given!r}; a model is made of its name by ziggurat.models.resolve.resolve({given!r})"
+    if isinstance(given, type):
+        return f", got the class {given.__name__}; make an object of it"
+    return f", got {_shown(given)}"

@@ -21,6 +21,8 @@ class Key(Generic[T]):
     __slots__ = ("name",)
 
     def __init__(self, name: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise ConfigurationError(f"a key has a name, a text such as in Key[Database]('database'); got {name!r}")
         self.name = name
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from ziggurat.core.codec import digest, encode
-from ziggurat.core.errors import InvalidArguments, ToolErrorKind
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolErrorKind
 
 
 class Text(Struct, frozen=True, gc=False, tag="text", tag_field="type"):
@@ -147,8 +147,16 @@ def tool_call(name: str, /, *, id: str = "call", **arguments: object) -> ToolCal
 
     >>> tool_call("add", a=1, b=2).arguments
     '{"a":1,"b":2}'
+
+    Raises:
+        ConfigurationError: the name is no text, or a value has no JSON form.
     """
-    return ToolCall(id, name, encode(arguments).decode())
+    if not isinstance(name, str) or not isinstance(id, str):
+        raise ConfigurationError(f"tool_call() takes the name of a tool and its arguments by name; got {name!r}, {id=}")
+    try:
+        return ToolCall(id, name, encode(arguments).decode())
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigurationError(f"the arguments of tool_call({name!r}) are JSON values: {error}") from error
 
 
 def mended(text: str) -> str:

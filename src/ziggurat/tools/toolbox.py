@@ -110,7 +110,8 @@ class Toolbox:
     ) -> None:
         if isinstance(tools, (str, bytes)) or not isinstance(tools, Iterable):
             raise ConfigurationError(f"Toolbox() takes a list of functions and tools; got {tools!r}")
-        if concurrency is not None and (not isinstance(concurrency, int) or concurrency < 1):
+        whole = isinstance(concurrency, int) and not isinstance(concurrency, bool)
+        if concurrency is not None and (not whole or concurrency < 1):
             raise ConfigurationError(f"concurrency must be at least 1, or None for no limit; got {concurrency!r}")
         if not isinstance(join, Quorum) and join not in ("join_all", "fail_fast"):
             raise ConfigurationError(f"join is 'join_all', 'fail_fast' or quorum(n), got {join!r}")
@@ -161,6 +162,8 @@ class Toolbox:
 
     def _scoped(self, names: tuple[str, ...], keep: Callable[[str], bool]) -> "Toolbox":
         for name in names:
+            if not isinstance(name, str):
+                raise ConfigurationError(f"tools are named one by one, as in only('a', 'b'); got {name!r}")
             if name not in self.entries:
                 raise ConfigurationError(self.unknown(name))
         box = Toolbox((), concurrency=self.concurrency, join=self.join, on_error=self.on_error)

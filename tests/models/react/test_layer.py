@@ -233,6 +233,9 @@ def test_facts_of_the_model_stay_reachable() -> None:
         ({"max_observation": 0}, "max_observation is a number of characters above 0, got 0"),
         ({"stop": "END"}, "stop is a list of texts that are not empty"),
         ({"stop": [""]}, "stop is a list of texts"),
+        ({"stop": 3}, "stop is a list of texts"),
+        ({"stop": b"END"}, "stop is a list of texts"),
+        ({"max_observation": True}, "max_observation is a number of characters above 0, got True"),
     ],
 )
 def test_impossible_settings_are_refused(wrong: dict[str, Any], message: str) -> None:

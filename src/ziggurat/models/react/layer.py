@@ -175,8 +175,8 @@ def react(*, max_observation: int = 4000, stop: Sequence[str] = ()) -> Callable[
     Raises:
         ConfigurationError: a setting that cannot be.
     """
-    if not isinstance(max_observation, int) or max_observation < 1:
+    if not isinstance(max_observation, int) or isinstance(max_observation, bool) or max_observation < 1:
         raise ConfigurationError(f"max_observation is a number of characters above 0, got {max_observation!r}")
-    if isinstance(stop, str) or not all(isinstance(text, str) and text for text in stop):
+    if not isinstance(stop, (list, tuple)) or not all(isinstance(text, str) and text for text in stop):
         raise ConfigurationError(f"stop is a list of texts that are not empty, such as ['END']; got {stop!r}")
     return _Configured(max_observation, tuple(stop))
