@@ -1,6 +1,7 @@
 """However a tool hangs, control comes back within its timeout and the grace."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -173,6 +174,85 @@ def test_siblings_of_a_tool_that_will_not_stop_are_kept() -> None:
         released.set()
 
     asyncio.run(go())
+
+
+def test_a_tool_left_behind_by_the_end_of_its_run_is_counted_once() -> None:
+    """Neither the batch it stood in nor anybody else counts it again."""
+
+    async def go() -> None:
+        clock, released = HandClock(auto=True), asyncio.Event()
+
+        @tool
+        async def stubborn() -> str:
+            """Not be moved."""
+            while not released.is_set():
+                try:
+                    await released.wait()
+                except asyncio.CancelledError:
+                    continue
+            return "late"
+
+        leaked = LEAKS.count
+        with pytest.raises(Timeout):
+            async with _ctx(clock).limit(2) as ctx:
+                calls = (tool_call("good", id="a", number=1), ToolCall("b", "stubborn"))
+                await call_tools(Toolbox([stubborn, good]), calls, ctx, "step-1")
+        assert clock.monotonic() == 2 + GRACE
+        assert LEAKS.count == leaked + 1
+        released.set()
+        await clock_settle()
+
+    asyncio.run(_without_leaks(go()))
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize("timeout", [60.0, None])
+def test_a_tool_that_cancels_the_task_it_runs_in_cancels_nothing_else(batch: bool, timeout: float | None) -> None:
+    if not batch and timeout is None:
+        pytest.skip("alone and without a limit it runs in the task of its run, and cancels that")
+
+    @tool(timeout=timeout)
+    async def suicidal() -> str:
+        """Cancel itself."""
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+        return "never"
+
+    async def go() -> None:
+        calls = [ToolCall("b", "suicidal"), tool_call("good", id="c", number=3)][: 2 if batch else 1]
+        run = await Agent(ScriptedModel(calls, "done"), tools=[suicidal, good]).run("go", deps={CLOCK: HandClock()})
+        assert run.text == "done"
+        first, *rest = (result for message in run.messages for result in message.tool_results)
+        assert (first.text, first.error) == ("the tool cancelled the task it ran in", "permanent")
+        assert [each.text for each in rest] == ["3"][: len(rest)]
+
+    asyncio.run(_without_leaks(go()))
+
+
+@pytest.mark.parametrize("error", [ValueError("in cleaning up"), SystemExit(3)])
+def test_what_a_tool_raises_when_it_is_cancelled_is_not_reported_as_lost(error: BaseException) -> None:
+    lost: list[object] = []
+
+    @tool
+    async def sore() -> str:
+        """Fail when told to stop."""
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise error from None
+        return "never"
+
+    async def go() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
+        agent = Agent(ScriptedModel([ToolCall("b", "sore"), ToolCall("c", "sore")]), tools=[sore], timeout=5)
+        run = await agent.run("go", deps={CLOCK: HandClock(auto=True)})
+        assert type(run.stop).__name__ == "Timeout"
+
+    asyncio.run(_without_leaks(go()))
+    gc.collect()
+    assert lost == []
 
 
 def test_a_cancelled_run_gets_control_back_from_a_timed_tool_that_swallows_it() -> None:

@@ -35,6 +35,14 @@ class Point(msgspec.Struct, forbid_unknown_fields=True):
     y: float = 0.0
 
 
+class Cat(msgspec.Struct, tag="cat"):
+    lives: int = 9
+
+
+class Dog(msgspec.Struct, tag="dog"):
+    bark: str = "wau"
+
+
 class Trip(pydantic.BaseModel):
     city: str
     days: int = 1
@@ -90,6 +98,8 @@ class Trip(pydantic.BaseModel):
         (Trip, '{"city": "Rome", "days": "2"}', Trip(city="Rome", days=2)),
         (list[Trip], '{"city": "Rome"}', [Trip(city="Rome")]),
         (Trip | None, "null", None),
+        (Annotated[int, pydantic.Field(ge=1)], '"2"', 2),
+        (Annotated[Point, pydantic.Field(description="where")], '{"x": 1}', Point(1.0)),
         (Trip, '"{\\"city\\": \\"Rome\\"}"', Trip(city="Rome")),
     ],
 )
@@ -117,7 +127,9 @@ def test_lax_reading(annotation: object, text: str, value: object) -> None:
         (Annotated[int, Meta(ge=1)], "0", "value: expected an integer >= 1, got 0"),
         (Annotated[str, Meta(max_length=2)], '"abc"', "value: expected a string of length <= 2, got 'abc'"),
         (list[int], '["x"]', "value[0]: expected an integer, got 'x'"),
-        (dict[str, int], '{"a": "x"}', "value[...]: expected an integer"),
+        (dict[str, int], '{"a": "x"}', "value.a: expected an integer, got 'x'"),
+        (dict[str, int], '{"a": 1, "b": "x", "c": "y"}', "value.b: expected an integer, got 'x'"),
+        (dict[str, Place], '{"a": {"name": "x"}, "b": {}}', "value.b.name: missing (required)"),
         (dict[int, int], '{"a": 1}', "value: expected an integer"),
         (tuple[int, str], "[1]", "value: expected an array of length 2, got 1"),
         (Place, "{}", "value.name: missing (required)"),
@@ -129,7 +141,10 @@ def test_lax_reading(annotation: object, text: str, value: object) -> None:
         (int | None, '"x"', "value: expected an integer or null, got 'x'"),
         (uuid.UUID, '"x"', "value: expected a UUID such as '00000000-0000-4000-8000-000000000000', got 'x'"),
         (Place | Circle, "3", "value: expected an object with name or an object with radius, got 3"),
+        (Cat | Dog, '{"type": "cow"}', "value.type: expected one of 'cat', 'dog', got 'cow'"),
         (Trip, "{}", "value.city: missing (required)"),
+        (Annotated[int, pydantic.Field(ge=1)], "0", "value: input should be greater than or equal to 1, got 0"),
+        (list[pydantic.PositiveInt], "[1, 0]", "value[1]: input should be greater than 0, got 0"),
         (Trip, '{"city": 1, "days": "x"}', "value.city: input should be a valid string, got 1\nvalue.days: "),
         (int, '"' + "x" * 100 + '"', "value: expected an integer, got '" + "x" * 57 + "...'"),
     ],

@@ -185,6 +185,28 @@ def test_is_pydantic(annotation: object) -> None:
     assert not is_pydantic(Place)
 
 
+@pytest.mark.parametrize(
+    ("annotation", "expected"),
+    [
+        (Annotated[int, pydantic.Field(ge=1)], {"type": "integer", "minimum": 1}),
+        (pydantic.PositiveInt, {"type": "integer", "exclusiveMinimum": 0}),
+        (Annotated[str, pydantic.StringConstraints(max_length=3)], {"type": "string", "maxLength": 3}),
+        (list[Annotated[int, pydantic.Field(le=9)]], {"type": "array", "items": {"type": "integer", "maximum": 9}}),
+        (pydantic.AwareDatetime, {"type": "string", "format": "date-time"}),
+        (Annotated[int, pydantic.Field(description="how many")], {"type": "integer"}),
+    ],
+)
+def test_bounds_in_the_words_of_pydantic_hold(annotation: object, expected: dict[str, object]) -> None:
+    """A model is told of a note's description with the parameter, so of a type it is left out."""
+    assert schema_of(annotation) == expected
+
+
+def test_a_type_of_a_package_that_is_missing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic", None)
+    with pytest.raises(ConfigurationError, match="package that is not installed"):
+        schema_of(Annotated[int, pydantic.Field(ge=1)])
+
+
 def test_schema_of_does_not_import_pydantic() -> None:
     import subprocess
 

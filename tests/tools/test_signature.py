@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import datetime
 import functools
 import sys
@@ -8,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import jsonschema_rs
 import msgspec
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -195,6 +197,10 @@ class Streaming:
         yield 1
 
 
+def noted(a: int = pydantic.Field(3, ge=1)) -> None: ...
+def fielded(a: int = dataclasses.field(default=3)) -> None: ...
+def stubbed(a: int = ...) -> None: ...  # type: ignore[assignment]
+def divided(a: "1 / 0") -> None: ...  # type: ignore[valid-type]
 def broken(a: object) -> None: ...
 def overlong() -> None: ...
 
@@ -218,6 +224,10 @@ broken.__annotations__["a"] = "1 +"
         (many, ["tool 'many'", "the Context is passed by name", "make 'contexts' a plain parameter"]),
         (yielding, ["tool 'yielding' yields", "return one value"]),
         (Streaming(), ["yields", "make it an async function that yields text"]),
+        (noted, ["tool 'noted', parameter 'a'", "given FieldInfo(", "Annotated[..., Field(...)]"]),
+        (fielded, ["tool 'fielded', parameter 'a'", "given Field(", "write a plain value"]),
+        (stubbed, ["tool 'stubbed', parameter 'a'", "given Ellipsis itself"]),
+        (divided, ["tool 'divided'", "signature cannot be read (division by zero)"]),
         (broken, ["tool 'broken'", "signature cannot be read"]),
         (lambda a: a, ["'<lambda>' is no name", "name=..."]),
         (Adder, ["Adder is a class", "an instance with __call__"]),

@@ -13,11 +13,15 @@ from ziggurat.messages.events import ToolEnded
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.act import act
-from ziggurat.tools.door import settle
+from ziggurat.tools.door import CANCELLED_ITSELF, GRACE, settle
 from ziggurat.tools.toolbox import Quorum, Toolbox
 
 Unwanted = Callable[[], Awaitable[None]]
 """Returns when the calls of a reply are not wanted any more."""
+
+
+_GRACE = 1.25 * GRACE
+"""Seconds for what was cancelled to end, so that the door's own grace comes first and a tool is left behind once."""
 
 
 def call_tool(box: Toolbox, call: ToolCall, ctx: Context, step: str) -> Awaitable[ToolResult]:
@@ -72,7 +76,7 @@ async def _together(
     try:
         why = await (_joined(box, tasks, ctx) if dropped is None else _joined_or_dropped(box, tasks, ctx, dropped))
     except BaseException:
-        await settle(tasks, ctx, name="a batch of tool calls")
+        await settle(tasks, ctx, name="a batch of tool calls", grace=_GRACE)
         raise
     outcomes = [
         await _outcome(box, task, call, at, why, at.path in begun)
@@ -103,12 +107,13 @@ async def _joined(box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]
     until = asyncio.FIRST_EXCEPTION if box.join == "join_all" else asyncio.FIRST_COMPLETED
     while waiting:
         done, waiting = await asyncio.wait(waiting, return_when=until)
-        failed = [task for task in tasks if task in done and task.exception() is not None]
+        ended = [task for task in tasks if task not in waiting and not task.cancelled()]
+        failed = [task for task in ended if task in done and task.exception() is not None]
         if failed:
             failed[0].result()
-        why = _decided(box, [task.result() for task in tasks if task not in waiting])
+        why = _decided(box, [task.result() for task in ended])
         if why:
-            await settle(tasks, ctx, name="a batch of tool calls")
+            await settle(tasks, ctx, name="a batch of tool calls", grace=_GRACE)
             return why
     return ""
 
@@ -123,10 +128,10 @@ async def _joined_or_dropped(
         if joined.done():
             return joined.result()
         drop.result()
-        await settle([joined], ctx, name="a batch of tool calls")
+        await settle([joined], ctx, name="a batch of tool calls", grace=_GRACE)
         if not joined.cancelled():
             return joined.result()
-        await settle(tasks, ctx, name="a batch of tool calls")
+        await settle(tasks, ctx, name="a batch of tool calls", grace=_GRACE)
         return _REDIRECTED
     finally:
         joined.cancel()
@@ -157,7 +162,9 @@ async def _outcome(
     if record is not None and record.result is not None:
         return await act(box, call, ctx)  # it was over before, here or in the process whose record this is
     result = not_executed((call,), why)[0]
-    if begun or (record is not None and record.intent is not None):
+    if not why:
+        result = ToolResult(call.id, call.name, CANCELLED_ITSELF, "permanent", call.name)
+    elif begun or (record is not None and record.intent is not None):
         told = f"interrupted: {why} while this one ran; whether it took effect is unknown"
         result = ToolResult(call.id, call.name, told, "interrupted", call.name)
     waiting = journal.append(Result(ctx.path, call.name, call, result))

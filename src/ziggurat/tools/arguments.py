@@ -141,9 +141,11 @@ def explain(name: str, error: msgspec.ValidationError, value: object, schema: Ma
     message = message[: place.start()] if place else message
     path, found, wanted = name, value, schema
     for step in re.finditer(_STEP, place[1] if place else ""):
-        path += step[0]
         key: str | int | None = step[1] or (int(step[2]) if step[2] else None)
         wanted = _within(wanted, key)
+        if key is None and isinstance(found, Mapping) and len(found) == 1:
+            key = next(iter(found))  # the decoder does not say which, but here is only one
+        path += step[0] if step[0] != "[...]" or key is None else f".{key}"
         found = _item(found, key)
     if (missing := re.match(r"Object missing required field `([^`]*)`", message)) is not None:
         return f"{path}.{missing[1]}: missing (required)"
@@ -169,6 +171,7 @@ def _item(value: object, key: str | int | None) -> object:
 
 def _within(schema: Mapping[str, object], key: str | int | None) -> Mapping[str, object]:
     """Follow one step of a path through a schema; an empty one where that is not possible."""
+    choices: list[object] = []
     for arm in _arms(schema):
         inner: object = None
         properties, prefix = arm.get("properties"), arm.get("prefixItems")
@@ -180,9 +183,11 @@ def _within(schema: Mapping[str, object], key: str | int | None) -> Mapping[str,
             inner = prefix[key]
         elif isinstance(key, int):
             inner = arm.get("items")
-        if isinstance(inner, dict):
+        if isinstance(inner, dict) and not isinstance(inner.get("enum"), list):
             return inner
-    return {}
+        if isinstance(inner, dict):
+            choices += inner["enum"]
+    return {"enum": choices} if choices else {}
 
 
 def _arms(schema: Mapping[str, object]) -> list[Mapping[str, object]]:
@@ -205,7 +210,7 @@ def _mend(message: str, schema: Mapping[str, object]) -> str:
         "decimal": "a decimal number such as '12.50'",
     }
     for arm in _arms(schema):
-        if message.startswith("Invalid enum value") and "enum" in arm:
+        if message.startswith(("Invalid enum value", "Invalid value")) and "enum" in arm:
             return f"expected {expectation(arm)}"
         if (sample := samples.get(str(arm.get("format")))) is not None:
             return f"expected {sample}"

@@ -4,11 +4,11 @@ Whatever it raises, SystemExit and a CancelledError of its own included, comes o
 own cancellation and `Suspend` pass. What does not stop when it is told to is left behind, and counted.
 """
 
-__all__ = ["GRACE", "LEAKS", "Leaks", "bounded", "guarded", "in_thread", "settle"]
+__all__ = ["CANCELLED_ITSELF", "GRACE", "LEAKS", "Leaks", "bounded", "guarded", "in_thread", "settle"]
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar, cast
 
 from ziggurat.core.context import AMBIENT, Context
@@ -23,6 +23,9 @@ T = TypeVar("T")
 
 GRACE = 1.0
 """Seconds that a cancelled tool is given to clean up before it is left behind."""
+
+CANCELLED_ITSELF = "the tool cancelled the task it ran in"
+"""What the model is told of a tool that did."""
 
 logger = logging.getLogger("ziggurat")
 
@@ -155,6 +158,8 @@ async def bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, seco
     finally:
         if timer is not None:
             timer.cancel()
+    if task.cancelled():  # by whom, if not by us
+        raise ToolError(CANCELLED_ITSELF)
     return task.result()
 
 
@@ -163,13 +168,13 @@ def _ring(bell: "asyncio.Future[None]") -> None:
         bell.set_result(None)
 
 
-async def settle(tasks: "Iterable[asyncio.Future[T]]", ctx: Context, *, name: str) -> None:
+async def settle(tasks: "Sequence[asyncio.Future[T]]", ctx: Context, *, name: str, grace: float = GRACE) -> None:
     """Cancel tasks and wait for them within the grace; those that go on are left behind, counted and told of."""
     waiting = [task for task in tasks if not task.done()]
     for task in waiting:
         task.cancel()
     ring = asyncio.get_running_loop().create_future()
-    timer = ctx.clock.call_at(ctx.clock.monotonic() + GRACE, lambda: _ring(ring))
+    timer = ctx.clock.call_at(ctx.clock.monotonic() + grace, lambda: _ring(ring))
     cancelled: asyncio.CancelledError | None = None
     try:
         while waiting and not ring.done():
@@ -181,9 +186,12 @@ async def settle(tasks: "Iterable[asyncio.Future[T]]", ctx: Context, *, name: st
     finally:
         timer.cancel()
         ring.cancel()
+    for task in tasks:
+        if task.done() and not task.cancelled():
+            task.exception()  # heard, so that nobody is told of it as of one that was lost
     for task in waiting:
         LEAKS.add(task)  # type: ignore[arg-type]
-        logger.warning("%s at %s did not stop within %g s and was left behind", name, ctx.path, GRACE)
+        logger.warning("%s at %s did not stop within %g s and was left behind", name, ctx.path, grace)
         if ctx.listens(ToolAbandoned):
             await ctx.emit(ToolAbandoned(ctx.path, name, LEAKS.count))
     if cancelled is not None:

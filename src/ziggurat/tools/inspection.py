@@ -20,6 +20,9 @@ from ziggurat.tools.parameter import Parameter
 from ziggurat.tools.schema import note_of
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NO_VALUES = ("FieldInfo", "Field")
+"""Classes of defaults, of pydantic, msgspec and dataclasses, that mean something in the body of a class only."""
+
 _INFERABLE = (bool, int, float, str, list, dict, enum.Enum)
 
 
@@ -115,7 +118,7 @@ def _resolve(
             f"tool {title!r}: the annotation {error.name!r} cannot be resolved; "
             "import or define it at the top of the module, not only for the type checker"
         ) from error
-    except (TypeError, ValueError, SyntaxError, AttributeError) as error:
+    except (TypeError, ValueError, SyntaxError, AttributeError, ArithmeticError, LookupError) as error:
         raise ConfigurationError(
             f"tool {title!r}: the signature cannot be read ({error}); wrap it in a function with annotations"
         ) from error
@@ -174,6 +177,11 @@ def _parameter(where: str, each: inspect.Parameter, annotation: object) -> Param
         parameter = Parameter.of(each.name, annotation, required=each.default is each.empty)
     except ConfigurationError as error:
         raise ConfigurationError(f"{where}: {error}") from error
+    if type(each.default).__name__ in _NO_VALUES or each.default is ...:
+        raise ConfigurationError(
+            f"{where}: the function would be given {each.default!r:.60} itself by default; write a plain value, and "
+            "notes as Annotated[..., Field(...)]"
+        )
     default = each.default.value if isinstance(each.default, enum.Enum) else each.default
     finite = not isinstance(default, float) or math.isfinite(default)
     if isinstance(default, (bool, int, float, str)) and finite:

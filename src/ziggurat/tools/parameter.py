@@ -80,10 +80,19 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         try:
             found: object = msgspec.convert(value, self.wire, strict=False)
         except msgspec.ValidationError as error:
-            raise Problem(explain(self.name, error, value, self.schema)) from None
+            raise Problem(self._explained(error, value)) from None
         if self.inexact and has_infinity(found):
             raise Problem(f"{self.name}: expected a finite number, got {shown(value)}")
         return found
+
+    def _explained(self, error: msgspec.ValidationError, value: object) -> str:
+        """Put the decoder's complaint into words; of a mapping it does not say which entry it means, so find it."""
+        for key, each in value.items() if isinstance(value, dict) and "`$[...]" in str(error) else ():
+            try:
+                msgspec.convert({key: each}, self.wire, strict=False)
+            except msgspec.ValidationError as first:
+                return explain(self.name, first, {key: each}, self.schema)
+        return explain(self.name, error, value, self.schema)
 
 
 def _flat(schema: dict[str, object]) -> bool:

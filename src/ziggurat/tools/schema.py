@@ -34,7 +34,7 @@ def schema_of(annotation: object) -> JSONSchema:
 
     Accepts built-in types, Literal, Enum, unions, ``Annotated`` with `msgspec.Meta` (or with a plain string
     as the description), dataclass, TypedDict, NamedTuple, msgspec Struct, the datetime types, Decimal, UUID,
-    ``object`` and ``Any`` (no constraint), and pydantic models where pydantic is installed.
+    ``object`` and ``Any`` (no constraint), and pydantic models, types and ``Field(...)`` where pydantic is installed.
 
     Example:
         >>> schema_of(list[int])
@@ -78,20 +78,30 @@ def note_of(annotation: object) -> str | None:
 
 
 def is_pydantic(annotation: object) -> bool:
-    """Tell whether pydantic must handle this type: it is, or is made of, a pydantic class.
+    """Tell whether pydantic must handle this type: it is, or is made of, a pydantic class, or is bounded by its notes.
 
     Looks at the classes only, so nothing is imported.
     """
-    if isinstance(annotation, type) and hasattr(annotation, "__pydantic_core_schema__"):
-        return True
-    return any(is_pydantic(part) for part in typing.get_args(annotation))
+    if isinstance(annotation, type):
+        return hasattr(annotation, "__pydantic_core_schema__") or hasattr(annotation, "__get_pydantic_core_schema__")
+    return any(is_pydantic(part) or _bounds(part) for part in typing.get_args(annotation))
+
+
+def _bounds(note: object) -> bool:
+    """Tell whether a note within ``Annotated`` says which values are allowed, in the words of pydantic."""
+    if type(note).__module__.partition(".")[0] not in ("pydantic", "annotated_types"):
+        return False
+    described = type(note).__name__ == "FieldInfo"
+    return not described or bool(getattr(note, "metadata", ()) or getattr(note, "discriminator", None))
 
 
 def _pydantic_schema(annotation: Any) -> JSONSchema:
-    import pydantic
-
     try:
+        import pydantic
+
         return pydantic.TypeAdapter(annotation).json_schema()
+    except ImportError as error:
+        raise ConfigurationError(f"{annotation} is read by a package that is not installed: {error}") from error
     except pydantic.errors.PydanticUserError as error:
         raise ConfigurationError(_unsupported(annotation, error)) from error
 
