@@ -233,6 +233,13 @@ def test_escapes_of_models_and_tools_do_not_reach_the_terminal() -> None:
     assert "[bold]not markup[/bold] :smile:" in text
 
 
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_width_that_is_not_known_hides_nothing(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+    monkeypatch.setenv("COLUMNS", "0")
+    agent = Agent(ScriptedModel(tool_call("echo", text="hello"), "Done."), tools=[echo])
+    assert "hello" in seen(agent, terminal=terminal)
+
+
 def test_a_terminal_gets_colours_unless_it_wants_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)

@@ -20,8 +20,12 @@ Unwanted = Callable[[], Awaitable[None]]
 """Returns when the calls of a reply are not wanted any more."""
 
 
-_GRACE = 1.25 * GRACE
-"""Seconds for what was cancelled to end, so that the door's own grace comes first and a tool is left behind once."""
+def _grace(ctx: Context) -> float:
+    """Return the seconds in which cancelled calls must end; under a deadline their doors' grace is to come first.
+
+    Or a tool would be left behind, and counted, by both.
+    """
+    return GRACE if ctx.deadline is None else 1.25 * GRACE
 
 
 def call_tool(box: Toolbox, call: ToolCall, ctx: Context, step: str) -> Awaitable[ToolResult]:
@@ -76,7 +80,7 @@ async def _together(
     try:
         why = await (_joined(box, tasks, ctx) if dropped is None else _joined_or_dropped(box, tasks, ctx, dropped))
     except BaseException:
-        await settle(tasks, ctx, name="a batch of tool calls", grace=_GRACE)
+        await settle(tasks, ctx, name="a batch of tool calls", grace=_grace(ctx))
         raise
     outcomes = [
         await _outcome(box, task, call, at, why, at.path in begun)
@@ -113,7 +117,7 @@ async def _joined(box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]
             failed[0].result()
         why = _decided(box, [task.result() for task in ended])
         if why:
-            await settle(tasks, ctx, name="a batch of tool calls", grace=_GRACE)
+            await settle(tasks, ctx, name="a batch of tool calls", grace=_grace(ctx))
             return why
     return ""
 
@@ -128,10 +132,10 @@ async def _joined_or_dropped(
         if joined.done():
             return joined.result()
         drop.result()
-        await settle([joined], ctx, name="a batch of tool calls", grace=_GRACE)
+        await settle([joined], ctx, name="a batch of tool calls", grace=_grace(ctx))
         if not joined.cancelled():
             return joined.result()
-        await settle(tasks, ctx, name="a batch of tool calls", grace=_GRACE)
+        await settle(tasks, ctx, name="a batch of tool calls", grace=_grace(ctx))
         return _REDIRECTED
     finally:
         joined.cancel()

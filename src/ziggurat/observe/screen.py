@@ -3,6 +3,7 @@
 __all__ = ["Screen"]
 
 import sys
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, TextIO
 
 from ziggurat.core.errors import MissingExtra
@@ -47,6 +48,8 @@ class Screen:
         self.console: Console = Calm(
             file=self._file, force_terminal=terminal, width=width, highlight=False, legacy_windows=False
         )
+        if self.console.width < 1:  # as where COLUMNS=0 means that it is not known
+            self.console.width = get_terminal_size().columns
         self.terminal = terminal
         self._moves = terminal and not self.console.is_dumb_terminal
         self._live: Live | None = None
