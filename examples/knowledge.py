@@ -8,9 +8,9 @@ from ziggurat import Agent
 from ziggurat.agents.knowledge import graph_tools
 from ziggurat.knowledge.store import GraphStore
 from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models.scripted import Reply, ScriptedModel
 
-NOTES = [
+NOTES: list[Reply] = [
     [
         tool_call("add_entity", id="1", entity="alice", label="Alice", properties={"role": "engineer"}),
         tool_call("add_entity", id="2", entity="bob", label="Bob", properties={"role": "manager"}),
@@ -22,7 +22,7 @@ NOTES = [
     ],
     "Noted.",
 ]
-ANSWERS = [
+ANSWERS: list[Reply] = [
     tool_call("search_graph", text="engineer"),
     tool_call("graph_path", source="alice", target="ur"),
     "The engineer's manager lives in Ur.",

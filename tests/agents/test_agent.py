@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
@@ -43,11 +44,11 @@ def _no_hint(text) -> str:  # type: ignore[no-untyped-def]
     [
         (lambda: Agent("nobody:nothing"), "nobody"),
         (lambda: Agent(""), "model"),
-        (lambda: Agent(None), "model"),  # type: ignore[arg-type]
-        (lambda: Agent(3), "model"),  # type: ignore[arg-type]
-        (lambda: Agent(MODEL, tools="text"), "tools is a list"),
-        (lambda: Agent(MODEL, tools=echo), "tools is a list"),
-        (lambda: Agent(MODEL, tools=[3]), "typed function"),
+        (lambda: Agent(wrong(None)), "model"),
+        (lambda: Agent(wrong(3)), "model"),
+        (lambda: Agent(MODEL, tools=wrong("text")), "tools is a list"),
+        (lambda: Agent(MODEL, tools=wrong(echo)), "tools is a list"),
+        (lambda: Agent(MODEL, tools=[wrong(3)]), "typed function"),
         (lambda: Agent(MODEL, tools=[int]), "typed function"),
         (lambda: Agent(MODEL, tools=[_no_hint]), "parameter 'text'"),
         (lambda: Agent(MODEL, tools=[echo, tool(name="echo")(lambda: "x")]), "two tools are named 'echo'"),

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.tools.function import tool
 
 
-def _said(messages: tuple[Message, ...]) -> list[str]:
+def _said(messages: Sequence[Message]) -> list[str]:
     return [result.text for message in messages for result in message.tool_results]
 
 

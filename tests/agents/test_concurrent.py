@@ -13,7 +13,7 @@ async def _waits(what: str) -> str:
 
 
 def test_the_last_to_end_lets_go_those_that_wait_and_all_is_told_in_the_order_of_beginning() -> None:
-    async def run() -> tuple[list[object], list[str]]:
+    async def run() -> tuple[list[str | BaseException], list[str]]:
         beside, gate, heard = ConcurrentAgents(), asyncio.Event(), list[str]()
 
         async def slow() -> str:

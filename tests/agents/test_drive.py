@@ -150,7 +150,7 @@ def test_nothing_of_a_run_outlives_its_agent(store: str | None, reply: Any) -> N
 
     agent = Agent(ScriptedModel(reply), tools=[asked], store=store)
     run = agent.run_sync("go")
-    known = [weakref.ref(agent), weakref.ref(run)]
+    known: list[weakref.ref[Any]] = [weakref.ref(agent), weakref.ref(run)]
     del agent, run
     gc.collect()
     assert [each() for each in known] == [None, None]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents.support import assert_sendable, turns
+from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.handle import RunHandle
 from ziggurat.core.context import Context
@@ -109,11 +110,12 @@ def test_wrong_use_is_raised_at_once() -> None:
         with pytest.raises(ConfigurationError, match="empty"):
             agent.start("")
         with pytest.raises(ConfigurationError, match="run_id"):
-            await agent.start("go", run_id=7).result()
+            await agent.start("go", run_id=wrong(7)).result()
         handle = agent.start("go")
-        for awaited in (handle, asyncio.wait_for(handle, 1), asyncio.gather(handle)):
+        by_mistake = wrong(handle)
+        for awaited in (by_mistake, asyncio.wait_for(by_mistake, 1), asyncio.gather(by_mistake)):
             with pytest.raises(ConfigurationError, match=r"run = await handle\.result\(\)"):
-                await awaited  # type: ignore[misc]
+                await awaited
         assert (await handle.result()).text == "x"
 
     asyncio.run(run())
@@ -172,7 +174,13 @@ def test_steered_after_its_event_loop_has_ended_nothing_is_done() -> None:
 
     handle = asyncio.run(main())
     outcome: list[object] = []
-    thread = threading.Thread(target=lambda: outcome.extend((handle.inject("late"), handle.cancel())))
+
+    def steer() -> None:
+        outcome.append(handle.inject("late"))
+        handle.cancel()
+        outcome.append("cancelled")
+
+    thread = threading.Thread(target=steer)
     thread.start()
     thread.join(10)
-    assert outcome == [False, None]
+    assert outcome == [False, "cancelled"]

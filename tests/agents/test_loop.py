@@ -229,7 +229,10 @@ def test_a_malformed_reply_is_asked_for_again_within_a_bound() -> None:
 
 def test_a_step_that_failed_half_way_is_not_kept_and_not_shown() -> None:
     bad = ModelResponse(assistant("half"), "malformed")
-    make = lambda: Agent(ScriptedModel(tool_call("echo", text="a"), bad, ModelError("gone")), tools=[echo])  # noqa: E731
+
+    def make() -> Agent:
+        return Agent(ScriptedModel(tool_call("echo", text="a"), bad, ModelError("gone")), tools=[echo])
+
     run, heard = asyncio.run(streamed(make(), "go"))
     assert timeless(make().run_sync("go")) == timeless(run)
     assert heard.own("agent/") == said(run)

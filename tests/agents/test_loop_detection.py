@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.agents.support import assert_sendable, elsewhere
+from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.loop_detection import loop_detection
 from ziggurat.agents.stop import Policy, all_of, max_steps
@@ -202,16 +203,16 @@ def _asked(messages: Any) -> int:
     [
         (lambda: loop_detection(1), "at least 2"),
         (lambda: loop_detection(True), "at least 2"),
-        (lambda: loop_detection(action="scold"), "'warn', 'inject' or 'stop'"),
-        (lambda: loop_detection(modes="identical"), r"\['identical'\]"),
+        (lambda: loop_detection(action=wrong("scold")), "'warn', 'inject' or 'stop'"),
+        (lambda: loop_detection(modes=wrong("identical")), r"\['identical'\]"),
         (lambda: loop_detection(exempt="poll"), r"\['poll'\]"),
-        (lambda: loop_detection(modes=None), "modes of .* is a list of names; got None"),
-        (lambda: loop_detection(exempt=3), "exempt of .* is a list of names; got 3"),
-        (lambda: loop_detection(modes=["odd"]), "same_result"),
+        (lambda: loop_detection(modes=wrong(None)), "modes of .* is a list of names; got None"),
+        (lambda: loop_detection(exempt=wrong(3)), "exempt of .* is a list of names; got 3"),
+        (lambda: loop_detection(modes=wrong(["odd"])), "same_result"),
         (lambda: loop_detection(modes=[]), "same_result"),
-        (lambda: loop_detection(modes=[[]]), r"are of 'identical', .*; got \[\[\]\]"),
-        (lambda: loop_detection(exempt=[3]), r"exempt of .* is a list of names of tools, such as .*; got \[3\]"),
-        (lambda: loop_detection(exempt=[["poll"]]), "exempt of .* is a list of names of tools"),
+        (lambda: loop_detection(modes=wrong([[]])), r"are of 'identical', .*; got \[\[\]\]"),
+        (lambda: loop_detection(exempt=wrong([3])), r"exempt of .* is a list of names of tools, such as .*; got \[3\]"),
+        (lambda: loop_detection(exempt=wrong([["poll"]])), "exempt of .* is a list of names of tools"),
     ],
 )
 def test_bad_settings_are_refused_with_the_fix(make: Callable[[], object], told: str) -> None:

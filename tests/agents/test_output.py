@@ -166,7 +166,8 @@ def test_the_bound_and_the_mode_can_be_chosen() -> None:
 
 
 def test_the_mode_is_the_best_of_the_model_s() -> None:
-    for modes in (["tool", "prompted"], ["native"], ["prompted", "tool"]):
+    lists: list[list[OutputMode]] = [["tool", "prompted"], ["native"], ["prompted", "tool"]]
+    for modes in lists:
         model = ScriptedModel("x", output_modes=modes)
         assert Output.of(City, model).mode == modes[0] == fact(model, OUTPUT_MODES)[0]
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.agents.support import assert_sendable, elsewhere, hello, turns
+from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError, JournalMismatch, ModelError, RunNotFound
@@ -77,7 +78,7 @@ def test_a_bad_decision_is_refused_and_nothing_is_written(decisions: Any, told: 
         with pytest.raises(ConfigurationError):
             await agent.resume("r", {item.id: Approve(), "nothing": Approve()})
         with pytest.raises(ConfigurationError):
-            await agent.resume("r", {item.id: Approve()}, deps={"x": 1})  # type: ignore[dict-item]
+            await agent.resume("r", {item.id: Approve()}, deps=wrong({"x": 1}))
         with pytest.raises(ConfigurationError):
             await agent.resume("r", {item.id: Approve()}, listeners=[3])  # type: ignore[list-item]
         assert store.dump("r") == before
@@ -207,7 +208,7 @@ def test_two_resumes_at_once_do_not_both_run() -> None:
         await turns(3)
         return "paid"
 
-    async def run() -> list[Any]:
+    async def run() -> tuple[AgentRun | BaseException, ...]:
         agent = Agent(ScriptedModel(rules=[("go", tool_call("pay"))], always="done"), tools=[pay], store="memory:")
         suspended = await agent.run("go", run_id="r")
         decisions = {item.id: Approve() for item in suspended.pending}
@@ -217,6 +218,7 @@ def test_two_resumes_at_once_do_not_both_run() -> None:
 
     first, second, third = asyncio.run(run())
     assert did == ["paid"]
+    assert isinstance(first, AgentRun)
     assert first.text == "done"
     assert isinstance(second, ConfigurationError)
     assert isinstance(third, ConfigurationError)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.agents.support import hello
+from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
@@ -104,7 +105,7 @@ def test_bad_prompts_are_refused_at_every_door_and_nothing_is_written(prompt: An
         ({"history": "before"}, "history"),
         ({"history": [3]}, "history"),
         (
-            {"history": [user(Image(data="x"))]},
+            {"history": [user(Image(data=wrong("x")))]},
             r"message 0 of the history cannot be sent: Image\(data=...\) takes bytes",
         ),
         ({"history": [assistant(tool_call("x", id="1"))]}, "history"),
@@ -127,8 +128,9 @@ def test_bad_options_are_refused_at_every_door_and_nothing_is_written(options: d
 
 
 def test_a_misspelt_option_is_named() -> None:
+    misspelt: Any = {"run_idd": "x"}
     with pytest.raises(TypeError, match="run_idd"):
-        hello().run_sync("go", run_idd="x")
+        hello().run_sync("go", **misspelt)
 
 
 def test_deps_reach_tools_instructions_and_nested_agents() -> None:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tests.agents.support import assert_sendable
 from tests.stores.places import PLACES, Place, opening
+from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.compaction import Compaction
 from ziggurat.agents.compaction.reducer import Drop
@@ -28,7 +29,7 @@ from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import tool_call
 from ziggurat.middleware.redaction import Redaction
 from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models.scripted import Reply, ScriptedModel
 from ziggurat.stores.connect import rows_of
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.session import Session
@@ -54,7 +55,7 @@ def pay(to: str) -> str:
     return f"paid {to}"
 
 
-def agent(store: Any, *replies: object, **settings: Any) -> Agent:
+def agent(store: Any, *replies: Reply, **settings: Any) -> Agent:
     return Agent(ScriptedModel(*replies), tools=[add, pay], store=store, **settings)
 
 
@@ -217,11 +218,8 @@ def test_reject_and_branch(place: Place) -> None:
             return "at last"
 
         first = asyncio.create_task(Agent(FunctionModel(slow), store=store).run("Slow", session="alice"))
-        while not (
-            await store.rows.find("session:alice")
-            if isinstance(store, InMemoryRunStore)
-            else await store.find("session:alice")
-        ).owner:
+        rows = store.rows if isinstance(store, InMemoryRunStore) else store
+        while not (info := await rows.find("session:alice")) or not info.owner:
             await settle()
         with pytest.raises(LeaseHeld):
             await agent(store, "x").run("Quick", session=Session("alice", store, conflict="reject"))
@@ -402,11 +400,11 @@ def test_a_fork_leaves_the_session_alone(place: Place) -> None:
 
 def test_wrong_use_is_told_at_the_door() -> None:
     with pytest.raises(ConfigurationError, match="session is an id or a Session"):
-        agent(None, "x").run("Hi", session=7)  # type: ignore[arg-type]
+        _ = agent(None, "x").run("Hi", session=wrong(7))
     with pytest.raises(ConfigurationError, match="id is a text"):
-        agent(None, "x").run("Hi", session=" ")
+        _ = agent(None, "x").run("Hi", session=" ")
     with pytest.raises(ConfigurationError, match="leave history out"):
-        agent(None, "x").run("Hi", session="a", history=[user("Ho"), assistant("Hum")])
+        _ = agent(None, "x").run("Hi", session="a", history=[user("Ho"), assistant("Hum")])
     for impossible in ("a\0b", "\ud800", "s" * 501):
         with pytest.raises(ConfigurationError, match="of 500 characters at most, without NUL and halves"):
-            agent(None, "x").run("Hi", session=impossible)
+            _ = agent(None, "x").run("Hi", session=impossible)

@@ -17,7 +17,7 @@ from ziggurat.messages.agent import AgentRun, Approve, Deny
 from ziggurat.messages.events import ToolEnded
 from ziggurat.messages.message import assistant
 from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models.scripted import Reply, ScriptedModel
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
@@ -196,7 +196,11 @@ def test_calls_that_fail_fast_cancelled_are_counted_and_told_of_as_they_are_on_r
         await asyncio.get_running_loop().create_future()
         return ""
 
-    replies = [assistant(tool_call("fails", id="1"), tool_call("waits", id="2")), ConnectionError("lost"), "done"]
+    replies: list[Reply] = [
+        assistant(tool_call("fails", id="1"), tool_call("waits", id="2")),
+        ConnectionError("lost"),
+        "done",
+    ]
     agent = Agent(ScriptedModel(*replies), tools=Toolbox([fails, waits], join="fail_fast"))
 
     async def main() -> None:

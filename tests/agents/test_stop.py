@@ -27,11 +27,11 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Approve
 from ziggurat.messages.parts import tool_call
 from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import Pause, ScriptedModel
+from ziggurat.models.scripted import Pause, Reply, ScriptedModel
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.function import tool
 
-CALLS = [tool_call("echo", text="a"), tool_call("submit", text="b"), tool_call("echo", text="c"), "done"]
+CALLS: list[Reply] = [tool_call("echo", text="a"), tool_call("submit", text="b"), tool_call("echo", text="c"), "done"]
 
 
 async def echo(text: str) -> str:

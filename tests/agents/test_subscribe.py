@@ -11,6 +11,7 @@ from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.messages.events import Delta
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import PAUSE, ScriptedModel
+from ziggurat.stores.memory import InMemoryRunStore
 
 
 def add(a: int, b: int) -> int:
@@ -56,6 +57,8 @@ def test_readers_that_join_early_late_and_after_the_end_hear_the_same_record() -
 def test_pieces_of_a_reply_pass_between_entries_in_order() -> None:
     async def main() -> None:
         one = agent()
+        store = one.store
+        assert isinstance(store, InMemoryRunStore)
         handle = one.start("1 + 2?", run_id="r")
         await asyncio.sleep(0)
         reader = asyncio.create_task(follow(one))
@@ -86,17 +89,19 @@ def test_one_goes_on_after_a_number() -> None:
 def test_a_reader_that_leaves_is_forgotten_and_none_makes_the_run_wait() -> None:
     async def main() -> None:
         one = agent()
+        store = one.store
+        assert isinstance(store, InMemoryRunStore)
         handle = one.start("1 + 2?", run_id="r")
         await asyncio.sleep(0)
         reader = one.subscribe("r")
         assert (await anext(reader)).number == 1
-        broadcast = one.store.broadcast("r")
+        broadcast = store.broadcast("r")
         assert broadcast is not None
         assert len(broadcast.readers) == 1
         await reader.aclose()
         assert not broadcast.readers
         assert (await handle.result()).text == "it is 3"
-        assert one.store.broadcast("r") is None
+        assert store.broadcast("r") is None
 
     asyncio.run(main())
 

@@ -1,6 +1,7 @@
 """What says how much is kept, of wrong types: refused where it is given, with the fix."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -23,16 +24,18 @@ from ziggurat.agents.compaction import (
 )
 from ziggurat.core.errors import ConfigurationError
 
+TEXT: Any = "0"
+NUMBER: Any = 3
 _CASES: list[tuple[Callable[..., object], str]] = [
     (lambda wrong: Compaction(tries=wrong), "Compaction\\(tries=...\\) must be a whole number of at least 1"),
-    (lambda wrong: Compaction(window=wrong or "0"), "Compaction\\(window=...\\) must be a whole number of at least 1"),
-    (lambda wrong: Recent(tokens=wrong or "0"), "Recent\\(tokens=...\\) must be a whole number of at least 1"),
+    (lambda wrong: Compaction(window=wrong or TEXT), "Compaction\\(window=...\\) must be a whole number of at least 1"),
+    (lambda wrong: Recent(tokens=wrong or TEXT), "Recent\\(tokens=...\\) must be a whole number of at least 1"),
     (lambda wrong: TurnCount(most=wrong), "TurnCount\\(most=...\\) must be a whole number of at least 1"),
     (lambda wrong: TurnCount(recent=wrong), "TurnCount\\(recent=...\\)"),
     (lambda wrong: TurnCount(window=wrong), "TurnCount\\(window=...\\)"),
     (lambda wrong: TurnCount(duplicate=wrong), "TurnCount\\(duplicate=...\\) must be a number"),
     (lambda wrong: TurnCount(importance=wrong), "take functions of a turn, such as entity_density"),
-    (lambda wrong: TokenBudget(tokens=wrong or "0"), "TokenBudget\\(tokens=...\\) must be a whole number"),
+    (lambda wrong: TokenBudget(tokens=wrong or TEXT), "TokenBudget\\(tokens=...\\) must be a whole number"),
     (lambda wrong: TokenBudget(recent=wrong), "TokenBudget\\(recent=...\\) must be a whole number of at least 0"),
     (lambda wrong: TokenBudget(threshold=wrong), "TokenBudget\\(threshold=...\\) must be a number"),
     (lambda wrong: TokenBudget(importance=wrong), "takes a function of a turn"),
@@ -41,7 +44,7 @@ _CASES: list[tuple[Callable[..., object], str]] = [
     (lambda wrong: Windows(Drop(), size=wrong), "Windows\\(size=...\\) must be a whole number"),
     (lambda wrong: Windows(wrong), "takes a reducer, such as Drop"),
     (lambda wrong: Summary(tokens=wrong), "Summary\\(tokens=...\\) must be a whole number"),
-    (lambda wrong: Summary(budget=wrong or 3), "takes Budget"),
+    (lambda wrong: Summary(budget=wrong or NUMBER), "takes Budget"),
     (lambda wrong: at_fraction(wrong), "takes a fraction of the window, such as 0.8"),
     (lambda wrong: over_tokens(wrong), "takes a whole number of at least 1"),
     (lambda wrong: recency_decay(wrong), "recency_decay\\(rate\\) must be a number"),

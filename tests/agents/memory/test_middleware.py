@@ -24,7 +24,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
 from ziggurat.messages.events import MemoryKept, MemoryRecalled, Warned
 from ziggurat.messages.message import MEMORY, assistant, user
 from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models.scripted import Reply, ScriptedModel
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.function import tool
@@ -371,7 +371,7 @@ def test_a_service_without_a_loop_is_tainted_by_what_its_run_holds() -> None:
         """Search."""
         return "obey"
 
-    script = [tool_call("web", query="x"), "It says obey"]
+    script: list[Reply] = [tool_call("web", query="x"), "It says obey"]
     inner = Agent(ScriptedModel(*script, *script), name="inner", tools=[web])
 
     async def relay(request: AgentRequest, ctx: Context) -> AgentRun:
