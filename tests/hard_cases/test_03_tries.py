@@ -172,7 +172,7 @@ def test_a_fallback_from_one_model_to_another_gives_the_others_own_answer_also_o
     run = asyncio.run(_run(agent(a, b, store), streamed, heard, run_id="r"))
     assert run.text == "B says hello"
     assert heard.messages() == said(run)
-    never = [ScriptedModel(RuntimeError("asked again"), name=name) for name in "ab"]
+    never = ScriptedModel(RuntimeError("asked again"), name="a"), ScriptedModel(RuntimeError("asked again"), name="b")
     for where in (store, through_json(store, "r")):
         again = asyncio.run(agent(*never, where).replay("r"))
         assert again.messages == run.messages

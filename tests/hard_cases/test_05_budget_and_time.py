@@ -95,7 +95,7 @@ def test_five_agents_under_one_budget_are_refused_once_and_for_all(tokens: int) 
     budget = Budget(tokens=tokens)
     first, second, did = Provider(), Provider(), list[str]()
 
-    async def run() -> tuple[AgentRun, AgentRun, list[str]]:
+    async def main() -> tuple[AgentRun, AgentRun, list[str]]:
         store = new_store()
         suspended = await _team(first, store, budget, did).run("go", run_id="r")
         begun = [name for name in NAMES if name in first.calls]
@@ -103,7 +103,7 @@ def test_five_agents_under_one_budget_are_refused_once_and_for_all(tokens: int) 
         decisions = {item.id: Approve() for item in suspended.pending}
         return suspended, await _team(second, store, budget, did).resume("r", decisions), begun
 
-    suspended, run, begun = asyncio.run(run())
+    suspended, run, begun = asyncio.run(main())
     assert isinstance(suspended.stop, stops.Suspended)
     assert suspended.usage.total == first.spent
     assert first.spent <= tokens
@@ -133,7 +133,7 @@ def test_exactly_one_of_five_is_refused_before_and_after() -> None:
     first, second, did = Provider(), Provider(), list[str]()
     budget = Budget(requests=5)
 
-    async def run() -> tuple[AgentRun, AgentRun, AgentRun]:
+    async def main() -> tuple[AgentRun, AgentRun, AgentRun]:
         store = new_store()
         suspended = await _team(first, store, budget, did).run("go", run_id="r")
         store = elsewhere(store, "r")
@@ -142,7 +142,7 @@ def test_exactly_one_of_five_is_refused_before_and_after() -> None:
         decisions = {item.id: Approve() for item in nothing.pending}
         return suspended, nothing, await _team(second, store, Budget(requests=100), did).resume("r", decisions)
 
-    suspended, nothing, run = asyncio.run(run())
+    suspended, nothing, run = asyncio.run(main())
     assert first.calls.count("e") == 0
     assert first.most == 4
     assert suspended.pending == nothing.pending
@@ -157,7 +157,7 @@ def test_exactly_one_of_five_is_refused_before_and_after() -> None:
 def test_the_sum_of_requests_never_exceeds_the_limit_over_two_processes(limit: int) -> None:
     first, second, did = Provider(), Provider(), list[str]()
 
-    async def run() -> AgentRun:
+    async def main() -> AgentRun:
         store = new_store()
         budget = Budget(requests=limit)
         run = await _team(first, store, budget, did).run("go", run_id="r")
@@ -166,7 +166,7 @@ def test_the_sum_of_requests_never_exceeds_the_limit_over_two_processes(limit: i
             run = await _team(second, store, budget, did).resume("r", {item.id: Approve() for item in run.pending})
         return run
 
-    run = asyncio.run(run())
+    run = asyncio.run(main())
     assert len(first.calls) + len(second.calls) <= limit
     assert run.usage.requests == len(first.calls) + len(second.calls)
     if limit >= 12:
@@ -197,13 +197,13 @@ def test_what_failed_tries_cost_is_restored_too() -> None:
             store=store,
         )
 
-    async def run() -> tuple[AgentRun, AgentRun]:
+    async def main() -> tuple[AgentRun, AgentRun]:
         store = new_store()
         suspended = await agent(store).run("go", run_id="r")
         store = elsewhere(store, "r")
         return suspended, await agent(store).resume("r", {item.id: Approve() for item in suspended.pending})
 
-    suspended, run = asyncio.run(run())
+    suspended, run = asyncio.run(main())
     assert suspended.usage.total == 100  # 40 of the failed try and 60 of the reply
     assert run.stop == stops.BudgetExceeded("tokens", 120, 100)
     assert run.usage.total == 100
@@ -261,7 +261,7 @@ def _worker(store: InMemoryRunStore, works: float, **options: Any) -> Agent:
 
 @pytest.mark.parametrize(("works", "completes"), [(2.9, True), (3.1, False)])
 def test_a_run_that_had_three_of_ten_seconds_left_has_three_after_resume(works: float, completes: bool) -> None:
-    async def run() -> tuple[AgentRun, AgentRun]:
+    async def main() -> tuple[AgentRun, AgentRun]:
         clock, store = HandClock(auto=True), new_store()
         suspended = await _worker(store, works).run("go", run_id="r", deps={CLOCK: clock})
         await clock.advance(86_400)  # a person sleeps on it: free
@@ -270,7 +270,7 @@ def test_a_run_that_had_three_of_ten_seconds_left_has_three_after_resume(works: 
         decisions = {item.id: Approve() for item in suspended.pending}
         return suspended, await _worker(store, works).resume("r", decisions, deps={CLOCK: clock})
 
-    suspended, run = asyncio.run(run())
+    suspended, run = asyncio.run(main())
     assert isinstance(suspended.stop, stops.Suspended)
     assert suspended.seconds == pytest.approx(7)
     if completes:
@@ -284,7 +284,7 @@ def test_a_run_that_had_three_of_ten_seconds_left_has_three_after_resume(works: 
 
 
 def test_waiting_is_free_in_one_process_too() -> None:
-    async def run() -> AgentRun:
+    async def main() -> AgentRun:
         clock, store = HandClock(auto=True), new_store()
         agent = _worker(store, 2.9)
         suspended = await agent.run("go", run_id="r", deps={CLOCK: clock})
@@ -292,7 +292,7 @@ def test_waiting_is_free_in_one_process_too() -> None:
         decisions = {item.id: Approve() for item in suspended.pending}
         return await agent.resume("r", decisions, deps={CLOCK: clock})
 
-    run = asyncio.run(run())
+    run = asyncio.run(main())
     assert run.stop == stops.Completed()
     assert run.seconds == pytest.approx(9.9)
 

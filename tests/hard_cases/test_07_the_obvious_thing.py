@@ -121,6 +121,7 @@ def test_it_joins_the_run_and_its_record(form: str) -> None:
     entered = [entry.path for entry in asyncio.run(entries_of(store, "r")) if isinstance(entry, Entered)]
     assert entered == ["agent", "agent/step-1/tool-1:consult/helper"]
     assert asyncio.run(ids_in(store)) == ["r"]
+    assert isinstance(helper.store, InMemoryRunStore)
     assert helper.store.runs() == (), "it is no run of its own"
     assert (run.usage, run.model_calls, run.tool_calls) == (Usage(40, 4, requests=4), 4, 2)
     assert asyncio.run(agent.replay("r")).messages == run.messages
@@ -441,6 +442,7 @@ def test_two_runs_at_once_do_not_hear_each_other() -> None:
         agents = [Agent(_outer(), name=name, tools=[_awaited(helper)], store="memory:") for name in ("one", "two")]
         runs = await asyncio.gather(*(agent.run("go", run_id=agent.name) for agent in agents))
         for agent in agents:
+            assert isinstance(agent.store, InMemoryRunStore)
             paths = {entry.path.partition("/")[0] for entry in agent.store.open(agent.name).entries}
             assert paths == {"", agent.name}
         return list(runs)

@@ -5,6 +5,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -91,7 +92,7 @@ def test_a_watch_sees_what_is_read() -> None:
     with watch:
         reads()
     assert not watch.seen, "code that is not ours may"
-    ours = type(reads)(reads.__code__, {**reads.__globals__, "__name__": "ziggurat.agents.loop"})
+    ours = FunctionType(reads.__code__, {**reads.__globals__, "__name__": "ziggurat.agents.loop"})
     with watch:
         ours()
     assert [each.partition(" in ")[0] for each in watch.seen] == ["monotonic", "the environment"]

@@ -176,7 +176,7 @@ def test_a_retry_in_mid_thought_leaves_one_thought() -> None:
 # -- the rest as with native calls -------------------------------------------------------------------------------
 
 
-def _native(*replies: Sequence[Any] | str, **options: Any) -> Agent:
+def _native(*replies: Reply, **options: Any) -> Agent:
     return Agent(ScriptedModel(*replies, name="text"), tools=TOOLS, **options)
 
 
@@ -221,14 +221,14 @@ def test_an_approval_suspends_and_resumes_in_another_process() -> None:
     def agent(store: InMemoryRunStore) -> Agent:
         return Agent(stack(ScriptedModel(always=_by_turn(*texts), name="text"), react()), tools=TOOLS, store=store)
 
-    async def run() -> tuple[AgentRun, AgentRun, Folded]:
+    async def main() -> tuple[AgentRun, AgentRun, Folded]:
         store, heard = new_store(), Folded()
         suspended = await agent(store).run("go", run_id="r")
         store = elsewhere(store, "r")
         decisions = {item.id: Approve() for item in suspended.pending}
         return suspended, await agent(store).resume("r", decisions, listeners=[heard]), heard
 
-    suspended, run, heard = asyncio.run(run())
+    suspended, run, heard = asyncio.run(main())
     assert suspended.stop == stops.Suspended()
     assert [item.call.name for item in suspended.pending] == ["send"]
     assert [message.role for message in suspended.messages] == ["user"]

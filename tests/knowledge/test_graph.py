@@ -4,6 +4,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import chain, pairwise
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.knowledge.naive import Naive, graphs
+from tests.wrong import wrong
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.knowledge.entities import Entity, Relation
 from ziggurat.knowledge.graph import KnowledgeGraph
@@ -117,7 +119,7 @@ def test_walks_leave_out_the_start_and_follow_what_was_declared_first() -> None:
     reached = graph.transitive_closure("a")
     assert set("abcde") == reached
     assert list(reached) == ["a", "b", "c", "d", "e"]
-    assert ("e" in reached, "nobody" in reached, 3 in reached, len(reached)) == (True, False, False, 5)
+    assert ("e" in reached, "nobody" in reached, wrong(3) in reached, len(reached)) == (True, False, False, 5)
     assert reached - {"a", "b"} == {"c", "d", "e"}
     assert repr(graph.transitive_closure("d")) == "Reached(['d'])"
     graph.remove_entity("e")
@@ -194,7 +196,7 @@ def test_a_subgraph_of_nobody_is_empty() -> None:
 
 def test_wrong_use_is_told_at_the_door() -> None:
     graph = people()
-    asks = [
+    asks: list[Callable[[], object]] = [
         lambda: graph.entity("alise"),
         lambda: graph.neighbors("alise"),
         lambda: graph.bfs("alise"),

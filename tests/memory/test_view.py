@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.memory.making import context
+from tests.wrong import wrong
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.agent_memory import AgentMemory
@@ -179,16 +180,31 @@ def test_tags_may_come_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda store: LongTermMemory(store, "ann", min_importance="x"), "min_importance is from 0 to 1, got 'x'"),
-        (lambda store: LongTermMemory(store, "ann", stability_days="x"), "stability_days is a number above 0, got 'x'"),
-        (lambda store: EpisodicMemory(store, "ann", max_age="x"), "max_age is a number of seconds above 0, got 'x'"),
-        (lambda store: EpisodicMemory(store, "ann", score=3), "score is a function of a record"),
-        (lambda store: WorkingMemory(store, "ann", capacity=None), "capacity is 1 or more, got None"),
-        (lambda store: WorkingMemory(store, 3), "whose memory is it"),
-        (lambda store: asyncio.run(LongTermMemory(store, "ann").consolidate("x")), "a number from 0 to 1, got 'x'"),
-        (lambda store: asyncio.run(SemanticMemory(store, "ann").about([])), "the key of a fact is a text"),
-        (lambda store: asyncio.run(WorkingMemory(store, "ann").set("a", 3)), "a value at hand is text, got 3"),
-        (lambda store: asyncio.run(WorkingMemory(store, "ann").get(3)), "a value at hand is named by a text, got 3"),
+        (
+            lambda store: LongTermMemory(store, "ann", min_importance=wrong("x")),
+            "min_importance is from 0 to 1, got 'x'",
+        ),
+        (
+            lambda store: LongTermMemory(store, "ann", stability_days=wrong("x")),
+            "stability_days is a number above 0, got 'x'",
+        ),
+        (
+            lambda store: EpisodicMemory(store, "ann", max_age=wrong("x")),
+            "max_age is a number of seconds above 0, got 'x'",
+        ),
+        (lambda store: EpisodicMemory(store, "ann", score=wrong(3)), "score is a function of a record"),
+        (lambda store: WorkingMemory(store, "ann", capacity=wrong(None)), "capacity is 1 or more, got None"),
+        (lambda store: WorkingMemory(store, wrong(3)), "whose memory is it"),
+        (
+            lambda store: asyncio.run(LongTermMemory(store, "ann").consolidate(wrong("x"))),
+            "a number from 0 to 1, got 'x'",
+        ),
+        (lambda store: asyncio.run(SemanticMemory(store, "ann").about(wrong([]))), "the key of a fact is a text"),
+        (lambda store: asyncio.run(WorkingMemory(store, "ann").set("a", wrong(3))), "a value at hand is text, got 3"),
+        (
+            lambda store: asyncio.run(WorkingMemory(store, "ann").get(wrong(3))),
+            "a value at hand is named by a text, got 3",
+        ),
     ],
 )
 def test_settings_of_wrong_types_are_refused(make: Callable[[InMemoryStore], object], told: str) -> None:

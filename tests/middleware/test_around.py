@@ -1,4 +1,5 @@
 import asyncio
+from typing import TypeVar
 
 import pytest
 
@@ -14,11 +15,13 @@ from ziggurat.messages.parts import tool_call
 from ziggurat.middleware import everywhere
 from ziggurat.models.scripted import ScriptedModel
 
+Q = TypeVar("Q")
+R = TypeVar("R")
 seen: list[str] = []
 
 
 @layer
-async def noted(request: object, ctx: Context, inner: Service[object, object], *, word: str) -> object:
+async def noted(request: Q, ctx: Context, inner: Service[Q, R], *, word: str) -> R:
     seen.append(f"{word} {ctx.path}")
     return await inner(request, ctx)
 

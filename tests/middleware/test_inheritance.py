@@ -11,7 +11,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ModelError
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.middleware import MIDDLEWARE, Middleware
+from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.models.scripted import ScriptedModel
@@ -83,7 +83,7 @@ class Order(Middleware):
 
 
 def test_an_agent_with_hookless_middleware_takes_the_way_of_one_without() -> None:
-    seen: list[object] = []
+    seen: list[Chain | None] = []
 
     def look(ctx: Context) -> str:
         """Look."""

@@ -241,9 +241,9 @@ def test_a_call_that_waits_is_made_again_by_its_hooks_when_it_is_agreed_to(read:
     assert any(isinstance(entry, Pending) for entry in store.open("r").entries)
     assert not caught.holds(SECRETS[0])
     if read:
-        agent.store = elsewhere(store, "r")
+        agent.store = store = elsewhere(store, "r")
     again = asyncio.run(agent.resume("r", {run.pending[0].id: Approve()}, listeners=[caught.hear]))
-    caught.keep(again, agent.store)
+    caught.keep(again, store)
     assert got == [SECRETS[0]]
     assert again.observations == ("paid with [REDACTED]",)
     assert not caught.holds(SECRETS[0])

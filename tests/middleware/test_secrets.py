@@ -10,7 +10,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.middleware.bounded import WINDOW, bounded
 from ziggurat.middleware.secrets import Incoming, Secrets
 
-PATTERNS = [r"\bACC-[0-9]{4,8}\b", re.compile("code [a-z]{2,9}", re.IGNORECASE)]
+PATTERNS: list[str | re.Pattern[str]] = [r"\bACC-[0-9]{4,8}\b", re.compile("code [a-z]{2,9}", re.IGNORECASE)]
 ALL = Secrets(["open sesame", 'a"b/c\\d'], PATTERNS, True, True, "#")
 PIECES = [
     "sk-", "abc", "x" * 17, "open ", "sesame", " ", "ACC-", "1234", "-----BEGIN ", "PRIVATE KEY-----", "-----END ",

@@ -138,13 +138,22 @@ async def shared_mapping(world: World) -> None:
 async def call_of_the_model(world: World) -> None:
     """The call object that the model's reply holds is changed in place."""
     call = good()
-    world.during = lambda item: force_setattr(call, "arguments", EVIL)
+
+    def attack(item: PendingItem) -> None:
+        force_setattr(call, "arguments", EVIL)
+
+    world.during = attack
     await world.call(world.context(), call)
 
 
 async def call_that_is_shown(world: World) -> None:
     """Who approves changes the item in his hands."""
-    world.during = lambda item: (force_setattr(item.call, "arguments", EVIL), force_setattr(item, "call", evil()))[0]
+
+    def attack(item: PendingItem) -> None:
+        force_setattr(item.call, "arguments", EVIL)
+        force_setattr(item, "call", evil())
+
+    world.during = attack
     await world.call(world.context())
 
 
@@ -154,6 +163,7 @@ async def record_of_what_waits(world: World) -> None:
     def attack(item: PendingItem) -> None:
         for entry in world.journal.entries:
             if isinstance(entry, Pending):
+                assert isinstance(entry.request, ToolCall)
                 force_setattr(entry.request, "arguments", EVIL)
 
     world.during = attack

@@ -127,7 +127,12 @@ def test_a_rule_that_denies_holds_for_what_a_call_was_changed_to() -> None:
 @pytest.mark.parametrize("arguments", ['{"amount": 1, "amount": 2}', '{"amount": 1e999}', '{"amount": NaN}'])
 def test_what_can_be_read_in_two_ways_is_shown_to_nobody(arguments: str) -> None:
     shown: list[PendingItem] = []
-    result, done = _called(_ctx(Approvals("pay", approver=lambda item: shown.append(item) or Approve())), arguments)
+
+    def agree(item: PendingItem) -> Approve:
+        shown.append(item)
+        return Approve()
+
+    result, done = _called(_ctx(Approvals("pay", approver=agree)), arguments)
     assert result.error == "invalid_arguments"
     assert (shown, done) == ([], [])
 

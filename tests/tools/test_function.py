@@ -32,11 +32,11 @@ from ziggurat.tools.toolbox import Toolbox
 DATA: Key[dict[str, int]] = Key("data")
 
 
-def _ctx(**more: Any) -> Context:
-    return Context("run", scope=Scope({JOURNAL: MemoryJournal(), CLOCK: HandClock(auto=True), **more}))
+def _ctx() -> Context:
+    return Context("run", scope=Scope({JOURNAL: MemoryJournal(), CLOCK: HandClock(auto=True)}))
 
 
-def _call(made: FunctionTool, at: Context | None = None, **arguments: object) -> str:
+def _call(made: FunctionTool, at: Context | None = None, **arguments: Any) -> str:
     async def go() -> str:
         return (await made(tool_call(made.spec.name, **arguments), at or _ctx())).text
 

@@ -144,7 +144,7 @@ def test_approvers_in_the_process_are_not_asked() -> None:
 
 
 def test_interrupted_again_it_is_asked_again_and_the_first_decision_counts_no_more() -> None:
-    async def run() -> tuple[AgentRun, World]:
+    async def main() -> tuple[AgentRun, World]:
         world = World("ask")
         await world.cut(world.agent().run("go", run_id="r"))
         (item,) = (await world.waiting()).pending
@@ -153,7 +153,7 @@ def test_interrupted_again_it_is_asked_again_and_the_first_decision_counts_no_mo
         assert len((await world.waiting()).pending) == 1
         return await world.resumed(Happened("paid at last")), world
 
-    run, world = asyncio.run(run())
+    run, world = asyncio.run(main())
     assert run.text == "paid at last"
     assert len(world.keys) == 2
 
@@ -171,13 +171,13 @@ def test_a_decision_on_record_is_acted_upon_once_and_again_answered_from_the_rec
 
 
 def test_what_is_idempotent_is_made_again_under_the_same_key() -> None:
-    async def run() -> tuple[AgentRun, World]:
+    async def main() -> tuple[AgentRun, World]:
         world = World("retry_if_idempotent")
         await world.cut(world.agent().run("go", run_id="r"))
         world.hangs = False
         return await world.resumed(), world
 
-    run, world = asyncio.run(run())
+    run, world = asyncio.run(main())
     assert run.text == "paid Ada"
     assert len(world.keys) == 2
     assert len(set(world.keys)) == 1

@@ -172,7 +172,12 @@ def test_permissions_are_checked_again_where_a_run_goes_on(decision: Decision) -
 
 def test_what_no_person_may_see_is_denied_before_one_is_asked() -> None:
     asked: list[PendingItem] = []
-    gate = Approvals("*", approver=lambda item: asked.append(item) or Approve())
+
+    def agree(item: PendingItem) -> Approve:
+        asked.append(item)
+        return Approve()
+
+    gate = Approvals("*", approver=agree)
     assert "denied" in _ran(_agent("fetch", approvals=gate), deps=granting())[0]
     assert asked == []
     with pytest.raises(ConfigurationError, match="unknown permission 'netwrk'"):

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.wrong import wrong
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.errors import Denied, InvalidArguments, ServiceError, Timeout, ToolError
 from ziggurat.messages.parts import File, Image, Text, ToolCall, ToolResult
@@ -155,7 +156,7 @@ def test_texts_among_parts_are_parts() -> None:
         (ToolResult("", "", "x", "nonsense"), "error"),  # type: ignore[arg-type]
         (ToolResult("", "", "x", origin=5), "origin"),  # type: ignore[arg-type]
         (Text(None), "text"),  # type: ignore[arg-type]
-        ([Text("a"), Image(5)], "data"),
+        ([Text("a"), Image(wrong(5))], "data"),
     ],
 )
 def test_a_result_made_wrongly_by_hand_is_an_error_that_says_where(made: object, wrong: str) -> None:
@@ -191,15 +192,16 @@ GIGABYTE = 2**30
 def test_a_gigabyte_is_refused_without_being_written(kind: str) -> None:
     part = "x" * 2**24
     many = GIGABYTE // len(part)
-    value: object = {
+    values: dict[str, Callable[[], object]] = {
         "bytes": lambda: bytes(GIGABYTE),  # pages that nobody touches cost nothing
         "list": lambda: [part] * many,
         "dict": lambda: {str(number): part for number in range(many)},
         "keys": lambda: {part + str(number): 1 for number in range(3)},
         "dataclass": lambda: [Pair(part, part)] * (many // 2),
         "deep": lambda: [[[part] * 8] * 8],
-        "struct": lambda: [Text(part)] * many + [1],
-    }[kind]()
+        "struct": lambda: [*[Text(part)] * many, 1],
+    }
+    value = values[kind]()
     before = _megabytes()
     with pytest.raises(ToolError, match="fetch returned something too large"):
         result_of(value, CALL)

@@ -7,8 +7,8 @@ import pytest
 from ziggurat.models.local.kinds import parameters_of, words_of
 
 
-def _one(schema: dict[str, Any], name: str = "it", **root: Any) -> Any:
-    return parameters_of({"type": "object", "properties": {name: schema}, **root})[0]
+def _one(schema: dict[str, Any], name: str = "it", **defined: Any) -> Any:
+    return parameters_of({"type": "object", "properties": {name: schema}} | ({"$defs": defined} if defined else {}))[0]
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ def test_wants(name: str, schema: dict[str, Any], want: str) -> None:
 
 def test_references_are_followed_and_circles_end() -> None:
     colour = {"enum": ["red", "blue"]}
-    assert _one({"$ref": "#/$defs/Colour"}, **{"$defs": {"Colour": colour}}).choices == ("red", "blue")
-    assert _one({"$ref": "#/$defs/A"}, **{"$defs": {"A": {"$ref": "#/$defs/A"}}}).want == "text"
+    assert _one({"$ref": "#/$defs/Colour"}, Colour=colour).choices == ("red", "blue")
+    assert _one({"$ref": "#/$defs/A"}, A={"$ref": "#/$defs/A"}).want == "text"
 
 
 def test_sides() -> None:
