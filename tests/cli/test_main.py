@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +49,43 @@ def test_without_the_extra_one_line_says_how_to_get_it() -> None:
         ended = subprocess.run([sys.executable, "-c", program, "run", "x"], capture_output=True, text=True)
         assert ended.returncode == 2
         assert ended.stderr == "ziggurat: the command line needs the extra 'cli': pip install 'ziggurat[cli]'\n"
+
+
+def test_the_doctor_comes_without_the_extra_too() -> None:
+    program = (
+        "import sys; sys.modules['typer'] = sys.modules['rich'] = None;"
+        "from ziggurat.cli.main import main; sys.exit(main(['doctor']))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.returncode in (0, 1)
+    assert "Embedded model\n" in ended.stdout
+    assert "extra cli" in ended.stdout
+    assert ended.stderr == ""
+
+
+def test_an_interruption_before_the_run_is_told(ziggurat: Command, tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("raise KeyboardInterrupt")
+    ended = ziggurat("run", "--agent", f"{tmp_path}/slow.py:agent", "x")
+    assert (ended.code, ended.out, ended.err) == (130, "", "ziggurat: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("closed", "code", "said"),
+    [
+        ("<&-", 2, "ziggurat: standard input is empty"),
+        (">&-", 1, "ziggurat: standard output is closed"),
+        ("2>&-", 2, ""),
+    ],
+)
+def test_streams_that_are_closed_are_no_surprise(closed: str, code: int, said: str) -> None:
+    ended = subprocess.run(
+        ["sh", "-c", f'"$@" {closed}', "sh", *PROGRAM, "run", "--agent", f"{AGENTS}:plain"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.returncode, ended.stdout) == (code, "")
+    assert ended.stderr.startswith(said)
 
 
 def test_the_program_writes_the_answer_to_a_pipe() -> None:

@@ -33,6 +33,8 @@ def execute(arguments: Sequence[str]) -> int:
     try:
         command.main(args=list(arguments), prog_name="ziggurat")
     except SystemExit as end:
+        if end.__context__ is not None and isinstance(end.__context__.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from end  # which typer turns into an exit without a word
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
 

@@ -19,7 +19,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: What follows the program's name; by default that of this process.
     """
-    _readable()
+    if not _readable():
+        _say("standard output is closed, so there is nowhere to write to")
+        return 1
     try:
         code = _command(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
@@ -41,6 +43,10 @@ def _command(arguments: list[str]) -> int:
     except ModuleNotFoundError as error:
         if error.name not in ("rich", "typer"):
             raise
+        if arguments == ["doctor"]:  # who looks for what is missing is told, whatever it is
+            from ziggurat.cli.doctor import doctor
+
+            return doctor()
         _say("the command line needs the extra 'cli': pip install 'ziggurat[cli]'")
         return 2
     from ziggurat.cli.app import execute
@@ -67,12 +73,23 @@ def _say(text: str) -> None:
     sys.stderr.write(f"ziggurat: {text}\n")
 
 
-def _readable() -> None:
-    """Let characters that the terminal's encoding lacks be replaced, not end the program."""
+def _readable() -> bool:
+    """Let characters that the terminal's encoding lacks be replaced, not end the program.
+
+    Streams that were closed before the program began are empty ones from now on.
+
+    Returns:
+        False if that is so of standard output.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - for as long as the program runs
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
+    return sys.stdout is not None
 
 
 def _abandon_output() -> None:
