@@ -1,6 +1,8 @@
 """Many readers of one run: what is on record comes complete, what passes comes while one listens."""
 
 import asyncio
+import threading
+from pathlib import Path
 
 import pytest
 
@@ -8,9 +10,14 @@ from ziggurat.agents.agent import Agent
 from ziggurat.core.broadcast import Heard
 from ziggurat.core.entries import Ended, Entered, Entry, Opened, Result
 from ziggurat.core.errors import ConfigurationError, RunNotFound
+from ziggurat.core.store import Store
 from ziggurat.messages.events import Delta
+from ziggurat.messages.message import assistant
+from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
+from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import PAUSE, ScriptedModel
+from ziggurat.stores.connect import connect
 from ziggurat.stores.memory import InMemoryRunStore
 
 
@@ -123,3 +130,40 @@ def test_after_is_the_number_of_an_entry(after: int) -> None:
 def test_what_cannot_be_looked_up_is_no_id() -> None:
     with pytest.raises(ConfigurationError, match=r"named by its id, a text such as run.id; got \[\]"):
         agent().subscribe([])  # type: ignore[arg-type]
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("kind", ["memory:", "sqlite:///{}/runs.db"])
+def test_a_reader_in_another_thread_hears_all_as_it_happens(kind: str, tmp_path: Path) -> None:
+    opened = connect(kind.format(tmp_path))
+    begun, heard_of = threading.Event(), threading.Event()
+
+    async def slow(request: ModelRequest) -> ModelResponse:
+        if len(request.messages) > 1:
+            return ModelResponse(assistant("3"))
+        begun.set()
+        await asyncio.to_thread(heard_of.wait, 10)  # it goes on when the reader waits for what comes next
+        return ModelResponse(assistant(tool_call("add", a=1, b=2)))
+
+    one = Agent(FunctionModel(slow), tools=[add], store=opened)
+    ended: list[object] = []
+    thread = threading.Thread(target=lambda: ended.append(one.run_sync("1 + 2?", run_id="r")))
+    thread.start()
+    assert begun.wait(10)
+
+    async def read() -> list[int]:
+        numbers: list[int] = []
+        async for heard in one.subscribe("r"):
+            if heard.index == 0:
+                numbers.append(heard.number)
+            if len(numbers) == 2:
+                asyncio.get_running_loop().call_soon(heard_of.set)
+        if isinstance(opened, Store):
+            await opened.close()
+        return numbers
+
+    numbers = asyncio.run(read())
+    thread.join(10)
+    assert ended
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) > 6

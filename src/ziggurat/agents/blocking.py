@@ -32,9 +32,7 @@ def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
     loop = loop_elsewhere()
     if loop is not None:
         return POOL.run_on(loop, start)
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if asyncio._get_running_loop() is None:  # without an error that all errors of the run would bear
         return asyncio.run(start())
     if AMBIENT.get() is not None:
         raise ConfigurationError("run_sync() would block the run it is in: in async code, await run() instead")

@@ -85,6 +85,13 @@ async def subscribe(
     if broadcast is not None:
         broadcast.readers.append(reader)
     number = after
+
+    def over() -> bool:
+        return journal.refusing or (journal.ended is not None and number >= len(journal.entries))
+
+    def news() -> bool:
+        return bool(reader.passing) or number < journal.stable or over()
+
     try:
         while True:
             while reader.passing and reader.passing[0].number <= number:
@@ -92,10 +99,10 @@ async def subscribe(
             if number < journal.stable:
                 number += 1
                 yield Heard(number, 0, journal.entries[number - 1])
-            elif journal.refusing or (journal.ended is not None and number >= len(journal.entries)):
+            elif over():
                 return
             else:
-                await journal.changed()
+                await journal.changed(news)
     finally:
         if broadcast is not None:
             broadcast.readers.remove(reader)

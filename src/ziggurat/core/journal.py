@@ -3,7 +3,9 @@
 __all__ = ["MemoryJournal"]
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterable
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION
@@ -13,6 +15,10 @@ from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.path import parent_of
 from ziggurat.core.recorder import ADMISSION, Mode, Recorder
+from ziggurat.core.shield import ring
+
+_READING = threading.Lock()
+"""Held by who is about to be the first reader of a run."""
 
 
 class MemoryJournal(Recorder):
@@ -75,28 +81,38 @@ class MemoryJournal(Recorder):
         Numbers start at 1 and have no gaps; any number of readers may follow, late or again.
         """
         number = after
+
+        def news() -> bool:
+            return number < self.stable
+
         while True:
             while number < self.stable:
                 number += 1
                 yield number, self.entries[number - 1]
             if self.ended is not None:
                 return
-            await self.changed()
+            await self.changed(news)
 
-    async def changed(self) -> None:
-        """Wait until something happens to the run."""
+    async def changed(self, news: Callable[[], bool] = bool) -> None:
+        """Wait until something happens to the run, also one of another thread.
+
+        Args:
+            news: Tells whether something has happened already; asked once more when whatever comes next will wake us.
+        """
         waiting = asyncio.get_running_loop().create_future()
-        if self._readers is None:
-            self._readers = []
+        with _READING:
+            if self._readers is None:
+                self._readers = deque()
         self._readers.append(waiting)
-        await waiting
+        if not news():
+            await waiting
 
     def wake(self) -> None:
         """Let those go on who wait for something to happen."""
-        readers, self._readers = self._readers or [], None
-        for waiting in readers:
-            if not waiting.done():
-                waiting.set_result(None)
+        readers = self._readers
+        for _ in range(0 if readers is None else len(readers)):
+            assert readers is not None
+            ring(readers.popleft())
 
     # -- writing -------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ record has no answer.
 __all__ = ["ADMISSION", "Admission", "Mode", "Permit", "Recorder", "must_be"]
 
 from asyncio import Future
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Literal, Protocol, TypeVar
 
@@ -109,7 +110,7 @@ class Recorder:
         self._charges: list[tuple[str, object]] | None = None
         self._mark: object | None = None  # on errors: recorded here
         self._screens: dict[str, tuple[Screen, ...]] | None = None
-        self._readers: list[Future[None]] | None = None
+        self._readers: deque[Future[None]] | None = None
         self._reading = False  # what was written before
         self.reopened = False  # it holds what was done before
 

@@ -1,9 +1,10 @@
-"""What is begun is seen through, also by who is told to stop meanwhile."""
+"""What is begun is seen through, also by who is told to stop meanwhile; and who waits is told, in whichever thread."""
 
-__all__ = ["finished"]
+__all__ = ["finished", "ring"]
 
 import asyncio
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -29,3 +30,18 @@ async def finished(work: Awaitable[T]) -> T:
             task.exception()  # seen, so that nobody is told that it was not
         raise cancelled
     return task.result()
+
+
+def ring(waiting: "asyncio.Future[None]") -> None:
+    """Let who waits for a future go on, also in the event loop of another thread; harmless when that has ended."""
+    loop = waiting.get_loop()
+    if loop is asyncio._get_running_loop():
+        _ring(waiting)
+    else:
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_ring, waiting)
+
+
+def _ring(waiting: "asyncio.Future[None]") -> None:
+    if not waiting.done():
+        waiting.set_result(None)

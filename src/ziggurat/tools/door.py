@@ -118,6 +118,7 @@ async def in_thread(
     except asyncio.CancelledError:
         if not future.done():
             POOL.write_off(thread)
+            future.add_done_callback(_seen)
         if (waited_for := thread.give_up()) is not None:
             await settle([waited_for], ctx, name=call.name)
         raise
@@ -128,6 +129,11 @@ async def in_thread(
     if hasattr(type(value), "__await__"):  # of its type: a value may do anything when it is asked itself
         return await guarded(lambda: cast("Awaitable[object]", value), {}, ctx, call)
     return result_of(value, call)
+
+
+def _seen(done: "asyncio.Future[object]") -> None:
+    """Take note of an error that nobody awaits any more."""
+    done.exception()
 
 
 async def bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, seconds: float | None) -> T:
