@@ -182,5 +182,5 @@ def test_steered_after_its_event_loop_has_ended_nothing_is_done() -> None:
 
     thread = threading.Thread(target=steer)
     thread.start()
-    thread.join(10)
+    thread.join()
     assert outcome == [False, "cancelled"]

@@ -9,6 +9,7 @@ import pytest
 from tests.agents.support import assert_sendable
 from tests.hard_cases.support import ByTurn, entries_of, ids_in, results, results_in, through_json
 from tests.stores.places import new_store
+from tests.turns import until
 from ziggurat.agents.agent import Agent
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
@@ -279,10 +280,7 @@ def test_cancelled_outside_nothing_goes_on_inside(form: str) -> None:
         helper = Agent(ByTurn(tool_call("slow"), "never"), name="helper", tools=[slow])
         agent = Agent(_outer(), tools=[FORMS[form](helper)])
         task = asyncio.ensure_future(agent.run("go"))
-        for _ in range(1_000_000):
-            if log:
-                break
-            await asyncio.sleep(0)
+        await until(lambda: log)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

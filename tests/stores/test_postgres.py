@@ -248,7 +248,7 @@ def test_a_connection_lost_in_the_midst_is_not_noticed(cut: str) -> None:
 
 
 def test_a_server_that_stays_away_is_a_transient_error_and_nothing_is_written_after_it() -> None:
-    url, log = schema("timeout=1"), run_log("r")
+    url, log = schema("timeout=4"), run_log("r")
 
     async def main() -> None:
         async with Proxy(url) as proxy:
