@@ -12,6 +12,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 import networkx
@@ -152,7 +153,7 @@ def main() -> None:
     parser.add_argument("--pivots", type=int, default=100)
     options = parser.parse_args()
     graph = made(options.entities, options.relations)
-    print(f"{graph}; rustworkx {rustworkx.__version__}, NetworkX {networkx.__version__}\n")
+    print(f"{graph}; rustworkx {version('rustworkx')}, NetworkX {version('networkx')}\n")
     print(f"{'':34}{'ours':>10}{'library':>10}{'with names':>12}{'x bare':>10}{'x named':>10}")
     rows(graph)
     beside_networkx(graph, options.pivots)

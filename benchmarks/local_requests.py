@@ -96,10 +96,10 @@ def same(wanted: Any, got: Any) -> bool:
         return isinstance(got, str) and all(part.lower() in got.lower() for part in wanted["contains"])
     if isinstance(wanted, str) and re.search(r"\d [-+*/%^]{1,2} [\d(]", wanted):
         try:
-            return evaluate(wanted) == evaluate(str(got))
+            return bool(evaluate(wanted) == evaluate(str(got)))
         except ValueError:
             return False
-    return plain(wanted) == plain(got)
+    return bool(plain(wanted) == plain(got))
 
 
 def plain(value: Any) -> Any:

@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from ziggurat.core.context import root
 from ziggurat.memory.connect import open_memory
@@ -26,23 +27,25 @@ from ziggurat.messages.embedding import EmbedRequest
 from ziggurat.models.embed.resolve import resolve_embedder
 
 KINDS = {1: "several turns", 2: "time", 3: "open domain", 4: "one turn", 5: "adversarial"}
+Data = dict[str, Any]
+"""A conversation, a turn of it, or a question, as they are read."""
 WAYS = ("words, plain", "words", "meaning", "both")
 
 
-def turns(conversation: dict) -> Iterator[tuple[int, str, dict]]:
+def turns(conversation: Data) -> Iterator[tuple[int, str, Data]]:
     """Go through the turns: session, its date, the turn."""
     for number in range(1, 100):
         for turn in conversation.get(f"session_{number}", ()):
             yield number, conversation[f"session_{number}_date_time"], turn
 
 
-def said(turn: dict) -> str:
+def said(turn: Data) -> str:
     """Return who said what."""
     caption = f" [{turn['blip_caption']}]" if turn.get("blip_caption") else ""
     return f"{turn['speaker']}: {turn['text']}{caption}"
 
 
-def memories(conversation: dict, owner: str, vectors: dict[str, bytes]) -> list[MemoryRecord]:
+def memories(conversation: Data, owner: str, vectors: dict[str, bytes]) -> list[MemoryRecord]:
     """Return a memory for each turn."""
     found, all_turns = [], list(turns(conversation))
     for place, (session, date, turn) in enumerate(all_turns):
@@ -64,7 +67,7 @@ def memories(conversation: dict, owner: str, vectors: dict[str, bytes]) -> list[
     return found
 
 
-def evidence(question: dict, known: set[str]) -> set[str]:
+def evidence(question: Data, known: set[str]) -> set[str]:
     """Return the turns that hold the answer, as far as they exist."""
     found = re.findall(r"D(\d+):(\d+)", " ".join(question.get("evidence") or ()))
     return {name for session, turn in found if (name := f"D{int(session)}:{int(turn)}") in known}
@@ -72,7 +75,7 @@ def evidence(question: dict, known: set[str]) -> set[str]:
 
 async def embedded(texts: Sequence[str]) -> dict[str, bytes]:
     """Return the vectors of texts, by the embedded model."""
-    embedder, vectors = resolve_embedder("local"), {}
+    embedder, vectors = resolve_embedder("local"), dict[str, bytes]()
     for start in range(0, len(texts), 64):
         some = tuple(texts[start : start + 64])
         vectors.update(zip(some, (await embedder(EmbedRequest(some), root("locomo"))).vectors, strict=True))

@@ -18,7 +18,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -202,7 +202,8 @@ def lancedb(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: Pa
     """Measure LanceDB, on the disk, without an index, as it is until one is asked for."""
     import lancedb as library
 
-    table, begun = None, time.perf_counter()
+    table: Any = None
+    begun = time.perf_counter()
     database = library.connect(str(folder))
     for start in range(0, len(kept), 1000):
         rows = [
@@ -252,7 +253,9 @@ def langgraph(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: 
     finish(kept, wanted[:10], search, folder, content)
 
 
-def finish(kept: np.ndarray, wanted: np.ndarray, search: Callable, folder: Path, content: list[str]) -> None:
+def finish(
+    kept: np.ndarray, wanted: np.ndarray, search: Callable[[int], list[int]], folder: Path, content: list[str]
+) -> None:
     """Measure what is asked of every peer."""
     times, share = questions(kept, wanted, search)
     said("recall by meaning, p50", float(np.median(times)) * 1e3, "ms", quantiles(times))

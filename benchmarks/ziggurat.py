@@ -1,22 +1,29 @@
 """Ziggurat for the overhead harness: everything at its default, and with layers around model and tools."""
 
-from common import *  # the harness's own module: Run, CUR, PROMPT, Adapter, ASYNC_TOOLS
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from common import ASYNC_TOOLS, CUR, PROMPT, Adapter  # the harness's own module
 
 from ziggurat import Agent
 
+if TYPE_CHECKING:
+    from ziggurat import Context, ModelRequest, ModelResponse
 
-def look(what, ctx):
+
+def look(what: object, ctx: "Context") -> None:
     """See and do nothing."""
 
 
-def taps():
+def taps() -> list[Any]:
     """Five taps that look at all that passes."""
     from ziggurat.layers.tap import tap
 
     return [tap(on_request=look, on_response=look, on_error=look)] * 5
 
 
-def guards():
+def guards() -> list[Any]:
     """What a call over a network has around it."""
     from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
     from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
@@ -37,17 +44,17 @@ class A(Adapter):
     dists = ["ziggurat", "msgspec"]
     variants = {"": {}, "taps": {"layers": taps, "empty": True}, "guards": {"layers": guards}}
 
-    def __init__(self, layers=list, empty=False):
+    def __init__(self, layers: Callable[[], list[Any]] = list, empty: bool = False) -> None:
         self.layers = layers
         self.empty = empty  # one middleware that overrides nothing
 
-    def inproc(self, tool="add"):
+    def inproc(self, tool: str = "add") -> Agent:
         """An agent on a fake model in this process."""
         from ziggurat.messages.message import Message
         from ziggurat.messages.model import ModelResponse
         from ziggurat.messages.parts import Text, tool_call
 
-        async def model(request, ctx):
+        async def answer(request: "ModelRequest", ctx: "Context") -> "ModelResponse":
             state = CUR.get()
             if state.sleep:
                 await asyncio.sleep(state.sleep)
@@ -57,7 +64,8 @@ class A(Adapter):
             parts = tuple([tool_call(name, id=id, **arguments) for id, name, arguments in calls])
             return ModelResponse(Message("assistant", parts), "tool_calls")
 
-        called, middleware = ASYNC_TOOLS[tool], ()
+        model: Any = answer
+        called, middleware = ASYNC_TOOLS[tool], list[Any]()
         if self.layers is not list:
             from ziggurat import stack
             from ziggurat import tool as made
@@ -66,20 +74,20 @@ class A(Adapter):
         if self.empty:
             from ziggurat import Middleware
 
-            middleware = (Middleware(),)
+            middleware = [Middleware()]
         return Agent(model, tools=[called], max_steps=1000, middleware=middleware)
 
-    def http(self, base_url, model, tool="add", stream=False):
+    def http(self, base_url: str, model: str, tool: str = "add", stream: bool = False) -> Agent:
         """An agent on the harness's server, which speaks Chat Completions."""
         from ziggurat.models.http.providers import openai
 
         served = openai(model, key="x", base_url=base_url)
         return Agent(served, tools=[ASYNC_TOOLS[tool]], max_steps=1000)
 
-    async def run(self, agent):
+    async def run(self, agent: Agent) -> str:
         return (await agent.run(PROMPT)).text[-4:]
 
-    async def run_stream(self, agent):
+    async def run_stream(self, agent: Agent) -> tuple[str, int]:
         from ziggurat.messages.delta import TextDelta
         from ziggurat.messages.events import Delta
 

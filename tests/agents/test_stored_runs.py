@@ -24,7 +24,7 @@ from ziggurat.core.stored_journal import PROBE
 from ziggurat.messages import stops
 from ziggurat.messages.agent import Approve
 from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models.scripted import Reply, ScriptedModel
 from ziggurat.stores.connect import connect
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.memory_rows import MemoryRows
@@ -157,10 +157,8 @@ def _payer(store: Store, paid: list[str]) -> Agent:
         paid.append(to)
         return "paid"
 
-    def reply(turn: int) -> object:
-        return [tool_call("look_up", name="x"), tool_call("pay", to="x"), "done"][turn]
-
-    model = ScriptedModel(always=lambda request: reply(sum(m.role == "assistant" for m in request.messages)))
+    replies: list[Reply] = [tool_call("look_up", name="x"), tool_call("pay", to="x"), "done"]
+    model = ScriptedModel(always=lambda request: replies[sum(m.role == "assistant" for m in request.messages)])
     return Agent(model, tools=[look_up, pay], store=store)
 
 
@@ -251,7 +249,7 @@ def test_two_processes_do_not_drive_one_run_and_the_one_that_was_stopped_is_refu
                 did.append(name)
                 return name
 
-            turns = [tool_call("work"), tool_call("act"), "done"]
+            turns: list[Reply] = [tool_call("work"), tool_call("act"), "done"]
             model = ScriptedModel(always=lambda request: turns[sum(m.role == "assistant" for m in request.messages)])
             return Agent(model, tools=[work, act], store=store)
 

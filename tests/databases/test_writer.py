@@ -198,7 +198,7 @@ def test_what_is_large_or_refused_or_comes_after_what_is_under_way_is_done_in_th
         after = here.submit("after")
         assert not after.done()
         here.gate.set()
-        assert await asyncio.gather(large, after) == ["large", "after"]
+        assert list(await asyncio.gather(large, after)) == ["large", "after"]
         here.rest()
         here.refuses = True
         assert await here.submit("refused") == "refused"

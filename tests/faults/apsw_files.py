@@ -33,7 +33,7 @@ def quiet() -> Iterator[None]:
         sys.unraisablehook = before
 
 
-class _File(apsw.VFSFile):  # type: ignore[misc]
+class _File(apsw.VFSFile):
     def __init__(self, files: Files, name: Any, flags: list[int]) -> None:
         self._files = files
         self._path = Path(name.filename() if isinstance(name, apsw.URIFilename) else name or "")
@@ -55,7 +55,7 @@ class _File(apsw.VFSFile):  # type: ignore[misc]
         super().xSync(flags)
 
 
-class _System(apsw.VFS):  # type: ignore[misc]
+class _System(apsw.VFS):
     def __init__(self, name: str, files: Files) -> None:
         self._files = files
         super().__init__(name, "")

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from urllib.parse import unquote
 
 import pytest
@@ -39,9 +40,9 @@ def test_a_storm_finds_out_a_store_that_acknowledges_before_it_writes() -> None:
 
 
 def test_a_judge_sees_each_kind_of_wrong() -> None:
-    def found(results: dict[str, str], *lines: dict[str, object]) -> Verdict:
+    def found(results: dict[str, str], *lines: Mapping[str, object]) -> Verdict:
         verdict = Verdict()
-        judge(list(lines), results, verdict)
+        judge([dict(line) for line in lines], results, verdict)
         return verdict
 
     done = {"effect": "pay", "number": 1, "path": "a", "key": "r:a"}

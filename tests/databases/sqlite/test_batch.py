@@ -2,8 +2,9 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ class Letters:
 
         return asyncio.run(made())
 
-    def do(self, letters: str, **steps: Callable[[], None]) -> tuple[Exception | None, list[Job[int]]]:
+    def do(self, letters: str, **steps: Any) -> tuple[Exception | None, list[Job[int]]]:
         jobs = self.jobs(letters)
         return write_batch(self.database, jobs, (ConfigurationError,), **steps), jobs
 

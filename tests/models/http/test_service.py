@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from typing import Any
 
 import httpx
 import pytest
@@ -47,7 +48,8 @@ class Heard:
 
 
 def connections(model: HttpModel) -> int:
-    return model._transport.connections  # type: ignore[attr-defined]
+    transport: Any = model._transport
+    return int(transport.connections)
 
 
 def test_plain_when_nobody_listens_and_streamed_when_somebody_does() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from email.utils import formatdate
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ class Impatient(SystemClock):
         self.waited.append(seconds)
 
 
-def asked_after(header: str, value: str, **settings: float) -> tuple[int, list[float], ModelError | None]:
+def asked_after(header: str, value: str, **settings: Any) -> tuple[int, list[float], ModelError | None]:
     """Ask a server that refuses the first try; return how often it was asked, the waits, and the error if any."""
     clock = Impatient()
     failed: list[ModelError] = []
