@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ziggurat.agents.agent import Agent
+from ziggurat.core.event import Event
 from ziggurat.core.store import Store
 from ziggurat.messages import stops
 from ziggurat.messages.message import Message
@@ -129,3 +130,17 @@ def test_an_interrupt_cancels_a_run_in_another_thread() -> None:
     finally:
         loop.close()
     assert cancelled.is_set()
+
+
+def test_errors_of_a_run_bear_nothing_of_how_it_was_started() -> None:
+    seen: list[BaseException] = []
+
+    def listener(event: Event) -> None:
+        try:
+            raise ValueError("its own")
+        except ValueError as error:
+            seen.append(error)
+
+    Agent(ScriptedModel("hi")).run_sync("go", listeners=[listener])
+    assert seen
+    assert all(error.__context__ is None for error in seen)
