@@ -117,6 +117,19 @@ def test_kinds_of_plain_values_are_written_too(value: object, text: str) -> None
     _fit(result)
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"b", "a", "c", "d"}, '["a","b","c","d"]'),
+        ({"z": [frozenset("badc")], "a": ({10, 1.5, 9},)}, '{"z":[["a","b","c","d"]],"a":[[1.5,9,10]]}'),
+        ({("b", 1), ("a", 2), 3, None}, '[3,["a",2],["b",1],null]'),
+        ({frozenset("ba"), frozenset("dc")}, '[["a","b"],["c","d"]]'),
+    ],
+)
+def test_sets_are_written_in_one_order_in_every_process(value: object, text: str) -> None:
+    assert result_of(value, CALL).content == text
+
+
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_what_is_no_number_in_json_is_null(number: float) -> None:
     """As JavaScript writes it: nothing but JSON goes out."""

@@ -74,8 +74,8 @@ def _written(value: object, call: ToolCall) -> ToolResult:
         parts = tuple([Text(each) if isinstance(each, str) else each for each in value])
         if all(isinstance(each, _PARTS) for each in parts):
             return _of_parts(ToolResult(call.id, call.name, parts, None, call.name))
-    _measure(value, call)
-    return ToolResult(call.id, call.name, _clean(_json(value, call)), None, call.name)
+    sets = _measure(value, call)
+    return ToolResult(call.id, call.name, _clean(_json(value, call, sets)), None, call.name)
 
 
 def _of_parts(made: ToolResult) -> ToolResult:
@@ -104,9 +104,9 @@ def _parts(parts: Sequence[_Part], name: str) -> tuple[_Part, ...]:
     return tuple(kept)
 
 
-def _json(value: object, call: ToolCall) -> str:
+def _json(value: object, call: ToolCall, sets: bool = False) -> str:
     try:
-        return encode(value).decode()
+        return encode(_in_order(value) if sets else value).decode()
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise ToolError(
             f"{call.name} returned a {type(value).__name__} that cannot be written as JSON ({error}); "
@@ -120,9 +120,12 @@ def _clean(text: str, most: int = MAX_RESULT) -> str:
     return mended(text)
 
 
-def _measure(value: object, call: ToolCall) -> None:
-    """Refuse what would grow without bound when written: shared parts count as often as they occur."""
-    nodes, size = _MAX_NODES, _MAX_SIZE
+def _measure(value: object, call: ToolCall) -> bool:
+    """Refuse what would grow without bound when written: shared parts count as often as they occur.
+
+    Tells whether there is a set in it.
+    """
+    nodes, size, sets = _MAX_NODES, _MAX_SIZE, False
     waiting: list[tuple[object, int]] = [(value, 0)]
     while waiting:
         node, depth = waiting.pop()
@@ -134,7 +137,22 @@ def _measure(value: object, call: ToolCall) -> None:
             nodes -= len(children)
         if nodes < 0 or size < 0 or depth > _MAX_DEPTH:
             raise ToolError(f"{call.name} returned something too large or too deeply nested to be shown")
+        sets = sets or isinstance(node, (set, frozenset))
         waiting.extend([(child, depth + 1) for child in children])
+    return sets
+
+
+def _in_order(value: object) -> object:
+    """Make lists of sets: numbers by size, others by what is written; their own order is another in every process."""
+    if isinstance(value, dict):
+        return {key: _in_order(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_in_order(each) for each in value]
+    if not isinstance(value, (set, frozenset)):
+        return value
+    if all(isinstance(each, (int, float)) for each in value):
+        return sorted(value)
+    return sorted([_in_order(each) for each in value], key=encode)
 
 
 def _children(node: object) -> "list[object]":
