@@ -128,14 +128,14 @@ def test_views_of_thoughts_actions_and_observations() -> None:
     assert RUN.trace()[0].action == 'search {"q":"x"}; add {"a":1}'
     assert RUN.trace()[0].observation == "found; no b"
     assert RUN.failed_tool_calls == 1
-    assert RUN.most_common_action == "search"
+    assert RUN.most_common_action == 'search {"q":"x"}'
     assert RUN.has_final_answer
     assert RUN.history == RUN.messages
 
 
 def test_of_equally_common_actions_the_first_counts() -> None:
     run = AgentRun(Transcript.of(assistant(ADD), assistant(SEARCH)), stops.MaxSteps(2))
-    assert run.most_common_action == "add"
+    assert run.most_common_action == 'add {"a":1}'
     assert not run.has_final_answer
     assert AgentRun(Transcript.of(), stops.Completed()).most_common_action is None
 

@@ -100,3 +100,29 @@ def test_the_embedded_model_is_there_and_a_missing_file_is_named() -> None:
     assert callable(resolve("local"))
     with pytest.raises(ConfigurationError, match="no-such-file"):
         resolve("local:/no-such-file.gguf")
+
+
+@pytest.mark.parametrize(
+    ("spec", "meant"),
+    [
+        ("gpt-5-mini", "openai:gpt-5-mini"),
+        ("o3", "openai:o3"),
+        ("Claude-sonnet-4-5", "anthropic:Claude-sonnet-4-5"),
+        ("gemini-2.5-pro", "gemini:gemini-2.5-pro"),
+        ("openai/gpt-5-mini", "openai:gpt-5-mini"),
+        ("Anthropic/claude-haiku-4-5", "anthropic:claude-haiku-4-5"),
+        ("OpenAI:gpt-5", "openai:gpt-5"),
+        ("gtp:x", None),
+        ("acme/x", None),
+    ],
+)
+def test_a_name_without_its_provider_is_told_with_it(spec: str, meant: str | None) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        resolve(spec)
+    told = str(caught.value)
+    assert (f"did you mean {meant!r}?" in told) if meant else ("did you mean" not in told)
+
+
+def test_what_runs_here_has_no_address() -> None:
+    with pytest.raises(ConfigurationError, match="'local' runs in this process and has no address; write local or"):
+        resolve("local@http://localhost:8080/v1:x")

@@ -90,7 +90,12 @@ def test_two_of_one_name_and_wrong_settings_are_refused() -> None:
 
 def test_an_unknown_tool_is_answered_with_those_that_are_near() -> None:
     box = Toolbox([search, fetch])
-    for name, told in (("serch", "did you mean search"), ("zzz", "there are: search, fetch"), ("", "there are")):
+    for name, told in (
+        ("serch", "did you mean search"),
+        ("FETCH", "did you mean fetch"),
+        ("zzz", "there are: search, fetch"),
+        ("", "there are"),
+    ):
         result = asyncio.run(act(box, ToolCall("1", name), _ctx()))
         assert result.error == "not_found"
         assert told in result.text

@@ -252,8 +252,8 @@ class AgentRun(Struct, frozen=True, weakref=True):
 
     @property
     def most_common_action(self) -> str | None:
-        """The tool called most often, of equals the one called first; None if none was."""
-        counted = Counter(call.name for step in self.trace() for call in step.calls)
+        """The action taken most often, as `actions` tells it; of equals the first, None if there was none."""
+        counted = Counter(self.actions)
         return counted.most_common(1)[0][0] if counted else None
 
     @property

@@ -29,6 +29,19 @@ _FORMS = {
     "local": ("local", "local:/path/to/model.gguf"),
     "openai": ("openai:NAME", "openai@https://host/v1:NAME"),
 }
+_FAMILIES = {
+    "gpt-": "openai",
+    "chatgpt-": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4-": "openai",
+    "claude-": "anthropic",
+    "gemini-": "gemini",
+    "grok-": "xai",
+    "deepseek-": "deepseek",
+    "mistral-": "mistral",
+}
+"""How names of models begin that people give without their provider."""
 _ELSEWHERE = re.compile(r"([\w-]+)@(https?://(?:\[[^\]\s]+\]|[^\s:/]+)(?::\d+)?(?:/[^\s:]*)?):(.+)")
 
 
@@ -71,7 +84,11 @@ def _elsewhere(spec: str) -> Model:
             f"cannot read {spec!r}: a model at an address of yours is written 'openai@https://host/v1:name', with "
             "http:// or https:// and a name after the last colon"
         )
-    if parts[1] not in PROVIDERS or parts[1] in _NAMELESS:
+    if parts[1] in _NAMELESS:
+        raise ConfigurationError(
+            f"{parts[1]!r} runs in this process and has no address; write {' or '.join(_forms(parts[1]))}"
+        )
+    if parts[1] not in PROVIDERS:
         raise ConfigurationError(_unknown(parts[1], parts[1], True))
     return cast("Model", _factory(parts[1])(parts[3].strip(), base_url=parts[2]))
 
@@ -91,10 +108,22 @@ def _wanted() -> str:
 
 
 def _unknown(spec: str, provider: str, named: bool) -> str:
-    near = get_close_matches(provider.lower(), PROVIDERS, n=1, cutoff=0.65)
-    meant = f"; did you mean {near[0] + spec.strip()[len(provider) :]!r}?" if near else ""
+    meant = _meant(spec.strip(), provider)
+    meant = f"; did you mean {meant!r}?" if meant else ""
     what = f"there is no provider {provider!r}" if named else f"there is no model {spec!r}"
     return f"{what}{meant or '.'} A model is {_wanted()}"
+
+
+def _meant(spec: str, provider: str) -> str:
+    """Return what was meant by a name that means nothing, empty if that cannot be told."""
+    maker, slash, name = spec.partition("/")
+    if slash and maker.lower() in PROVIDERS:
+        return f"{maker.lower()}:{name}"
+    of = next((of for begins, of in _FAMILIES.items() if spec.lower().startswith(begins)), None)
+    if of in PROVIDERS and ":" not in spec:
+        return f"{of}:{spec}"
+    near = get_close_matches(provider.lower(), PROVIDERS, n=1, cutoff=0.65)
+    return near[0] + spec[len(provider) :] if near and near[0] != spec else ""
 
 
 def _factory(provider: str) -> Callable[..., object]:

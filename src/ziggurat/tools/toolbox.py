@@ -140,7 +140,8 @@ class Toolbox:
         """Return a sentence that tells a model that there is no such tool, and which names are near."""
         if not self.entries:
             return f"unknown tool {name!r}: there are no tools"
-        near = get_close_matches(name, self.entries, n=3, cutoff=0.5)
+        known = {each.lower(): each for each in reversed(self.entries)}
+        near = [known[each] for each in get_close_matches(name.lower(), known, n=3, cutoff=0.5)]
         hint = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(self.entries)}"
         return f"unknown tool {name!r}; {hint}"
 
