@@ -395,6 +395,7 @@ async def _go(where: dict[str, Any]) -> str:
         ({"permissions": 3}, r"permissions is a list of texts, such as \['network'\]; got 3"),
         ({"permissions": [3]}, "permissions is a list of texts"),
         ({"permissions": "network"}, r"permissions is a list, such as \['network'\]"),
+        ({"permissions": ["netwrk"]}, "unknown permission 'netwrk'; known are .* and custom:name"),
         ({"validators": None}, r"validators of _go is a list of functions .*: validators=\[check\]; got None"),
         ({"validators": [3]}, "validators of _go is a list of functions"),
         ({"validators": _go}, "validators of _go is a list of functions"),

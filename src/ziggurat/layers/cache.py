@@ -3,7 +3,6 @@
 __all__ = ["CACHE_POLICY", "CachePolicy", "CacheStore", "Cached", "cache"]
 
 from collections.abc import Callable, Iterator, MutableMapping
-from math import isfinite
 from typing import Any, Literal, TypeVar, get_args
 
 from msgspec import Struct
@@ -12,6 +11,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import CacheHit
 from ziggurat.core.layer import layer
+from ziggurat.core.numbers import is_finite
 from ziggurat.core.reuse import key_of, recalled
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
@@ -79,7 +79,7 @@ def _check(*, store: MutableMapping[str, Cached], key: Callable[[Any], str] | No
         raise ConfigurationError(f"cache(store=...) takes a mapping such as CacheStore(), got {type(store).__name__}")
     if key is not None and not callable(key):
         raise ConfigurationError(f"cache(key=...) takes a function of the request, got {key!r}")
-    if seconds is not None and (not isinstance(seconds, (int, float)) or not isfinite(seconds) or seconds <= 0):
+    if seconds is not None and (not is_finite(seconds) or seconds <= 0):
         raise ConfigurationError(f"cache(seconds=...) takes a number of seconds above 0, or None; got {seconds!r}")
 
 

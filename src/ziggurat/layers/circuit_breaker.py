@@ -4,13 +4,13 @@ __all__ = ["CircuitBreaker", "circuit_breaker", "tells_of_health"]
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from math import isfinite
 from typing import TypeVar
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import CircuitOpen, ConfigurationError, LimitExceeded, is_transient
 from ziggurat.core.event import CircuitChanged
 from ziggurat.core.layer import layer
+from ziggurat.core.numbers import is_finite
 from ziggurat.core.service import Service
 from ziggurat.layers.circuit import (
     FAILED,
@@ -141,13 +141,13 @@ def _whole(**settings: object) -> None:
 
 def _seconds(**settings: float | None) -> None:
     for name, value in settings.items():
-        if value is not None and (not isinstance(value, (int, float)) or not isfinite(value) or value <= 0):
+        if value is not None and (not is_finite(value) or value <= 0):
             raise ConfigurationError(f"CircuitBreaker({name}=...) takes a number of seconds above 0, got {value!r}")
 
 
 def _share(**settings: float | None) -> None:
     for name, value in settings.items():
-        if value is not None and (not isinstance(value, (int, float)) or not 0 < value <= 1):
+        if value is not None and (not is_finite(value) or not 0 < value <= 1):
             raise ConfigurationError(f"CircuitBreaker({name}=...) takes a share above 0 and up to 1, got {value!r}")
 
 

@@ -4,13 +4,13 @@ __all__ = ["DedupeStore", "dedupe"]
 
 import asyncio
 from collections.abc import Callable
-from math import isfinite
 from typing import Any, Generic, TypeVar
 
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import CacheHit, Joined
 from ziggurat.core.layer import layer
+from ziggurat.core.numbers import is_finite
 from ziggurat.core.path import is_beneath
 from ziggurat.core.reuse import key_of, recalled
 from ziggurat.core.service import Service
@@ -64,7 +64,7 @@ class DedupeStore:
     """
 
     def __init__(self, *, seconds: float = 60.0, size: int = 1024) -> None:
-        if not isinstance(seconds, (int, float)) or not isfinite(seconds) or seconds <= 0:
+        if not is_finite(seconds) or seconds <= 0:
             raise ConfigurationError(f"DedupeStore(seconds=...) takes a number of seconds above 0, got {seconds!r}")
         if not isinstance(size, int) or size < 1:
             raise ConfigurationError(f"DedupeStore(size=...) is a whole number of at least 1, got {size!r}")

@@ -4,13 +4,13 @@ __all__ = ["hedge"]
 
 import asyncio
 from collections.abc import Iterable
-from math import isfinite
 from typing import Any, TypeVar
 
 from ziggurat.core.combinator import Combinator, annotate
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, described
 from ziggurat.core.facts import name_of, strongest
+from ziggurat.core.numbers import is_finite
 from ziggurat.core.service import Service
 
 Q = TypeVar("Q")
@@ -155,7 +155,7 @@ def hedge(service: Service[Q, R], *others: Service[Q, R], delay: float) -> Servi
         ConfigurationError: `delay` is negative or not finite, or something is not a service, or has effects.
         Exception: when it is called and all fail, the error of the last to fail, with notes on those before.
     """
-    if not isinstance(delay, (int, float)) or not isfinite(delay) or delay < 0:
+    if not is_finite(delay) or delay < 0:
         raise ConfigurationError(f"hedge(delay=...) takes a finite number of seconds, 0 or more; got {delay!r}")
     effect = strongest((service, *others))
     if effect != "none":

@@ -3,12 +3,12 @@
 __all__ = ["LatencyGradient", "load_shed"]
 
 from collections.abc import Callable
-from math import isfinite
 from typing import TypeVar
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, Timeout
 from ziggurat.core.layer import layer
+from ziggurat.core.numbers import is_finite
 from ziggurat.core.service import Service
 
 Q = TypeVar("Q")
@@ -33,13 +33,13 @@ class LatencyGradient:
     """
 
     def __init__(self, *, tolerance: float = 2.0, minimum_calls: int = 50, floor: float = 0.01) -> None:
-        if not isinstance(tolerance, (int, float)) or not isfinite(tolerance) or tolerance <= 1:
+        if not is_finite(tolerance) or tolerance <= 1:
             raise ConfigurationError(f"LatencyGradient(tolerance=...) takes a number above 1, got {tolerance!r}")
         if not isinstance(minimum_calls, int) or isinstance(minimum_calls, bool) or minimum_calls < 1:
             raise ConfigurationError(
                 f"LatencyGradient(minimum_calls=...) is a whole number of at least 1, got {minimum_calls!r}"
             )
-        if not isinstance(floor, (int, float)) or not isfinite(floor) or floor < 0:
+        if not is_finite(floor) or floor < 0:
             raise ConfigurationError(f"LatencyGradient(floor=...) takes a number of seconds, 0 or more; got {floor!r}")
         self.tolerance = tolerance
         self.minimum_calls = minimum_calls

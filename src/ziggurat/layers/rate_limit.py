@@ -5,7 +5,7 @@ __all__ = ["RateLimiter", "Taken", "rate_limit"]
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from math import inf, isfinite
+from math import inf
 from typing import Any, TypeVar
 
 from ziggurat.core.clock import Clock, Timer
@@ -13,6 +13,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.event import Queued
 from ziggurat.core.layer import layer
+from ziggurat.core.numbers import is_finite
 from ziggurat.core.service import Service
 
 Q = TypeVar("Q")
@@ -81,7 +82,7 @@ class RateLimiter:
                     f"RateLimiter({name}=...) is a whole number of at least {least}, got {value!r}"
                 )
         for name, number in (("weight", weight), ("seconds", seconds)):
-            if number is not None and (not isinstance(number, (int, float)) or not isfinite(number) or number <= 0):
+            if number is not None and (not is_finite(number) or number <= 0):
                 raise ConfigurationError(f"RateLimiter({name}=...) takes a number above 0, got {number!r}")
         if not isinstance(patience, (int, float)) or not patience >= 0:
             raise ConfigurationError(f"RateLimiter(patience=...) takes seconds, 0 or more; got {patience!r}")

@@ -4,13 +4,13 @@ __all__ = ["RetryBudget", "retry"]
 
 from collections import deque
 from collections.abc import Callable
-from math import isfinite
 from typing import Literal, TypeVar
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, described, is_transient
 from ziggurat.core.event import SILENCE, Dropped, Emit, Event, Retrying
 from ziggurat.core.layer import layer
+from ziggurat.core.numbers import is_finite
 from ziggurat.core.service import Service
 
 Q = TypeVar("Q")
@@ -109,7 +109,7 @@ class _Watch:
 
 def _not_negative(where: str, **settings: float) -> None:
     for name, value in settings.items():
-        if not isinstance(value, (int, float)) or not isfinite(value) or value < 0:
+        if not is_finite(value) or value < 0:
             raise ConfigurationError(f"{where}({name}=...) takes a finite number, 0 or more; got {value!r}")
 
 

@@ -2,12 +2,12 @@
 
 __all__ = ["timeout"]
 
-from math import isfinite
 from typing import TypeVar
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.layer import layer
+from ziggurat.core.numbers import is_finite
 from ziggurat.core.service import Service
 
 Q = TypeVar("Q")
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 def _check(*, seconds: float) -> None:
-    if not isinstance(seconds, (int, float)) or not isfinite(seconds) or seconds <= 0:
+    if not is_finite(seconds) or seconds <= 0:
         raise ConfigurationError(f"timeout(seconds=...) takes a number of seconds above 0, got {seconds!r}")
 
 

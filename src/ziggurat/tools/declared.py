@@ -5,6 +5,7 @@ __all__ = ["Validator", "functions", "listed"]
 from collections.abc import Callable, Iterable, Sequence
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.tools.permissions import known
 
 Validator = Callable[..., str | None]
 """Called with a tool's arguments; returns what is wrong with them, or None."""
@@ -14,7 +15,7 @@ def listed(permissions: Sequence[str] | None) -> tuple[str, ...]:
     """Return the permissions that a tool declares, none for None.
 
     Raises:
-        ConfigurationError: they are no list of texts.
+        ConfigurationError: they are no list of texts, or one has no known name.
     """
     if isinstance(permissions, str):
         raise ConfigurationError(f"permissions is a list, such as [{permissions!r}]; got the text {permissions!r}")
@@ -23,6 +24,7 @@ def listed(permissions: Sequence[str] | None) -> tuple[str, ...]:
     given = tuple(permissions) if isinstance(permissions, Iterable) else (None,)
     if not all(isinstance(each, str) for each in given):
         raise ConfigurationError(f"permissions is a list of texts, such as ['network']; got {permissions!r}")
+    known(given)
     return given
 
 

@@ -9,6 +9,7 @@ __all__ = [
     "AuditEntry",
     "check",
     "granting",
+    "known",
     "narrowed",
     "note_unknown",
 ]
@@ -119,7 +120,7 @@ def granting(*grants: str, audit: Audit | None = None) -> dict[Key[Any], Any]:
     Raises:
         ConfigurationError: a grant has no known name.
     """
-    given: dict[Key[Any], Any] = {GRANTS: _known(grants), DECLARED_ONLY: True}
+    given: dict[Key[Any], Any] = {GRANTS: known(grants), DECLARED_ONLY: True}
     return given if audit is None else {**given, AUDIT: audit}
 
 
@@ -158,11 +159,11 @@ def _note(tool: str, wanted: Iterable[str], missing: tuple[str, ...], ctx: Conte
     ctx.scope[AUDIT].add(entry)
 
 
-def _known(grants: Iterable[str]) -> frozenset[str]:
-    """Return grants as a set.
+def known(grants: Iterable[str]) -> frozenset[str]:
+    """Return permissions as a set.
 
     Raises:
-        ConfigurationError: a grant has no known name.
+        ConfigurationError: one has no known name.
     """
     wanted = frozenset(grants)
     unknown = sorted(
@@ -183,6 +184,6 @@ def narrowed(ctx: Context, grants: frozenset[str]) -> frozenset[str]:
     Raises:
         ConfigurationError: a grant has no known name.
     """
-    _known(grants)
+    known(grants)
     outer = ctx.scope.get(GRANTS)
     return grants if outer is None else outer & grants
