@@ -40,7 +40,7 @@ class Engine:
         path: The GGUF file.
         slots: Requests served at the same time.
         context: Tokens held, shared by the slots.
-        threads: Threads that compute; by default one per processor, eight at most.
+        threads: Threads that compute; by default one per processor that this process may use, eight at most.
 
     Raises:
         ConfigurationError: there is no such file, or it is no GGUF file.
@@ -50,7 +50,7 @@ class Engine:
         self.path = _checked(path)
         self.slots = slots
         self.context = context
-        self.threads = threads or min(8, os.cpu_count() or 1)
+        self.threads = threads or min(8, _processors())
         self._lock = threading.Lock()
         self._server: Any = None
         self._pool: ThreadPoolExecutor | None = None
@@ -181,6 +181,12 @@ class Engine:
             self._server = None
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _processors() -> int:
+    """Return how many processors this process may use, which may be fewer than there are."""
+    usable = getattr(os, "sched_getaffinity", None)
+    return len(usable(0)) if usable is not None else os.cpu_count() or 1
 
 
 def _checked(path: Path) -> Path:
