@@ -31,3 +31,10 @@ def test_facts_stay_reachable() -> None:
 def test_calls_are_counted_from_one() -> None:
     with pytest.raises(ConfigurationError, match="from 1"):
         fail_on(echo, 0)
+    with pytest.raises(ConfigurationError, match="from 1"):
+        fail_on(echo, "1")  # type: ignore[arg-type]
+
+
+def test_an_error_is_made_anew_each_time() -> None:
+    with pytest.raises(ConfigurationError, match=r"error=lambda: ValueError\('x'\)"):
+        fail_on(echo, 1, error=ValueError("x"))  # type: ignore[arg-type]

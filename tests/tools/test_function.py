@@ -1,9 +1,11 @@
 """A function becomes a tool, and keeps nothing of one call for the next."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pydantic
 import pytest
 
 from ziggurat.agents.agent import Agent
@@ -165,6 +167,59 @@ def test_validators_are_asked_and_answered_for() -> None:
     assert _call(plus, a=1) == "1"
     with pytest.raises(InvalidArguments, match="a: must be below 10"):
         _call(plus, a=10)
+
+
+@pytest.mark.parametrize(("wrong", "told"), [(True, "must return what is wrong .* it returned a bool"), (5, "a int")])
+def test_a_validator_that_says_neither_text_nor_none_is_told_of(wrong: Any, told: str) -> None:
+    @tool(validators=[lambda **_: wrong])
+    async def plus(a: int) -> int:
+        """Add."""
+        return a
+
+    with pytest.raises(ToolError, match=told):
+        _call(plus, a=1)
+
+
+@dataclasses.dataclass
+class Leaving:
+    code: int
+
+    def __post_init__(self) -> None:
+        raise SystemExit(self.code)
+
+
+class Refusing(pydantic.BaseModel):
+    code: int
+
+    @pydantic.field_validator("code")
+    @classmethod
+    def leave(cls, code: int) -> int:
+        raise SystemExit(code)
+
+
+def _leave(code: object) -> str | None:
+    raise SystemExit(3)
+
+
+async def _by_type(code: Leaving) -> None: ...
+async def _by_type_laxly(code: Leaving, number: int) -> None: ...
+async def _by_model(code: Refusing) -> None: ...
+async def _by_validator(code: dict[str, int]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [
+        (_by_type, {}),
+        (_by_type_laxly, {"number": "not a number"}),
+        (_by_model, {}),
+        (_by_validator, {}),
+    ],
+)
+def test_what_reads_arguments_cannot_end_the_program(function: Any, given: dict[str, Any]) -> None:
+    made = tool(validators=[_leave] if function is _by_validator else [])(function)
+    with pytest.raises(ToolError, match="what ends a program, not a call: SystemExit: 3"):
+        _call(made, code={"code": 3}, **given)
 
 
 def test_declarations_are_kept() -> None:
@@ -398,6 +453,7 @@ async def _go(where: dict[str, Any]) -> str:
         ({"permissions": ["netwrk"]}, "unknown permission 'netwrk'; known are .* and custom:name"),
         ({"validators": None}, r"validators of _go is a list of functions .*: validators=\[check\]; got None"),
         ({"validators": [3]}, "validators of _go is a list of functions"),
+        ({"validators": [_go]}, "the validators of _go are not awaited: write def, not async def"),
         ({"validators": _go}, "validators of _go is a list of functions"),
     ],
     ids=repr,

@@ -289,6 +289,14 @@ def test_bytes_and_text_are_the_same() -> None:
     assert Signature.of(weather).decode(text) == Signature.of(weather).decode(text.encode())
 
 
+def test_problems_are_told_within_bounds() -> None:
+    many = problem(Signature.of(weather), msgspec.json.encode({f"k{number}": 1 for number in range(5_000)}).decode())
+    assert len(many.splitlines()) == 21
+    assert many.splitlines()[-1] == "and 4981 more"
+    long = problem(Signature.of(weather), msgspec.json.encode({"k" * 100_000: 1, "city": "Rome"}).decode())
+    assert len(long) == 1_000
+
+
 def test_all_problems_at_once() -> None:
     def trip(
         city: str, days: int, mode: Literal["car", "train"] = "car", when: datetime.date | None = None

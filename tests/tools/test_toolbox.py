@@ -92,6 +92,7 @@ def test_an_unknown_tool_is_answered_with_those_that_are_near() -> None:
     box = Toolbox([search, fetch])
     for name, told in (
         ("serch", "did you mean search"),
+        ("x" * 5_000, "unknown tool 'xxx"),
         ("FETCH", "did you mean fetch"),
         ("zzz", "there are: search, fetch"),
         ("", "there are"),
@@ -99,6 +100,7 @@ def test_an_unknown_tool_is_answered_with_those_that_are_near() -> None:
         result = asyncio.run(act(box, ToolCall("1", name), _ctx()))
         assert result.error == "not_found"
         assert told in result.text
+        assert len(result.text) < 200
         assert (result.id, result.name) == ("1", name)
     assert "there are no tools" in asyncio.run(act(Toolbox(), ToolCall("1", "x"), _ctx())).text
 

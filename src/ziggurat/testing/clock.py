@@ -5,9 +5,9 @@ __all__ = ["HandClock", "disk", "settle"]
 import asyncio
 from collections.abc import Callable
 from heapq import heappop, heappush
-from math import isfinite
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.numbers import is_finite
 from ziggurat.databases.writer import is_busy
 
 _TURNS = 10_000
@@ -120,7 +120,7 @@ class HandClock:
         Raises:
             ConfigurationError: `seconds` is negative or not finite.
         """
-        if not isfinite(seconds) or seconds < 0:
+        if not is_finite(seconds) or seconds < 0:
             raise ConfigurationError(f"advance() takes a finite number of seconds, 0 or more; got {seconds!r}")
         target = self._elapsed + seconds
         await settle()

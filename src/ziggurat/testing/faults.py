@@ -48,8 +48,10 @@ def fail_on(
         error: Makes the error, a transient one by default.
 
     Raises:
-        ConfigurationError: a number is below 1.
+        ConfigurationError: a number is not a whole one of at least 1, or `error` is an error and does not make one.
     """
-    if not all(number >= 1 for number in numbers):
+    if not all(isinstance(number, int) and number >= 1 for number in numbers):
         raise ConfigurationError(f"fail_on() counts calls from 1, got {numbers}")
+    if not callable(error):
+        raise ConfigurationError(f"fail_on(error=...) takes what makes an error: error=lambda: {error!r:.60}")
     return FailingOn(service, frozenset(numbers), error)

@@ -1,6 +1,6 @@
 """The text of a model's arguments: read strictly, and its mistakes put into words the model can act on."""
 
-__all__ = ["MAX_DEPTH", "expectation", "explain", "has_infinity", "near", "read", "shown"]
+__all__ = ["MAX_DEPTH", "MAX_PROBLEMS", "expectation", "explain", "has_infinity", "listing", "near", "read", "shown"]
 
 import functools
 import math
@@ -14,6 +14,11 @@ from ziggurat.core.errors import InvalidArguments
 
 MAX_DEPTH = 100
 """Levels of arrays and objects within each other that a tool's arguments may have."""
+
+MAX_PROBLEMS = 20
+"""Problems that a model is told of one call; the rest is counted."""
+
+_MAX_LINE = 1_000
 
 _WORDS = {
     "int": "an integer", "float": "a number", "str": "a string", "bool": "true or false", "array": "an array",
@@ -121,6 +126,15 @@ def near(name: str, names: Iterable[str]) -> str | None:
     if (same := folded.get(name.lower().replace("_", "").replace("-", ""))) is not None:
         return same
     return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.6)), None)
+
+
+def listing(problems: Iterable[str]) -> str:
+    """Write problems a line each: no more than `MAX_PROBLEMS`, of a bounded length, and how many more there are."""
+    lines = [line for problem in problems for line in problem.split("\n")]
+    kept = [line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 3]}..." for line in lines[:MAX_PROBLEMS]]
+    if len(lines) > MAX_PROBLEMS:
+        kept.append(f"and {len(lines) - MAX_PROBLEMS} more")
+    return "\n".join(kept)
 
 
 def shown(value: object) -> str:

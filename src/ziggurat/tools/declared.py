@@ -1,11 +1,14 @@
 """Lists that are declared of a tool, held to what they must be where they are given."""
 
-__all__ = ["Validator", "functions", "listed"]
+__all__ = ["Validator", "complaint_of", "functions", "listed"]
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.tools.permissions import known
+from ziggurat.tools.results import ended_by
 
 Validator = Callable[..., str | None]
 """Called with a tool's arguments; returns what is wrong with them, or None."""
@@ -32,11 +35,33 @@ def functions(validators: Sequence[Validator], name: str) -> tuple[Validator, ..
     """Return what checks the arguments of a tool.
 
     Raises:
-        ConfigurationError: that is no list of functions.
+        ConfigurationError: that is no list of functions, or one of them is async.
     """
     given = tuple(validators) if isinstance(validators, Iterable) else (None,)
     if not all(map(callable, given)):
         raise ConfigurationError(
             f"validators of {name} is a list of functions of its arguments: validators=[check]; got {validators!r}"
         )
+    if any(map(inspect.iscoroutinefunction, given)):
+        raise ConfigurationError(f"the validators of {name} are not awaited: write def, not async def")
     return given
+
+
+def complaint_of(validator: Validator, arguments: dict[str, Any]) -> str | None:
+    """Return what a validator says of a call's arguments.
+
+    Raises:
+        ToolError: it says neither text nor None, or ended with what ends a program.
+    """
+    try:
+        wrong: object = validator(**arguments)
+    except Exception:
+        raise
+    except BaseException as error:
+        raise ended_by(error) from error
+    if wrong is None or isinstance(wrong, str):
+        return wrong
+    name = getattr(validator, "__name__", "a validator")
+    raise ToolError(
+        f"{name} must return what is wrong with the arguments, or None; it returned a {type(wrong).__name__}"
+    )

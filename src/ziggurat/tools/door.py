@@ -16,7 +16,7 @@ from ziggurat.core.errors import Suspend, Timeout, ToolError
 from ziggurat.messages.events import ToolAbandoned
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.tools.eager_task import begin
-from ziggurat.tools.results import presentable, result_of, text_of_error
+from ziggurat.tools.results import ended_by, presentable, result_of
 from ziggurat.tools.threads import POOL, ThreadCall, ThreadRaised
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ async def guarded(
             raise
         if isinstance(error, BaseExceptionGroup) and (waiting := _waiting_in(error)):
             raise Suspend(waiting) from error
-        raise _contained(error) from error
+        raise ended_by(error) from error
     finally:
         AMBIENT.reset(token)
     return result_of(value, call)
@@ -99,10 +99,6 @@ def _is_ours(error: BaseException) -> bool:
     return isinstance(error, GeneratorExit) and task is None
 
 
-def _contained(error: BaseException) -> ToolError:
-    return ToolError(f"the tool raised what ends a program, not a call: {text_of_error(error)}")
-
-
 async def in_thread(
     function: Callable[..., object], arguments: dict[str, object], ctx: Context, call: ToolCall
 ) -> ToolResult:
@@ -125,7 +121,7 @@ async def in_thread(
     except ThreadRaised as raised:
         if isinstance(raised.error, Suspend):
             raise raised.error from None
-        raise _contained(raised.error) from raised.error
+        raise ended_by(raised.error) from raised.error
     if hasattr(type(value), "__await__"):  # of its type: a value may do anything when it is asked itself
         return await guarded(lambda: cast("Awaitable[object]", value), {}, ctx, call)
     return result_of(value, call)

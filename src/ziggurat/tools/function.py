@@ -35,7 +35,7 @@ from ziggurat.messages.middleware import MIDDLEWARE
 from ziggurat.messages.model import Effect, Interrupted, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import CHECK, SPEC
-from ziggurat.tools.declared import Validator, functions, listed
+from ziggurat.tools.declared import Validator, complaint_of, functions, listed
 from ziggurat.tools.door import bounded, guarded, in_thread
 from ziggurat.tools.raw_schema import RawSchema
 from ziggurat.tools.results import MAX_RESULT, result_of
@@ -103,7 +103,7 @@ class FunctionTool:
         """Return the call's arguments as the function takes them; raise InvalidArguments if they do not fit."""
         arguments = self.arguments.decode(call.arguments)
         for validator in self._validators:
-            wrong = validator(**arguments)
+            wrong = complaint_of(validator, arguments)
             if wrong:
                 raise InvalidArguments(wrong)
         return arguments

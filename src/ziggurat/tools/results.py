@@ -1,6 +1,6 @@
 """What a tool returned, made fit for a conversation: bounded, and always text or parts."""
 
-__all__ = ["MAX_DATA", "MAX_RESULT", "error_result", "presentable", "result_of", "text_of_error"]
+__all__ = ["MAX_DATA", "MAX_RESULT", "ended_by", "error_result", "presentable", "result_of", "text_of_error"]
 
 from collections.abc import Sequence
 
@@ -183,6 +183,11 @@ def _kind(error: BaseException) -> ToolErrorKind:
     if isinstance(error, Denied):
         return "denied"
     return "transient" if is_transient(error) else "permanent"
+
+
+def ended_by(error: BaseException) -> ToolError:
+    """Return what is told of a tool that raised SystemExit or the like."""
+    return ToolError(f"the tool raised what ends a program, not a call: {text_of_error(error)}")
 
 
 def presentable(error: BaseException) -> BaseException:

@@ -9,10 +9,11 @@ from typing import Any, Literal, NotRequired, TypedDict, cast
 import msgspec
 
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
-from ziggurat.tools.arguments import MAX_DEPTH, has_infinity, near, read, shown
+from ziggurat.tools.arguments import MAX_DEPTH, MAX_PROBLEMS, has_infinity, listing, near, read, shown
 from ziggurat.tools.docstring import Docstring, describe
 from ziggurat.tools.inspection import Inspection, inspect_function
 from ziggurat.tools.parameter import Parameter, Problem
+from ziggurat.tools.results import ended_by
 
 _Reader = Callable[[str | bytes], dict[str, object]]
 
@@ -103,6 +104,10 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             values = read(arguments)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return self.validate(_object_in(arguments))
+        except Exception:
+            raise
+        except BaseException as error:  # code of the types' own, such as a dataclass's __post_init__
+            raise ended_by(error) from error
         # As many colons as keys that were kept: then no key was unknown, and none was given twice.
         colons = arguments.count(":") if isinstance(arguments, str) else arguments.count(b":")
         if colons != len(values) or len(arguments) > self._length:
@@ -131,13 +136,17 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
                 if parameter is not None:
                     result[name] = parameter.convert(value)
                 elif not self._ignore:
-                    problems.append(self._unknown(name, arguments, missing))
+                    told = len(problems) < MAX_PROBLEMS
+                    problems.append(self._unknown(name, arguments, missing) if told else name)
             except Problem as problem:
                 if value is not None or parameter is None or parameter.required:
                     problems.append(_named(str(problem), name, parameter))
-        problems += [f"{name}: missing (required)" for name in missing]
-        if problems:
-            raise InvalidArguments("\n".join(problems))
+            except Exception:
+                raise
+            except BaseException as error:  # as above
+                raise ended_by(error) from error
+        if problems or missing:
+            raise InvalidArguments(listing([*problems, *[f"{name}: missing (required)" for name in missing]]))
         return result
 
     def _unknown(self, name: str, given: Mapping[str, object], missing: list[str]) -> str:

@@ -15,6 +15,7 @@ from ziggurat.core.service import Service
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import CHECK, SPEC
+from ziggurat.tools.arguments import shown
 from ziggurat.tools.function import FunctionTool, tool, with_door
 
 Tool = Service[ToolCall, ToolResult] | Callable[..., Any]
@@ -138,12 +139,13 @@ class Toolbox:
 
     def unknown(self, name: str) -> str:
         """Return a sentence that tells a model that there is no such tool, and which names are near."""
+        asked = shown(name)
         if not self.entries:
-            return f"unknown tool {name!r}: there are no tools"
+            return f"unknown tool {asked}: there are no tools"
         known = {each.lower(): each for each in reversed(self.entries)}
         near = [known[each] for each in get_close_matches(name.lower(), known, n=3, cutoff=0.5)]
         hint = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(self.entries)}"
-        return f"unknown tool {name!r}; {hint}"
+        return f"unknown tool {asked}; {hint}"
 
     def only(self, *names: str) -> "Toolbox":
         """Return a box with just these tools.
