@@ -117,6 +117,14 @@ def test_a_decision_that_does_not_fit_is_refused_and_the_call_waits(decision: De
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("session", ["alice", 5, []], ids=repr)
+def test_the_session_of_a_resumed_run_is_a_session(session: Any) -> None:
+    agent = hello(store="memory:")
+    agent.run_sync("go", run_id="r")
+    with pytest.raises(ConfigurationError, match="session takes a Session"):
+        asyncio.run(agent.resume("r", session=session))
+
+
 def test_a_resume_without_a_decision_waits_on() -> None:
     async def run() -> None:
         agent = _sender()
@@ -149,7 +157,7 @@ def test_a_run_or_an_item_given_for_its_id_is_told(store: str, tmp_path: Path) -
 
 
 def test_the_name_of_a_runnable_is_text() -> None:
-    with pytest.raises(ConfigurationError, match="the name of a Runnable is text, got 3"):
+    with pytest.raises(ConfigurationError, match=r"the name of a Runnable is a text .*got 3"):
         Runnable(_sender(), name=3)  # type: ignore[arg-type]
 
 

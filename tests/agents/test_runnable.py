@@ -339,6 +339,15 @@ def test_the_response_before_the_end_is_an_error_that_says_so() -> None:
     asyncio.run(run())
 
 
+def test_a_stream_is_read_within_its_block() -> None:
+    async def run() -> None:
+        with pytest.raises(ConfigurationError, match="a stream is read within its block"):
+            async for _ in hello().stream("go"):  # type: ignore[attr-defined]
+                pass
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("buffer", [0, -1, "x", 1.5, True])
 def test_a_bad_buffer_is_refused(buffer: Any) -> None:
     async def run() -> None:

@@ -1,7 +1,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -427,3 +427,29 @@ def test_several_blocked_writers_are_counted_once() -> None:
             return during
 
     assert run(main) == 5
+
+
+@pytest.mark.parametrize("service", [None, "agent", 3, str], ids=repr)
+def test_only_a_service_is_streamed(service: Any) -> None:
+    with pytest.raises(ConfigurationError, match="calls a service, an async callable"):
+        open_stream(service, 1)
+
+
+def test_a_stream_that_is_read_without_its_block_says_so() -> None:
+    async def run(read: Callable[[Any], Awaitable[None]]) -> None:
+        with pytest.raises(ConfigurationError, match=r"a stream is read within its block.*async with agent\.stream"):
+            await read(open_stream(counting, 1))
+
+    async def loop(stream: Any) -> None:
+        async for _ in stream:
+            pass
+
+    async def plain_loop(stream: Any) -> None:
+        for _ in stream:
+            pass
+
+    async def waiting(stream: Any) -> None:
+        await stream
+
+    for read in (loop, plain_loop, waiting):
+        asyncio.run(run(read))

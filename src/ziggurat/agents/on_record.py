@@ -103,6 +103,10 @@ class OnRecord:
         """
         check_options(deps, listeners)
         check_id(run_id)
+        if session is not None and not isinstance(session, Session):
+            raise ConfigurationError(
+                f"session takes a Session, where it is in another store than the run; got {session!r}"
+            )
         runs = self._runs
         if isinstance(runs, InMemoryRunStore):
             known = runs.open(run_id)

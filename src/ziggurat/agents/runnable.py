@@ -29,7 +29,7 @@ from ziggurat.core.event import SILENCE, Listener
 from ziggurat.core.facts import fact
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.layer import stack
-from ziggurat.core.stream import EventStream, open_stream
+from ziggurat.core.stream import EventStream, StreamBlock, open_stream
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.events import Warned
@@ -136,7 +136,7 @@ class Runnable(OnRecord):
             joined = _Heard(self, (*listeners, *(() if ambient.emit is SILENCE else (ambient.emit,))))
             return open_stream(joined, request, given(ambient.under(self.name), deps), buffer=buffer)
         chat = None if session is None else session_for(session, self.store, history)
-        return self._streamed(request, deps, listeners, run_id, chat, buffer)
+        return StreamBlock(self._streamed(request, deps, listeners, run_id, chat, buffer))
 
     @asynccontextmanager
     async def _streamed(

@@ -1,13 +1,14 @@
 """The doors from a call to an iterator of its events. Streaming is listening: the call itself is the same."""
 
-__all__ = ["EventStream", "open_stream"]
+__all__ = ["EventStream", "StreamBlock", "open_stream"]
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Generic, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Any, Generic, NoReturn, TypeVar
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.context import Context, root
@@ -162,10 +163,34 @@ class EventStream(Generic[R]):
             raise cancelled
 
 
-@asynccontextmanager
-async def open_stream(
+class StreamBlock(AbstractAsyncContextManager[EventStream[R]]):
+    """A stream that is opened and left with its block, ``async with ... as events``; read otherwise it says so."""
+
+    __slots__ = ("_block",)
+
+    def __init__(self, block: AbstractAsyncContextManager[EventStream[R]]) -> None:
+        self._block = block
+
+    def __aenter__(self) -> Coroutine[Any, Any, EventStream[R]]:
+        return self._block.__aenter__()
+
+    def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Coroutine[Any, Any, bool | None]:
+        return self._block.__aexit__(kind, error, trace)
+
+    def _misused(self) -> NoReturn:
+        raise ConfigurationError(
+            "a stream is read within its block, which ends the call when it is left: "
+            "async with agent.stream('...') as events: async for event in events: ..."
+        )
+
+    __aiter__ = __iter__ = __await__ = _misused
+
+
+def open_stream(
     service: Service[Q, R], request: Q, ctx: Context | None = None, *, buffer: int = 64
-) -> AsyncIterator[EventStream[R]]:
+) -> AbstractAsyncContextManager[EventStream[R]]:
     """Call `service` and read what happens meanwhile.
 
     ::
@@ -182,10 +207,19 @@ async def open_stream(
         buffer: How many events may wait for the reader before the producer does.
 
     Leaving the block early cancels the call and waits for it to clean up.
+
+    Raises:
+        ConfigurationError: it is no service, or no number of events, or it is read without its block.
     """
+    if not callable(service) or isinstance(service, type):
+        raise ConfigurationError(f"open_stream() calls a service, an async callable (request, ctx); got {service!r}")
     if not isinstance(buffer, int) or isinstance(buffer, bool) or buffer < 1:
         raise ConfigurationError(f"buffer must be a whole number of at least 1, got {buffer!r}")
-    ctx = ctx or root()
+    return StreamBlock(_streamed(service, request, ctx or root(), buffer))
+
+
+@asynccontextmanager
+async def _streamed(service: Service[Q, R], request: Q, ctx: Context, buffer: int) -> AsyncIterator[EventStream[R]]:
     stream: EventStream[R] = EventStream(buffer, ctx.clock)
     stream._start(lambda: service(request, ctx.emitting(stream)))
     try:
