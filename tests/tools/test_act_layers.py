@@ -1,0 +1,197 @@
+"""The station of tool calls: what layers and hooks may do to a call, and what they may not."""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from ziggurat.core.context import JOURNAL, RUN_ID, Context
+from ziggurat.core.entries import Intent, Result
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.layer import layer, stack
+from ziggurat.core.scope import Scope
+from ziggurat.core.service import Service
+from ziggurat.layers.retry import retry
+from ziggurat.messages.middleware import Middleware, given
+from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
+from ziggurat.tools.act import act
+from ziggurat.tools.function import tool
+from ziggurat.tools.toolbox import Toolbox
+
+
+def _ctx(*middleware: Middleware, journal: MemoryJournal | None = None) -> Context:
+    ctx = Context("run/tool", scope=Scope({JOURNAL: journal or MemoryJournal(), RUN_ID: "r"}))
+    return given(ctx, *middleware) if middleware else ctx
+
+
+# -- layers ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_retry_below_the_gate_runs_what_acts_once_once() -> None:
+    runs: list[int] = []
+
+    @tool(effect="once")
+    async def pay() -> str:
+        """Pay."""
+        runs.append(1)
+        raise ConnectionError("lost after it was sent")
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        runs.append(2)
+        raise ConnectionError("lost")
+
+    box = Toolbox([stack(pay, retry(attempts=3, base=0)), stack(look, retry(attempts=3, base=0))])
+    result = asyncio.run(act(box, ToolCall("1", "pay"), _ctx()))
+    assert result.error == "permanent"
+    assert "acts once only and has been run" in result.text
+    assert runs == [1]
+    assert asyncio.run(act(box, ToolCall("1", "look"), _ctx())).error == "transient"
+    assert runs == [1, 2, 2, 2]
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_a_layer_cannot_change_what_is_run(guarded: bool) -> None:
+    @layer
+    async def sly(call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
+        return await tool(replace(call, arguments='{"amount": 100}'), ctx.under("elsewhere"))
+
+    runs: list[int] = []
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        runs.append(amount)
+        return "paid"
+
+    ctx = _ctx(*([Middleware()] if guarded else []))
+    result = asyncio.run(act(Toolbox([stack(pay, sly())]), tool_call("pay", amount=1), ctx))
+    assert result.error == "permanent"
+    assert "other arguments than those that were approved" in result.text
+    assert runs == []
+
+
+def test_every_try_gets_arguments_of_its_own() -> None:
+    seen: list[list[int]] = []
+
+    @tool
+    async def drain(numbers: list[int]) -> str:
+        """Use them up."""
+        seen.append(list(numbers))
+        numbers.clear()
+        if len(seen) < 3:
+            raise ConnectionError
+        return "done"
+
+    box = Toolbox([stack(drain, retry(attempts=3, base=0))])
+    assert asyncio.run(act(box, tool_call("drain", numbers=[1, 2]), _ctx())).text == "done"
+    assert seen == [[1, 2]] * 3
+
+
+def test_what_does_not_fit_meets_no_layer() -> None:
+    met: list[ToolCall] = []
+
+    @layer
+    async def counting(call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
+        met.append(call)
+        return await tool(call, ctx)
+
+    @tool
+    async def square(number: int) -> int:
+        """Square."""
+        return number * number
+
+    box = Toolbox([stack(square, counting())])
+    assert asyncio.run(act(box, tool_call("square", number="many"), _ctx())).error == "invalid_arguments"
+    assert met == []
+    assert asyncio.run(act(box, tool_call("square", number=3), _ctx())).text == "9"
+    assert len(met) == 1
+
+
+# -- hooks -----------------------------------------------------------------------------------------------------------
+
+
+class Wrong(Middleware):
+    """Does something wrong in one of its hooks."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    async def before_tool(self, call: ToolCall, ctx: Context) -> ToolCall | None:
+        if self.where == "raises before":
+            raise ValueError("not today")
+        if self.where == "renames":
+            return replace(call, name="other")
+        if self.where == "breaks arguments":
+            return replace(call, arguments='{"amount": "many"}')
+        return replace(call, id="mine") if self.where == "changes the id" else None
+
+    async def after_tool(self, result: ToolResult, ctx: Context) -> ToolResult | None:
+        if self.where == "raises after":
+            raise ValueError("cannot redact")
+        return replace(result, id="mine") if self.where == "changes the id" else None
+
+    async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
+        if self.where == "answers itself":
+            return ToolResult(call.id, call.name, "from a cache")
+        return await tool(call, ctx)
+
+
+class Told(Middleware):
+    """Keeps the errors it is told of."""
+
+    def __init__(self, errors: list[BaseException]) -> None:
+        self.errors = errors
+
+    async def on_error(self, error: BaseException, ctx: Context) -> None:
+        self.errors.append(error)
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "text", "runs"),
+    [
+        ("raises before", "permanent", "not today", 0),
+        ("renames", "permanent", "turned the call of pay into one of other", 0),
+        ("breaks arguments", "invalid_arguments", "amount", 0),
+        ("raises after", "permanent", "cannot redact", 1),
+        ("changes the id", None, "paid", 1),
+        ("answers itself", None, "from a cache", 0),
+    ],
+)
+def test_hooks_that_misbehave_make_a_result(where: str, error: str | None, text: str, runs: int) -> None:
+    ran: list[int] = []
+    errors: list[BaseException] = []
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        ran.append(amount)
+        return "paid"
+
+    ctx = _ctx(Wrong(where), Told(errors))
+    result = asyncio.run(act(Toolbox([pay]), tool_call("pay", id="1", amount=1), ctx))
+    assert (result.id, result.error) == ("1", error)
+    assert text in result.text
+    assert len(ran) == runs
+    assert len(errors) == (0 if error is None else 1), "each error is told of once"
+
+
+def test_a_hook_may_rewrite_the_arguments_and_that_is_what_runs() -> None:
+    class Cap(Middleware):
+        async def before_tool(self, call: ToolCall, ctx: Context) -> ToolCall:
+            return replace(call, arguments='{"amount": 10}')
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    journal = MemoryJournal()
+    assert asyncio.run(act(Toolbox([pay]), tool_call("pay", amount=99), _ctx(Cap(), journal=journal))).text == "paid 10"
+    (intent,) = [entry for entry in journal.entries if isinstance(entry, Intent)]
+    assert isinstance(intent.request, ToolCall)
+    assert intent.request.arguments == '{"amount": 10}'
+    (result,) = [entry for entry in journal.entries if isinstance(entry, Result)]
+    assert isinstance(result.request, ToolCall)
+    assert result.request.arguments == '{"amount":99}', "looked up by what the model asked"
