@@ -79,7 +79,7 @@ async def main(url: str, ledger: str, phase: str, given: str = "[]") -> list[dic
             texts = [each.text for each in results(run)]
             told.append({"stop": type(run.stop).__name__, "waiting": waiting(run), "results": texts})
     finally:
-        await store.close()  # type: ignore[union-attr]
+        await store.close()
     return told
 
 

@@ -299,10 +299,10 @@ def test_addresses_open_stores(tmp_path: Path) -> None:
             agent = World().agent(url, "Hello.")
             assert (await agent.run("Hi", run_id="r")).text == "Hello."
             assert connect(url) is agent.store
-            await agent.store.close()  # type: ignore[union-attr]
+            await agent.store.close()
             assert connect(url) is not agent.store
             assert (await World().agent(url, "never").run("Hi", run_id="r")).text == "Hello."
-            await connect(url).close()  # type: ignore[union-attr]
+            await connect(url).close()
 
     asyncio.run(main())
 
@@ -346,3 +346,16 @@ def test_odd_ids_stay_apart_and_within_their_store(place: Place, tmp_path: Path)
 def test_a_store_in_memory_keeps_a_number_of_runs(limit: int) -> None:
     with pytest.raises(ConfigurationError, match=r"InMemoryRunStore\(limit=...\) is a whole number of at least 1, got"):
         InMemoryRunStore(limit)
+
+
+@pytest.mark.parametrize("address", ["memory:", "sqlite:///{}/runs.db", "file:///{}/runs"])
+def test_whoever_closes_a_store_need_not_know_which(address: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        store = connect(address.format(tmp_path))
+        assert (await Agent(ScriptedModel("Hello"), store=store).run("Go", run_id="r")).text == "Hello"
+        await store.close()
+        again = store if isinstance(store, InMemoryRunStore) else connect(address.format(tmp_path))
+        assert (await Agent(ScriptedModel("never"), store=again).resume("r")).text == "Hello"
+        await again.close()
+
+    asyncio.run(main())

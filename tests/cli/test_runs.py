@@ -274,7 +274,7 @@ def test_the_agent_of_a_run_of_a_program_must_be_named(kept: Command, monkeypatc
     async def begin() -> None:
         store = connect(os.environ["ZIGGURAT_STORE"])
         await Agent(ScriptedModel("Hello."), name="plain", store=store).run("Hi", run_id="r-1")
-        await store.close()  # type: ignore[union-attr]
+        await store.close()
 
     asyncio.run(begin())
     ended = kept("replay", "r-1")

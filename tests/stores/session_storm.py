@@ -85,7 +85,7 @@ async def write(url: str, steps: int) -> None:
         chat = Noting("storm", store, limit=20, wait=3600.0)
         run = await agent.run(f"{os.getpid()} {number}", session=chat)
         run.raise_for_stop()
-    await store.close()  # type: ignore[union-attr]
+    await store.close()
     print(json.dumps(Noting.epochs))
 
 
@@ -99,7 +99,7 @@ async def sleeper(url: str) -> None:
         await hold.write([Said(0.0, "late", 0, ())])
     except LeaseLost as error:
         print(f"LeaseLost: {error}")
-    await store.close()  # type: ignore[union-attr]
+    await store.close()
 
 
 def process(url: str, *more: str) -> "subprocess.Popen[str]":

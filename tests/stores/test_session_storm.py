@@ -48,7 +48,7 @@ def test_an_owner_that_was_stopped_is_refused_when_it_wakes(kind: str, tmp_path:
         assert hold.epoch > epoch
         await hold.leave()
         await chat.add_items([user("mine")])
-        await store.close()  # type: ignore[union-attr]
+        await store.close()
 
     try:
         asyncio.run(main())
@@ -60,6 +60,6 @@ def test_an_owner_that_was_stopped_is_refused_when_it_wakes(kind: str, tmp_path:
     async def after() -> None:
         store = connect(url)
         assert [each.text for each in await Session("storm", store).history()] == ["mine"]
-        await store.close()  # type: ignore[union-attr]
+        await store.close()
 
     asyncio.run(after())

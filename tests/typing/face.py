@@ -38,6 +38,7 @@ from ziggurat.messages.delta import Fold, TextDelta, deltas_of
 from ziggurat.messages.events import AgentEnded, AnyEvent
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, filter_by_type, to_messages
 from ziggurat.messages.usage import Usage
+from ziggurat.stores.connect import connect
 
 
 @tool
@@ -123,6 +124,10 @@ async def use() -> None:
         async for event in events:
             assert_type(event, Event)
         assert_type(events.response, AgentRun)
+
+
+async def tidy() -> None:
+    await connect("memory:").close()
 
 
 # -- middleware ----------------------------------------------------------------------------------------------------

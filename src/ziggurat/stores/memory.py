@@ -83,3 +83,6 @@ class InMemoryRunStore(Running):
     def runs(self) -> tuple[str, ...]:
         """Return the ids of the runs that are kept, the oldest first."""
         return tuple(self._journals)
+
+    async def close(self) -> None:
+        """Do nothing, so that whoever closes a store need not know which: what is kept here goes with the store."""
