@@ -6,7 +6,7 @@ import pytest
 
 from tests.models.local.fakes import WordCounter
 from ziggurat.models.local.arguments import fill
-from ziggurat.models.local.candidates import read
+from ziggurat.models.local.reading import read
 from ziggurat.models.local.kinds import parameters_of
 
 S = {"type": "string"}

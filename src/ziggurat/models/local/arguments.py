@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from ziggurat.models.local.candidates import Candidate, Reading, candidates_for
+from ziggurat.models.local.candidates import candidates_for
 from ziggurat.models.local.kinds import Parameter
+from ziggurat.models.local.reading import Candidate, Reading
 from ziggurat.models.local.spans import Span
 
 _MISSING = -0.6

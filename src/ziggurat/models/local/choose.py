@@ -4,19 +4,22 @@ __all__ = ["Choice", "Described", "choose", "describe"]
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 
 import msgspec
 
 from ziggurat.models.local.arguments import Filled, fill
-from ziggurat.models.local.candidates import Embed, Reading, read
 from ziggurat.models.local.kinds import Parameter, parameters_of, words_of
+from ziggurat.models.local.lexicon import word_set
 from ziggurat.models.local.minilm import Vector, cosine
+from ziggurat.models.local.reading import Embed, Reading, read, stems
 
 _FIT = 0.2
 _COVERAGE = 0.2
 _QUESTION = 0.05
 _NAMED = 0.25
+_SMALL = stems(" ".join(word_set("stop")))
 _ASKS = re.compile(r"^(?:who|what|what's|where|when|which|why|how|is|are|was|were|does|did|any)\b", re.IGNORECASE)
 _ADDRESSED = re.compile(r"\b(?:are|can|do|is|were) you\b|\byour? (?:name|self)\b|^you\b", re.IGNORECASE)
 
@@ -28,11 +31,13 @@ class Described(msgspec.Struct, frozen=True):
         name: Its name.
         parameters: Its parameters.
         views: Vectors of several ways of saying what it does.
+        own: Beginnings of the words that name and describe it and its parameters.
     """
 
     name: str
     parameters: tuple[Parameter, ...]
     views: tuple[Vector, ...]
+    own: frozenset[str] = frozenset()
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -52,7 +57,13 @@ class Choice(msgspec.Struct, frozen=True):
 def describe(name: str, description: str, schema: Mapping[str, Any], embed: Embed) -> Described:
     """Prepare a tool for comparison; costs a few milliseconds per tool the first time."""
     parameters = tuple(parameters_of(schema))
-    return Described(name=name, parameters=parameters, views=tuple(embed(_views(name, description, parameters))))
+    told = " ".join((words_of(name), description, *(parameter.words for parameter in parameters)))
+    return Described(
+        name=name,
+        parameters=parameters,
+        views=tuple(embed(_views(name, description, parameters))),
+        own=stems(told) - _SMALL,
+    )
 
 
 def _views(name: str, description: str, parameters: Sequence[Parameter]) -> list[str]:
@@ -71,9 +82,9 @@ def _views(name: str, description: str, parameters: Sequence[Parameter]) -> list
     ]
 
 
-def choose(request: str, tools: Sequence[Described], embed: Embed) -> list[Choice]:
-    """All tools with their arguments for a request, best first."""
-    reading = read(request, embed)
+def choose(request: str, tools: Sequence[Described], embed: Embed, today: date | None = None) -> list[Choice]:
+    """All tools with their arguments for a request, best first; `today` is what "tomorrow" is counted from."""
+    reading = read(request, embed, today)
     vector = embed([request])[0]
     ranked = [_choice(tool, reading, vector) for tool in tools]
     return sorted(ranked, key=lambda choice: -choice.score)
@@ -84,7 +95,8 @@ def _choice(tool: Described, reading: Reading, vector: Vector) -> Choice:
     meaning = sum(nearness) / len(nearness)
     spoken, named = _unnamed(tool.name, reading.text)
     if named:
-        reading = read(spoken, reading.embed)
+        reading = read(spoken, reading.embed, reading.today)
+    reading = msgspec.structs.replace(reading, own=tool.own)
     filled = fill(tool.parameters, reading)
     score = meaning + _FIT * filled.fit + _COVERAGE * filled.coverage
     if named:

@@ -19,6 +19,7 @@ Want = Literal[
     "url",
     "phone",
     "path",
+    "month",
     "date",
     "time",
     "when",
@@ -49,12 +50,13 @@ _CUES: tuple[tuple[Want, str], ...] = (
     ("unit", r"\b(?:unit|units)\b"),
     ("language", r"\blanguage\b"),
     ("when", r"\b(?:when|deadline|due|datetime|day or time|date or time|date and time|moment)\b"),
+    ("month", r"^month\b"),
     ("date", r"\b(?:date|day)\b"),
     ("time", r"\b(?:time|hour|clock)\b"),
     (
         "place",
         (
-            r"\b(?:city|cities|town|place|location|country|region|destination|origin|address|airport|station|route|where"
+            r"\b(?:city|cities|town|place|location|country|region|destination|origin|address|airport|station|route|where|room|zone|area"
             r"|timezone|time zone)\b"
         ),
     ),
@@ -68,7 +70,7 @@ _CUES: tuple[tuple[Want, str], ...] = (
         "name",
         (
             r"\b(?:name|company|person|restaurant|artist|song|album|movie|film|book|stock|ticker|symbol|brand|team|user"
-            r"|customer|who|author|player|product|item|dish|room)\b"
+            r"|customer|who|author|player|product|item|dish)\b"
         ),
     ),
 )
@@ -82,8 +84,11 @@ _FORMATS: Mapping[str, Want] = {
     "url": "url",
     "path": "path",
 }
-_FROM = re.compile(r"\b(?:from|source|origin|start|starts|begin|begins|departure|base|first|sender)\b", re.IGNORECASE)
-_TO = re.compile(r"\b(?:to|into|target|destination|end|ends|arrival|second|recipient)\b", re.IGNORECASE)
+_FROM = re.compile(
+    r"\b(?:from|source|origin|start|starts|begin|begins|departure|base|first|sender|old|current|original)\b",
+    re.IGNORECASE,
+)
+_TO = re.compile(r"\b(?:to|into|target|destination|end|ends|arrival|second|recipient|new|goes)\b", re.IGNORECASE)
 
 
 class Parameter(msgspec.Struct, frozen=True):

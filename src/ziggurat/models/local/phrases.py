@@ -1,6 +1,6 @@
 """Free words in a request: the message to send, the task to remember, the thing to look for."""
 
-__all__ = ["clipped", "noun_phrases", "phrases_for"]
+__all__ = ["Run", "clipped", "noun_phrases", "parts_of", "phrases_for", "runs_in"]
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,6 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from ziggurat.models.local.kinds import Want
 from ziggurat.models.local.lexicon import word_set
 from ziggurat.models.local.spans import HEADS, Span, trimmed
+
+Run = tuple[str, int, int]
+"""Words of a request, with where they begin and end in it."""
 
 _REST = r"(?P<it>[^.;?!]+)"
 _CLAUSE = r"(?P<it>[^,.;:?!]+)"
@@ -164,7 +167,12 @@ def _heads(between: str, stop: int, end: int) -> bool:
 
 def noun_phrases(request: str, taken: Sequence[Span]) -> list[str]:
     """Runs of one to four content words that no taken stretch covers, longest first."""
-    runs: list[list[str]] = [[]]
+    return list(dict.fromkeys(text for text, _, _ in parts_of(runs_in(request, taken))))
+
+
+def runs_in(request: str, taken: Sequence[Span]) -> list[Run]:
+    """The longest runs of content words that no taken stretch covers, each with where it begins and ends."""
+    runs: list[list[re.Match[str]]] = [[]]
     for match in re.finditer(r"[\w'\u2019-]+|[^\w\s]", request):
         word = match.group()
         covered = any(span.start < match.end() and match.start() < span.end for span in taken)
@@ -172,10 +180,17 @@ def noun_phrases(request: str, taken: Sequence[Span]) -> list[str]:
         if covered or leads or not word[0].isalnum() or word.lower() in _STOP:
             runs.append([])
         else:
-            runs[-1].append(word)
-    found: dict[str, None] = {}
+            runs[-1].append(match)
+    return [(request[run[0].start() : run[-1].end()], run[0].start(), run[-1].end()) for run in runs if run]
+
+
+def parts_of(runs: Sequence[Run]) -> list[Run]:
+    """The runs and all shorter stretches of them, of four words at most, longest first."""
+    found: dict[Run, None] = {}
     for size in (4, 3, 2, 1):
-        for run in runs:
-            for start in range(len(run) - size + 1):
-                found[" ".join(run[start : start + size])] = None
+        for text, start, _ in runs:
+            words = list(re.finditer(r"\S+", text))
+            for at in range(len(words) - size + 1):
+                low, high = words[at].start(), words[at + size - 1].end()
+                found[(text[low:high], start + low, start + high)] = None
     return list(found)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ziggurat.models.local.candidates import Embed
 from ziggurat.models.local.choose import Choice, Described, choose
+from ziggurat.models.local.reading import Embed
 
 THRESHOLD = 0.4
 """Score from which a tool is believed to be meant; below it the model just talks."""

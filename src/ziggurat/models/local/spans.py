@@ -12,7 +12,7 @@ from ziggurat.models.local.arithmetic import in_digits
 from ziggurat.models.local.lexicon import word_set, words_in
 
 SpanKind = Literal[
-    "quoted", "email", "url", "phone", "path", "date", "time", "number", "language", "currency", "unit", "name"
+    "quoted", "email", "url", "phone", "path", "date", "time", "number", "language", "currency", "unit", "name", "words"
 ]
 
 CURRENCIES = words_in("currencies")
@@ -47,7 +47,13 @@ _PATTERNS: tuple[tuple[SpanKind, str], ...] = (
     ),
     ("url", r"\bhttps?://[^\s<>\"']*[^\s<>\"'.,;:!?)]"),
     ("email", r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+"),
-    ("path", r"(?<!\w)(?:~|\.{1,2})?/(?:[\w.-]+/?)+|\b(?:[\w-]+/)*[\w-]+\.[A-Za-z][A-Za-z0-9]{0,4}\b"),
+    (
+        "path",
+        (
+            r"(?<!\w)(?:~|\.{1,2})?/(?:[\w.*-]+/?)+|(?<![\w*])(?:[\w*-]+/)*[\w*.-]*[\w*]\.[A-Za-z][A-Za-z0-9]{0,4}\b"
+            r"|\b[\w-]+(?:/[\w-]+)+\b(?<!\d)"
+        ),
+    ),
     ("date", r"\b\d{4}-\d{2}-\d{2}\b|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b"),
     ("phone", r"(?<![\w.])\+\d[\d -]{5,}\d|\b\d{3}-\d{4}\b|\b\d{3}[ -]\d{3}[ -]\d{4}\b"),
     (
@@ -140,6 +146,8 @@ def _tidied(kind: SpanKind, span: Span, request: str) -> Iterator[Span]:
     while words and words[-1].lower() in _NEVER:
         words.pop()
     text = " ".join(words)
+    if in_digits(text).isdigit():
+        return  # a number at the head of a sentence
     if re.match(r"\s+(?!(?:at|on|in|for|to|by|with|and|or)\b)[a-z]", request[span.end :]):
         text = re.sub(r"['\u2019]s$", "", text)
     if text:

@@ -1,0 +1,109 @@
+"""One of a few values for a parameter: listed words, and yes or no."""
+
+__all__ = ["choices_for", "truths_for"]
+
+import re
+from collections.abc import Mapping
+
+from ziggurat.models.local.kinds import Parameter, words_of
+from ziggurat.models.local.lexicon import word_set
+from ziggurat.models.local.phrases import noun_phrases
+from ziggurat.models.local.reading import Candidate, Reading, Values
+
+_NOT = re.compile(r"\b(?:no|not|\w+n['\u2019]t|without|never|nor)\b", re.IGNORECASE)
+_OFF = word_set("off")
+"""Words that say no to what is switched, opened or allowed."""
+_STOP = word_set("stop")
+_NEAR = 0.5
+"""How near an optional choice must be to what is said, to be given at all."""
+_STEM = 5
+
+
+def choices_for(parameter: Parameter, reading: Reading) -> Values:
+    """The listed values a request names, else those nearest to what it says."""
+    heard = re.findall(r"[\w'\u2019-]+", reading.text.lower())
+    words = {form for word in heard for form in (word, word.removesuffix("s"))}
+    exact = False
+    for choice in parameter.choices:
+        plain = words_of(str(choice))
+        single = plain.removesuffix("s")
+        position = next((at for at, word in enumerate(heard) if word.removesuffix("s") == single), None)
+        if plain in reading.text.lower() if " " in plain else plain.removesuffix("s") in words or plain in words:
+            exact = True
+            # Of two that are named, the later one is the wish: "nobody is on the sofa, switch it off".
+            yield Candidate(value=choice, worth=1.0 + 0.001 * (position or 0))
+    if exact:
+        return
+    glosses = _glosses(parameter)
+    phrases = [*noun_phrases(reading.text, ())[-24:], reading.text]
+    for choice in parameter.choices:
+        said = [words_of(str(choice)), *glosses.get(str(choice), ())]
+        near = max(reading.near(phrase, word) for phrase in phrases for word in said)
+        if parameter.required or near > _NEAR:
+            yield Candidate(value=choice, worth=0.8 * near)
+
+
+def _glosses(parameter: Parameter) -> Mapping[str, tuple[str, ...]]:
+    """What a description says of each choice: ``home while people are in, away while nobody is``."""
+    told: dict[str, tuple[str, ...]] = {}
+    description = str(parameter.schema.get("description", ""))
+    for choice in parameter.choices:
+        plain = re.escape(str(choice))
+        found = re.search(rf"\b{plain}\b['\"`]?(?:\s*[:=(-]\s*|\s+)([^,;.()]{{4,}})", description, re.IGNORECASE)
+        if found is not None:
+            told[str(choice)] = (found.group(1).strip(),)
+    return told if len(told) > 1 else {}
+
+
+def truths_for(parameter: Parameter, reading: Reading) -> Values:
+    """Yes where a request speaks of what a parameter is about, no where it denies it."""
+    sides = _sides(parameter)
+    heard = re.findall(r"[a-z'\u2019]+", reading.text.lower())
+    if sides is not None:
+        yes, no = (_content(side) - _content(other) for side, other in (sides, sides[::-1]))
+        for_yes, for_no = bool(yes & set(heard)), bool(no & set(heard))
+        if for_yes != for_no:
+            yield Candidate(value=for_yes and not _denied(reading.text, yes), worth=1.0)
+            return
+        if parameter.required and not _OFF & set(heard):
+            near_yes, near_no = (reading.near(reading.text, side) for side in sides)
+            yield Candidate(value=near_yes >= near_no, worth=0.35)
+            return
+    about = _stems(parameter, reading)
+    spoken = {word for word in heard if word[:_STEM] in about}
+    if spoken:
+        yield Candidate(value=not (_denied(reading.text, spoken) or _OFF & set(heard)), worth=1.0)
+    elif parameter.required:
+        yield Candidate(value=not (_NOT.search(reading.text) or _OFF & set(heard)), worth=0.35)
+
+
+def _sides(parameter: Parameter) -> tuple[str, str] | None:
+    """What a description says of yes and of no: ``True to turn it on, false to turn it off``."""
+    description = str(parameter.schema.get("description", ""))
+    found = re.search(r"\btrue\b(.+?)\bfalse\b(.+)", description, re.IGNORECASE)
+    if found is not None:
+        return found.group(1), found.group(2)
+    found = re.search(r"\bfalse\b(.+?)\btrue\b(.+)", description, re.IGNORECASE)
+    return (found.group(2), found.group(1)) if found is not None else None
+
+
+def _content(text: str) -> set[str]:
+    small = {"to", "for", "if", "when", "means", "is", "it", "and", "the", "a", "an", "turn"}
+    return set(re.findall(r"[a-z]+", text.lower())) - small
+
+
+def _stems(parameter: Parameter, reading: Reading) -> set[str]:
+    """Beginnings of the words a parameter is described with and the rest of its tool is not."""
+    name = {word[:_STEM] for word in re.findall(r"[a-z]{2,}", words_of(parameter.name)) if word not in _STOP}
+    told = re.findall(r"[a-z]{4,}", str(parameter.schema.get("description", "")).lower())
+    return name | {word[:_STEM] for word in told if word not in _STOP and word != "whether"} - reading.own
+
+
+def _denied(text: str, words: set[str]) -> bool:
+    """Whether a denial stands at most four words before one of some words."""
+    for word in words:
+        for found in re.finditer(rf"\b{re.escape(word)}\b", text, re.IGNORECASE):
+            lead = re.split(r"[,.;:?!]", text[: found.start()])[-1].split()[-4:]
+            if _NOT.search(" ".join(lead)):
+                return True
+    return False

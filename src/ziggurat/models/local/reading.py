@@ -1,0 +1,94 @@
+"""A request as it is read for one tool, and the values found in it."""
+
+__all__ = ["STEM", "Candidate", "Embed", "Reading", "Values", "read", "stems"]
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+from typing import Any
+
+import msgspec
+
+from ziggurat.models.local.minilm import Vector, cosine
+from ziggurat.models.local.spans import Span, SpanKind, spans_in
+
+Embed = Callable[[Sequence[str]], list[Vector]]
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A value a parameter could take.
+
+    Attributes:
+        value: The value, of the type the schema asks for.
+        worth: How likely it is meant, from 0 to about 1.3.
+        spans: The stretches of the request it uses up.
+    """
+
+    value: Any
+    worth: float
+    spans: tuple[Span, ...] = ()
+
+
+Values = Iterator[Candidate]
+STEM = 6
+"""Letters by which words are told apart where their endings do not matter."""
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """A request with the stretches found in it; made by `read`.
+
+    Attributes:
+        text: The request.
+        spans: Its stretches.
+        embed: Makes vectors of texts.
+        today: What "tomorrow" is counted from, where a date is wanted as one; None where nobody knows.
+        own: Beginnings of the words a tool is described with, which are seldom what it is called with.
+    """
+
+    text: str
+    spans: tuple[Span, ...]
+    embed: Embed
+    today: date | None = None
+    own: frozenset[str] = frozenset()
+
+    def is_own(self, text: str) -> bool:
+        """Whether a tool is described with all words of a text."""
+        words = stems(text)
+        return bool(words) and words <= self.own
+
+    def owned(self, text: str, whole: float, part: float) -> float:
+        """`whole` if a tool is described with all words of a text, `part` if with some, else nothing."""
+        words = stems(text)
+        return 0.0 if not words & self.own else whole if words <= self.own else part
+
+    def near(self, one: str, other: str) -> float:
+        """How near two texts are in meaning, from -1 to 1."""
+        first, second = self.embed([one, other])
+        return cosine(first, second)
+
+    def of(self, *kinds: SpanKind) -> list[Span]:
+        """The stretches of some kinds."""
+        return [span for span in self.spans if span.kind in kinds]
+
+    def before(self, start: int) -> list[str]:
+        """The two words before a place, in lower case."""
+        return re.findall(r"[\w'\u2019]+", self.text[:start].lower())[-2:]
+
+    def after(self, span: Span) -> str:
+        """The word after a stretch, in lower case."""
+        found = re.match(r"[\s-]*([\w'\u2019]+)", self.text[span.end :].lower())
+        return found.group(1) if found else ""
+
+    def within(self, start: int, end: int) -> tuple[Span, ...]:
+        """The stretches that share words with a part of the request."""
+        return tuple(span for span in self.spans if span.start < end and start < span.end)
+
+
+def stems(text: str) -> frozenset[str]:
+    """Beginnings of the words of a text, in which `camera` and `cameras`, `cancel` and `cancelling` are the same."""
+    return frozenset(word.removesuffix("s")[:STEM] for word in re.findall(r"[a-z]+", text.lower()))
+
+
+def read(request: str, embed: Embed, today: date | None = None) -> Reading:
+    """Find the stretches of a request."""
+    return Reading(text=request, spans=tuple(spans_in(request)), embed=embed, today=today)

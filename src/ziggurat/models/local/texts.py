@@ -1,0 +1,228 @@
+"""Words for parameters: names, places, files, days, messages, and whatever else a text can be."""
+
+__all__ = ["taken_by_others", "texts_for"]
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from ziggurat.models.local.kinds import Parameter, Want, words_of
+from ziggurat.models.local.lexicon import word_set, words_in
+from ziggurat.models.local.moments import written
+from ziggurat.models.local.phrases import parts_of, phrases_for, runs_in
+from ziggurat.models.local.reading import Candidate, Reading, Values
+from ziggurat.models.local.spans import Span, SpanKind
+
+_DIRECT: Mapping[Want, tuple[tuple[SpanKind, float], ...]] = {
+    "email": (("email", 1.0), ("name", 0.3)),
+    "recipient": (("email", 1.0), ("phone", 0.9), ("name", 0.6)),
+    "url": (("url", 1.0), ("path", 0.6)),
+    "phone": (("phone", 1.0), ("number", 0.5)),
+    "path": (("path", 1.0), ("url", 0.5), ("quoted", 0.7), ("name", 0.45)),
+    "date": (("date", 1.0),),
+    "time": (("time", 1.0), ("date", 0.55)),
+    "when": (("date", 1.0), ("time", 1.0)),
+    "language": (("language", 1.0), ("name", 0.3)),
+    "currency": (("currency", 1.0),),
+    "unit": (("unit", 1.0), ("currency", 0.2)),
+    "place": (("name", 0.8), ("path", 0.6), ("quoted", 0.5)),
+    "name": (("quoted", 0.9), ("name", 0.9), ("path", 0.6)),
+    "title": (("quoted", 1.0), ("name", 0.6)),
+    "message": (("quoted", 1.0),),
+    "phrase": (("quoted", 1.0), ("name", 0.2)),
+    "task": (("quoted", 0.9),),
+    "topic": (("quoted", 0.9), ("name", 0.7)),
+    "query": (("quoted", 0.7), ("name", 0.3)),
+    "text": (("quoted", 1.0), ("name", 0.5), ("path", 0.5), ("email", 0.2), ("date", 0.2), ("time", 0.2)),
+}
+_LOOSE: frozenset[Want] = frozenset({"place", "name", "topic", "title", "phrase", "query", "text", "task", "recipient"})
+_WHOLE: frozenset[SpanKind] = frozenset({"email", "url", "path", "phone"})
+"""What is one thing and never a piece of a text."""
+_FREE: frozenset[Want] = frozenset({"message", "task", "title", "topic", "query", "text", "phrase"})
+"""What would fit nearly any words, so that an optional parameter of this kind must be named to be given."""
+_FROM_WORDS = frozenset({"from"})
+_TO_WORDS = frozenset({"to", "into", "in", "towards", "many", "much", "how"})
+_AT_WORDS = frozenset({"in", "at", "for", "to", "from", "near", "around", "of", "over"})
+_ORDER = 0.02
+"""What it costs to give values out of the order in which they are said."""
+_OWN, _PART_OWN = 0.4, 0.12
+"""What it costs a phrase that the tool itself is described with all of its words, or some."""
+_LED = 0.2
+"""What a preposition before a phrase is worth where it leads to what the parameter wants."""
+_WHOLE_RUN = 0.1
+_CALLED = re.compile(
+    r"\b(?:called|named|titled|labell?ed|entitled|(?:under|by) the (?:name|title)(?: of)?|known as"
+    r"|(?:name|call|title|label) (?:it|them|this|that|her|him))\s+",
+    re.IGNORECASE,
+)
+_TITLED = re.compile(r"\b(?:name|title|label|called)\b", re.IGNORECASE)
+_LEADS: Mapping[Want, frozenset[str]] = {
+    "place": _AT_WORDS,
+    "name": frozenset({"of", "for", "on"}),
+    "topic": frozenset({"about", "on", "of", "for"}),
+    "phrase": frozenset({"for", "of"}),
+    "text": frozenset({"for", "of", "about"}),
+}
+_ARTICLES = frozenset({"the", "a", "an", "my", "our", "your", "his", "her", "their", "some", "this", "that"})
+_BY_WHOM = re.compile(r"\b(?:artist|author|singer|band|composer|director|painter|who|by|brand|maker)\b", re.IGNORECASE)
+_STOP = word_set("stop")
+_AUXILIARIES = word_set("auxiliaries")
+
+
+def texts_for(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> Values:
+    """What a parameter of type string could be given."""
+    yield from _named(parameter, reading)
+    if not parameter.required and parameter.want in _FREE:
+        return
+    if parameter.want == "month":
+        yield from _months(reading)
+    form = str(parameter.schema.get("format", ""))
+    if parameter.want == "when" or form == "date-time":
+        yield from _formed(_moments(reading), form, reading)
+    stretches = list(_formed(_stretches(parameter, reading, others), form, reading))
+    yield from stretches
+    taken = taken_by_others(parameter, reading, others)
+    for text, worth in phrases_for(parameter.want, reading.text, taken):
+        yield Candidate(value=text, worth=worth, spans=_place_of(reading, text))
+    if parameter.want in _LOOSE and not any(candidate.worth >= 0.8 for candidate in stretches):
+        yield from _words(parameter, reading, taken)
+
+
+def _stretches(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> Values:
+    """What looks like what is wanted."""
+    alike = [other.name for other in others if other.want == parameter.want]
+    texts = [other for other in others if other.want in _DIRECT]
+    pair, place = len(alike) > 1, alike.index(parameter.name)
+    order = _ORDER * abs(texts.index(parameter)) if parameter in texts else 0.0
+    for kind, worth in _DIRECT.get(parameter.want, ()):
+        for rank, span in enumerate(reading.of(kind)):
+            if span.kind == "name" and _opens(reading, span):
+                continue
+            told = _position(parameter, reading, span, pair or (len(texts) > 1 and kind in _WHOLE))
+            late = _ORDER * abs(place - rank) if pair else order * (rank == 0)
+            yield Candidate(value=span.text, worth=worth + told - late, spans=(span,))
+
+
+def _words(parameter: Parameter, reading: Reading, taken: Sequence[Span]) -> Values:
+    """Runs of content words, by how near they are to what the parameter says of itself and what stands before them."""
+    runs = runs_in(reading.text, taken)
+    for text, start, end in parts_of(runs):
+        # Two words that belong together say more than one of them, so length counts a little.
+        worth = 0.45 * reading.near(text, parameter.words) + 0.04 * text.count(" ") + 0.15
+        worth += _WHOLE_RUN * ((text, start, end) in runs)
+        if _lead(reading.text, start) in _LEADS.get(parameter.want, ()):
+            worth += _LED
+        worth -= reading.owned(text, _OWN, _PART_OWN)
+        yield Candidate(value=text, worth=worth, spans=(Span(kind="words", text=text, start=start, end=end),))
+
+
+def _lead(text: str, start: int) -> str:
+    """The word before a phrase and its article."""
+    words = text[:start].lower().split()[-3:]
+    while words and words[-1] in _ARTICLES:
+        words.pop()
+    return words[-1] if words else ""
+
+
+def _named(parameter: Parameter, reading: Reading) -> Values:
+    """A value that follows the parameter's own name (``with the subject "Lunch"``) or "called"."""
+    name = words_of(parameter.name)
+    quoted = r"[\"\u201c'][^\"\u201d']+[\"\u201d']"
+    if len(name) >= 3:
+        own = rf"\b{re.escape(name)}\b(?: is| of| called| named| to)?:? "
+        if found := re.search(rf"{own}({quoted}|[A-Z][\w-]*)", reading.text):
+            text = found.group(1).strip("\"\u201c\u201d'")
+            yield Candidate(value=text, worth=1.2, spans=_place_of(reading, text))
+        elif (found := re.search(rf"(?i:{own})([\w./*@-]+)", reading.text)) and found.group(1) not in _STOP:
+            text = found.group(1).rstrip(".")
+            if text[:1].islower() and not reading.is_own(text):
+                yield Candidate(value=text, worth=0.75, spans=_place_of(reading, text))
+    if _TITLED.search(parameter.words):
+        for found in _CALLED.finditer(reading.text):
+            rest = reading.text[found.end() :]
+            value = re.match(rf"{quoted}|[\w./*@-]*[\w*](?: [A-Z][\w-]*)*", rest)
+            if value is not None:
+                text = value.group().strip("\"\u201c\u201d'")
+                yield Candidate(value=text, worth=1.15, spans=_place_of(reading, text))
+
+
+def _position(parameter: Parameter, reading: Reading, span: Span, pair: bool) -> float:
+    """What the words around a stretch say for or against a parameter."""
+    before = reading.before(span.start)
+    last = before[-1] if before else ""
+    bonus = 0.0
+    if pair and parameter.side:
+        measured = any(other.kind == "number" and 0 <= span.start - other.end <= 1 for other in reading.spans)
+        from_like = last in _FROM_WORDS or measured or reading.text[: span.start].endswith("$")
+        to_like = last in _TO_WORDS and not from_like
+        if from_like:
+            bonus += 0.3 if parameter.side == "from" else -0.3
+        elif to_like:
+            bonus += 0.3 if parameter.side == "to" else -0.3
+    if parameter.want in ("place", "name"):
+        name_word = re.escape(words_of(parameter.name))
+        if last in _AT_WORDS or re.search(rf"\b{name_word}\b", " ".join(before)):
+            bonus += 0.15
+        if last == "by" and _BY_WHOM.search(parameter.words):
+            bonus += 0.3
+        elif last in ("with", "and", "by"):
+            bonus -= 0.2
+    return bonus
+
+
+def _opens(reading: Reading, span: Span) -> bool:
+    """Whether a single word opens a sentence as its verb, so that its capital says nothing."""
+    starts = re.search(r"(?:^|[.?!:]\s+)$", reading.text[: span.start]) is not None
+    if not starts or " " in span.text or not re.match(r"\s+\S", reading.text[span.end :]):
+        return False
+    return reading.is_own(span.text) or reading.after(span) not in _AUXILIARIES
+
+
+def _formed(values: Values, form: str, reading: Reading) -> Values:
+    """Days and times as the schema writes them; one that cannot be written so is worth less."""
+    for candidate in values:
+        if form not in ("date", "time", "date-time"):
+            yield candidate
+            continue
+        text = written(candidate.value, form, reading.today)
+        worth = candidate.worth if text else candidate.worth - 0.5
+        yield Candidate(value=text or candidate.value, worth=worth, spans=candidate.spans)
+
+
+def _months(reading: Reading) -> Values:
+    months = "|".join(words_in("months"))
+    for span in reading.of("date"):
+        if found := re.search(rf"\b(?:{months})\b", span.text, re.IGNORECASE):
+            start = span.start + found.start()
+            part = Span(kind="date", text=found.group(), start=start, end=start + len(found.group()))
+            yield Candidate(value=found.group(), worth=1.0, spans=(part,))
+
+
+def _moments(reading: Reading) -> Values:
+    """A day and a time that stand side by side, as one."""
+    spans = sorted(reading.of("date", "time"), key=lambda span: span.start)
+    for one, other in pairwise(spans):
+        between = reading.text[one.end : other.start]
+        if re.fullmatch(r"[\s,]*(?:at|on|in the)?\s*", between):
+            yield Candidate(value=reading.text[one.start : other.end], worth=1.1, spans=(one, other))
+
+
+def taken_by_others(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> list[Span]:
+    """The stretches that the other parameters of a tool want for themselves."""
+    kinds = {
+        kind
+        for other in others
+        if other.name != parameter.name
+        for kind, worth in _DIRECT.get(other.want, ())
+        if worth >= 0.8 and kind not in ("quoted", "name")
+    }
+    if any(other.want == "number" for other in others):
+        kinds.add("number")
+    if any(other.want == "place" for other in others if other.name != parameter.name):
+        kinds.add("name")
+    return [span for span in reading.spans if span.kind in kinds or (span.kind in _WHOLE and " " not in span.text)]
+
+
+def _place_of(reading: Reading, text: str) -> tuple[Span, ...]:
+    start = reading.text.find(text)
+    return () if start < 0 else (Span(kind="words", text=text, start=start, end=start + len(text)),)
