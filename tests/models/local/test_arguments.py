@@ -6,8 +6,8 @@ import pytest
 
 from tests.models.local.fakes import WordCounter
 from ziggurat.models.local.arguments import fill
-from ziggurat.models.local.reading import read
 from ziggurat.models.local.kinds import parameters_of
+from ziggurat.models.local.reading import read
 
 S = {"type": "string"}
 N = {"type": "number"}

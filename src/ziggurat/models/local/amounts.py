@@ -18,6 +18,8 @@ _SMALL = word_set("after numbers")
 _NAMED = 0.3
 """What it is worth that the parameter's own name stands before a number, and costs that another's does."""
 _SHARE = re.compile(r"%|\b(?:percent|percentage|per cent|share)\b", re.IGNORECASE)
+_IDENTITY = re.compile(r"\b(?:(?:number|code|id) of the|id|identifier|reference)\b", re.IGNORECASE)
+"""Says that a number names something and counts nothing."""
 _LINK = frozenset({"number", "no", "nr", "of", "is", "to", "id", "the", "by", "at"})
 
 
@@ -37,7 +39,9 @@ def amounts_for(parameter: Parameter, reading: Reading, others: Sequence[Paramet
         elif measure and unit.isalpha() and unit not in _SMALL:
             worth = 0.3
         elif unit.isalpha() and unit not in _SMALL and len(parameter.words) > 2:
-            worth += 0.4 * max(0.0, reading.near(unit, parameter.words))
+            counts = unit.endswith("s") or unit == "more"
+            identity = counts and _IDENTITY.search(parameter.words) is not None
+            worth += -_NAMED if identity else 0.4 * max(0.0, reading.near(unit, parameter.words))
         if parameter.whole and value != int(value):
             continue
         if _within(value, parameter.schema):

@@ -1,6 +1,6 @@
 """Choosing the tool a request is about, by meaning and by whether its parameters can be filled."""
 
-__all__ = ["Choice", "Described", "choose", "describe"]
+__all__ = ["THRESHOLD", "Choice", "Described", "choose", "describe", "meant"]
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,15 @@ from ziggurat.models.local.lexicon import word_set
 from ziggurat.models.local.minilm import Vector, cosine
 from ziggurat.models.local.reading import Embed, Reading, read, stems
 
+THRESHOLD = 0.4
+"""Score from which a tool is believed to be meant; below it the model just talks."""
+_LACKING = 0.15
 _FIT = 0.2
 _COVERAGE = 0.2
 _QUESTION = 0.05
 _NAMED = 0.25
+_FAR = 0.08
+"""Nearness in meaning below which it counts for little that a request would fill a tool's parameters."""
 _SMALL = stems(" ".join(word_set("stop")))
 _ASKS = re.compile(r"^(?:who|what|what's|where|when|which|why|how|is|are|was|were|does|did|any)\b", re.IGNORECASE)
 _ADDRESSED = re.compile(r"\b(?:are|can|do|is|were) you\b|\byour? (?:name|self)\b|^you\b", re.IGNORECASE)
@@ -32,12 +37,14 @@ class Described(msgspec.Struct, frozen=True):
         parameters: Its parameters.
         views: Vectors of several ways of saying what it does.
         own: Beginnings of the words that name and describe it and its parameters.
+        purpose: Those of its name and its description.
     """
 
     name: str
     parameters: tuple[Parameter, ...]
     views: tuple[Vector, ...]
     own: frozenset[str] = frozenset()
+    purpose: frozenset[str] = frozenset()
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -57,12 +64,14 @@ class Choice(msgspec.Struct, frozen=True):
 def describe(name: str, description: str, schema: Mapping[str, Any], embed: Embed) -> Described:
     """Prepare a tool for comparison; costs a few milliseconds per tool the first time."""
     parameters = tuple(parameters_of(schema))
-    told = " ".join((words_of(name), description, *(parameter.words for parameter in parameters)))
+    purpose = stems(f"{words_of(name)} {description}") - _SMALL
+    told = stems(" ".join(parameter.words for parameter in parameters)) - _SMALL
     return Described(
         name=name,
         parameters=parameters,
         views=tuple(embed(_views(name, description, parameters))),
-        own=stems(told) - _SMALL,
+        own=purpose | told,
+        purpose=purpose,
     )
 
 
@@ -86,8 +95,29 @@ def choose(request: str, tools: Sequence[Described], embed: Embed, today: date |
     """All tools with their arguments for a request, best first; `today` is what "tomorrow" is counted from."""
     reading = read(request, embed, today)
     vector = embed([request])[0]
-    ranked = [_choice(tool, reading, vector) for tool in tools]
-    return sorted(ranked, key=lambda choice: -choice.score)
+    ranked = sorted((_choice(tool, reading, vector) for tool in tools), key=lambda choice: -choice.score)
+    if ranked and not meant(ranked[0]):
+        # What can be called stands before what lacks something; what can be asked anything answers questions.
+        ranked.sort(key=lambda choice: not (meant(choice) or _asked(choice, tools, request)))
+        if _asked(ranked[0], tools, request):
+            ranked[0] = msgspec.structs.replace(ranked[0], score=max(THRESHOLD, ranked[0].score))
+    return ranked
+
+
+def meant(choice: Choice) -> bool:
+    """Whether a choice is good enough to be called; one that lacks values must fit better."""
+    return choice.score >= THRESHOLD + (_LACKING if choice.filled.missing else 0.0)
+
+
+def _asked(choice: Choice, tools: Sequence[Described], request: str) -> bool:
+    """Whether a request is a question and a choice the tool that can be asked anything."""
+    if _ADDRESSED.search(request) or not _ASKS.search(request) or choice.filled.missing:
+        return False
+    return any(tool.name == choice.tool and _anything(tool) for tool in tools)
+
+
+def _anything(tool: Described) -> bool:
+    return any(part.want == "query" and part.required for part in tool.parameters)
 
 
 def _choice(tool: Described, reading: Reading, vector: Vector) -> Choice:
@@ -96,16 +126,18 @@ def _choice(tool: Described, reading: Reading, vector: Vector) -> Choice:
     spoken, named = _unnamed(tool.name, reading.text)
     if named:
         reading = read(spoken, reading.embed, reading.today)
-    reading = msgspec.structs.replace(reading, own=tool.own)
+    reading = msgspec.structs.replace(reading, own=tool.own, purpose=tool.purpose)
     filled = fill(tool.parameters, reading)
     score = meaning + _FIT * filled.fit + _COVERAGE * filled.coverage
     if named:
         score += _NAMED
+    anything = _anything(tool)
     if _ADDRESSED.search(reading.text):
         score -= _QUESTION
-    elif _ASKS.search(reading.text) and any(part.want == "query" and part.required for part in tool.parameters):
-        # What looks for anything can be asked anything.
+    elif anything and _ASKS.search(reading.text):
         score += _QUESTION
+    if meaning < _FAR and not named and not anything:
+        score -= _COVERAGE
     return Choice(tool=tool.name, filled=filled, score=score)
 
 

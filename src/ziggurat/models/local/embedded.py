@@ -5,6 +5,7 @@ __all__ = ["EmbeddedModel"]
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime
 from typing import Any
 
 import msgspec
@@ -20,12 +21,12 @@ from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 from ziggurat.models.local.answers import answer_grammar, answer_prompt, plain_answer, rendered
-from ziggurat.models.local.choose import Choice, Described, describe
+from ziggurat.models.local.choose import Described, describe, meant
 from ziggurat.models.local.complete import arguments_prompt, arguments_schema
 from ziggurat.models.local.engine import CONTEXT, SLOTS, Engine, engine_for
 from ziggurat.models.local.install import installed, model_path
 from ziggurat.models.local.minilm import Embedder, shared_embedder
-from ziggurat.models.local.plan import THRESHOLD, Wish, plan
+from ziggurat.models.local.plan import Wish, plan
 from ziggurat.models.local.speech import Spoken, body_of, chat_messages, grammar_of, offered, show, speak
 from ziggurat.models.local.wordpiece import pieces
 
@@ -84,10 +85,11 @@ class EmbeddedModel:
         asked = [turn.asked]
         tools = offered(request)
         if tools and turn.asked:
-            wishes = await asyncio.to_thread(self._plan, tools, turn)
+            today = datetime.fromtimestamp(ctx.clock.now()).date()
+            wishes = await asyncio.to_thread(self._plan, tools, turn, today)
             calls = _due(wishes, len(turn.results), request)
             if not calls and not turn.results and turn.last_tool:
-                calls = await asyncio.to_thread(self._again, tools, turn)
+                calls = await asyncio.to_thread(self._again, tools, turn, today)
             if calls:
                 return await self._call(calls, request, turn, ctx)
             asked = [wish.text for wish in wishes]
@@ -111,16 +113,16 @@ class EmbeddedModel:
         embed = self.embedder.embed_now
         return [describe(tool.name, tool.description, tool.parameters, embed) for tool in tools]
 
-    def _plan(self, tools: Sequence[ToolSpec], turn: "_Turn") -> list[Wish]:
+    def _plan(self, tools: Sequence[ToolSpec], turn: "_Turn", today: date) -> list[Wish]:
         said = [rendered(result) for result in turn.results]
-        return plan(turn.asked, self._described(tools), self.embedder.embed_now, said)
+        return plan(turn.asked, self._described(tools), self.embedder.embed_now, said, today=today)
 
-    def _again(self, tools: Sequence[ToolSpec], turn: "_Turn") -> list[Wish]:
+    def _again(self, tools: Sequence[ToolSpec], turn: "_Turn", today: date) -> list[Wish]:
         """The last tool with other words, for "and in Rome?" after a question that called it."""
         last = [tool for tool in tools if tool.name == turn.last_tool]
         if not last or not _FOLLOWS.match(turn.asked) or len(turn.asked.split()) > _SHORT_WORDS:
             return []
-        wishes = plan(turn.asked, self._described(last), self.embedder.embed_now)
+        wishes = plan(turn.asked, self._described(last), self.embedder.embed_now, today=today)
         filled = wishes[0].choices[0].filled
         return wishes[:1] if filled.arguments and not filled.missing else []
 
@@ -219,13 +221,9 @@ def _due(wishes: Sequence[Wish], done: int, request: ModelRequest) -> list[Wish]
     for at, wish in enumerate(wishes[done:]):
         if at and (wish.waits or request.settings.parallel_tools is False):
             break
-        if forced or _meant(wish.choices[0]):
+        if forced or meant(wish.choices[0]):
             due.append(wish)
     return due
-
-
-def _meant(choice: Choice) -> bool:
-    return choice.score >= THRESHOLD and (not choice.filled.missing or choice.score >= THRESHOLD + 0.15)
 
 
 def _without_lead() -> Any:

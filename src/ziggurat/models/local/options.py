@@ -8,15 +8,16 @@ from collections.abc import Mapping
 from ziggurat.models.local.kinds import Parameter, words_of
 from ziggurat.models.local.lexicon import word_set
 from ziggurat.models.local.phrases import noun_phrases
-from ziggurat.models.local.reading import Candidate, Reading, Values
+from ziggurat.models.local.reading import Candidate, Reading, Values, stems
 
 _NOT = re.compile(r"\b(?:no|not|\w+n['\u2019]t|without|never|nor)\b", re.IGNORECASE)
 _OFF = word_set("off")
 """Words that say no to what is switched, opened or allowed."""
-_STOP = word_set("stop")
+_SMALL = stems(" ".join((*word_set("stop"), "whether")))
+_DOUBT = 0.1
+"""How much nearer a request must be to no than to yes, to be read as no."""
 _NEAR = 0.5
 """How near an optional choice must be to what is said, to be given at all."""
-_STEM = 5
 
 
 def choices_for(parameter: Parameter, reading: Reading) -> Values:
@@ -67,14 +68,14 @@ def truths_for(parameter: Parameter, reading: Reading) -> Values:
             return
         if parameter.required and not _OFF & set(heard):
             near_yes, near_no = (reading.near(reading.text, side) for side in sides)
-            yield Candidate(value=near_yes >= near_no, worth=0.35)
+            yield Candidate(value=near_no < near_yes + _DOUBT, worth=0.35)
             return
-    about = _stems(parameter, reading)
-    spoken = {word for word in heard if word[:_STEM] in about}
+    about = _about(parameter, reading)
+    spoken = {word for word in heard if stems(word) & about}
     if spoken:
         yield Candidate(value=not (_denied(reading.text, spoken) or _OFF & set(heard)), worth=1.0)
     elif parameter.required:
-        yield Candidate(value=not (_NOT.search(reading.text) or _OFF & set(heard)), worth=0.35)
+        yield Candidate(value=not _OFF & set(heard), worth=0.35)
 
 
 def _sides(parameter: Parameter) -> tuple[str, str] | None:
@@ -92,11 +93,10 @@ def _content(text: str) -> set[str]:
     return set(re.findall(r"[a-z]+", text.lower())) - small
 
 
-def _stems(parameter: Parameter, reading: Reading) -> set[str]:
-    """Beginnings of the words a parameter is described with and the rest of its tool is not."""
-    name = {word[:_STEM] for word in re.findall(r"[a-z]{2,}", words_of(parameter.name)) if word not in _STOP}
-    told = re.findall(r"[a-z]{4,}", str(parameter.schema.get("description", "")).lower())
-    return name | {word[:_STEM] for word in told if word not in _STOP and word != "whether"} - reading.own
+def _about(parameter: Parameter, reading: Reading) -> frozenset[str]:
+    """Beginnings of the words a parameter is described with and its tool is not."""
+    told = " ".join(re.findall(r"[a-z]{4,}", str(parameter.schema.get("description", "")).lower()))
+    return (stems(words_of(parameter.name)) | stems(told) - reading.purpose) - _SMALL
 
 
 def _denied(text: str, words: set[str]) -> bool:

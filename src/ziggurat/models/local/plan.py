@@ -1,19 +1,19 @@
 """Taking a request apart into the calls it asks for."""
 
-__all__ = ["THRESHOLD", "Wish", "clauses_of", "plan"]
+__all__ = ["Wish", "clauses_of", "plan"]
 
 import re
 from collections.abc import Sequence
+from datetime import date
 
 import msgspec
 
 from ziggurat.models.local.choose import Choice, Described, choose
 from ziggurat.models.local.reading import Embed
 
-THRESHOLD = 0.4
-"""Score from which a tool is believed to be meant; below it the model just talks."""
-
 _SURE = 0.5
+_WORSE = 0.1
+"""How much worse the parts of a request may fit than the whole."""
 _HEAD, _TAIL = 200, 600
 _LONGEST = _HEAD + _TAIL
 _STARTERS = (
@@ -21,10 +21,11 @@ _STARTERS = (
     "find|search|look|get|set|start|remind|send|email|write|translate|convert|compute|calculate|evaluate|add|put|book|"
     "schedule|create|check|play|turn|switch|read|open|order|call|multiply|divide|subtract|let|make|note|also"
 )
-_JOINT = re.compile(
-    rf"[.?!;]\s+|,?\s+(?:and then|then|after that|afterwards)[,\s]\s*|,?\s+and (?:also )?(?=(?:{_STARTERS})\b)",
-    re.IGNORECASE,
-)
+_PARTS = r"[.?!;]\s+|,?\s+(?:and then|then|after that|afterwards)[,\s]\s*"
+_JOINT = re.compile(rf"{_PARTS}|,?\s+and (?:also )?(?=(?:{_STARTERS})\b)", re.IGNORECASE)
+_ANY_JOINT = re.compile(rf"{_PARTS}|,?\s+and (?:also )?(?=[a-z]+ \S+ \S)|,\s+(?=[a-z]+ (?:the|an?|my)\b)")
+"""Any "and" that a verb could follow; what is parted wrongly is found out by parts that fit no tool."""
+_THERE = re.compile(r"\b(?:over )?there\b(?! (?:is|are|was|were|will|any)\b)", re.IGNORECASE)
 _AFTER = re.compile(r"\b(?:then|after that|afterwards)\b", re.IGNORECASE)
 _FRAMED = re.compile(r"\"[^\"]*\"|\u201c[^\u201d]*\u201d|(?<!\w)'[^']*'(?!\w)|\([^()]*\)")
 _RESULT = re.compile(r"\b(?:the (?:result|answer|sum|product|total|outcome)|th(?:is|at) number)\b", re.IGNORECASE)
@@ -50,7 +51,7 @@ def _shortened(request: str) -> str:
     return request if len(request) <= _LONGEST else f"{request[:_HEAD]}\n{request[-_TAIL:]}"
 
 
-def clauses_of(request: str) -> list[tuple[str, bool]]:
+def clauses_of(request: str, joint: re.Pattern[str] = _JOINT) -> list[tuple[str, bool]]:
     """The parts of a request that could be requests of their own, each with whether it is said to come after another.
 
     Quoted text is never parted.
@@ -58,18 +59,24 @@ def clauses_of(request: str) -> list[tuple[str, bool]]:
     framed = [match.span() for match in _FRAMED.finditer(request)]
     parts: list[tuple[str, bool]] = []
     start, after = 0, False
-    for joint in _JOINT.finditer(request):
-        if any(low < joint.start() < high for low, high in framed):
+    for found in joint.finditer(request):
+        if any(low < found.start() < high for low, high in framed):
             continue
-        parts.append((request[start : joint.start()], after))
-        start, after = joint.end(), _AFTER.search(joint.group()) is not None
+        parts.append((request[start : found.start()], after))
+        start, after = found.end(), _AFTER.search(found.group()) is not None
     parts.append((request[start:], after))
     stripped = [(text.strip(), after or _AFTER.match(text.strip()) is not None) for text, after in parts]
     return [(text, after) for text, after in stripped if text.strip(" .,;?!")]
 
 
 def plan(
-    request: str, tools: Sequence[Described], embed: Embed, results: Sequence[str] = (), limit: int = 8
+    request: str,
+    tools: Sequence[Described],
+    embed: Embed,
+    results: Sequence[str] = (),
+    *,
+    today: date | None = None,
+    limit: int = 8,
 ) -> list[Wish]:
     """The calls a request asks for, in order; one for the whole request unless several parts each fit a tool.
 
@@ -78,29 +85,75 @@ def plan(
         tools: The tools there are.
         embed: Makes vectors of texts.
         results: What the first wishes have given, for later ones that speak of it.
+        today: The day from which "tomorrow" is counted.
         limit: How many parts are looked at; a request with more is taken as a whole.
     """
     request = _shortened(request)
-    clauses = clauses_of(request)
-    if 1 < len(clauses) <= limit:
-        known = ["", *results, *["1"] * len(clauses)]
-        wishes = [_wish(text, after, at, known[at], tools, embed) for at, (text, after) in enumerate(clauses)]
-        if all(_sound(wish) for wish in wishes) and _differ(wishes):
-            return wishes
-    return [Wish(text=request, choices=tuple(choose(request, tools, embed)))]
+    whole = Wish(text=request, choices=tuple(choose(request, tools, embed, today)))
+    tried: list[list[tuple[str, bool]]] = [[]]
+    for joint in (_JOINT, _ANY_JOINT):
+        clauses = clauses_of(request, joint)
+        if 1 < len(clauses) <= limit and clauses not in tried:
+            tried.append(clauses)
+            wishes = _wishes(clauses, results, tools, embed, today)
+            if wishes and _better(wishes, whole):
+                return wishes
+    return [whole]
 
 
-def _wish(clause: str, after: bool, at: int, before: str, tools: Sequence[Described], embed: Embed) -> Wish:
-    """One part with its tools; `before` stands in for words that point at the result of the part before it."""
+def _wishes(
+    clauses: Sequence[tuple[str, bool]],
+    results: Sequence[str],
+    tools: Sequence[Described],
+    embed: Embed,
+    today: date | None,
+) -> list[Wish]:
+    """A wish for each part; none at all if one of them is no request of its own."""
+    known = ["", *results, *["1"] * len(clauses)]
+    wishes: list[Wish] = []
+    place = ""
+    for at, (clause, after) in enumerate(clauses):
+        text, waits = _resolved(clause, after, known[at], place) if at else (clause, False)
+        wish = Wish(text=text, choices=tuple(choose(text, tools, embed, today)), waits=waits)
+        if not _sound(wish):
+            return []
+        wishes.append(wish)
+        place = _place(wish, tools) or place
+    return wishes if _differ(wishes) else []
+
+
+def _resolved(clause: str, after: bool, before: str, place: str) -> tuple[str, bool]:
+    """A part with what the parts before it gave in place of words that point there, and whether it did so.
+
+    Args:
+        clause: The part.
+        after: Whether it is said to come after the part before it.
+        before: What the part before it gives.
+        place: The place that was spoken of last.
+    """
+    if place:
+        clause = _THERE.sub(f"in {place}", clause)
     points = _RESULT.search(clause) or (_BACK.search(clause) if after else None)
-    if at == 0 or points is None:
-        return Wish(text=clause, choices=tuple(choose(clause, tools, embed)))
-    text = clause[: points.start()] + before + clause[points.end() :]
-    return Wish(text=text, choices=tuple(choose(text, tools, embed)), waits=True)
+    if points is None:
+        return clause, False
+    return clause[: points.start()] + before + clause[points.end() :], True
+
+
+def _place(wish: Wish, tools: Sequence[Described]) -> str:
+    choice = wish.choices[0]
+    parameters = next(tool.parameters for tool in tools if tool.name == choice.tool)
+    places = [parameter.name for parameter in parameters if parameter.want == "place"]
+    return str(next((choice.filled.arguments[name] for name in places if name in choice.filled.arguments), ""))
 
 
 def _sound(wish: Wish) -> bool:
     return bool(wish.choices) and wish.choices[0].score >= _SURE and not wish.choices[0].filled.missing
+
+
+def _better(wishes: Sequence[Wish], whole: Wish) -> bool:
+    """Whether the parts fit their tools about as well as the whole fits one."""
+    mean = sum(wish.choices[0].score for wish in wishes) / len(wishes)
+    return not whole.choices or mean >= whole.choices[0].score - _WORSE
 
 
 def _differ(wishes: Sequence[Wish]) -> bool:

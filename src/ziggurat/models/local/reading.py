@@ -43,6 +43,7 @@ class Reading(msgspec.Struct, frozen=True):
         embed: Makes vectors of texts.
         today: What "tomorrow" is counted from, where a date is wanted as one; None where nobody knows.
         own: Beginnings of the words a tool is described with, which are seldom what it is called with.
+        purpose: Those of them that name it and say what it does.
     """
 
     text: str
@@ -50,16 +51,12 @@ class Reading(msgspec.Struct, frozen=True):
     embed: Embed
     today: date | None = None
     own: frozenset[str] = frozenset()
+    purpose: frozenset[str] = frozenset()
 
     def is_own(self, text: str) -> bool:
         """Whether a tool is described with all words of a text."""
         words = stems(text)
         return bool(words) and words <= self.own
-
-    def owned(self, text: str, whole: float, part: float) -> float:
-        """`whole` if a tool is described with all words of a text, `part` if with some, else nothing."""
-        words = stems(text)
-        return 0.0 if not words & self.own else whole if words <= self.own else part
 
     def near(self, one: str, other: str) -> float:
         """How near two texts are in meaning, from -1 to 1."""

@@ -10,7 +10,7 @@ from ziggurat.models.local.kinds import Parameter, Want, words_of
 from ziggurat.models.local.lexicon import word_set, words_in
 from ziggurat.models.local.moments import written
 from ziggurat.models.local.phrases import parts_of, phrases_for, runs_in
-from ziggurat.models.local.reading import Candidate, Reading, Values
+from ziggurat.models.local.reading import Candidate, Reading, Values, stems
 from ziggurat.models.local.spans import Span, SpanKind
 
 _DIRECT: Mapping[Want, tuple[tuple[SpanKind, float], ...]] = {
@@ -58,13 +58,15 @@ _CALLED = re.compile(
 _TITLED = re.compile(r"\b(?:name|title|label|called)\b", re.IGNORECASE)
 _LEADS: Mapping[Want, frozenset[str]] = {
     "place": _AT_WORDS,
-    "name": frozenset({"of", "for", "on"}),
+    "name": frozenset({"of", "for", "on", "at", "to", "from", "near"}),
     "topic": frozenset({"about", "on", "of", "for"}),
     "phrase": frozenset({"for", "of"}),
     "text": frozenset({"for", "of", "about"}),
 }
+_FILES = stems("file folder directory archive document picture image path photo script drive disk")
 _ARTICLES = frozenset({"the", "a", "an", "my", "our", "your", "his", "her", "their", "some", "this", "that"})
 _BY_WHOM = re.compile(r"\b(?:artist|author|singer|band|composer|director|painter|who|by|brand|maker)\b", re.IGNORECASE)
+_FOLDER = re.compile(r"\b(?:folder|directory|drive)\b|^(?:.*: )?where\b", re.IGNORECASE)
 _STOP = word_set("stop")
 _AUXILIARIES = word_set("auxiliaries")
 
@@ -95,6 +97,8 @@ def _stretches(parameter: Parameter, reading: Reading, others: Sequence[Paramete
     pair, place = len(alike) > 1, alike.index(parameter.name)
     order = _ORDER * abs(texts.index(parameter)) if parameter in texts else 0.0
     for kind, worth in _DIRECT.get(parameter.want, ()):
+        if kind == "path" and parameter.want != "path" and not reading.own & _FILES:
+            worth = 0.2
         for rank, span in enumerate(reading.of(kind)):
             if span.kind == "name" and _opens(reading, span):
                 continue
@@ -106,13 +110,19 @@ def _stretches(parameter: Parameter, reading: Reading, others: Sequence[Paramete
 def _words(parameter: Parameter, reading: Reading, taken: Sequence[Span]) -> Values:
     """Runs of content words, by how near they are to what the parameter says of itself and what stands before them."""
     runs = runs_in(reading.text, taken)
+    whole = runs if parameter.want in ("place", "name") else ()
+    # A dining room is a room, but a camera is not called a camera.
+    foreign = reading.own - stems(parameter.words) if parameter.want == "place" else reading.own
     for text, start, end in parts_of(runs):
         # Two words that belong together say more than one of them, so length counts a little.
         worth = 0.45 * reading.near(text, parameter.words) + 0.04 * text.count(" ") + 0.15
-        worth += _WHOLE_RUN * ((text, start, end) in runs)
         if _lead(reading.text, start) in _LEADS.get(parameter.want, ()):
             worth += _LED
-        worth -= reading.owned(text, _OWN, _PART_OWN)
+        if " " in text and stems(text.split()[-1]) & stems(words_of(parameter.name)):
+            worth += _LED  # a dining room is a room
+        words = stems(text)
+        worth += _WHOLE_RUN * ((text, start, end) in whole and not words & foreign)
+        worth -= _OWN if words and words <= reading.own else _PART_OWN * bool(words & foreign)
         yield Candidate(value=text, worth=worth, spans=(Span(kind="words", text=text, start=start, end=end),))
 
 
@@ -159,9 +169,14 @@ def _position(parameter: Parameter, reading: Reading, span: Span, pair: bool) ->
             bonus += 0.3 if parameter.side == "from" else -0.3
         elif to_like:
             bonus += 0.3 if parameter.side == "to" else -0.3
+    if parameter.want == "path":
+        # An ending tells a file from a folder.
+        folder, ending = _FOLDER.search(parameter.words) is not None, "." in span.text.rsplit("/", 1)[-1].lstrip(".")
+        bonus -= 0.3 * (folder and ending)
+        bonus += 0.3 * (folder and span.kind == "name" and last in _AT_WORDS | _TO_WORDS)
     if parameter.want in ("place", "name"):
         name_word = re.escape(words_of(parameter.name))
-        if last in _AT_WORDS or re.search(rf"\b{name_word}\b", " ".join(before)):
+        if last in _LEADS[parameter.want] or re.search(rf"\b{name_word}\b", " ".join(before)):
             bonus += 0.15
         if last == "by" and _BY_WHOM.search(parameter.words):
             bonus += 0.3
