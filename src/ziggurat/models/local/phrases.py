@@ -108,6 +108,8 @@ _SMALL_TAIL = re.compile(
     re.IGNORECASE,
 )
 _STOP = word_set("stop")
+_INFINITIVE = re.compile(rf"(?:\b|(?='))(?:{'|'.join(word_set('willing'))}) to $", re.IGNORECASE)
+"""Stands before a verb, which names nothing: "I want to ..."."""
 
 
 def phrases_for(want: Want, request: str, taken: Sequence[Span]) -> Iterator[tuple[str, float]]:
@@ -176,7 +178,7 @@ def runs_in(request: str, taken: Sequence[Span]) -> list[Run]:
     for match in re.finditer(r"[\w'\u2019-]+|[^\w\s]", request):
         word = match.group()
         covered = any(span.start < match.end() and match.start() < span.end for span in taken)
-        leads = match.start() == 0 and word.lower() in HEADS
+        leads = (match.start() == 0 and word.lower() in HEADS) or _INFINITIVE.search(request[: match.start()])
         if covered or leads or not word[0].isalnum() or word.lower() in _STOP:
             runs.append([])
         else:

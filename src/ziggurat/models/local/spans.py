@@ -66,7 +66,7 @@ _PATTERNS: tuple[tuple[SpanKind, str], ...] = (
     (
         "date",
         (
-            rf"(?i:\b(?:(?:this|next|coming|last) )?(?:{_DAY}|weekend|week|month|year)\b(?: {_PART}\b)?)"
+            rf"(?i:\b(?:(?:this|next|coming|last) )?(?:(?:{_DAY})s?|weekend|week|month|year)\b(?: {_PART}\b)?)"
             rf"|(?i:\b(?:today|tonight|tomorrow|yesterday|the day after tomorrow)\b(?: {_PART}\b)?)"
             rf"|(?i:\b(?:this|in the) {_PART}\b)"
             rf"|(?i:\b(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTH})\b)(?:,? \d{{4}}\b)?"

@@ -38,6 +38,8 @@ _DIRECT: Mapping[Want, tuple[tuple[SpanKind, float], ...]] = {
 _LOOSE: frozenset[Want] = frozenset({"place", "name", "topic", "title", "phrase", "query", "text", "task", "recipient"})
 _WHOLE: frozenset[SpanKind] = frozenset({"email", "url", "path", "phone"})
 """What is one thing and never a piece of a text."""
+_THINGS: frozenset[Want] = frozenset({"place", "name", "text", "recipient"})
+"""What no day and no hour is part of."""
 _FREE: frozenset[Want] = frozenset({"message", "task", "title", "topic", "query", "text", "phrase"})
 """What would fit nearly any words, so that an optional parameter of this kind must be named to be given."""
 _FROM_WORDS = frozenset({"from"})
@@ -45,11 +47,17 @@ _TO_WORDS = frozenset({"to", "into", "in", "towards", "many", "much", "how"})
 _AT_WORDS = frozenset({"in", "at", "for", "to", "from", "near", "around", "of", "over"})
 _ORDER = 0.02
 """What it costs to give values out of the order in which they are said."""
-_OWN, _PART_OWN = 0.4, 0.12
+_OWN, _PART_OWN = 0.4, 0.2
 """What it costs a phrase that the tool itself is described with all of its words, or some."""
 _LED = 0.2
 """What a preposition before a phrase is worth where it leads to what the parameter wants."""
 _WHOLE_RUN = 0.1
+_SENTENCE = 3
+"""Blanks from which a phrase is a saying, and words in it may be values of other parameters, too."""
+_UNSURE = 0.6
+"""What part of its worth a phrase keeps where nobody knows what kind of words is wanted."""
+_VERB = 0.65
+"""What it costs to have one's capital from the head of a sentence, where verbs stand."""
 _CALLED = re.compile(
     r"\b(?:called|named|titled|labell?ed|entitled|(?:under|by) the (?:name|title)(?: of)?|known as"
     r"|(?:name|call|title|label) (?:it|them|this|that|her|him))\s+",
@@ -66,9 +74,10 @@ _LEADS: Mapping[Want, frozenset[str]] = {
 _FILES = stems("file folder directory archive document picture image path photo script drive disk")
 _ARTICLES = frozenset({"the", "a", "an", "my", "our", "your", "his", "her", "their", "some", "this", "that"})
 _BY_WHOM = re.compile(r"\b(?:artist|author|singer|band|composer|director|painter|who|by|brand|maker)\b", re.IGNORECASE)
+_BEFORE_NAME = r"(?:the|an?|my|our|in|into|of|for|with|from|to|and)"
 _FOLDER = re.compile(r"\b(?:folder|directory|drive)\b|^(?:.*: )?where\b", re.IGNORECASE)
 _STOP = word_set("stop")
-_AUXILIARIES = word_set("auxiliaries")
+_VERBS = word_set("auxiliaries") | word_set("pasts")
 
 
 def texts_for(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> Values:
@@ -84,10 +93,26 @@ def texts_for(parameter: Parameter, reading: Reading, others: Sequence[Parameter
     stretches = list(_formed(_stretches(parameter, reading, others), form, reading))
     yield from stretches
     taken = taken_by_others(parameter, reading, others)
+    if parameter.want in _THINGS:
+        taken += reading.of("date", "time")
     for text, worth in phrases_for(parameter.want, reading.text, taken):
-        yield Candidate(value=text, worth=worth, spans=_place_of(reading, text))
+        if parameter.want == "text":
+            worth *= _UNSURE
+            text = _without_own_tail(text, reading)
+        if parameter.want != "message" and reading.is_own(text):
+            worth -= _OWN
+        spans = _place_of(reading, text)
+        if spans and text.count(" ") >= _SENTENCE:
+            spans = reading.within(spans[0].start, spans[0].end)
+        yield Candidate(value=text, worth=worth, spans=spans)
     if parameter.want in _LOOSE and not any(candidate.worth >= 0.8 for candidate in stretches):
         yield from _words(parameter, reading, taken)
+
+
+def _without_own_tail(text: str, reading: Reading) -> str:
+    """A phrase without an end that says what the tool does: ``butter on the shopping list``."""
+    found = re.search(r"(.+?),? (?:on|in|into|onto|to|from|of|for|at|with) (?:the|an?|my|our) ([\w' -]+)$", text)
+    return found.group(1) if found is not None and reading.is_own(found.group(2)) else text
 
 
 def _stretches(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> Values:
@@ -100,11 +125,12 @@ def _stretches(parameter: Parameter, reading: Reading, others: Sequence[Paramete
         if kind == "path" and parameter.want != "path" and not reading.own & _FILES:
             worth = 0.2
         for rank, span in enumerate(reading.of(kind)):
-            if span.kind == "name" and _opens(reading, span):
+            name = _without_verb(reading, span)
+            if name is None:
                 continue
             told = _position(parameter, reading, span, pair or (len(texts) > 1 and kind in _WHOLE))
             late = _ORDER * abs(place - rank) if pair else order * (rank == 0)
-            yield Candidate(value=span.text, worth=worth + told - late, spans=(span,))
+            yield Candidate(value=name.text, worth=worth + told - late, spans=(name,))
 
 
 def _words(parameter: Parameter, reading: Reading, taken: Sequence[Span]) -> Values:
@@ -143,7 +169,9 @@ def _named(parameter: Parameter, reading: Reading) -> Values:
         if found := re.search(rf"{own}({quoted}|[A-Z][\w-]*)", reading.text):
             text = found.group(1).strip("\"\u201c\u201d'")
             yield Candidate(value=text, worth=1.2, spans=_place_of(reading, text))
-        elif (found := re.search(rf"(?i:{own})([\w./*@-]+)", reading.text)) and found.group(1) not in _STOP:
+        elif (found := re.search(rf"\b{_BEFORE_NAME} (?i:{own})([\w./*@-]+)", reading.text)) and found.group(
+            1
+        ) not in _STOP:
             text = found.group(1).rstrip(".")
             if text[:1].islower() and not reading.is_own(text):
                 yield Candidate(value=text, worth=0.75, spans=_place_of(reading, text))
@@ -162,8 +190,7 @@ def _position(parameter: Parameter, reading: Reading, span: Span, pair: bool) ->
     last = before[-1] if before else ""
     bonus = 0.0
     if pair and parameter.side:
-        measured = any(other.kind == "number" and 0 <= span.start - other.end <= 1 for other in reading.spans)
-        from_like = last in _FROM_WORDS or measured or reading.text[: span.start].endswith("$")
+        from_like = last in _FROM_WORDS or _measures(reading, span) or reading.text[: span.start].endswith("$")
         to_like = last in _TO_WORDS and not from_like
         if from_like:
             bonus += 0.3 if parameter.side == "from" else -0.3
@@ -182,15 +209,31 @@ def _position(parameter: Parameter, reading: Reading, span: Span, pair: bool) ->
             bonus += 0.3
         elif last in ("with", "and", "by"):
             bonus -= 0.2
+    if span.kind == "name" and _opens(reading, span):
+        bonus -= _VERB
     return bonus
 
 
+def _without_verb(reading: Reading, span: Span) -> Span | None:
+    """A name without the verb at the head of its sentence: ``Enroll Anna`` is Anna where the tool enrolls."""
+    if span.kind != "name" or not _heads(reading.text, span):
+        return span
+    first, _, rest = span.text.partition(" ")
+    if not reading.is_own(first) or not re.match(r"\s*\w", reading.text[span.end :] + rest):
+        return span
+    return Span(kind="name", text=rest, start=span.end - len(rest), end=span.end) if rest else None
+
+
 def _opens(reading: Reading, span: Span) -> bool:
-    """Whether a single word opens a sentence as its verb, so that its capital says nothing."""
-    starts = re.search(r"(?:^|[.?!:]\s+)$", reading.text[: span.start]) is not None
-    if not starts or " " in span.text or not re.match(r"\s+\S", reading.text[span.end :]):
+    """Whether a single word may open a sentence as its verb, so that its capital says nothing."""
+    after = reading.after(span)
+    if not _heads(reading.text, span) or " " in span.text or not re.match(r"\s+[\w(]", reading.text[span.end :]):
         return False
-    return reading.is_own(span.text) or reading.after(span) not in _AUXILIARIES
+    return not (after in _VERBS or after.endswith("ed") or (after.endswith("s") and not reading.is_own(after)))
+
+
+def _heads(text: str, span: Span) -> bool:
+    return re.search(r"(?:^|[.?!:]\s+)$", text[: span.start]) is not None
 
 
 def _formed(values: Values, form: str, reading: Reading) -> Values:
@@ -235,7 +278,18 @@ def taken_by_others(parameter: Parameter, reading: Reading, others: Sequence[Par
         kinds.add("number")
     if any(other.want == "place" for other in others if other.name != parameter.name):
         kinds.add("name")
-    return [span for span in reading.spans if span.kind in kinds or (span.kind in _WHOLE and " " not in span.text)]
+    return [
+        span
+        for span in reading.spans
+        if span.kind in kinds
+        or (span.kind in _WHOLE and " " not in span.text)
+        or (span.kind == "unit" and "number" in kinds and _measures(reading, span))
+    ]
+
+
+def _measures(reading: Reading, unit: Span) -> bool:
+    """Whether a unit stands right after a number."""
+    return any(span.kind == "number" and 0 <= unit.start - span.end <= 1 for span in reading.spans)
 
 
 def _place_of(reading: Reading, text: str) -> tuple[Span, ...]:
