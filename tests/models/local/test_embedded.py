@@ -60,7 +60,7 @@ def test_the_answer_is_generated_under_a_grammar_with_the_result() -> None:
     engine = Parrot(" The answer is 144.")
     reply = _ask(engine, *_answered("What is 12 * 12?", "calculator", '{"expression":"12 * 12"}', "144"))
     assert reply.text == "The answer is 144."
-    assert '" 144"' in engine.asked[0][1]["grammar"]
+    assert '" 144."' in engine.asked[0][1]["grammar"]
 
 
 def test_two_calls_and_two_answers() -> None:
@@ -121,6 +121,17 @@ def test_a_question_that_follows_another_calls_the_same_tool() -> None:
     reply = _ask(Parrot(), *before, assistant("Rain."), user("And in Rome?"))
     assert reply.tool_calls == (ToolCall("call-2", "weather", '{"city":"Rome"}'),)
     assert _ask(Parrot("Bye."), *before, assistant("Rain."), user("and thanks")).text == "Bye."
+
+
+def test_a_question_that_follows_may_be_another_wish() -> None:
+    before = _answered("What is 3 + 4?", "calculator", '{"expression":"3 + 4"}', "7")
+    more = _ask(Parrot(), *before, assistant("7"), user("and times two?"))
+    assert more.tool_calls == (ToolCall("call-2", "calculator", '{"expression":"7 * 2"}'),)
+    other = _ask(Parrot(), *before, assistant("7"), user("And what is the weather in Rome?"))
+    assert other.tool_calls == (ToolCall("call-2", "weather", '{"city":"Rome"}'),)
+    broken = _answered("Weather?", "weather", "{", "rain")
+    again = _ask(Parrot(), *broken, assistant("Rain."), user("And in Rome?"))
+    assert again.tool_calls == (ToolCall("call-2", "weather", '{"city":"Rome"}'),)
 
 
 def test_the_model_of_a_name() -> None:

@@ -52,6 +52,15 @@ def test_the_same_thing_is_wished_once() -> None:
     assert len(_calls("What is the weather in Paris? What is the weather in Paris?")) == 1
 
 
+def test_a_place_that_was_named_before_is_meant_by_there() -> None:
+    calls = _calls("What is the weather in Oslo and what is the day there, and what is the weather there?")
+    assert [arguments for _, arguments, _ in calls] == [{"city": "Oslo"}]
+    tools = [*TOOLS, _tool("roads", "How full the roads of a city are.", city={"type": "string"})]
+    wishes = plan("What is the weather in Oslo and how full are the roads of the city there?", tools, EMBED)
+    assert [wish.choices[0].tool for wish in wishes] == ["weather", "roads"]
+    assert wishes[1].choices[0].filled.arguments == {"city": "Oslo"}
+
+
 def test_quoted_text_is_never_parted() -> None:
     assert clauses_of('Translate "Wait. And then go" to French') == [('Translate "Wait. And then go" to French', False)]
     assert clauses_of("Do this, then that; and show me") == [("Do this", False), ("that", True), ("and show me", False)]

@@ -4,12 +4,12 @@ __all__ = ["answer_grammar", "answer_prompt", "plain_answer", "rendered"]
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ziggurat.messages.parts import ToolResult
 from ziggurat.models.local.kinds import words_of
-from ziggurat.models.local.lexicon import words_in
+from ziggurat.models.local.phrases import parts_of, runs_in
 
 _EXAMPLES = (
     ("How much is 3 plus 4?", "calculator", "7", "The answer is 7."),
@@ -19,9 +19,15 @@ _EXAMPLES = (
     ("What is the area of a 5 by 6 room?", "area", "30 square meters", "The area is 30 square meters."),
     ("Tell Bob that I am late.", "send_message", "sent", "The message is sent."),
 )
-_FRAME = words_in("frame")
 _LONGEST_SENTENCE = 160
-_WORDS_BEFORE = 8
+_LONGEST_VALUE = 2
+"""Words of a result that are put into a sentence; what is longer says enough by itself."""
+_QUESTION = re.compile(
+    r"\?|^(?:who|what|what's|where|when|which|why|how|is|are|was|were|does|do|did|has|have)\b", re.IGNORECASE
+)
+_FAILED = re.compile(r"\b(?:no|not|none|fail\w*|error|unknown|cannot|unable|denied|refused)\b|n't\b", re.IGNORECASE)
+_RELATIONS = ("in", "of", "for", "at")
+_VERBS = ("is", "are")
 
 
 def rendered(result: ToolResult) -> str:
@@ -44,10 +50,10 @@ def _said(value: Any) -> str:
     return json.dumps(value)
 
 
-def plain_answer(result: ToolResult) -> str | None:
-    """The answer where no model is needed for it: an error, a whole sentence, a long text or a list.
+def plain_answer(request: str, result: ToolResult) -> str | None:
+    """The answer where no model is needed for it: an error, several words, a long text or a list.
 
-    None for a short value, which the model puts into a sentence.
+    None for a value of a few words, which the model puts into a sentence. The result stands in the answer as it is.
     """
     said = rendered(result)
     tool = words_of(result.name)
@@ -56,11 +62,25 @@ def plain_answer(result: ToolResult) -> str | None:
     if not said:
         return "Done."
     value = result.value()
+    if isinstance(value, bool):
+        return "No." if not value else "Yes." if _QUESTION.search(request.strip()) else "Done."
     if isinstance(value, Mapping | list):
         return f"Here is what {tool} says: {said}" + ("" if said.endswith((".", "!", "?")) else ".")
     if len(said) > _LONGEST_SENTENCE or "\n" in said or (said.count(" ") >= 3 and said[-1] in ".!?"):
         return said
+    if len(said.split()) > _LONGEST_VALUE:
+        return _introduced(request, said)
     return None
+
+
+def _introduced(request: str, said: str) -> str:
+    """A result of several words as a sentence of its own."""
+    end = "" if said.endswith((".", "!", "?")) else "."
+    if not said[0].islower():
+        return f"{said}{end}"
+    if _FAILED.search(said):
+        return f"The answer was: {said}{end}"
+    return f"{'Here is what I found' if _QUESTION.search(request.strip()) else 'Done'}: {said}{end}"
 
 
 def answer_prompt(request: str, result: ToolResult) -> str:
@@ -74,16 +94,32 @@ def answer_prompt(request: str, result: ToolResult) -> str:
 
 
 def answer_grammar(request: str, result: ToolResult) -> str:
-    """A grammar for one sentence that holds the result as it is, framed by small words and words of the question.
+    """A grammar for one plain sentence, ``The ... is RESULT.``, with words of the question in the gap.
 
-    So the model chooses how to say it, and can neither leave the result out nor invent another.
+    So the model chooses what to speak of, and can neither leave the result out nor invent another.
     """
     said = rendered(result)
-    heard = re.findall(r"[A-Za-z][\w'\u2019-]*", request)
-    words = list(dict.fromkeys((*_FRAME, *heard, *words_of(result.name).split())))
-    frame = " | ".join(_quoted(f" {word}") for word in words if word.isprintable())
-    end = "" if said.endswith((".", "!", "?")) else ' "."'
-    return f"root ::= word{{1,{_WORDS_BEFORE}}} {_quoted(' ' + said)}{end}\nword ::= {frame}\n"
+    heard = [text for text, _, _ in parts_of(runs_in(request, ())) if text not in said and len(text) > 1]
+    things = ["answer", *dict.fromkeys((words_of(result.name).split()[-1], *(_low(text) for text in heard)))]
+    end = "" if said.endswith((".", "!", "?")) else "."
+    return (
+        f"root ::= lead thing (relation article? name)? verb {_quoted(f' {said}{end}')}\n"
+        'lead ::= " The " | " Your "\n'
+        'article ::= "the " | "your "\n'
+        f"thing ::= {_either(things)}\n"
+        f"relation ::= {_either(f' {word} ' for word in _RELATIONS)}\n"
+        f"name ::= {_either(heard or ['it'])}\n"
+        f"verb ::= {_either(f' {word}' for word in _VERBS)}\n"
+    )
+
+
+def _low(text: str) -> str:
+    """Words as they stand in a sentence: a capital in front of small letters may be from the head of the question."""
+    return text[:1].lower() + text[1:] if text[1:].islower() else text
+
+
+def _either(words: Iterable[str]) -> str:
+    return " | ".join(_quoted(word) for word in words if word.isprintable())
 
 
 def _quoted(text: str) -> str:

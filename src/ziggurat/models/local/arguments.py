@@ -15,7 +15,7 @@ from ziggurat.models.local.spans import Span
 _MISSING = -0.6
 """What a required parameter without a value costs."""
 
-_REQUIRED = 0.2
+_REQUIRED = 0.3
 """Worth below which a value is a guess, and a required parameter counts as missing."""
 _OPTIONAL = 0.5
 """Worth from which an optional parameter is given at all."""

@@ -18,25 +18,65 @@ _IN_WORDS = re.compile(rf"\b(?:{_WORD})\b(?:(?:{_AND}|[ -])(?:{_WORD})\b)*", re.
 _A = r"(\((?:[^()]|\([^()]*\))*\)|-?\d+(?:\.\d+)?)"
 """A number, or something in brackets that was read before."""
 
-_FORMS: tuple[tuple[str, str], ...] = (
+_ROW = rf"{_A}(?:(?:,? and |, ?|,? plus ){_A})+"
+"""Two numbers or more, one after the other."""
+
+_PARTS = {"half": 2, "third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
+_ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_PART = "|".join(_PARTS)
+_SHARE = r" ?(?:%|percent|per cent)"
+
+_FORMS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"[$€£](?=\d)", ""),
+    (r"(?<![\d.])\.(?=\d)", "0."),
+    (r"\bnumbers? (?=-?\d)", ""),
+    (r"\bnegative (?=\d)", "-"),
     (r"\b(?:a|1) dozen\b", "12"),
     (r"(\d+) dozen\b", r"(\1 * 12)"),
-    (rf"\b(?:the )?(?:sum|total) of {_A}(?:,? and |, ){_A}", r"(\1 + \2)"),
+    (
+        rf"\b(?:the )?(?:remainder|rest) (?:when|if|of|after)(?: dividing)? {_A}(?: is)? (?:divided )?by {_A}",
+        r"(\1 % \2)",
+    ),
+    (rf"\bhow (?:many times|often) (?:does|do|can|will) {_A} (?:go|fit) (?:into|in) {_A}", r"(\2 / \1)"),
+    (rf"\b(?:the )?(?:average|mean) of {_ROW}", lambda found: _row(found, "mean")),
+    (rf"\b(?:the )?(?:sum|total) of {_ROW}", lambda found: _row(found, "+")),
+    (rf"\b(?:the )?product of {_ROW}", lambda found: _row(found, "*")),
     (rf"\b(?:the )?difference (?:between|of) {_A} and {_A}", r"(\1 - \2)"),
-    (rf"\b(?:the )?product of {_A} and {_A}", r"(\1 * \2)"),
     (rf"\b(?:the )?(?:quotient|ratio) of {_A} (?:and|to) {_A}", r"(\1 / \2)"),
-    (rf"\b(?:the )?square root of {_A}", r"(\1 ** 0.5)"),
-    (rf"{_A} ?(?:%|percent|per cent) of {_A}", r"(\1 / 100 * \2)"),
+    (rf"(?:\b(?:the )?square root of |\bsqrt ?(?:of )?|√ ?){_A}", r"(\1 ** 0.5)"),
+    (rf"\b(?:the )?square of {_A}", r"(\1 ** 2)"),
+    (rf"\b(?:the )?cube of {_A}", r"(\1 ** 3)"),
+    (rf"(\d+)/(\d+) of {_A}", r"(\1 / \2 * \3)"),
+    (rf"\b(?:(\d+)|an?|one|the)[ -]({_PART})s? of {_A}", lambda found: _share(found)),
+    (rf"\b(?:add|adding) {_A}{_SHARE} to {_A}", r"(\2 + \2 * \1 / 100)"),
+    (rf"\b(?:subtract|take|deduct|remove)\w* {_A}{_SHARE} (?:off|from) {_A}", r"(\2 - \2 * \1 / 100)"),
+    (rf"{_A}{_SHARE} (?:off|less than) {_A}", r"(\2 - \2 * \1 / 100)"),
+    (rf"{_A}{_SHARE} more than {_A}", r"(\2 + \2 * \1 / 100)"),
+    (rf"\b(?:increase|raise|grow) {_A} by {_A}{_SHARE}", r"(\1 + \1 * \2 / 100)"),
+    (rf"\b(?:decrease|reduce|lower|cut|discount) {_A} by {_A}{_SHARE}", r"(\1 - \1 * \2 / 100)"),
+    (rf"{_A} ?(?:plus|\+) ?{_A}{_SHARE}(?! of)", r"(\1 + \1 * \2 / 100)"),
+    (rf"{_A} ?(?:minus|-) ?{_A}{_SHARE}(?! of)", r"(\1 - \1 * \2 / 100)"),
+    (rf"{_A}{_SHARE} of {_A}", r"(\1 / 100 * \2)"),
     (rf"{_A} squared\b", r"\1 ** 2"),
     (rf"{_A} cubed\b", r"\1 ** 3"),
     (rf"\bhalf (?:of )?{_A}", r"\1 / 2"),
     (rf"\b(?:double|twice) {_A}", r"2 * \1"),
+    (rf"\b(?:triple|thrice) {_A}", r"3 * \1"),
+    (rf"\bquadruple {_A}", r"4 * \1"),
     (rf"\b(?:subtract|take|remove|deduct|subtracting|taking) {_A} (?:away )?from {_A}", r"\2 - \1"),
     (rf"\b{_A} (?:less than|taken (?:away )?from|subtracted from) {_A}", r"\2 - \1"),
-    (rf"\b(?:add|adding) {_A} (?:and|to|with) {_A}", r"\1 + \2"),
+    (rf"\b{_A} more than {_A}", r"\2 + \1"),
+    (rf"\b(?:add|adding|sum)(?: up)? (?!\d+ (?:and|then) (?:multiply|divide)){_ROW}", lambda found: _row(found, "+")),
+    (rf"\b(?:add|adding) {_A} (?:to|with) {_A}", r"\1 + \2"),
+    (rf"\bincrease {_A} by {_A}", r"\1 + \2"),
+    (rf"\b(?:decrease|reduce|lower) {_A} by {_A}", r"\1 - \2"),
     (rf"\b(?:multiply|multiplying) {_A} (?:by|with|and) {_A}", r"\1 * \2"),
     (rf"\b(?:divide|dividing|split|splitting) {_A} (?:by|among|between|into) {_A}", r"\1 / \2"),
-    (r"\b(?:to the power of|raised to(?: the power of)?|to the power)\b|\^", "**"),
+    (
+        rf"\b(?:raised )?to (?:the )?(?:power (?:of )?)?(?:(\d+)(?:st|nd|rd|th)|({'|'.join(_ORDINALS)}))(?: power)?\b",
+        lambda found: f"** {found[1] or _ORDINALS.index(found[2].lower()) + 2}",
+    ),
+    (r"\b(?:to the power of|raised to(?: the power(?: of)?)?|to the power)\b|\^", "**"),
     (r"\b(?:multiplied by|multiplied with|times)\b|[\u00d7·]", "*"),
     (rf"(?<=[\d)]) ?x ?(?={_A})", " * "),
     (r"\b(?:divided by|shared (?:equally )?(?:by|among|between)|split (?:by|among|between)|over)\b|÷", "/"),
@@ -45,6 +85,8 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (r"\b(?:modulo|mod)\b", "%"),
     (r"\bopen(?:ing)? (?:bracket|parenthesis)\b", "("),
     (r"\bclos(?:e|ing) (?:bracket|parenthesis)\b", ")"),
+    (r"\[", "("),
+    (r"\]", ")"),
 )
 _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), into) for pattern, into in _FORMS)
 _STEP = re.compile(
@@ -55,7 +97,25 @@ _STEP = re.compile(
 _LONGEST_RUN = 100
 """Marks of an expression with rubbish in it that are searched for a sound part, which takes cubic time."""
 
-_SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
+_THEN = re.compile(
+    rf"(?:[,;.]\s*|\s+)(?:and )?(?:(?:then )(?P<verb>add|subtract|multiply|divide)"
+    rf"|(?:(?<=, )|then )(?P<sign>plus|minus|times|divided by|multiplied by))"
+    rf"(?: (?:it|that|the result))?(?: by)? {_A}",
+    re.IGNORECASE,
+)
+"""What is done to the whole sum before it: ``12 plus 7, times 3``."""
+
+_SIGNS = {
+    "add": "+",
+    "plus": "+",
+    "subtract": "-",
+    "minus": "-",
+    "multiply": "*",
+    "multiplied by": "*",
+    "times": "*",
+    "divide": "/",
+    "divided by": "/",
+}
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|\*\*|//|[-+*/%()]|[A-Za-z]+|\S")
 
 _CUES: tuple[tuple[str, Callable[[str, str], str]], ...] = (
@@ -65,7 +125,10 @@ _CUES: tuple[tuple[str, Callable[[str, str], str]], ...] = (
     ),
     (r"\d \w+ (?:of|at|with|for) \d|\b(?:each|every|per|apiece|multipl\w+)\b", "{} * {}".format),
     (r"\b(?:equally|among|share|shared|split|divide\w*)\b", "{} / {}".format),
-    (r"\b(?:altogether|in total|add|adding|sum|combined|together)\b", "{} + {}".format),
+    (
+        r"\b(?:altogether|in total|add|adding|sum|combined|together|\d+ more|another \d+|(?:buy|get|find)s? \d+)\b",
+        "{} + {}".format,
+    ),
 )
 
 
@@ -98,7 +161,26 @@ def expression_in(text: str) -> str | None:
     return written if written is not None else _told(text)
 
 
+def _row(found: re.Match[str], sign: str) -> str:
+    """Numbers that stand in a row, joined by a sign; ``mean`` divides their sum by their count."""
+    numbers = [number.group() for number in re.finditer(_A, found.group())]
+    if sign == "mean":
+        return f"(({' + '.join(numbers)}) / {len(numbers)})"
+    return f"({f' {sign} '.join(numbers)})"
+
+
+def _share(found: re.Match[str]) -> str:
+    return f"({found[1] or 1} / {_PARTS[found[2].lower()]} * {found[3]})"
+
+
 def _written(text: str) -> str | None:
+    for _ in range(4):
+        then = _THEN.search(text)
+        before = _written(text[: then.start()]) if then is not None else None
+        if then is None or before is None:
+            break
+        sign = _SIGNS[(then["verb"] or then["sign"]).lower()]
+        text = f"(({before}) {sign} {then[3]}){text[then.end() :]}"
     for _ in range(4):
         before = text
         while (step := _STEP.search(text)) is not None:

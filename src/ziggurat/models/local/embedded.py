@@ -3,7 +3,6 @@
 __all__ = ["EmbeddedModel"]
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.facts import NAME, Fact
 from ziggurat.messages.delta import ToolCallDelta
 from ziggurat.messages.events import Delta
@@ -21,9 +20,10 @@ from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 from ziggurat.models.local.answers import answer_grammar, answer_prompt, plain_answer, rendered
-from ziggurat.models.local.choose import Described, describe, meant
+from ziggurat.models.local.choose import Choice, Described, describe, meant
 from ziggurat.models.local.complete import arguments_prompt, arguments_schema
 from ziggurat.models.local.engine import CONTEXT, SLOTS, Engine, engine_for
+from ziggurat.models.local.follow import followed
 from ziggurat.models.local.install import installed, model_path
 from ziggurat.models.local.minilm import Embedder, shared_embedder
 from ziggurat.models.local.plan import Wish, plan
@@ -32,8 +32,6 @@ from ziggurat.models.local.wordpiece import pieces
 
 _NAME = "SmolLM2-135M-Instruct"
 _MANNER = "You are a helpful assistant. You answer briefly and correctly, in English."
-_FOLLOWS = re.compile(r"\s*(?:and|or|what about|how about|what if it|then)\b", re.IGNORECASE)
-_SHORT_WORDS = 8
 _SHORT = 96
 """Tokens of the sentence around a tool's result."""
 
@@ -88,8 +86,6 @@ class EmbeddedModel:
             today = datetime.fromtimestamp(ctx.clock.now()).date()
             wishes = await asyncio.to_thread(self._plan, tools, turn, today)
             calls = _due(wishes, len(turn.results), request)
-            if not calls and not turn.results and turn.last_tool:
-                calls = await asyncio.to_thread(self._again, tools, turn, today)
             if calls:
                 return await self._call(calls, request, turn, ctx)
             asked = [wish.text for wish in wishes]
@@ -114,17 +110,25 @@ class EmbeddedModel:
         return [describe(tool.name, tool.description, tool.parameters, embed) for tool in tools]
 
     def _plan(self, tools: Sequence[ToolSpec], turn: "_Turn", today: date) -> list[Wish]:
+        again = self._again(tools, turn, today)
+        leaning = [] if again is None else [Wish(text=turn.asked, choices=(again,))]
+        if again is not None and again.score >= 1.0:
+            return leaning
         said = [rendered(result) for result in turn.results]
-        return plan(turn.asked, self._described(tools), self.embedder.embed_now, said, today=today)
+        wishes = plan(turn.asked, self._described(tools), self.embedder.embed_now, said, today=today)
+        return leaning if leaning and not meant(wishes[0].choices[0]) else wishes
 
-    def _again(self, tools: Sequence[ToolSpec], turn: "_Turn", today: date) -> list[Wish]:
-        """The last tool with other words, for "and in Rome?" after a question that called it."""
-        last = [tool for tool in tools if tool.name == turn.last_tool]
-        if not last or not _FOLLOWS.match(turn.asked) or len(turn.asked.split()) > _SHORT_WORDS:
-            return []
-        wishes = plan(turn.asked, self._described(last), self.embedder.embed_now, today=today)
-        filled = wishes[0].choices[0].filled
-        return wishes[:1] if filled.arguments and not filled.missing else []
+    def _again(self, tools: Sequence[ToolSpec], turn: "_Turn", today: date) -> Choice | None:
+        """The tool of the turn before with other words, for "and in Rome?" after a question that called it."""
+        last = next((tool for tool in tools if turn.last and tool.name == turn.last.name), None)
+        if last is None or turn.last is None:
+            return None
+        try:
+            before = turn.last.parsed()
+        except InvalidArguments:
+            before = {}
+        described = self._described([last])[0]
+        return followed(turn.asked, described, before, turn.last_result, self.embedder.embed_now, today)
 
     async def _call(self, wishes: Sequence[Wish], request: ModelRequest, turn: "_Turn", ctx: Context) -> ModelResponse:
         usage = Usage(input=len(pieces(turn.asked, CONTEXT)), output=0, requests=1)
@@ -160,11 +164,12 @@ class EmbeddedModel:
         for at, result in enumerate(turn.results):
             if texts:
                 await show(" ", ctx)
-            text = plain_answer(result)
+            question = asked[min(at, len(asked) - 1)]
+            text = plain_answer(question, result)
             if text is not None:
                 await show(text, ctx)
             else:
-                spoken = await self._sentence(asked[min(at, len(asked) - 1)], result, request, ctx)
+                spoken = await self._sentence(question, result, request, ctx)
                 text = spoken.text.lstrip()
                 usage += msgspec.structs.replace(spoken.usage, requests=0)
             texts.append(text)
@@ -192,26 +197,28 @@ class EmbeddedModel:
 
 
 class _Turn(msgspec.Struct, frozen=True):
-    """The last thing a person said, and what tools have given since."""
+    """The last thing a person said, what tools have given since, and the last call before it with its result."""
 
     asked: str
     results: tuple[ToolResult, ...]
     calls_before: int
-    last_tool: str
+    last: ToolCall | None
+    last_result: str
 
     @classmethod
     def of(cls, request: ModelRequest) -> "_Turn":
         asked = ""
         results: list[ToolResult] = []
-        calls = 0
-        last_tool = ""
+        calls: list[ToolCall] = []
+        last: ToolCall | None = None
+        last_result = ""
         for message in request.messages:
             if message.role == "user" and message.origin is None:
+                last, last_result = (calls[-1] if calls else None), (rendered(results[-1]) if results else last_result)
                 asked, results = message.text, []
             results += message.tool_results
-            for call in message.tool_calls:
-                calls, last_tool = calls + 1, call.name
-        return cls(asked=asked, results=tuple(results), calls_before=calls, last_tool=last_tool)
+            calls += message.tool_calls
+        return cls(asked=asked, results=tuple(results), calls_before=len(calls), last=last, last_result=last_result)
 
 
 def _due(wishes: Sequence[Wish], done: int, request: ModelRequest) -> list[Wish]:

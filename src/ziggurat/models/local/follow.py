@@ -1,0 +1,97 @@
+"""Short questions that lean on the call before them: "and in Rome?", "times two?", "now add 5 to that"."""
+
+__all__ = ["followed"]
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+import msgspec
+
+from ziggurat.models.local.arguments import Filled, fill
+from ziggurat.models.local.arithmetic import expression_in
+from ziggurat.models.local.choose import THRESHOLD, Choice, Described
+from ziggurat.models.local.lexicon import word_set
+from ziggurat.models.local.reading import Embed, read, stems
+
+_FOLLOWS = re.compile(r"\s*(?:and|or|what about|how about|what if it|then|now)\b", re.IGNORECASE)
+_LEAD = re.compile(
+    r"^\s*(?:(?:and|then|now|ok|okay|so|please|what about|how about|what is|what's|what if you)\b[\s,]*)+",
+    re.IGNORECASE,
+)
+_BACK = re.compile(r"\b(?:that|it|this|the (?:result|answer|sum|product|total|number))\b", re.IGNORECASE)
+_GOES_ON = re.compile(
+    r"(?:times|plus|minus|over|squared|cubed|modulo|(?:divided|multiplied) by|to the|[-+*/\u00d7\u00f7])", re.IGNORECASE
+)
+_STEP = re.compile(r"(?:add|subtract|multiply by|divide by) -?\d", re.IGNORECASE)
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_SHORT_WORDS = 8
+_SMALL = word_set("stop") | {"same", "instead", "thing", "again"}
+_SURE = 0.5
+
+
+def followed(
+    asked: str, tool: Described, before: Mapping[str, Any], result: str, embed: Embed, today: date | None = None
+) -> Choice | None:
+    """The last tool again with what is new, or None where a request does not lean on its last call.
+
+    Its score is 1 where the request says nothing else, and the least that is believed where it says more, which may
+    be another wish.
+
+    Args:
+        asked: What the user says now.
+        tool: The tool that was called last.
+        before: What it was called with; what is not said anew stays.
+        result: What it gave.
+        embed: Makes vectors of texts.
+        today: The day from which "tomorrow" is counted.
+    """
+    if len(asked.split()) > _SHORT_WORDS:
+        return None
+    worked_on = _worked_on(asked, tool, result)
+    if worked_on is not None:
+        return _choice(tool, worked_on, 1.0)
+    news = _news(asked, tool, before, embed, today) if _FOLLOWS.match(asked) else None
+    if not news:
+        return None
+    said = " ".join(str(value) for value in news.values()).lower()
+    words = [word for word in re.findall(r"[a-z']{2,}", asked.lower()) if word not in _SMALL]
+    more = any(word not in said and not stems(word) <= tool.own for word in words)
+    return _choice(tool, {**before, **news}, THRESHOLD if more else 1.0)
+
+
+def _choice(tool: Described, arguments: dict[str, Any], score: float) -> Choice:
+    return Choice(tool=tool.name, filled=Filled(arguments=arguments, missing=(), fit=1.0, coverage=1.0), score=score)
+
+
+def _worked_on(asked: str, tool: Described, result: str) -> dict[str, Any] | None:
+    """A sum with the number that came last: "times two?"."""
+    name = next((parameter.name for parameter in tool.parameters if parameter.want == "expression"), None)
+    if name is None or not _NUMBER.fullmatch(result):
+        return None
+    text = _LEAD.sub("", asked)
+    if _BACK.search(text):
+        text = _BACK.sub(result, text)
+    elif _GOES_ON.match(text):
+        text = f"{result} {text}"
+    elif _STEP.match(text):
+        text = f"{result}, then {text}"
+    else:
+        return None
+    expression = expression_in(text)
+    return None if expression is None else {name: expression}
+
+
+def _news(
+    asked: str, tool: Described, before: Mapping[str, Any], embed: Embed, today: date | None
+) -> dict[str, Any] | None:
+    """What is said anew for sure, if that and the last call are a whole one."""
+    reading = msgspec.structs.replace(read(asked, embed, today), own=tool.own, purpose=tool.purpose)
+    whole = fill(tool.parameters, reading)
+    if whole.arguments and not whole.missing and whole.fit >= _SURE:
+        return whole.arguments
+    sure = fill([msgspec.structs.replace(parameter, required=False) for parameter in tool.parameters], reading)
+    known = before.keys() | sure.arguments.keys()
+    complete = all(parameter.name in known for parameter in tool.parameters if parameter.required)
+    return sure.arguments if complete else None
