@@ -3,7 +3,7 @@
 - The embedded model: `embedded`, downloaded by `install`. It splits a request into calls (`plan`) or continues the last
   one (`follow`), chooses tools (`choose`), fills their parameters (`arguments`, from `candidates` of the right `kinds`;
   `complete` generates what is missing), and answers (`answers`).
-- What it finds in the words of a request (`reading`): `spans`, `phrases`, `arithmetic`, with a `lexicon`; and the values
+- What it finds in the words of a request (`reading`): `spans`, `phrases`, `arithmetic`, with a `lexicon`; the values
   made of them: `texts`, `amounts`, `moments`, `options`, `listed`. How similar texts are: `minilm`, `wordpiece`.
 - Any GGUF file: `templated`. Both generate through `speech`, on the `engine`.
 """
