@@ -69,12 +69,14 @@ def test_models_are_listed_with_their_state(ziggurat: Command, cache: Path) -> N
     assert ended.out.splitlines()[0].startswith("local ")
     assert "not installed; run: ziggurat models install" in ended.out
     with (cache / FILE).open("wb") as file:
+        file.write(b"GGUF")
         file.truncate(SIZE)
     assert f"installed: {cache / FILE}" in ziggurat("models", "list").out
 
 
 def test_installing_again_does_nothing_and_writes_the_path(ziggurat: Command, cache: Path) -> None:
     with (cache / FILE).open("wb") as file:
+        file.write(b"GGUF")
         file.truncate(SIZE)
     ended = ziggurat("models", "install")
     assert (ended.code, ended.out) == (0, f"{cache / FILE}\n")

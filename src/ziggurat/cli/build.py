@@ -135,9 +135,6 @@ def _tools(specs: Sequence[str]) -> list[Tool]:
 
 def _require_embedded() -> None:
     """Find out before the run, not in its midst, that the embedded model is missing."""
-    from ziggurat.models.local.install import installed, model_path
+    from ziggurat.models.local.install import check_installed
 
-    if not installed():
-        raise ConfigurationError(
-            f"the embedded model is not installed (looked for {model_path()}); run: ziggurat models install"
-        )
+    check_installed()

@@ -105,6 +105,11 @@ def test_values(request_text: str, properties: dict[str, Any], arguments: dict[s
             {"files": {"type": "array", "items": S}, "archive": S},
             {"files": ["a.py", "b.py", "c.py"], "archive": "all.zip"},
         ),
+        (
+            "Tell me of Rome, please",
+            {"input": {**S, "description": "What it should do."}},
+            {"input": "Tell me of Rome, please"},
+        ),
         ("Cool it in the bedroom", {"room": S}, {"room": "bedroom"}),
     ],
 )

@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 
 from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.models.local.install import FILE, cache_directory, install, installed, model_path, progress_bar
+from ziggurat.models.local.install import (
+    FILE,
+    SIZE,
+    cache_directory,
+    check_installed,
+    install,
+    installed,
+    model_path,
+    progress_bar,
+)
 
 
 @pytest.fixture
@@ -73,6 +82,17 @@ def test_a_file_of_the_wrong_size_is_not_installed(cache: Path) -> None:
     cache.mkdir()
     model_path().write_bytes(b"GGUF")
     assert not installed()
+    with pytest.raises(ConfigurationError, match=r"4 of 98,362,432 bytes; run: ziggurat models install"):
+        check_installed()
+
+
+def test_a_file_that_begins_wrongly_is_not_installed(cache: Path) -> None:
+    cache.mkdir()
+    with model_path().open("wb") as file:
+        file.truncate(SIZE)
+    assert not installed()
+    with pytest.raises(ConfigurationError, match="no GGUF file"):
+        check_installed()
 
 
 def test_the_bar_on_a_pipe_is_two_lines(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.facts import NAME, Fact
 from ziggurat.messages.delta import ToolCallDelta
 from ziggurat.messages.events import Delta
@@ -24,7 +24,7 @@ from ziggurat.models.local.choose import Choice, Described, describe, meant
 from ziggurat.models.local.complete import arguments_prompt, arguments_schema
 from ziggurat.models.local.engine import CONTEXT, SLOTS, Engine, engine_for
 from ziggurat.models.local.follow import followed
-from ziggurat.models.local.install import installed, model_path
+from ziggurat.models.local.install import check_installed, model_path
 from ziggurat.models.local.minilm import Embedder, shared_embedder
 from ziggurat.models.local.plan import Wish, plan
 from ziggurat.models.local.speech import Spoken, body_of, chat_messages, grammar_of, offered, show, speak
@@ -75,7 +75,7 @@ class EmbeddedModel:
         """Answer a request.
 
         Raises:
-            ConfigurationError: the weights are not installed.
+            ConfigurationError: the weights are not installed, or their file is damaged.
             MissingExtra: the extra ``local`` is not installed.
             ModelError: the request cannot be served.
         """
@@ -97,11 +97,7 @@ class EmbeddedModel:
     def engine(self) -> Engine:
         """The weights, found now and loaded with the first use."""
         if self._engine is None:
-            if not installed():
-                raise ConfigurationError(
-                    f"the embedded model is not installed (looked for {model_path()}); "
-                    "run `ziggurat models install`, which fetches 93 MB once"
-                )
+            check_installed()
             self._engine = engine_for(model_path(), **self._size)
         return self._engine
 
@@ -187,7 +183,7 @@ class EmbeddedModel:
 
     async def _talk(self, request: ModelRequest, ctx: Context) -> ModelResponse:
         manner = f"{_MANNER} {request.instructions}" if request.instructions else _MANNER
-        told = chat_messages(msgspec.structs.replace(request, instructions=manner))
+        told = chat_messages(msgspec.structs.replace(request, instructions=manner), tools=request.output is not None)
         fields: dict[str, Any] = {"messages": told, "repeat_penalty": 1.05}
         if request.output is not None:
             fields["grammar"] = grammar_of(request.output.schema)

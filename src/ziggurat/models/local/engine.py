@@ -153,7 +153,9 @@ class Engine:
         try:
             return xllamacpp.Server(self._parameters(xllamacpp.CommonParams(), Path(room)))
         except RuntimeError as error:
-            raise ModelError(f"llama.cpp cannot load {self.path}: {error}", transient=False) from error
+            raise ModelError(
+                f"llama.cpp cannot load {self.path}: {error} If the file is damaged, fetch it again.", transient=False
+            ) from error
         finally:
             shutil.rmtree(room, ignore_errors=True)
 

@@ -6,6 +6,7 @@ __all__ = [
     "SIZE",
     "Progress",
     "cache_directory",
+    "check_installed",
     "install",
     "installed",
     "model_path",
@@ -60,8 +61,30 @@ def model_path() -> Path:
 
 def installed() -> bool:
     """Whether the weights are there in full; their content was checked when they were installed."""
+    return _damage() is None
+
+
+def check_installed() -> None:
+    """Refuse an embedded model that cannot be loaded, having read no more than its first bytes.
+
+    Raises:
+        ConfigurationError: it is not installed, or its file is cut short or damaged; the text says what to do.
+    """
+    damage = _damage()
+    if damage is not None:
+        raise ConfigurationError(f"the embedded model {damage}; run: ziggurat models install")
+
+
+def _damage() -> str | None:
     path = model_path()
-    return path.is_file() and path.stat().st_size == SIZE
+    if not path.is_file():
+        return f"is not installed (looked for {path})"
+    size = path.stat().st_size
+    if size != SIZE:
+        return f"at {path} is damaged: it has {size:,} of {SIZE:,} bytes"
+    with path.open("rb") as file:
+        whole = file.read(4) == b"GGUF"
+    return None if whole else f"at {path} is damaged: it is no GGUF file"
 
 
 def install(progress: Progress | None = None, *, fetch: Fetch | None = None) -> Path:

@@ -14,6 +14,7 @@ Want = Literal[
     "list",
     "number",
     "expression",
+    "request",
     "email",
     "recipient",
     "url",
@@ -41,6 +42,7 @@ Want = Literal[
 
 _CUES: tuple[tuple[Want, str], ...] = (
     ("expression", r"\b(?:expression|formula|arithmetic|equation|calculation|sum to)\b"),
+    ("request", r"\b(?:what it should do|instructions?|prompt)\b"),
     ("url", r"\b(?:url|uri|link|website|web ?page)\b"),
     ("path", r"\b(?:path|file|filename|folder|directory)\b"),
     ("phone", r"\b(?:phone|telephone|mobile|cell)\b"),

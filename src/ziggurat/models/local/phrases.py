@@ -70,6 +70,10 @@ _PATTERNS: Mapping[Want, tuple[tuple[str, float], ...]] = {
         (rf"\babout {_REST}", 0.7),
         (rf"\b(?:for|on|of) {_REST}", 0.4),
     ),
+    "request": (
+        (r"^what (?:is|are) (?P<it>[^?!,]*\d[^?!,]*)", 0.6),
+        (r"(?P<it>.+)", 0.5),
+    ),
     "topic": (
         (rf"\b(?:about|on|regarding|concerning|with|in) {_CLAUSE}", 0.8),
         (rf"\b(?:of|for) {_CLAUSE}", 0.6),
@@ -123,7 +127,9 @@ def phrases_for(want: Want, request: str, taken: Sequence[Span]) -> Iterator[tup
     for kind in _LIKE.get(want, (want,)):
         for pattern, worth in _COMPILED.get(kind, ()):
             for match in pattern.finditer(request):
-                text = clipped(request, match.start("it"), match.end("it"), taken, tail=kind != "message")
+                text = clipped(
+                    request, match.start("it"), match.end("it"), taken, tail=kind not in ("message", "request")
+                )
                 if kind in ("title", "topic", "phrase", "query"):
                     text = _SMALL_HEAD.sub("", text)
                 elif kind == "message":

@@ -57,14 +57,19 @@ def grammar_of(schema: Mapping[str, Any]) -> str:
     return f"%llguidance {{}}\nstart: %json {json.dumps(guided)}\n"
 
 
-def chat_messages(request: ModelRequest) -> list[dict[str, str]]:
-    """The conversation in the form of chat templates, which know text and three roles only."""
+def chat_messages(request: ModelRequest, *, tools: bool = True) -> list[dict[str, str]]:
+    """The conversation in the form of chat templates, which know text and three roles only.
+
+    Args:
+        request: Its conversation and instructions.
+        tools: Whether calls and their results are told; a very small model that sees them speaks of nothing else.
+    """
     told: list[dict[str, str]] = []
     if request.instructions:
         told.append({"role": "system", "content": request.instructions})
     for message in request.messages:
         role = "user" if message.role == "tool" else message.role
-        text = "\n".join(_lines(message))
+        text = "\n".join(_lines(message)) if tools else message.text
         if not text:
             continue
         if told and told[-1]["role"] == role:

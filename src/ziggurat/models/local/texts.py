@@ -29,6 +29,7 @@ _DIRECT: Mapping[Want, tuple[tuple[SpanKind, float], ...]] = {
     "name": (("quoted", 0.9), ("name", 0.9), ("path", 0.6)),
     "title": (("quoted", 1.0), ("name", 0.6)),
     "message": (("quoted", 1.0),),
+    "request": (("quoted", 0.4),),
     "phrase": (("quoted", 1.0), ("name", 0.2)),
     "task": (("quoted", 0.9),),
     "topic": (("quoted", 0.9), ("name", 0.7)),
