@@ -80,6 +80,14 @@ def test_four_styles(text: str) -> None:
     assert found.returns.removeprefix("str: ") == "The forecast."
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["Args:\n        x: The x.\n    ", "\n    Args:\n        x: The x.\n    ", ":param x: The x.", "@param x: The x."],
+)
+def test_a_docstring_of_parameters_alone(text: str) -> None:
+    assert parse(text) == Docstring("", {"x": "The x."})
+
+
 def test_google_names_with_types_and_stars() -> None:
     assert parse(GOOGLE).parameters == {
         "city": "Name of the city, in English: or not.",

@@ -21,7 +21,7 @@ from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.events import ToolDelta
 from ziggurat.messages.message import user
 from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat.messages.parts import Image, ToolCall, tool_call
 from ziggurat.messages.tool import CHECK, SPEC
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.testing.clock import HandClock
@@ -303,6 +303,18 @@ def test_arguments_of_a_raw_tool_that_cannot_be_read_are_its_models_fault(argume
     made = raw_tool(search, name="search", description="", parameters={"type": "object", "properties": {}})
     result = asyncio.run(act(Toolbox([made]), ToolCall("c", "search", arguments), _ctx()))
     assert result.error == "invalid_arguments"
+
+
+def test_parts_cannot_be_told_piece_by_piece() -> None:
+    @tool
+    async def paint() -> AsyncIterator[Any]:
+        """Paint."""
+        yield "here it comes"
+        yield Image(b"x")
+
+    result = asyncio.run(act(Toolbox([paint]), ToolCall("c", "paint"), _ctx()))
+    assert result.error == "permanent"
+    assert "paint yielded parts" in result.text
 
 
 # -- a tool cannot change what others see ----------------------------------------------------------------------------

@@ -62,9 +62,11 @@ def parse(text: str) -> Docstring:
         >>> parse("Add two numbers.").summary
         'Add two numbers.'
     """
-    text = inspect.cleandoc(text)
-    if "\n" not in text:
+    whole, text = text, inspect.cleandoc(text).strip()
+    if "\n" not in text and not text.startswith((":", "@")):
         return Docstring(text)
+    if re.match(_SECTION, text.partition("\n")[0]):
+        text = inspect.cleandoc(f"\n{whole}")  # or what stands beneath the first line would lose its indent
     if re.search(_OTHER_STYLE, text, re.MULTILINE):
         return _by_library(text)
     return _google(text)

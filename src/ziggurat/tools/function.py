@@ -140,7 +140,10 @@ class FunctionTool:
         stream: AsyncGenerator[object, None] = self.function(**arguments)
         async with aclosing(stream):
             async for piece in stream:
-                text = await _told(result_of(piece, call).text, ctx)
+                told = result_of(piece, call)
+                if not isinstance(told.content, str):
+                    raise ToolError(f"{call.name} yielded parts; what is told piece by piece is text, so return them")
+                text = await _told(told.content, ctx)
                 pieces.append(text)
                 size += len(text)
                 if ctx.listens(ToolDelta):
