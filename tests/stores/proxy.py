@@ -15,6 +15,7 @@ class Proxy:
 
     Attributes:
         cuts: At which statements connections were cut.
+        refused: How many connections were not taken.
     """
 
     def __init__(self, url: str) -> None:
@@ -26,6 +27,7 @@ class Proxy:
         self._shut = False
         self._writers: set[asyncio.StreamWriter] = set()
         self.cuts: list[str] = []
+        self.refused = 0
         self.url = ""
 
     async def __aenter__(self) -> "Proxy":
@@ -57,6 +59,7 @@ class Proxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._shut:
+            self.refused += 1
             writer.transport.abort()
             return
         near, far = writer, (await asyncio.open_connection("127.0.0.1", self._port))

@@ -21,7 +21,7 @@ from ziggurat.core.errors import (
     StoreUnavailable,
     is_transient,
 )
-from ziggurat.core.store import LogInfo, Wakes, run_log
+from ziggurat.core.store import LogInfo, Row, Wakes, run_log
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection
@@ -299,3 +299,97 @@ def test_room_is_given_back() -> None:
         assert asked(url, "SELECT pg_relation_size('rows') + pg_relation_size('logs') + pg_relation_size('blobs')") == 0
 
     run(url, main)
+
+
+def test_an_append_that_is_refused_harms_no_other_that_was_written_with_it() -> None:
+    url = schema()
+
+    async def main(store: PostgresStore) -> None:
+        epochs = await asyncio.gather(*(store.create(LogInfo(f"run:{at}")) for at in range(3)))
+        given = [rows(1), [Row(1, "d", b"{}", "no\0good")], rows(1)]
+        went = await asyncio.gather(
+            *(store.append(f"run:{at}", epochs[at], given[at]) for at in range(3)), return_exceptions=True
+        )
+        assert [type(each) for each in went] == [type(None), StoreError, type(None)]
+        await store.append("run:2", epochs[2], rows(1, 1))
+        assert await store.read("run:1") == []
+
+    run(url, main)
+
+
+def test_a_schema_may_be_named_as_the_server_names_something_of_its_own() -> None:
+    async def main(store: PostgresStore) -> None:
+        known = rows(2)
+        epoch = await store.create(LogInfo("run:r"), known[:1])
+        await store.append("run:r", epoch, known[1:], release=True)
+        assert await store.read("run:r") == known
+
+    run(f"{server().url}?schema=select", main)
+
+
+def test_long_names_of_schemas_share_no_channel() -> None:
+    one, other = (PostgresStore(f"{server().url}?schema={'x' * 62}{each}") for each in "ab")
+    assert one._channel != other._channel
+    assert len(one._channel) <= 63
+
+
+def test_who_stops_following_while_the_listener_connects_stops_nobody_else() -> None:
+    url, log = schema(), run_log("r")
+
+    async def main() -> None:
+        writer, reader = PostgresStore(url), PostgresStore(url)
+        epoch = await writer.create(LogInfo(log), rows(1))
+        leaves, stays = (asyncio.ensure_future(reader.changed(log, 1, 1000.0)) for _ in range(2))
+        await asyncio.sleep(0)
+        leaves.cancel()
+        await reader.changed(log, 1, 0.001)
+        await writer.append(log, epoch, rows(1, 1))
+        await stays
+        assert leaves.cancelled()
+        await writer.close()
+        await reader.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_server_that_was_lost_while_the_tables_were_made_was_reached(answered: bool) -> None:
+    async def main() -> None:
+        async with Proxy(schema()) as proxy:
+            store = PostgresStore(proxy.url)
+            proxy.cut(b"CREATE TABLE logs", answered=answered)
+            assert await store.create(LogInfo("run:r"), rows(1)) == 1
+            assert proxy.cuts
+            await store.close()
+
+    asyncio.run(main())
+
+
+def test_what_reads_waits_for_a_server_that_what_writes_has_reached() -> None:
+    async def main() -> None:
+        async with Proxy(schema()) as proxy:
+            store = PostgresStore(proxy.url)
+            await store.create(LogInfo("run:r"), rows(1))
+            proxy.shut()
+            reading = asyncio.ensure_future(store.read("run:r"))
+            while not proxy.refused:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+            proxy.open()
+            assert await reading == rows(1)
+            await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_driver_that_is_at_a_loss_when_its_connection_ends_is_asked_again() -> None:
+    from asyncpg.exceptions import InternalClientError
+
+    connection = PostgresConnection(PostgresAddress.of(schema()), 10.0, prepare)
+
+    async def work(connection: Connection, again: bool) -> int:
+        if not again:
+            raise InternalClientError("cannot switch to state 12; another operation (2) is in progress")
+        return 7
+
+    assert connection.run(work) == 7
+    connection.close()

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.stores.server import schema
+from tests.stores.proxy import Proxy
+from tests.stores.server import asked, schema
 from ziggurat.core.errors import ConfigurationError, StoreError
 from ziggurat.memory.record import MemoryRecord, pack
 from ziggurat.memory.store import MemoryStore, Query
@@ -237,3 +238,21 @@ def test_what_is_closed_is_refused_and_what_was_written_is_there(tmp_path: Path)
         await again.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_connection_that_is_lost_over_a_memory_leaves_it_kept_once_and_its_vectors_indexed(answered: bool) -> None:
+    url = schema()
+
+    async def main() -> None:
+        async with Proxy(url) as proxy:
+            store = PostgresMemoryStore(proxy.url)
+            assert await store.count(owner="ann") == 0
+            proxy.cut(b"COMMIT", answered=answered)
+            await store.add([record("a", embedding=pack([1.0, 2.0, 3.0]))])
+            assert proxy.cuts
+            assert await names(store) == ["a"]
+            await store.close()
+
+    asyncio.run(main())
+    assert asked(url, "SELECT to_regclass('memories_near_3')::text") == "memories_near_3"

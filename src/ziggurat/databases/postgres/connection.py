@@ -3,6 +3,7 @@
 __all__ = ["Connection", "PostgresConnection", "opened", "passes"]
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -20,6 +21,8 @@ _DAMAGED = ("XX001", "XX002")
 _PASSING = ("08", "25006", "40", "53300", "55P03", "57")
 """Codes, or how they begin, of what passes: lost connections, a server that only reads now, deadlocks, too many
 clients, a server going or coming."""
+_CUT_OFF = ("InterfaceError", "InternalClientError")
+"""What the driver says where a connection ends in the midst of something."""
 _IDLE = 120.0
 """Seconds after which a connection that was not used is not trusted: what stands between may have dropped it."""
 
@@ -92,21 +95,25 @@ class PostgresConnection:
     """A connection of a store, with an event loop of its own that runs in the thread that uses it.
 
     When the connection is lost in the midst of something, that is done again on a new one, so a server that is back
-    within `timeout` seconds is not noticed. A server that was never reached is not waited for.
+    within `timeout` seconds is not noticed. A server that was never reached, by this connection or by others that
+    have the same `reached`, is not waited for.
 
     Args:
         address: Of the server.
         timeout: Seconds to wait for an answer, and for a server that was lost.
         prepare: Makes a new connection fit for use.
+        reached: Set when the server has answered.
     """
 
-    def __init__(self, address: PostgresAddress, timeout: float, prepare: Prepare) -> None:
+    def __init__(
+        self, address: PostgresAddress, timeout: float, prepare: Prepare, reached: threading.Event | None = None
+    ) -> None:
         self.address = address
         self._timeout = timeout
         self._prepare = prepare
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connection: Connection | None = None
-        self._reached = False
+        self._reached = threading.Event() if reached is None else reached
         self._used = 0.0
 
     def run(self, work: Callable[[Connection, bool], Awaitable[T]]) -> T:
@@ -130,7 +137,9 @@ class PostgresConnection:
                 self._give_up()
                 if not passes(error):
                     raise self._named(error) from error
-                if not self._reached or time.monotonic() + pause > until:
+                if getattr(error, "sqlstate", None) is not None:
+                    self._reached.set()
+                if not self._reached.is_set() or time.monotonic() + pause > until:
                     raise StoreUnavailable(f"{self.address.shown} cannot be reached: {self._said(error)}") from error
             again = True
             time.sleep(pause)
@@ -145,9 +154,12 @@ class PostgresConnection:
             self._give_up()
         self._used = time.monotonic()
         if self._connection is None or self._connection.is_closed():
-            self._connection = await opened(self.address, self._timeout, self._prepare)
-            self._reached = True
+            self._connection = await opened(self.address, self._timeout, self._prepared)
         return await work(self._connection, again)
+
+    async def _prepared(self, connection: Connection, address: PostgresAddress) -> None:
+        self._reached.set()
+        await self._prepare(connection, address)
 
     def _run(self, work: Awaitable[T]) -> T:
         if self._loop is None:
@@ -181,4 +193,4 @@ def passes(error: Exception) -> bool:
     code = getattr(error, "sqlstate", None)
     if code is not None:
         return str(code).startswith(_PASSING)
-    return isinstance(error, (OSError, TimeoutError)) or type(error).__name__ == "InterfaceError"
+    return isinstance(error, (OSError, TimeoutError)) or type(error).__name__ in _CUT_OFF

@@ -71,7 +71,7 @@ async def _migrate(connection: Connection, address: PostgresAddress, migrations:
     schema = address.schema
     await connection.execute("SELECT pg_advisory_xact_lock($1, hashtext($2))", _ADVISORY, schema)
     if await connection.fetchval("SELECT to_regnamespace($1)::text", schema) is None:
-        await connection.execute(f"CREATE SCHEMA {schema}")
+        await connection.execute(f'CREATE SCHEMA "{schema}"')
     version = 0
     if await connection.fetchval("SELECT to_regclass($1)::text", f"{schema}.format") is not None:
         version = await _version(connection, address, len(migrations))

@@ -77,17 +77,20 @@ class PostgresMemoryStore:
     def _fetch(self, statement: str, *values: object) -> "asyncio.Future[Sequence[Any]]":
         return self._writer.submit(lambda: self._database.fetch(statement, *values))
 
-    async def _insert(self, connection: Connection, records: Sequence[MemoryRecord]) -> None:
+    async def _insert(self, connection: Connection, records: Sequence[MemoryRecord]) -> set[int]:
+        """Write memories, and return the lengths of vectors that have an index once this is committed."""
+        indexed_sizes = set(self._sizes)
         for record in records:
             size = len(record.embedding or b"") // 4
-            if size and size not in self._sizes and (statement := sql.index_for(size)) is not None:
+            if size and size not in indexed_sizes and (statement := sql.index_for(size)) is not None:
                 await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
                 await connection.execute(statement)
-                self._sizes.add(size)
+                indexed_sizes.add(size)
             number = await connection.fetchval(sql.INSERT, *sql.row_of(record))
             if not record.archived:
                 text, context, _ = (part.replace("\0", " ") for part in indexed(record))
                 await connection.fetch(sql.WORDS, number, record.owner, text, context)
+        return indexed_sizes
 
     def _search(self, query: Query) -> list[Hit]:
         found = best(query, self)
@@ -119,24 +122,24 @@ class PostgresMemoryStore:
         """Keep new memories; see `MemoryStore.add`."""
         names = [record.id for record in records]
 
-        async def work(connection: Connection, again: bool) -> None:
+        async def work(connection: Connection, again: bool) -> set[int]:
             known = {row[0] for row in await connection.fetch("SELECT id FROM memories WHERE id = ANY($1)", names)}
             if again and known == set(names):
-                return  # it was done before the connection was lost
+                return set()  # it was done before the connection was lost
             refuse_known(names, known)
-            await self._insert(connection, records)
+            return await self._insert(connection, records)
 
-        await self._run(work)
+        self._sizes |= await self._run(work)
 
     async def put(self, records: Sequence[MemoryRecord], /) -> None:
         """Keep memories in the place of what was there; see `MemoryStore.put`."""
         last = {record.id: record for record in records}
 
-        async def work(connection: Connection, again: bool) -> None:
+        async def work(connection: Connection, again: bool) -> set[int]:
             await connection.fetch(sql.DELETE, list(last))
-            await self._insert(connection, list(last.values()))
+            return await self._insert(connection, list(last.values()))
 
-        await self._run(work)
+        self._sizes |= await self._run(work)
 
     async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
         """Return memories by their ids; see `MemoryStore.get`."""

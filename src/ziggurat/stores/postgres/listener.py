@@ -49,7 +49,7 @@ class PostgresListener:
                 started = self._started = concurrent.futures.Future()
                 self._thread = threading.Thread(target=self._run, args=(started,), name=self._channel, daemon=True)
                 self._thread.start()
-        return await asyncio.wrap_future(started)
+        return await asyncio.shield(asyncio.wrap_future(started))  # who is told to stop does not stop it for others
 
     def knows(self, number: int) -> bool:
         """Tell whether all is known of a log that was notified since it was followed."""

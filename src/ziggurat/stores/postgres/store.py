@@ -3,15 +3,17 @@
 __all__ = ["PostgresStore"]
 
 import asyncio
+import threading
 import time
 from asyncio import Future
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.errors import JournalError, LeaseLost, MissingExtra, RunExists, RunNotFound
+from ziggurat.core.errors import JournalError, LeaseLost, MissingExtra, RunExists, RunNotFound, StoreUnavailable
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
 from ziggurat.databases.checks import check_seconds
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
@@ -30,6 +32,13 @@ _WATCHED = 60.0
 
 _VACUUM_SECONDS = 3600.0
 _POLL = 0.1
+
+
+def _channel_of(schema: str) -> str:
+    """Return the name of the channel for the logs of a schema, which is as short as the server's names are."""
+    if len(schema) <= 50:
+        return f"ziggurat_{schema}"
+    return f"ziggurat_{schema[:32]}_{blake2b(schema.encode(), digest_size=8).hexdigest()}"
 
 
 class PostgresStore:
@@ -62,9 +71,10 @@ class PostgresStore:
         self._held: dict[str, tuple[int, int]] = {}
         self._renewed = 0.0
         self._followed: OrderedDict[str, tuple[int, float]] = OrderedDict()
-        self._channel = f"ziggurat_{self.address.schema}"[:63]
-        self._writing = PostgresConnection(self.address, timeout, prepare)
-        self._reading = PostgresConnection(self.address, timeout, prepare)
+        self._channel = _channel_of(self.address.schema)
+        reached = threading.Event()
+        self._writing = PostgresConnection(self.address, timeout, prepare, reached)
+        self._reading = PostgresConnection(self.address, timeout, prepare, reached)
         name = f"ziggurat {self.address.shown}"
         pause = min(1.0, lease / 4)
         self._writer = Writer(name, self._together, self._renew, pause, self._writing.close)
@@ -106,6 +116,10 @@ class PostgresStore:
                 lambda connection, again: write(connection, appends, self._now(), self.seconds, self._channel, again)
             )
         except JournalError as error:
+            if len(jobs) > 1 and not isinstance(error, StoreUnavailable):  # one of them is refused, and not the others
+                for job in jobs:
+                    self._append_all([job])
+                return
             for job in jobs:
                 job.error = type(error)(str(error))
                 self._held.pop(job.log, None)  # nobody goes on with it here: let the lease run out
