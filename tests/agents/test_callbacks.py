@@ -1,6 +1,7 @@
 """Listeners made of plain functions, and listeners that fail."""
 
 import asyncio
+import io
 import logging
 from typing import Any
 
@@ -45,6 +46,22 @@ def test_each_function_hears_what_concerns_it() -> None:
     assert [call.name for call in actions] == ["echo"]
     assert isinstance(events[-1], AgentEnded)
     assert events[-1].run == run
+
+
+def test_a_function_may_return_what_it_likes_and_a_coroutine_function_is_waited_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    written = io.StringIO()
+    called: list[str] = []
+
+    async def slowly(call: ToolCall) -> str:
+        await asyncio.sleep(0)
+        called.append(call.name)
+        return "not looked at"
+
+    _agent().run_sync("go", listeners=[Callbacks(on_token=written.write, on_action=slowly)])
+    assert (written.getvalue(), called) == ("I calldone", ["echo"])
+    assert not caplog.records
 
 
 def _thinks(*pieces: Piece) -> list[Piece]:
@@ -116,7 +133,7 @@ def test_a_listener_that_fails_is_logged_and_changes_nothing(caplog: pytest.LogC
     async def broken_later(event: Event) -> None:
         raise RuntimeError("broken later")
 
-    listeners: list[Any] = [broken, broken_later, Callbacks(on_token=lambda text: 1 / 0), heard.append]  # type: ignore[arg-type, return-value]
+    listeners: list[Any] = [broken, broken_later, Callbacks(on_token=lambda text: 1 / 0), heard.append]
     with caplog.at_level(logging.ERROR, "ziggurat"):
         run = _agent().run_sync("go", listeners=listeners)
     assert run.stop == stops.Completed()

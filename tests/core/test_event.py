@@ -1,4 +1,5 @@
 import asyncio
+import io
 import logging
 
 import pytest
@@ -39,6 +40,15 @@ def test_whether_anybody_listens_is_asked_by_kind() -> None:
 def test_without_listeners_the_way_out_is_the_same() -> None:
     out = Recorder()
     assert listening_to(out, ()) is out
+
+
+def test_what_a_plain_listener_returns_is_not_looked_at(caplog: pytest.LogCaptureFixture) -> None:
+    written = io.StringIO()
+    out = Recorder()
+    run(listening_to(out, [lambda event: written.write(event.path)])(Dropped("run", "why")))
+    assert written.getvalue() == "run"
+    assert len(out.events) == 1
+    assert not caplog.records
 
 
 def test_listeners_hear_in_order_and_then_the_outer_way_out() -> None:

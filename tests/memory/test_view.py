@@ -172,7 +172,10 @@ def test_tags_may_come_one_by_one() -> None:
     async def main() -> None:
         memory = SemanticMemory(InMemoryStore(), "ann")
         await memory.remember("Ann lives in Rome.", key="home", tags=(tag for tag in ["place", "city"]))
-        assert len(await memory.recall(tags=(tag for tag in ["city"]))) == 1  # type: ignore[arg-type]
+        assert len(await memory.recall(tags=(tag for tag in ["city"]))) == 1
+        assert [record.content async for record in memory.scan(tags=(tag for tag in ["place"]))] == [
+            "Ann lives in Rome."
+        ]
 
     asyncio.run(main())
 

@@ -3,6 +3,7 @@
 Read by mypy, never run. An error that is expected is marked; a mark without an error is an error too.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import assert_type
 
@@ -11,6 +12,7 @@ from ziggurat import (
     AgentRun,
     Approve,
     Budget,
+    Callbacks,
     Context,
     Deny,
     Event,
@@ -111,6 +113,10 @@ async def use() -> None:
     messages: Sequence[Message] = run.messages
     await agent.run("And tomorrow?", history=messages)
     several = {DATABASE: "x.db", Key[int]("count"): 3}
+    await agent.run("Rain?", listeners=[sys.stdout.isatty, Callbacks(on_token=sys.stdout.write)])  # type: ignore[list-item]
+    await agent.run(
+        "Rain?", listeners=[lambda event: sys.stdout.write(event.path), Callbacks(on_token=sys.stdout.write)]
+    )
     await agent.run("Rain?", deps=several)
     await agent.run("Rain?", deps={**several, DATABASE: "y.db"})
     await agent.run("Rain?", deps={"database": "x.db"})  # type: ignore[arg-type]

@@ -12,13 +12,13 @@ from ziggurat.messages.delta import TextDelta, ThinkingDelta
 from ziggurat.messages.events import Delta, ModelEnded, ToolStarted
 from ziggurat.messages.parts import ToolCall
 
-Answer = Awaitable[None] | None
-
 _NOTHING = TextDelta("")
 
 
 class Callbacks(PerRun):
     """Calls what you give it: ``agent.run(..., listeners=[Callbacks(on_token=print)])``.
+
+    What plain functions return is not looked at; coroutine functions are awaited.
 
     Args:
         on_token: Called with each piece of text.
@@ -33,10 +33,10 @@ class Callbacks(PerRun):
     def __init__(
         self,
         *,
-        on_token: Callable[[str], Answer] | None = None,
-        on_thought: Callable[[str], Answer] | None = None,
-        on_action: Callable[[ToolCall], Answer] | None = None,
-        on_event: Callable[[Event], Answer] | None = None,
+        on_token: Callable[[str], object] | None = None,
+        on_thought: Callable[[str], object] | None = None,
+        on_action: Callable[[ToolCall], object] | None = None,
+        on_event: Callable[[Event], object] | None = None,
     ) -> None:
         given = {"on_token": on_token, "on_thought": on_thought, "on_action": on_action, "on_event": on_event}
         for name, function in given.items():
@@ -56,7 +56,7 @@ class Callbacks(PerRun):
 
     async def __call__(self, event: Event) -> None:
         """Pass an event to the functions it concerns."""
-        waiting: list[Answer] = []
+        waiting: list[object] = []
         if self.on_thought is not None:
             thought = self._completed(event)
             if thought:
@@ -68,7 +68,7 @@ class Callbacks(PerRun):
         if self.on_event is not None:
             waiting.append(self.on_event(event))
         for answer in waiting:
-            if answer is not None:
+            if answer is not None and isinstance(answer, Awaitable):
                 await answer
 
     def _completed(self, event: Event) -> str:

@@ -154,8 +154,8 @@ class Silence:
 
 SILENCE = Silence()
 
-Listener = Callable[[Event], Awaitable[None] | None]
-"""Whatever is called with each event; it may be a plain function or a coroutine function."""
+Listener = Callable[[Event], object]
+"""Whatever is called with each event: a plain function, whose answer is not looked at, or a coroutine function."""
 
 
 class PerRun:
@@ -181,7 +181,7 @@ class _Listeners:
         for listener in self.listeners:
             try:
                 waiting = listener(event)
-                if waiting is not None:
+                if waiting is not None and isinstance(waiting, Awaitable):
                     await waiting
             except Exception:  # a listener changes nothing, so neither does its failure
                 logger.exception("a listener failed on %s at %s", type(event).__name__, event.path)

@@ -3,7 +3,7 @@
 __all__ = ["EpisodicMemory"]
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
@@ -79,7 +79,7 @@ class EpisodicMemory(View):
         query: str | None = None,
         *,
         limit: int = 10,
-        tags: Sequence[str] = (),
+        tags: Iterable[str] = (),
         embedding: bytes | None = None,
     ) -> list[Recalled]:
         """Return the episodes that score best, of equals the first made, and note in them that they were recalled.

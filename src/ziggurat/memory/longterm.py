@@ -2,7 +2,7 @@
 
 __all__ = ["LongTermMemory"]
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 from msgspec.structs import replace
@@ -73,7 +73,7 @@ class LongTermMemory(View):
         )
 
     async def recall(
-        self, query: str, *, limit: int = 10, tags: Sequence[str] = (), embedding: bytes | None = None
+        self, query: str, *, limit: int = 10, tags: Iterable[str] = (), embedding: bytes | None = None
     ) -> list[Recalled]:
         """Return what has to do with a query, by ``similarity * importance * retention``, and note the use of it.
 

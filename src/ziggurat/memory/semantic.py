@@ -2,7 +2,7 @@
 
 __all__ = ["SemanticMemory"]
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Unpack
 
 from ziggurat.core.errors import ConfigurationError
@@ -61,7 +61,7 @@ class SemanticMemory(View):
         query: str | None = None,
         *,
         limit: int = 10,
-        tags: Sequence[str] = (),
+        tags: Iterable[str] = (),
         embedding: bytes | None = None,
     ) -> list[Recalled]:
         """Return facts by meaning, by tags, or by both, and note in them that they were recalled.

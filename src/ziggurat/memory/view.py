@@ -183,7 +183,7 @@ class View:
             waiting = [each for each in dict.fromkeys(before) if each not in found]
         return list(found.values())
 
-    def scan(self, *, tags: Sequence[str] = (), newest_first: bool = False) -> AsyncIterator[MemoryRecord]:
+    def scan(self, *, tags: Iterable[str] = (), newest_first: bool = False) -> AsyncIterator[MemoryRecord]:
         """Go through the memories in use, by age."""
         tags = texts("tags", tags)
         return self.store.scan(owner=self.owner, kind=self.kind, tags=tags, newest_first=newest_first)
