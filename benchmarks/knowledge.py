@@ -58,7 +58,7 @@ def bare_graph(graph: KnowledgeGraph) -> "tuple[Any, dict[str, int]]":
 
 
 def again(graph: KnowledgeGraph) -> None:
-    """Have the library's structure made anew."""
+    """Have the library's structure made again."""
     graph.add_relation(graph.relations_of("e0", direction="both")[0])
     graph.has_cycle()
 

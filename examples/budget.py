@@ -1,4 +1,4 @@
-"""A budget holds for an agent and all beneath it; a loop is noticed, and the model told."""
+"""A budget holds for an agent and all below it; a loop is noticed, and the model told."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Middleware is inherited: what is given to an agent stands around every call beneath it, at any depth."""
+"""Middleware is inherited: what is given to an agent stands around every call below it, at any depth."""
 
 import asyncio
 

@@ -3,7 +3,7 @@
 Blocks of one file run in order and share their names. Top-level ``await`` is allowed, as in a notebook. A block of
 ``text`` directly after one of ``python`` is its output. A block that makes ``Agent("local")`` needs the embedded
 model: it runs, with all of its file, under the marker ``local`` only. Set ZIGGURAT_UPDATE_DOCS=1 to write the help
-texts in cli.md anew.
+texts in cli.md again.
 """
 
 import ast
@@ -199,7 +199,7 @@ def check_ziggurat(words: list[str], where: str) -> None:
     assert not _listed(text) or not rest or rest[0].startswith("-"), f"{where}: there is no command {rest[0]!r}"
     for word in rest:
         if word.startswith("-") and word != "-":
-            assert re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text), f"{where}: {word} is no option"
+            assert re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text), f"{where}: {word} is not an option"
 
 
 def _listed(text: str) -> str:
@@ -246,7 +246,7 @@ def test_the_help_in_the_documents_is_the_help_of_the_program() -> None:
     now = re.sub(r"^```console\n\$ ziggurat((?: [a-z]+)*) --help\n.*?^```\n", fresh, text, flags=re.M | re.S)
     if os.environ.get(UPDATE):
         path.write_text(now, encoding="utf-8")
-    assert text == now, f"run the tests once with {UPDATE}=1 to write the help texts anew"
+    assert text == now, f"run the tests once with {UPDATE}=1 to write the help texts again"
     commands = re.findall(r"^  ([a-z]+) ", _listed(help_of()), re.MULTILINE)
     for command in commands:
         assert f"$ ziggurat {command}" in text, f"cli.md lacks {command}"

@@ -67,7 +67,7 @@ class Folded:
                 del self._folds[path]
 
     def messages(self, under: str = "") -> list[Message]:
-        """Return the folded messages, in the order in which they began, of calls beneath a path."""
+        """Return the folded messages, in the order in which they began, of calls below a path."""
         return [fold.message() for path, fold in self._folds.items() if is_beneath(path, under)]
 
     def own(self, name: str) -> list[Message]:

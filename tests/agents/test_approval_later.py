@@ -100,7 +100,7 @@ def test_what_nobody_decided_in_time_is_denied_whatever_is_said_later(place: Pla
         await clock.advance(59.0)
         run = await agent().resume("r", {ids["ben"]: Approve()}, deps={CLOCK: clock})
         assert waiting(run) == {"ada": ids["ada"]}
-        assert run.pending[0].until == clock.now() + 1.0, "the time does not begin anew"
+        assert run.pending[0].until == clock.now() + 1.0, "the time does not begin again"
         await clock.advance(1.0)
         run = await agent().resume("r", {ids["ada"]: Approve()}, deps={CLOCK: clock})
         assert run.stop == stops.Completed()
@@ -140,7 +140,7 @@ def test_the_approved_arguments_are_those_that_were_shown(place: Place, tmp_path
         assert info is not None
         await store.delete(log)
         changed: list[Row] = []
-        for row in rows:  # somebody with a hand on the store changes what waits, and mends the chain
+        for row in rows:  # somebody with a hand on the store changes what waits, and fixes the chain
             data = row.data
             if b'"entry":"Pending"' in data:
                 data = data.replace(b'\\"ada\\"', b'\\"eve\\"')

@@ -1,4 +1,4 @@
-"""Budgets hold for a run and all agents beneath it: at once, nested, and over a suspension."""
+"""Budgets hold for a run and all agents below it: at once, nested, and over a suspension."""
 
 import asyncio
 import sys

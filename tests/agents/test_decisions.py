@@ -50,4 +50,4 @@ def test_an_agent_as_a_tool_takes_one_text() -> None:
 def test_of_a_question_to_a_model_the_whole_request_is_given() -> None:
     request = encode(ModelRequest(Transcript.of(user("hello")))).decode()
     assert misfit(DESK, "desk/step-1/model", "scripted", request) is None
-    assert "that is no request to scripted" in str(misfit(DESK, "desk/step-1/model", "scripted", '{"messages": 3}'))
+    assert "that is not a request to scripted" in str(misfit(DESK, "desk/step-1/model", "scripted", '{"messages": 3}'))

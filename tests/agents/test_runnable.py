@@ -94,9 +94,9 @@ def test_bad_prompts_are_refused_at_every_door_and_nothing_is_written(prompt: An
     [
         ({"run_id": ""}, "run_id"),
         ({"run_id": 7}, "run_id"),
-        ({"run_id": "r" * 501}, "run_id must be a text that is not empty, of 500 characters at most, without NUL"),
+        ({"run_id": "r" * 501}, "run_id must be a non-empty string, of 500 characters at most, without NUL"),
         ({"run_id": "a\0b"}, r"without NUL .*, got 'a\\x00b'"),
-        ({"run_id": "\ud800"}, "without NUL and halves of characters"),
+        ({"run_id": "\ud800"}, "without NUL and lone surrogates"),
         ({"listeners": None}, r"listeners is a list of functions of an event: listeners=\[f\]; got None"),
         ({"deps": {"db": 1}}, "make one with"),
         ({"deps": [1]}, "deps maps keys"),
@@ -408,7 +408,7 @@ def test_any_service_has_the_front() -> None:
 
 @pytest.mark.parametrize("name", ["", 3, "a\0b", "\ud800"])
 def test_a_name_that_no_store_can_keep_is_refused(name: Any) -> None:
-    with pytest.raises(ConfigurationError, match="the name of a Runnable is a text that is not empty"):
+    with pytest.raises(ConfigurationError, match="the name of a Runnable is a non-empty string"):
         Runnable(Agent(ScriptedModel("x")), name=name)
 
 

@@ -401,10 +401,10 @@ def test_a_fork_leaves_the_session_alone(place: Place) -> None:
 def test_wrong_use_is_told_at_the_door() -> None:
     with pytest.raises(ConfigurationError, match="session is an id or a Session"):
         _ = agent(None, "x").run("Hi", session=wrong(7))
-    with pytest.raises(ConfigurationError, match="id is a text"):
+    with pytest.raises(ConfigurationError, match="id is a non-empty string"):
         _ = agent(None, "x").run("Hi", session=" ")
     with pytest.raises(ConfigurationError, match="leave history out"):
         _ = agent(None, "x").run("Hi", session="a", history=[user("Ho"), assistant("Hum")])
     for impossible in ("a\0b", "\ud800", "s" * 501):
-        with pytest.raises(ConfigurationError, match="of 500 characters at most, without NUL and halves"):
+        with pytest.raises(ConfigurationError, match="of 500 characters at most, without NUL and lone surrogates"):
             _ = agent(None, "x").run("Hi", session=impossible)

@@ -134,7 +134,7 @@ def test_two_at_once_are_valid_too_and_a_soft_cancel_wins(verbs: tuple[str, str]
 
 
 def _at(when: Callable[[Event], bool], do: Callable[[RunHandle], object], **options: Any) -> Any:
-    """Start a run and do something to it upon the first event of a kind."""
+    """Start a run and do something to it on the first event of a kind."""
     work = Work()
 
     async def main() -> tuple[AgentRun, Work, list[Event]]:

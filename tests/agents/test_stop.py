@@ -206,7 +206,7 @@ def test_bad_policies_are_refused_with_the_fix(make: Any, told: str) -> None:
 def test_all_of_stops_in_the_first_step_in_which_all_do() -> None:
     both = until_tool_called("echo") & stop_when(lambda progress: progress.step > 1)
     run = _run(both)
-    assert (run.stop, run.steps) == (stops.ToolCalled("echo"), 3)  # the one speaks upon the step, the other before
+    assert (run.stop, run.steps) == (stops.ToolCalled("echo"), 3)  # the one speaks on the step, the other before
     assert _run(all_of(max_steps(3), until_tool_called("submit"))).stop == stops.Completed()
     assert _run(all_of(max_steps(2), until_tool_called("submit"))).stop == stops.MaxSteps(2)
 
@@ -215,7 +215,7 @@ def test_not_stops_after_a_step_in_which_the_policy_does_not() -> None:
     run = _run(~until_tool_called("echo"))
     assert (run.stop, run.steps) == (stops.StopCondition("~until_tool_called('echo')"), 2)
     run = _run(~stop_when(lambda progress: progress.step < 3))
-    assert (run.steps, run.observations[-1]) == (3, "c")  # upon the step, so its tools ran
+    assert (run.steps, run.observations[-1]) == (3, "c")  # on the step, so its tools ran
     assert _run(~(until_tool_called("echo") | until_tool_called("submit"))).stop == stops.Completed()
 
 

@@ -128,7 +128,7 @@ def test_after_is_the_number_of_an_entry(after: int) -> None:
 
 
 def test_what_cannot_be_looked_up_is_no_id() -> None:
-    with pytest.raises(ConfigurationError, match=r"named by its id, a text such as run.id; got \[\]"):
+    with pytest.raises(ConfigurationError, match=r"named by its id, a string such as run.id; got \[\]"):
         agent().subscribe([])  # type: ignore[arg-type]
 
 

@@ -46,7 +46,7 @@ def test_a_wrong_tool_is_told_how(spec: str, told: str) -> None:
     [
         (f"{AGENTS}:planz", "did you mean"),
         (AGENTS, "its agents: broken, careful, deciding, failing"),
-        (f"{AGENTS}:model", "that is no agent but of the type FunctionModel; make it one with Runnable(...)"),
+        (f"{AGENTS}:model", "that is not an agent but of the type FunctionModel; make it one with Runnable(...)"),
         (f"{AGENTS}:City", "that is the class City; name an object made of it"),
         ("/:x", "that is a directory"),
         (" ", "--agent names an agent of yours, as in --agent desk.py:agent; it is empty"),

@@ -1,4 +1,4 @@
-"""Runs that are kept, on the command line: listed, shown, resumed, decided upon, replayed, forked, written out."""
+"""Runs that are kept, on the command line: listed, shown, resumed, decided on, replayed, forked, written out."""
 
 import json
 import subprocess
@@ -57,7 +57,7 @@ def test_a_run_that_waits_says_how_to_go_on_and_does(kept: Command) -> None:
     (run,) = listed(kept)
     assert (ended.code, ended.err.splitlines()[-1]) == (
         3,
-        f"ziggurat: to go on with it: ziggurat approve {run['id']} (or --deny REASON)",
+        f"ziggurat: to continue it: ziggurat approve {run['id']} (or --deny REASON)",
     )
     went = kept("approve", "-q", run["id"])
     assert (went.code, went.out) == (0, "heard: 144\n")
@@ -251,7 +251,7 @@ def test_a_question_on_a_pipe_that_waits_says_how_to_go_on(kept: Command) -> Non
     talk = kept("chat", "-q", "--agent", f"{AGENTS}:deciding", stdin="Sum it up\n")
     (run,) = listed(kept)
     assert talk.code == 3
-    assert talk.err.endswith(f"ziggurat: to go on with it: ziggurat approve {run['id']} (or --deny REASON)\n")
+    assert talk.err.endswith(f"ziggurat: to continue it: ziggurat approve {run['id']} (or --deny REASON)\n")
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])
@@ -260,7 +260,7 @@ def test_a_run_that_was_broken_off_is_named(kept: Command, options: tuple[str, .
     (run,) = listed(kept)
     assert ended.code == 130
     assert ended.err.splitlines()[-2:] == [
-        "ziggurat: interrupted", f"ziggurat: to go on with it: ziggurat resume {run['id']}",
+        "ziggurat: interrupted", f"ziggurat: to continue it: ziggurat resume {run['id']}",
     ]  # fmt: skip
 
 

@@ -16,8 +16,8 @@ from ziggurat.stores.sqlite import SqliteStore
 
 
 def how_to_go_on(ended: Ended) -> list[str]:
-    """Return the command that goes on with a run, as its last line says."""
-    told = ended.err.splitlines()[-1].removeprefix("ziggurat: to go on with it: ziggurat ")
+    """Return the command that continues a run, as its last line says."""
+    told = ended.err.splitlines()[-1].removeprefix("ziggurat: to continue it: ziggurat ")
     return shlex.split(told.partition(" (or ")[0])
 
 
@@ -48,7 +48,7 @@ def test_what_is_said_to_go_on_finds_the_run_in_the_store_of_its_agent(
     agent = f"{tmp_path}/own.py:agent"
     ended = ziggurat("run", "-q", "--agent", agent, "x")
     assert (ended.code, how_to_go_on(ended)[2:]) == (130, ["--agent", agent])
-    del sys.modules["own"]  # another process loads it anew
+    del sys.modules["own"]  # another process loads it again
     again = ziggurat(*how_to_go_on(ended), "-q")
     del sys.modules["own"]
     assert (again.code, how_to_go_on(again)) == (130, how_to_go_on(ended))

@@ -88,7 +88,7 @@ async def cut_everywhere(endpoint: str, body: bytes) -> tuple[int, int, int]:
 
 
 def _ended(body: bytes) -> bool:
-    """Tell whether the last event, the one that ends a stream, has come."""
+    """Return whether the last event, the one that ends a stream, has come."""
     return any(end in body for end in (b"[DONE]", b"message_stop", b"response.completed", b"response.incomplete"))
 
 

@@ -17,7 +17,7 @@ ROOMS = {"chat": "openai", "responses": "openai_responses", "messages": "anthrop
 ORIGINAL = {"chat": "openai", "responses": "openai-responses", "messages": "anthropic"}
 VENDORS = {"azure-openai": "azure", "google": "gemini"}
 TOOL_LISTS = ("additional_tools", "tool_addition")
-"""Declarations of further tools, which are no part of a conversation."""
+"""Declarations of further tools, which are not a part of a conversation."""
 
 
 def dialect_of(endpoint: str, vendor: str) -> Dialect:

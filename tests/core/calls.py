@@ -1,4 +1,4 @@
-"""Calls by script, and ways to ask them beneath a journal."""
+"""Calls by script, and ways to ask them below a journal."""
 
 import asyncio
 from collections.abc import Callable

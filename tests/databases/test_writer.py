@@ -319,7 +319,7 @@ def test_an_interrupt_as_soon_as_the_lock_is_held_does_not_keep_it() -> None:
     here = AtOnce()
 
     class Interrupted:
-        """A lock upon whose first acquisition an interrupt is raised."""
+        """A lock on whose first acquisition an interrupt is raised."""
 
         def __init__(self, lock: Any) -> None:
             self.lock = lock

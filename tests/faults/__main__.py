@@ -73,7 +73,7 @@ def opens(store: str, folder: Path) -> Opens:
 
 
 def kills(options: argparse.Namespace) -> int:
-    """Kill processes that run agents upon each store."""
+    """Kill processes that run agents on each store."""
     wrong = 0
     for store in options.store or ["sqlite", "file"]:
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""SQLite upon a file system of ours: every write, cut and flush of it goes through `Files` first."""
+"""SQLite on a file system of ours: every write, cut and flush of it goes through `Files` first."""
 
 import sqlite3
 import sys
@@ -127,7 +127,7 @@ class _Connection:
 
 
 def connector(files: Files) -> Any:
-    """Return what opens databases upon a file system that is watched; it takes what `sqlite3.connect` takes."""
+    """Return what opens databases on a file system that is watched; it takes what `sqlite3.connect` takes."""
     name = f"watched-{id(files)}"
     system = _System(name, files)
 

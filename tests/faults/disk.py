@@ -37,7 +37,7 @@ class Trouble:
         self.seen = 0
 
     def fails(self, what: str) -> bool:
-        """Count a request; tell whether it fails."""
+        """Count a request; return whether it fails."""
         if (self.which == "full" and what not in ("write", "open")) or (self.which == "flush" and what != "sync"):
             return False
         self.seen += 1
@@ -167,7 +167,7 @@ async def _endure(opens: Opens, folder: Path, trouble: Trouble, steps: int, verd
             verdict.lost.append(f"{where}: the run has ended with {run.stop}")
     except StoreError:
         pass
-    except Exception as error:  # anything else is no answer
+    except Exception as error:  # anything else is not an answer
         verdict.lost.append(f"{where}: {type(error).__name__}: {error}")
     trouble.end()
     done = [line["path"] for line in world.ledger.lines() if "effect" in line]

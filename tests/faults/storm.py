@@ -1,7 +1,7 @@
 """Kill processes that run agents, at named points and at random moments, and see that nothing is lost.
 
 A process stays warm and forks one child per life of a run; a life ends by its own hand at a point, by the parent's at
-a random moment, or with the run. The next life goes on with what the store holds.
+a random moment, or with the run. The next life continues with what the store holds.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ def forked(work: Callable[[], object]) -> int:
 
 
 def ended(pid: int, seconds: float) -> bool:
-    """Wait for a child at most so long; tell whether it has ended."""
+    """Wait for a child at most so long; return whether it has ended."""
     watched = os.pidfd_open(pid)
     try:
         return bool(select.select([watched], [], [], seconds)[0])
@@ -103,7 +103,7 @@ def answer_of(work: Callable[[], object]) -> Any:
 
 
 def live(opens: Opens, run_id: str, ledger: Path, reached: Reached) -> None:
-    """One life of a run: go on with it to its end, unless something comes between."""
+    """One life of a run: continue it to its end, unless something comes between."""
 
     async def main() -> None:
         store = opens()
@@ -280,7 +280,7 @@ def left_behind(opens: Opens) -> dict[str, list[str]]:
         await store.vacuum(time.time() + 1)
         verdict.leaked.extend(f"after vacuum there is {info.log}" for info in await store.logs())
         if isinstance(store, FileStore):
-            verdict.leaked.extend(f"after vacuum there is {path}" for path in (store.folder / "logs").iterdir())
+            verdict.leaked.extend(f"after vacuum there is {path}" for path in (store.path / "logs").iterdir())
         await store.close()
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""A short storm upon each store that needs no server; `make faults` has the long one."""
+"""A short storm on each store that needs no server; `make faults` has the long one."""
 
 import re
 import subprocess

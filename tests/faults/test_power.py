@@ -1,4 +1,4 @@
-"""Losses of power in a short run, upon each store; `make faults` has fifty steps and every write."""
+"""Losses of power in a short run, on each store; `make faults` has fifty steps and every write."""
 
 import asyncio
 from pathlib import Path

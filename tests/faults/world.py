@@ -75,7 +75,7 @@ class Ledger:
         return [json.loads(line) for line in self.path.read_bytes().splitlines()]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._at)
 
 
@@ -117,7 +117,7 @@ def helper_calls(turn: int, asked: str) -> list[ToolCall]:
 
 
 class World:
-    """Makes the agent as each process makes it anew.
+    """Makes the agent as each process makes it again.
 
     Args:
         ledger: Where its tools act.
@@ -166,7 +166,7 @@ class World:
 
 
 async def finish(world: World, agent: Agent, run_id: str, deps: Any = None) -> AgentRun:
-    """Begin a run or go on with it until it ends, agreeing to whatever is asked."""
+    """Begin a run or continue it until it ends, agreeing to whatever is asked."""
     run = await agent.run(PROMPT, run_id=run_id, listeners=[world.heard], deps=deps)
     while run.pending:
         decisions = {item.id: Approve() for item in run.pending}

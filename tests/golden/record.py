@@ -1,4 +1,4 @@
-"""Record the golden runs anew: only when what is recorded has changed on purpose. Older versions stay as they are.
+"""Record the golden runs again: only when what is recorded has changed on purpose. Older versions stay as they are.
 
 python -m tests.golden.record
 """

@@ -1,4 +1,4 @@
-"""Ten changes of code and prompt after a deploy: a run that waits goes on with each, or is told apart by name.
+"""Ten changes of code and prompt after a deploy: a run that waits continues with each, or is told apart by name.
 
 The run was recorded by the agent below as it was: it had looked an address up, had asked another agent, and waits for
 a person to agree to a mail. What is recorded stands; what is live goes by the new agent; each difference is told of.

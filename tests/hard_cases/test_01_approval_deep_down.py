@@ -56,7 +56,7 @@ class Spy(Middleware):
 
 
 class Process:
-    """Everything one process makes anew: models, tools, agents and a store."""
+    """Everything one process makes again: models, tools, agents and a store."""
 
     def __init__(self, world: World, around: str, store: InMemoryRunStore, *, mail_waits: bool = False) -> None:
         @tool(effect="once", approval=True)
@@ -168,7 +168,7 @@ def test_an_approval_deep_down_suspends_the_run_and_another_process_goes_on(arou
     assert (item.call.id, item.call.name, item.call.arguments) == ("call_1", "pay", BYTES)
     assert item.path.startswith("desk/step-1/tool-1:clerk/")
     assert item.path.endswith("/step-1/tool-2:pay")
-    assert not CACHE, "a suspension is no answer to be kept"
+    assert not CACHE, "a suspension is not an answer to be kept"
 
     second = _next(world, around, first)
     run = asyncio.run(second.agent.resume("r", {item.id: Approve()}))

@@ -317,7 +317,7 @@ def test_a_deploy_that_changes_the_agent_resumes_a_run_that_waits_and_tells_of_t
     old = Agent(_turns(), name="desk", tools=[_pay(world, approval=True)], instructions="Old.", store=store)
     (item,) = asyncio.run(old.run("go", run_id="r")).pending
 
-    model = ByTurn("never asked", tool_call("extra", id="call_0", text="x"), "done anew")
+    model = ByTurn("never asked", tool_call("extra", id="call_0", text="x"), "done again")
     new = Agent(
         model,
         name="desk",
@@ -333,7 +333,7 @@ def test_a_deploy_that_changes_the_agent_resumes_a_run_that_waits_and_tells_of_t
             listeners=[lambda event: heard.append(event) if isinstance(event, Diverged) else None],
         )
     )
-    assert run.text == "done anew"
+    assert run.text == "done again"
     assert world.paid == [1], "what was approved before the deploy is executed"
     differing = {event.what: (event.recorded, event.asked) for event in heard if event.path == "desk"}
     assert differing["instructions"] == ("Old.", "New.")

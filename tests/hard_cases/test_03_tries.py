@@ -182,7 +182,7 @@ def test_a_fallback_from_one_model_to_another_gives_the_others_own_answer_also_o
 
 @STREAMED
 def test_a_fallback_from_one_agent_to_another_never_mixes_their_records(streamed: bool) -> None:
-    """Both agents have the same paths beneath them but for the alternative's name."""
+    """Both agents have the same paths below them but for the alternative's name."""
     till, heard, store = Till(), Folded(), new_store()
 
     def both(a: Any, b: Any, store: InMemoryRunStore) -> Runnable:

@@ -107,7 +107,7 @@ def test_five_agents_under_one_budget_are_refused_once_and_for_all(tokens: int) 
     assert isinstance(suspended.stop, stops.Suspended)
     assert suspended.usage.total == first.spent
     assert first.spent <= tokens
-    # who was refused before stays refused: nobody is asked anew, the others go on where they were
+    # who was refused before stays refused: nobody is asked again, the others go on where they were
     assert [item.call.parsed()["what"] for item in suspended.pending] == begun
     assert set(second.calls) <= {*begun, "boss"}
     assert second.calls.count("boss") <= 1

@@ -55,7 +55,7 @@ class Turning(Middleware):
 
 
 def _asked(text: str) -> Callable[[ModelRequest], bool]:
-    """Tell whether a request is the first of its run and holds a text."""
+    """Return whether a request is the first of its run and holds a text."""
     return lambda request: request.messages[-1].role == "user" and text in request.messages[-1].text
 
 

@@ -123,7 +123,7 @@ def test_it_joins_the_run_and_its_record(form: str) -> None:
     assert entered == ["agent", "agent/step-1/tool-1:consult/helper"]
     assert asyncio.run(ids_in(store)) == ["r"]
     assert isinstance(helper.store, InMemoryRunStore)
-    assert helper.store.runs() == (), "it is no run of its own"
+    assert helper.store.runs() == (), "it is not a run of its own"
     assert (run.usage, run.model_calls, run.tool_calls) == (Usage(40, 4, requests=4), 4, 2)
     assert asyncio.run(agent.replay("r")).messages == run.messages
     assert world.deleted == ["it"]
@@ -375,7 +375,7 @@ def test_two_helpers_at_once_in_one_tool_both_wait(how: str) -> None:
 
 
 def test_a_tool_around_an_agent_cannot_act_once_only() -> None:
-    """It is made of other calls, so it is entered again on resume: only the tools beneath can act once."""
+    """It is made of other calls, so it is entered again on resume: only the tools below can act once."""
     world = World()
     helper, model = _helper(world)
 

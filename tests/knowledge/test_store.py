@@ -123,9 +123,9 @@ def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
 
     async def main() -> None:
         store = GraphStore(tmp_path / "k.db")
-        with pytest.raises(StoreError, match="no database"):
+        with pytest.raises(StoreError, match="not a database"):
             await store.add(Entity("a"))
-        with pytest.raises(StoreError, match="no database"):
+        with pytest.raises(StoreError, match="not a database"):
             await store.graph()
         await store.close()
 

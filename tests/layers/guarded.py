@@ -60,7 +60,7 @@ class Guarded:
 
     async def opened(self) -> None:
         await self.ask(*[GONE] * 5)
-        assert self.breaker.look() == "open"
+        assert self.breaker.state() == "open"
 
 
 GONE = ConnectionError("gone")

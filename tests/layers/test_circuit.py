@@ -32,7 +32,7 @@ def test_breakers_share_a_circuit_by_its_name() -> None:
     async def main() -> None:
         with pytest.raises(ConnectionError):
             await stack(fails, circuit_breaker(breaker=one))("q", root())
-        assert (same.look(), other.look()) == ("open", "closed")
+        assert (same.state(), other.state()) == ("open", "closed")
 
     asyncio.run(main())
 
@@ -73,11 +73,11 @@ def test_state_may_be_kept_far_away(window: dict[str, Any]) -> None:
             it.clock = it.thing.clock = clock
             it.ctx = it.ctx.within(CLOCK, clock)
             await it.ask(*[GONE] * 5)
-            assert await later(it.breaker.look()) == "open"
+            assert await later(it.breaker.state()) == "open"
             await clock.advance(30)
             answers = await asyncio.gather(*[it.ask(5.0) for _ in range(100)])
             assert answers.count([5.0]) == 3
-            assert await later(it.breaker.look()) == "closed"
+            assert await later(it.breaker.state()) == "closed"
 
     asyncio.run(main())
 

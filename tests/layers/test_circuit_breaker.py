@@ -93,7 +93,7 @@ def test_mistakes_and_refusals_do_not_count(error: object) -> None:
     it = Guarded(consecutive=1)
     asyncio.run(it.ask(*[error] * 20))
     assert it.thing.calls == 20
-    assert it.breaker.look() == "closed"
+    assert it.breaker.state() == "closed"
 
 
 @pytest.mark.parametrize(
@@ -107,21 +107,21 @@ def test_errors_of_the_service_count(error: Exception) -> None:
 
 def test_which_errors_count_can_be_said() -> None:
     """Behaviour 31, `can_exclude_function`."""
-    it = Guarded(consecutive=1, counts=lambda error: isinstance(error, KeyError))
+    it = Guarded(consecutive=1, when=lambda error: isinstance(error, KeyError))
     assert asyncio.run(it.ask(GONE, KeyError("x"), "x")) == ["ConnectionError", "KeyError", "CircuitOpen"]
 
 
 def test_an_error_that_does_not_count_neither_breaks_nor_makes_a_row() -> None:
     it = Guarded(consecutive=2)
     asyncio.run(it.ask(GONE, ValueError(), GONE))
-    assert it.breaker.look() == "open"
+    assert it.breaker.state() == "open"
 
 
 def test_a_success_begins_the_count_anew() -> None:
     """Behaviour 32, `reset_after_failure`."""
     it = Guarded(consecutive=2)
     asyncio.run(it.ask(*[GONE, "fine"] * 10))
-    assert it.breaker.look() == "closed"
+    assert it.breaker.state() == "closed"
 
 
 @pytest.mark.parametrize("permits", [1, 3, 10])
@@ -137,7 +137,7 @@ def test_exactly_so_many_pass_on_trial(permits: int) -> None:
             assert answers.count([1.0]) == permits
             assert answers.count(["CircuitOpen"]) == 100 - permits
             assert it.thing.calls == before + permits
-            assert it.breaker.look() == "closed"
+            assert it.breaker.state() == "closed"
 
     asyncio.run(main())
 
@@ -164,7 +164,7 @@ def test_a_trial_that_says_nothing_gives_its_permit_back(ending: Exception | Sus
                     reply.fail(ending)
                 with pytest.raises((asyncio.CancelledError, Timeout, Suspend, ValueError)):
                     await task
-            assert it.breaker.look() == "half_open"
+            assert it.breaker.state() == "half_open"
             answers = await asyncio.gather(*[it.ask(1.0) for _ in range(10)])
             assert answers.count([1.0]) == 2
 
@@ -185,11 +185,11 @@ def test_what_began_before_a_change_counts_for_nothing_after_it() -> None:
         _, reply = await handle.next()
         await it.clock.advance(70)  # the early calls end well while one is on trial
         assert await early == await late == [100.0]
-        assert it.breaker.look() == "half_open"
+        assert it.breaker.state() == "half_open"
         reply.fail(GONE)
         with pytest.raises(ConnectionError):
             await probing
-        assert it.breaker.look() == "open"
+        assert it.breaker.state() == "open"
 
     it.clock = it.thing.clock = HandClock()
     it.ctx = it.ctx.within(CLOCK, it.clock)
@@ -199,17 +199,17 @@ def test_what_began_before_a_change_counts_for_nothing_after_it() -> None:
 def test_a_count_window_opens_at_its_failure_rate() -> None:
     it = Guarded(failure_rate=0.5, window_calls=10, minimum_calls=4)
     assert asyncio.run(it.ask(GONE, GONE, GONE))[-1] == "ConnectionError"
-    assert it.breaker.look() == "closed"  # too few to tell
+    assert it.breaker.state() == "closed"  # too few to tell
     asyncio.run(it.ask("a"))
-    assert it.breaker.look() == "open"
+    assert it.breaker.state() == "open"
 
 
 def test_a_count_window_forgets() -> None:
     it = Guarded(failure_rate=0.5, window_calls=4, minimum_calls=4)
     asyncio.run(it.ask(*["a", "a", "a", GONE] * 5))
-    assert it.breaker.look() == "closed"
+    assert it.breaker.state() == "closed"
     asyncio.run(it.ask(GONE))
-    assert it.breaker.look() == "open"
+    assert it.breaker.state() == "open"
 
 
 def test_a_time_window_forgets() -> None:
@@ -219,9 +219,9 @@ def test_a_time_window_forgets() -> None:
         await it.ask(GONE, GONE, GONE)
         await it.clock.advance(10)
         await it.ask("a", GONE, "a")
-        assert it.breaker.look() == "closed"
+        assert it.breaker.state() == "closed"
         await it.ask(GONE)
-        assert it.breaker.look() == "open"
+        assert it.breaker.state() == "open"
 
     asyncio.run(main())
 
@@ -231,13 +231,13 @@ def test_slow_calls_open_it_and_a_slow_trial_opens_it_again() -> None:
 
     async def main() -> None:
         await it.ask(1.0, 2.0, 1.9, 2.5)
-        assert it.breaker.look() == "open"
+        assert it.breaker.state() == "open"
         await it.clock.advance(30)
         await it.ask(3.0)
-        assert it.breaker.look() == "open"
+        assert it.breaker.state() == "open"
         await it.clock.advance(30)
         await it.ask(1.0)
-        assert it.breaker.look() == "closed"
+        assert it.breaker.state() == "closed"
 
     asyncio.run(main())
 
@@ -344,7 +344,7 @@ def test_its_settings_show() -> None:
         ({"window_calls": 10}, "failure_rate or slow_rate"),
         ({"failure_rate": 0.5, "window_calls": 10, "window_seconds": 10}, "not both"),
         ({"failure_rate": 0.5, "window_calls": 5, "minimum_calls": 10}, "never opens"),
-        ({"counts": "all"}, "counts"),
+        ({"when": "all"}, "when"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], says: str) -> None:
@@ -387,7 +387,7 @@ def test_it_goes_as_a_breaker_should(steps: list[tuple[str, int]], consecutive: 
                 state, until, row = "open", now + 10, 0
             elif state == "half_open" and kind == "s" and well >= permits:
                 state, row = "closed", 0
-            assert it.breaker.look() == state
+            assert it.breaker.state() == state
 
     asyncio.run(main())
 

@@ -202,7 +202,7 @@ def test_a_retry_around_goes_on_where_the_record_ends() -> None:
 
 
 def test_after_a_crash_a_second_try_is_a_second_try() -> None:
-    """The verdict upon the first try also answers for what failed within it."""
+    """The verdict on the first try also answers for what failed within it."""
     journal = journal_of()
     steps = Thing("x", Timeout(seconds=1)), Thing("y")
     service = fallback(Team(*steps), Team(Thing("z", Timeout(seconds=1))))

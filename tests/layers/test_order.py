@@ -104,7 +104,7 @@ def test_an_outage_is_neither_hammered_nor_forgotten(state: str, unnoticed: int)
             it.upstream.state = "well"
             await it.clock.sleep(60)
             assert (await it.ask(2), await it.ask(50)) == (["q"] * 2, ["q"] * 50)
-            assert it.breaker.look() == "closed"
+            assert it.breaker.state() == "closed"
 
     asyncio.run(main())
 
@@ -136,7 +136,7 @@ def test_a_late_try_is_a_failure_to_the_breaker() -> None:
     it = Stacked()
     it.upstream.state = "hangs"
     asyncio.run(it.ask(5))
-    assert it.breaker.look() == "open"
+    assert it.breaker.state() == "open"
 
 
 def test_waiting_between_tries_takes_no_slot() -> None:

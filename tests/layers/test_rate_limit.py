@@ -90,7 +90,7 @@ def test_turns_come_in_order_and_nobody_slips_in() -> None:
 
 
 def test_who_would_wait_too_long_is_refused_at_once() -> None:
-    it = Passing(RateLimiter(requests=1, seconds=10, patience=25))
+    it = Passing(RateLimiter(requests=1, seconds=10, max_wait=25))
 
     async def main() -> None:
         await it.come(*"abcd")
@@ -136,7 +136,7 @@ def test_a_full_queue_refuses_at_once() -> None:
 
 
 def test_a_refusal_is_tried_again_when_it_says() -> None:
-    it = Passing(RateLimiter(requests=1, seconds=10, patience=0), HandClock(auto=True))
+    it = Passing(RateLimiter(requests=1, seconds=10, max_wait=0), HandClock(auto=True))
 
     async def main() -> None:
         await it.come("a")
@@ -186,7 +186,7 @@ def test_what_was_estimated_too_low_counts_from_then_on() -> None:
 
 
 def test_who_comes_too_late_by_anothers_weight_is_refused() -> None:
-    it = Passing(RateLimiter(weight=10, seconds=60, patience=60))
+    it = Passing(RateLimiter(weight=10, seconds=60, max_wait=60))
 
     async def main() -> None:
         await it.come(("a", 8, 20, 30), ("b", 8, 8))
@@ -247,7 +247,7 @@ def test_the_wish_of_the_service_to_be_left_alone_holds_for_all() -> None:
             raise ModelError("slow down", kind="rate_limited", retry_after=20)
         return request
 
-    limiter = RateLimiter(requests=10, seconds=10, patience=30)
+    limiter = RateLimiter(requests=10, seconds=10, max_wait=30)
     limited = stack(service, rate_limit(limiter=limiter))
 
     async def main() -> None:
@@ -283,7 +283,7 @@ def test_waiting_is_an_event() -> None:
 
 
 def test_in_a_replay_nobody_waits() -> None:
-    it = Passing(RateLimiter(requests=1, patience=0))
+    it = Passing(RateLimiter(requests=1, max_wait=0))
     ctx = it.ctx.within(JOURNAL, MemoryJournal("replay"))
 
     async def main() -> list[Any]:
@@ -306,11 +306,11 @@ ARRIVALS = st.lists(
 
 @given(ARRIVALS, st.integers(1, 4), st.integers(10, 15), st.sampled_from([3.0, 1e9]))
 def test_no_window_ever_holds_more_than_the_limit(
-    arrivals: list[tuple[int, int, int, int, bool]], requests: int, weight: int, patience: float
+    arrivals: list[tuple[int, int, int, int, bool]], requests: int, weight: int, max_wait: float
 ) -> None:
     """Requests never; weight never by what was known when each passed. In order, nobody forgotten, all settled."""
     seconds = 5.0
-    limiter = RateLimiter(requests=requests, weight=weight, seconds=seconds, patience=patience, queue=1_000)
+    limiter = RateLimiter(requests=requests, weight=weight, seconds=seconds, max_wait=max_wait, queue=1_000)
     it = Passing(limiter)
     by_name: dict[int, tuple[int, int, float]] = {}
 
@@ -325,7 +325,7 @@ def test_no_window_ever_holds_more_than_the_limit(
             await it.clock.advance(10_000)
             ends = await asyncio.gather(*it.tasks.values(), return_exceptions=True)
             assert all(isinstance(end, (tuple, LimitExceeded, asyncio.CancelledError)) for end in ends)
-            assert patience < 1e9 or not any(isinstance(end, LimitExceeded) for end in ends)
+            assert max_wait < 1e9 or not any(isinstance(end, LimitExceeded) for end in ends)
             assert (limiter.waiting, it.clock.waiting) == (0, 0)
             assert limiter.take(weight, it.clock.monotonic()) is not None  # and all is free again
 
@@ -346,7 +346,7 @@ def test_no_window_ever_holds_more_than_the_limit(
 
 
 def test_all_of_the_allowance_can_be_used() -> None:
-    it = Passing(RateLimiter(requests=7, seconds=10, queue=2_000, patience=1e9), HandClock(auto=True))
+    it = Passing(RateLimiter(requests=7, seconds=10, queue=2_000, max_wait=1e9), HandClock(auto=True))
 
     async def main() -> None:
         await it.come(*[(number,) for number in range(700)])
@@ -363,7 +363,7 @@ def test_all_of_the_allowance_can_be_used() -> None:
         ({"requests": 0}, "requests"),
         ({"weight": 0}, "weight"),
         ({"requests": 1, "seconds": float("inf")}, "seconds"),
-        ({"requests": 1, "patience": -1}, "patience"),
+        ({"requests": 1, "max_wait": -1}, "max_wait"),
         ({"requests": 1, "queue": -1}, "queue"),
     ],
 )

@@ -357,7 +357,7 @@ def test_a_budget_keeps_its_promise_in_every_window(
         {"budget": 0.2},
         {"when": ConnectionError()},
         {"after_delta": "no"},
-        {"patience": -1},
+        {"max_retry_after": -1},
         {"tries": 3},
     ],
 )

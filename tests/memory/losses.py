@@ -1,4 +1,4 @@
-"""What is left of a memory when its processes are killed, or the power goes, in the midst of remembering.
+"""What is left of a memory when its processes are killed, or the power goes, in the middle of remembering.
 
 ::
 
@@ -73,7 +73,7 @@ class Child:
         self.said: list[str] = []
 
     def listen(self, lines: int) -> bool:
-        """Wait until it has acknowledged so many more; tell whether it goes on."""
+        """Wait until it has acknowledged so many more; return whether it goes on."""
         assert self.process.stdout is not None
         for _ in range(lines):
             line = self.process.stdout.readline()
@@ -120,7 +120,7 @@ def storm(folder: Path, records: int, kills: int, seed: int) -> tuple[int, list[
 
 
 async def record(folder: Path, records: int) -> tuple[Recording, list[str]]:
-    """Remember upon a file system that is watched."""
+    """Remember on a file system that is watched."""
     recording = Recording()
     names = [f"m{number}" for number in range(records)]
     store = SqliteMemoryStore(folder / "memory.db", connect=connector(RecordingFiles(recording)))

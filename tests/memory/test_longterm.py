@@ -102,8 +102,8 @@ def test_only_what_is_above_the_bound_is_merged() -> None:
         memory = LongTermMemory(InMemoryStore(), "ann")
         await memory.remember("one", embedding=pack([1, 0]))
         await memory.remember("two", embedding=pack([0.6, 0.8]))
-        assert await memory.consolidate(above=0.601) == []
-        assert len(await memory.consolidate(above=0.599)) == 1
+        assert await memory.consolidate(threshold=0.601) == []
+        assert len(await memory.consolidate(threshold=0.599)) == 1
 
     asyncio.run(main())
 

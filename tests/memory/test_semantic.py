@@ -65,9 +65,9 @@ def test_a_fact_takes_the_place_of_the_one_under_its_key() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"key": 3}, "the key of a fact is a text"),
-        ({"key": ""}, "the key of a fact is a text"),
-        ({"key": "home", "tags": "travel"}, r"such as \['travel'\]; got the text 'travel'"),
+        ({"key": 3}, "the key of a fact is a non-empty string"),
+        ({"key": ""}, "the key of a fact is a non-empty string"),
+        ({"key": "home", "tags": "travel"}, r"such as \['travel'\]; got the string 'travel'"),
         ({"key": "home", "tags": 3}, "tags is a list of words"),
         ({"tags": None}, "tags is a list of words"),
     ],

@@ -72,9 +72,9 @@ def test_nobody_touches_the_memories_of_others() -> None:
 def test_mistakes_are_told_at_the_door() -> None:
     async def main() -> None:
         memory = EpisodicMemory(InMemoryStore(), "ann")
-        with pytest.raises(ConfigurationError, match="text that is not empty"):
+        with pytest.raises(ConfigurationError, match="a non-empty string"):
             await memory.remember(" \n")
-        with pytest.raises(ConfigurationError, match="text that is not empty, got 3"):
+        with pytest.raises(ConfigurationError, match="a non-empty string, got 3"):
             await memory.remember(3)  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match=r"such as \['abc'\]"):
             await memory.remember("x", tags="abc")
@@ -120,7 +120,7 @@ def test_an_embedder_makes_the_vectors_of_what_is_remembered_and_asked() -> None
         ({"limit": None}, "limit, how many at most, is a whole number that is not below 0; got None"),
         ({"limit": "10"}, "limit, how many at most"),
         ({"limit": True}, "limit, how many at most"),
-        ({"tags": "home"}, r"tags is a list of words, such as \['home'\]; got the text"),
+        ({"tags": "home"}, r"tags is a list of words, such as \['home'\]; got the string"),
         ({"tags": 3}, "tags is a list of words, such as"),
         ({"tags": [3]}, "tags is a list of words, such as"),
         ({"embedding": "x"}, r"an embedding is 32-bit floats: write it with pack\(\); got 'x'"),
@@ -148,7 +148,7 @@ def test_a_recall_that_cannot_be_asked_is_refused(kind: type, wrong: dict[str, A
         ({"facts": [1]}, r"facts maps names to plain values: .*; got \[1\]"),
         ({"facts": {3: 4}}, "facts maps names to plain values"),
         ({"embedding": b"xyz"}, "an embedding is 32-bit floats"),
-        ({"supersedes": []}, r"a memory is named by its id, a text such as record.id; got \[\]"),
+        ({"supersedes": []}, r"a memory is named by its id, a string such as record.id; got \[\]"),
     ],
     ids=repr,
 )

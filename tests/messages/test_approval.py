@@ -1,4 +1,4 @@
-"""Rules upon calls: which wins, who decides, and what happens where nobody can tell."""
+"""Rules on calls: which wins, who decides, and what happens where nobody can tell."""
 
 import asyncio
 from collections.abc import Callable
@@ -140,7 +140,7 @@ def test_an_id_tells_path_tool_and_bytes_apart() -> None:
     ids = {item_of(call, ctx).id for call in calls for ctx in (here, there)}
     assert len(ids) == 6
     again = ToolCall("2", "pay", '{"a":1}')
-    assert item_of(again, here).id == item_of(calls[0], here).id, "the provider's id is no part of it"
+    assert item_of(again, here).id == item_of(calls[0], here).id, "the provider's id is not a part of it"
 
 
 def test_a_person_is_shown_what_an_eye_would_miss() -> None:

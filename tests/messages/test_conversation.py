@@ -195,7 +195,7 @@ def test_no_damage_to_pairs_can_be_written(talk: list[Message], damage: Damage, 
     assert validate(log, PAIRS) is None
     if validate(broken, PAIRS) is not None:
         assert log != broken
-    if validate(talk[:known], ValidationPolicy.sendable()) is None:  # the same upon what was there before
+    if validate(talk[:known], ValidationPolicy.sendable()) is None:  # the same on what was there before
         assert written(talk, min(known, len(talk))) == talk
 
 

@@ -70,7 +70,7 @@ def test_the_answer_of_every_agent_beneath_is_checked() -> None:
 def test_mistakes_are_told_of() -> None:
     with pytest.raises(ConfigurationError, match="takes a function"):
         OutputGuardrail("x")  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="a text, or None; it returned True"):
+    with pytest.raises(ConfigurationError, match="a string, or None; it returned True"):
         Agent(ScriptedModel("x"), middleware=[OutputGuardrail(lambda text, ctx: True)]).run_sync("?")  # type: ignore[arg-type,return-value]
     with pytest.raises(ConfigurationError, match="at least 0"):
         OutputGuardrail(no_prices, retries=-1)

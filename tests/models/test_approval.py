@@ -69,7 +69,7 @@ def test_it_may_change_the_request() -> None:
         return Modify(item.call.arguments.replace("hello", "goodbye"))
 
     assert _agent(approver=change).run_sync("hello").text == "you said goodbye"
-    with pytest.raises(ConfigurationError, match=r"the approver changed the call of .* that is no request to"):
+    with pytest.raises(ConfigurationError, match=r"the approver changed the call of .* that is not a request to"):
         _agent(approver=lambda item: Modify('{"messages": 3}')).run_sync("hello")
 
 

@@ -209,7 +209,7 @@ def test_facts_and_repr() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"name": ""}, "a model's name is a text that is not empty"),
+        ({"name": ""}, "a model's name is a non-empty string"),
         ({"window": 0}, "window is a number of tokens above 0"),
         ({"output_modes": ("xml",)}, "output_modes lists some of native, tool, prompted"),
         ({"output_modes": "native"}, "output_modes lists"),

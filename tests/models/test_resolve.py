@@ -85,7 +85,7 @@ def test_mistakes_list_what_there_is(spec: object, message: str) -> None:
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("no_such_module_here:make", "there is no module no_such_module_here; mend its entry in PROVIDERS"),
+        ("no_such_module_here:make", "there is no module no_such_module_here; fix its entry in PROVIDERS"),
         ("made_up_provider:other", "is listed as 'made_up_provider:other', which is not 'module:factory'"),
         ("", "which is not 'module:factory'"),
     ],

@@ -1,4 +1,4 @@
-"""The places where tests keep runs: each is opened anew as the next process would open it."""
+"""The places where tests keep runs: each is opened again as the next process would open it."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -90,11 +90,11 @@ def new_store() -> Any:
 
 
 def reopened(store: Store) -> Store:
-    """Return a new object upon the same place, as another process has it."""
+    """Return a new object on the same place, as another process has it."""
     if isinstance(store, MemoryRows):
         again: Store = MemoryRows(shared=store)
     elif isinstance(store, FileStore):
-        again = FileStore(store.folder)
+        again = FileStore(store.path)
     elif isinstance(store, PostgresStore):
         again = PostgresStore(f"{store.address.secret}?schema={store.address.schema}")
     else:

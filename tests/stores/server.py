@@ -138,7 +138,7 @@ class PostgresServer:
             time.sleep(0.02)
 
     def _ready(self) -> bool:
-        """Tell whether it has written down that it answers."""
+        """Return whether it has written down that it answers."""
         try:
             lines = (self._data / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:

@@ -82,7 +82,7 @@ async def write(url: str, steps: int) -> None:
     store = connect(url)
     agent = Agent(FunctionModel(reply), tools=[count], name="counter")  # its runs are kept by reference
     for number in range(steps // STEPS_OF_A_RUN):
-        chat = Noting("storm", store, limit=20, wait=3600.0)
+        chat = Noting("storm", store, limit=20, timeout=3600.0)
         run = await agent.run(f"{os.getpid()} {number}", session=chat)
         run.raise_for_stop()
     await store.close()

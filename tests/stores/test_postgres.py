@@ -167,7 +167,7 @@ def test_who_follows_a_log_is_woken_when_another_process_writes() -> None:
         asked(url, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
         await waiting  # it can no longer be known
         await writer.append(log, epoch, rows(1, 4))
-        await reader.changed(log, 4, 1000.0)  # listens anew
+        await reader.changed(log, 4, 1000.0)  # listens again
         await writer.close()
         await reader.close()
         await reader.changed(log, 5, 0.001)

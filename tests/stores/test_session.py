@@ -170,8 +170,8 @@ def test_another_process_waits_or_is_refused(place: Place) -> None:
         hold = await Session("alice", place()).hold()
         with pytest.raises(LeaseHeld):
             await Session("alice", place(), conflict="reject").hold()
-        waiting = asyncio.create_task(Session("alice", place(), clock=clock, wait=60.0).hold())
-        patient = asyncio.create_task(Session("alice", place(), clock=clock, wait=1e9).hold())
+        waiting = asyncio.create_task(Session("alice", place(), clock=clock, timeout=60.0).hold())
+        patient = asyncio.create_task(Session("alice", place(), clock=clock, timeout=1e9).hold())
         while not waiting.done():
             await asyncio.sleep(0)
             await clock.advance(1.0)
@@ -190,7 +190,7 @@ def test_waiting_in_this_process_ends_too() -> None:
     async def main() -> None:
         store, clock = MemoryRows(), HandClock()
         await Session("alice", store).hold()
-        waiting = asyncio.create_task(Session("alice", store, clock=clock, wait=60.0).hold())
+        waiting = asyncio.create_task(Session("alice", store, clock=clock, timeout=60.0).hold())
         await settle()
         await clock.advance(61.0)
         with pytest.raises(LeaseHeld):
@@ -300,10 +300,10 @@ def test_a_failed_write_gives_the_session_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: Session(""), "id is a text"),
+        (lambda: Session(""), "id is a non-empty string"),
         (lambda: Session("a", limit=-1), "limit is a number"),
         (lambda: Session("a", conflict="merge"), "'queue', 'reject' or 'branch'"),  # type: ignore[arg-type]
-        (lambda: Session("a", wait=-1.0), "wait is a number"),
+        (lambda: Session("a", timeout=-1.0), "timeout is a number"),
         (lambda: Session("a", "nowhere://"), "no store is known"),
         (lambda: asyncio.run(Session("a").add_items(["x"])), "holds items and messages"),  # type: ignore[list-item]
         (lambda: asyncio.run(Session("a").add_items("x")), "takes a list"),  # type: ignore[arg-type]

@@ -125,7 +125,7 @@ def test_an_empty_database_is_taken(tmp_path: Path, statements: tuple[str, ...])
 
 def test_what_is_no_database_is_told(tmp_path: Path) -> None:
     (tmp_path / "runs.db").write_text("hello, I am a letter")
-    with pytest.raises(StoreError, match="is no database"):
+    with pytest.raises(StoreError, match="is not a database"):
         asyncio.run(_store(tmp_path).find("run:r"))
     assert (tmp_path / "runs.db").read_text() == "hello, I am a letter"
     assert [each.name for each in tmp_path.iterdir()] == ["runs.db"]

@@ -311,7 +311,7 @@ async def context_of_another(world: World) -> None:
 
 
 async def decision_upon_another(world: World) -> None:
-    """The decision that is on record is one upon another call."""
+    """The decision that is on record is one on another call."""
     world.journal.append(Pending("run/step-1/tool-1:pay", "0" * 32, "pay", evil()))
     world.journal.append(Decided("run/step-1/tool-1:pay", "0" * 32, Approve()))
     world.attacks += 1

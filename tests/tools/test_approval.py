@@ -105,7 +105,7 @@ def test_an_approver_may_change_the_call() -> None:
         (Modify('{"amount": 1, "amount": 2}'), "not a plain JSON object"),
         (Modify("pay less"), "not a plain JSON object"),
         (Modify({"amount": 1}), "must return Modify(arguments) with a JSON object as text, got Modify"),  # type: ignore[arg-type]
-        (Deny(3), "must return Deny(reason) with a text, got Deny(reason=3)"),  # type: ignore[arg-type]
+        (Deny(3), "must return Deny(reason) with a string, got Deny(reason=3)"),  # type: ignore[arg-type]
     ],
 )
 def test_what_an_approver_cannot_mean_decides_and_runs_nothing(decision: Decision, told: str) -> None:
@@ -187,7 +187,7 @@ def _waiting() -> tuple[Context, Toolbox, list[int], MemoryJournal]:
 def test_a_decision_upon_another_call_is_none() -> None:
     ctx, box, done, journal = _waiting()
     journal.append(Decided("run", "0" * 32, Approve()))
-    with pytest.raises(JournalCorrupt, match="upon another call"):
+    with pytest.raises(JournalCorrupt, match="on another call"):
         asyncio.run(act(box, ToolCall("1", "pay", '{"amount":5}'), ctx))
     assert done == []
 

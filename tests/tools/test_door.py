@@ -48,7 +48,7 @@ class Unlooked(Exception):
 
 @dataclass(frozen=True)
 class Immovable(Exception):
-    """Cannot be written upon."""
+    """Cannot be written on."""
 
     code: int = 7
 

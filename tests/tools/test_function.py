@@ -79,7 +79,7 @@ def test_a_plain_function_runs_in_a_thread_and_a_generator_is_joined() -> None:
 
     @tool
     def where() -> bool:
-        """Tell whether this is another thread."""
+        """Return whether this is another thread."""
         return threading.current_thread() is not threading.main_thread()
 
     @tool
@@ -235,7 +235,7 @@ def test_declarations_are_kept() -> None:
 
 @pytest.mark.parametrize("name", ["has space", "a" * 65, "semi;colon", "slash/ed"])
 def test_a_name_that_models_do_not_take_is_refused(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"is no name for a tool|cannot be a tool's name"):
+    with pytest.raises(ConfigurationError, match=r"is not a name for a tool|cannot be a tool's name"):
         tool(name=name)(lambda: "x")
 
 
@@ -457,10 +457,10 @@ async def _go(where: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("declared", "told"),
     [
-        ({"name": 3}, "3 is no name for a tool"),
+        ({"name": 3}, "3 is not a name for a tool"),
         ({"description": 3}, "the description of _go is text, got 3"),
-        ({"permissions": 3}, r"permissions is a list of texts, such as \['network'\]; got 3"),
-        ({"permissions": [3]}, "permissions is a list of texts"),
+        ({"permissions": 3}, r"permissions is a list of strings, such as \['network'\]; got 3"),
+        ({"permissions": [3]}, "permissions is a list of strings"),
         ({"permissions": "network"}, r"permissions is a list, such as \['network'\]"),
         ({"permissions": ["netwrk"]}, "unknown permission 'netwrk'; known are .* and custom:name"),
         ({"validators": None}, r"validators of _go is a list of functions .*: validators=\[check\]; got None"),
@@ -480,8 +480,8 @@ def test_declarations_of_wrong_types_are_refused(declared: dict[str, Any], told:
     [
         ({"name": 3}, "3 cannot be a tool's name: .* give another with name="),
         ({"description": None}, "the description of go is text, got None"),
-        ({"permissions": 3}, "permissions is a list of texts"),
-        ({"permissions": [3]}, "permissions is a list of texts"),
+        ({"permissions": 3}, "permissions is a list of strings"),
+        ({"permissions": [3]}, "permissions is a list of strings"),
         ({"function": Shop}, "is a function of its arguments, got <class"),
         ({"function": max}, "the signature of go cannot be read; wrap it in a function"),
         ({"function": tool(_go)}, "is a tool already"),

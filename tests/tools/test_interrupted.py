@@ -56,7 +56,7 @@ class World:
         return Agent(model, tools=[self.tool()], store=self.store, **options)
 
     async def cut(self, work: Any) -> None:
-        """Begin something, and end it in the midst of the payment."""
+        """Begin something, and end it in the middle of the payment."""
         begun = len(self.keys)
         task = asyncio.ensure_future(work)
         while len(self.keys) == begun:
@@ -65,7 +65,7 @@ class World:
         await asyncio.wait([task])
 
     async def resumed(self, decision: Decision | None = None, **options: Any) -> AgentRun:
-        """Go on in another process, with a decision upon what waits."""
+        """Go on in another process, with a decision on what waits."""
         waits = {} if decision is None else {item.id: decision for item in (await self.waiting()).pending}
         return await self.agent(**options).resume("r", waits, listeners=[self.heard.append])
 

@@ -229,7 +229,7 @@ broken.__annotations__["a"] = "1 +"
         (stubbed, ["tool 'stubbed', parameter 'a'", "given Ellipsis itself"]),
         (divided, ["tool 'divided'", "signature cannot be read (division by zero)"]),
         (broken, ["tool 'broken'", "signature cannot be read"]),
-        (lambda a: a, ["'<lambda>' is no name", "name=..."]),
+        (lambda a: a, ["'<lambda>' is not a name", "name=..."]),
         (Adder, ["Adder is a class", "an instance with __call__"]),
         (3, ["3 cannot be called", "give a function"]),
         (print, ["tool 'print'"]),

@@ -99,9 +99,9 @@ def test_formats_are_notes() -> None:
         ({"enum": list(range(MAX_SCHEMA // 5))}, "bytes of JSON; a schema may have 500,000"),
         ({"properties": {f"p{n}": {"pattern": f"a{{999}}{n}"} for n in range(100)}}, "the weight 1,1?"),
         ({"maximum": float("nan")}, "maximum: expected a number"),
-        ({"title": "\ud800"}, "is no JSON Schema"),
-        ({1: 2}, "is no JSON Schema"),
-        ({"enum": [object()]}, "is no JSON Schema"),
+        ({"title": "\ud800"}, "is not a JSON Schema"),
+        ({1: 2}, "is not a JSON Schema"),
+        ({"enum": [object()]}, "is not a JSON Schema"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -116,7 +116,7 @@ def test_schemas_nested_without_end_are_refused() -> None:
     deep: dict[str, Any] = {}
     for _ in range(20_000):
         deep = {"not": deep}
-    with pytest.raises(ConfigurationError, match="is no JSON Schema"):
+    with pytest.raises(ConfigurationError, match="is not a JSON Schema"):
         SchemaValidator(deep)
 
 

@@ -38,7 +38,7 @@ from ziggurat.tools.toolbox import Tool, Toolbox
 
 
 class Agent(Runnable):
-    """Asks a model, calls the tools it asks for, and again, until it answers.
+    """Calls a model, runs the tools it asks for, and repeats until the model answers.
 
     ::
 
@@ -47,24 +47,24 @@ class Agent(Runnable):
         print(run.text)
 
     Args:
-        model: A name such as ``"local"`` or ``"openai:gpt-5-mini"``, or any model service, layered or not.
+        model: A name such as ``"local"`` or ``"openai:gpt-5-mini"``, or any model service, with or without layers.
         tools: Typed functions, tools, agents, or a `Toolbox`.
-        instructions: What the agent should be: text, or a function of the context that gives it.
-        name: What it is called in paths, and as a tool.
-        description: When to call it, where it is a tool of another agent.
-        output: The type of its answer; text by default.
+        instructions: What the agent should do and be: a string, or a function of the context that returns one.
+        name: Its name in paths, and as a tool.
+        description: When to call it, for models that have it as a tool.
+        output: The type of its answer; a string by default.
         settings: How the model generates.
-        max_steps: How many turns it may take; the tools of the last one do run.
-        stop: Further policies, such as ``until_tool_called("submit")``.
-        timeout: Seconds a run may take; time spent waiting for people is free.
-        budget: What it and all agents beneath it may spend.
-        approvals: Which calls of tools and models a person must agree to.
-        grants: What its tools may do; by default exactly what they declare.
-        middleware: What stands around all calls of this agent and of all beneath it.
+        max_steps: The largest number of steps; the tools of the last one still run.
+        stop: Further stop policies, such as ``until_tool_called("submit")``.
+        timeout: Seconds a run may take; time spent waiting for people does not count.
+        budget: What it and all agents below it may spend.
+        approvals: Which tool and model calls a person must approve.
+        grants: The permissions of its tools; by default exactly those they declare.
+        middleware: Middleware for all calls of this agent and of all agents below it.
         store: Where runs are kept, such as ``"memory:"`` or ``"sqlite:///agents.db"``, so that they survive a crash.
 
     Raises:
-        ConfigurationError: something given cannot work; the text says what, and what would.
+        ConfigurationError: an argument cannot work; the message says which, why, and what would.
     """
 
     def __init__(
@@ -125,16 +125,16 @@ class Agent(Runnable):
 
     @property
     def model(self) -> Service[ModelRequest, ModelResponse]:
-        """Its model, with the layers that it was given in."""
+        """The model, with the layers it was given in."""
         return self._model
 
     @property
     def tools(self) -> Toolbox:
-        """Its tools, with their statistics."""
+        """The tools, with their statistics."""
         return self.settings.tools
 
     def _prepare(self, ctx: Context) -> Context:
-        """Give a context what this agent brings with it, for itself and all beneath."""
+        """Give a context what this agent brings with it, for itself and all below."""
         if self._chain is not None:
             ctx = chained(ctx, self._chain)
         if self._approvals is not None:
@@ -194,7 +194,7 @@ def _check(
     if not isinstance(description, str):
         raise ConfigurationError(f"a description is text, got {description!r}")
     if isinstance(grants, str):
-        raise ConfigurationError(f"grants is a list of permissions, such as [{grants!r}]; got the text {grants!r}")
+        raise ConfigurationError(f"grants is a list of permissions, such as [{grants!r}]; got the string {grants!r}")
     if grants is not None and not isinstance(grants, Iterable):
         raise ConfigurationError(f"grants is a list of permissions, such as ['network']; got {grants!r}")
     number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
@@ -212,7 +212,7 @@ def _check(
 
 
 def _check_settings(settings: ModelSettings) -> None:
-    """Hold settings to their types here, not where a provider refuses them."""
+    """Check the types of settings here, before a provider refuses them."""
     try:
         msgspec.convert(asdict(settings), ModelSettings)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""An agent is a tool: its input is a text, its result the answer."""
+"""Agents as tools: the input is one string, the result the agent's answer."""
 
 __all__ = ["AgentTool"]
 
@@ -22,7 +22,7 @@ from ziggurat.tools.function import AGREED, checked_spec, must_be
 
 
 class _Input(Struct, forbid_unknown_fields=True):
-    """What an agent is called with."""
+    """The arguments of an agent that is called as a tool."""
 
     input: str
 
@@ -31,11 +31,11 @@ _decoder = msgspec.json.Decoder(_Input)
 
 
 class AgentTool:
-    """A tool that hands its input to an agent and answers with what the agent answers.
+    """A tool that passes its input to an agent and returns the agent's answer.
 
     Args:
         agent: The agent, with any layers.
-        name: What the model calls it; the agent's name by default.
+        name: The tool's name; the agent's by default.
         description: When to call it; the agent's description by default.
     """
 
@@ -76,7 +76,7 @@ class AgentTool:
         return text
 
     async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
-        """Run the agent beneath this call."""
+        """Run the agent below this call."""
         agreed = ctx.scope.get(AGREED)
         if agreed is not None:
             must_be(call, agreed)

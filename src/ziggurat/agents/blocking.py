@@ -1,4 +1,4 @@
-"""Running a coroutine from code that is not async, wherever that code stands."""
+"""Running a coroutine from code that is not async: a plain thread, a tool's thread, or a notebook."""
 
 __all__ = ["blocking", "loop_elsewhere"]
 
@@ -20,11 +20,11 @@ _LOOKS_UP = 0.5
 
 
 def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run what `start` makes to its end and return its value.
+    """Run the coroutine made by `start` to its end and return its value.
 
-    In a tool's thread it runs on the event loop of the run, and the tool's place in the pool is free meanwhile; so it
-    does in any other thread that was given the context variables of a run, as by `asyncio.to_thread`. Where an event
-    loop runs already (a notebook) it runs on one of its own in another thread.
+    In a tool's thread it runs on the event loop of the run, and the tool's place in the thread pool is free meanwhile.
+    The same holds in any other thread that was given the context variables of a run, as by `asyncio.to_thread`. In a
+    thread that already has a running event loop (a notebook), it runs on a new one in another thread.
 
     Raises:
         ConfigurationError: it would block the run that it is part of.
@@ -50,7 +50,7 @@ def loop_elsewhere() -> asyncio.AbstractEventLoop | None:
 
 
 class _Elsewhere(Generic[T]):
-    """A coroutine on an event loop of its own in another thread; an interrupt here cancels it there."""
+    """A coroutine on its own event loop in another thread; an interrupt here cancels it there."""
 
     def __init__(self, start: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._start = start

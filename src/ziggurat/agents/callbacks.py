@@ -16,18 +16,18 @@ _NOTHING = TextDelta("")
 
 
 class Callbacks(PerRun):
-    """Calls what you give it: ``agent.run(..., listeners=[Callbacks(on_token=print)])``.
+    """A listener that calls your functions: ``agent.run(..., listeners=[Callbacks(on_token=print)])``.
 
     What plain functions return is not looked at; coroutine functions are awaited.
 
     Args:
         on_token: Called with each piece of text.
-        on_thought: Called with each thought once it is complete; its pieces are `Delta` events.
-        on_action: Called with each tool call as it begins.
+        on_thought: Called with each piece of reasoning.
+        on_action: Called with each tool call when it starts.
         on_event: Called with every event.
 
     Raises:
-        ConfigurationError: one is no function.
+        ConfigurationError: one of them is not a function.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Places in a run that is kept from which one can go on: a view upon its record, which holds every step anyway."""
+"""Checkpoints: the steps of a recorded run from which it can be forked. The record holds every step anyway."""
 
 __all__ = ["Checkpoint", "Checkpoints"]
 
@@ -19,8 +19,8 @@ class Checkpoint(Struct, frozen=True):
 
     Attributes:
         run_id: The run.
-        step: The step, from 1. To go on from here: ``agent.fork(run_id, at=step + 1)``.
-        messages: How many messages were said until then.
+        step: The step, from 1. To continue from here: ``agent.fork(run_id, at=step + 1)``.
+        messages: The number of messages up to here.
     """
 
     run_id: str
@@ -29,16 +29,16 @@ class Checkpoint(Struct, frozen=True):
 
 
 class Checkpoints:
-    """Every so many steps of an agent's runs, the last few of them; after a restart too, for nothing else is kept::
+    """Every n-th step of an agent's runs, the last few of them; read from the store, so they survive a restart::
 
         points = Checkpoints(agent, every=5, keep=3)
         last = await points.latest("r-17")
         run = await agent.fork("r-17", at=last.step + 1, effects="live")
 
     Args:
-        agent: Whose runs; it needs a store that outlives what they should outlive.
-        every: Steps between two of them.
-        keep: How many of a run are shown, the last ones; None for all.
+        agent: The agent whose runs they are, with a store.
+        every: Steps between two checkpoints.
+        keep: How many checkpoints of a run are listed, the last ones; None for all.
 
     Raises:
         ConfigurationError: a number is not at least 1.
@@ -53,10 +53,10 @@ class Checkpoints:
         self._keep = keep
 
     async def list(self, run_id: str) -> tuple[Checkpoint, ...]:
-        """Return those of a run, the earliest first.
+        """Return the checkpoints of a run, the earliest first.
 
         Raises:
-            RunNotFound: no such run is kept.
+            RunNotFound: the store has no such run.
         """
         asked, steps = await self._steps(run_id)
         count, points = len(asked), []
@@ -69,16 +69,16 @@ class Checkpoints:
         return tuple(points if self._keep is None else points[-self._keep :])
 
     async def latest(self, run_id: str) -> Checkpoint | None:
-        """Return the last one of a run, None where it has none yet."""
+        """Return the last checkpoint of a run, or None if it has none yet."""
         points = await self.list(run_id)
         return points[-1] if points else None
 
     async def load(self, point: Checkpoint) -> tuple[Message, ...]:
-        """Return the conversation as it was there; as ``history=`` another run can begin with it.
+        """Return the conversation at a checkpoint; another run can start with it as ``history=``.
 
         Raises:
-            RunNotFound: the run is not kept any more.
-            ConfigurationError: it has no such step.
+            RunNotFound: the store no longer has the run.
+            ConfigurationError: the run has no such step.
         """
         asked, steps = await self._steps(point.run_id)
         if not any(step.number == point.step and step.complete for step in steps):

@@ -1,4 +1,4 @@
-"""Agents that a tool runs side by side: one that waits for a person lets the others come to their ends first."""
+"""Agents that one tool runs concurrently: if one waits for a person, the others finish first."""
 
 __all__ = ["ConcurrentAgents"]
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class ConcurrentAgents:
-    """What one call of a tool has going on at once.
+    """The agents that one tool call runs at the same time.
 
-    A tool that awaits several agents together ends as soon as the first of them waits for a decision, and what the
-    others did from then on would be lost: they end first, or come to wait too, as other calls of a batch do.
+    A tool that awaits several agents together would end as soon as one of them waits for a decision, and the work of
+    the others from then on would be lost. So that one waits until the others have finished or wait too.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class ConcurrentAgents:
         """Await one of them.
 
         Raises:
-            Suspend: it waits for a decision, and none of the others goes on; what those wait for is told too.
+            Suspend: it waits for a decision, and no other is still running; holds the pending items of all of them.
         """
         self._count += 1
         self._going += 1

@@ -46,7 +46,7 @@ def misfit(agent: object, path: str, name: str, arguments: object) -> str | None
     except InvalidArguments as error:
         return str(error)
     except JournalCorrupt as error:
-        return f"that is no request to {name}: {error}"
+        return f"that is not a request to {name}: {error}"
     return None
 
 
@@ -82,7 +82,7 @@ def decided(journal: MemoryJournal, decisions: Mapping[str, Decision], now: floa
         agent: Whose run it is; its tools say whether changed arguments fit.
 
     Raises:
-        ConfigurationError: something is not a decision, does not fit, or names no pending item (the text lists those).
+        ConfigurationError: something is not a decision, does not fit, or names no pending item (they are listed).
     """
     if not isinstance(decisions, Mapping):
         raise ConfigurationError(

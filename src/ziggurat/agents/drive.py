@@ -1,4 +1,4 @@
-"""How a run goes at its root: errors and suspensions become values here, and nowhere else."""
+"""Driving a run at its root: the only place where errors and suspensions become values."""
 
 __all__ = ["Prompt", "drive", "partial_of", "request_of", "unbegun"]
 
@@ -37,7 +37,7 @@ def request_of(prompt: Prompt, history: Sequence[Message] = ()) -> AgentRequest:
     """Turn what a user passes into a request.
 
     Raises:
-        ConfigurationError: there is nothing in it, or something that is no message.
+        ConfigurationError: there is nothing in it, or something that is not a message.
     """
     earlier = () if history == () else _checked(_sound(history, "history"))
     if isinstance(prompt, str):

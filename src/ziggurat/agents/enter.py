@@ -63,7 +63,7 @@ class AgentParts(Struct, frozen=True, eq=False):
         setup: Says what it is made of, compared when a run is entered again.
         description: When to call it, where it is offered as a tool.
         permissions: What its tools need.
-        grants: What it gives to all beneath, never more than it was given; None for all of that.
+        grants: What it gives to all below, never more than it was given; None for all of that.
         read: Makes its output of the plain values that a record holds; None where those are the output.
         chain: The middleware that it brings; `prepare` gives it to a context.
     """
@@ -86,7 +86,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
 
     Raises:
         LimitExceeded: agents stand too deep within each other.
-        Suspend: something beneath waits for a decision.
+        Suspend: something below waits for a decision.
     """
     parts = fact(agent, AGENT) or AgentParts("agent", None, Setup(dict))
     journal = ctx.scope[JOURNAL]
@@ -153,7 +153,7 @@ async def _after(chain: Chain, run: AgentRun, ctx: Context) -> AgentRun:
 
 
 async def _recorded(record: Record, parts: AgentParts, ctx: Context) -> AgentRun | None:
-    """Answer from the record: the run that ended here, or the verdict upon it."""
+    """Answer from the record: the run that ended here, or the verdict on it."""
     outcome = record.answer()
     if outcome is None or (isinstance(outcome, Result) and ctx.scope[JOURNAL].replaying):
         return None  # in a replay its loop is run again, so that a difference shows
@@ -205,7 +205,7 @@ def _framed(ctx: Context, parts: AgentParts) -> tuple[Context, Chain | None]:
     if outer_frame is not None or ctx.frozen is not None or AGREED in scope:
         _check_stands(frame, ctx)
         within[AGREED] = None
-    if parts.grants is not None:  # also when there are none: agents beneath get no more
+    if parts.grants is not None:  # also when there are none: agents below get no more
         outer = scope.get(GRANTS)
         within[GRANTS] = parts.grants if outer is None else outer & parts.grants
     return ctx.entered(Scope(within)), scope.get(MIDDLEWARE)
@@ -221,7 +221,7 @@ def _check_stands(frame: Frame, ctx: Context) -> None:
     if frozen is not None and frozen.effect == "once":
         raise ConfigurationError(
             f"the tool {frozen.call.name} calls the agent {frame.agent}, so it is made of other calls and cannot act "
-            "once only: declare effect='once' on the tools beneath instead"
+            "once only: declare effect='once' on the tools below instead"
         )
 
 

@@ -1,4 +1,4 @@
-"""A run that begins as another did, up to a step, and then goes its own way."""
+"""Forking: a run that starts with the first steps of another run, then goes its own way."""
 
 __all__ = ["forked", "held"]
 
@@ -103,7 +103,7 @@ def _is_steering(entry: Entry, agent: str) -> bool:
 
 
 def held(origin: Origin, before: Iterable[Entry]) -> ForkEffects | None:
-    """Return what keeps a fork from acting upon the world, None where it may.
+    """Return what keeps a fork from having side effects, None where it may.
 
     Args:
         origin: Where the fork comes from.

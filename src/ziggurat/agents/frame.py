@@ -1,4 +1,4 @@
-"""Which agent is running, how deep, and what it and all beneath it have cost."""
+"""Which agent is running, how deep, and what it and all below it have cost."""
 
 __all__ = ["FRAME", "Frame"]
 
@@ -12,7 +12,7 @@ from ziggurat.messages.usage import Tally
 
 
 class Frame(Tally):
-    """One entry into an agent; it counts what the agent and all beneath it cost, and knows what was said."""
+    """One entry into an agent; it counts what the agent and all below it cost, and knows what was said."""
 
     __slots__ = ("agent", "began", "conversation", "depth", "loop")
 

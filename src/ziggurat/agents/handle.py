@@ -1,4 +1,4 @@
-"""A run in the background, and the hand upon it."""
+"""The handle of a run in the background: its result, its events, and ways to steer it."""
 
 __all__ = ["RunHandle"]
 
@@ -29,20 +29,21 @@ Begin = Callable[[Mailbox, Sequence[Listener]], Coroutine[Any, Any, AgentRun]]
 
 
 class RunHandle:
-    """Made by ``agent.start(...)``: steer the run while it goes on, await its `result`::
+    """The handle of a run in the background, returned by ``agent.start(...)``::
 
         handle = agent.start("Write a report")
         handle.inject("Mention the weather.")
         run = await handle.result()
 
-    It may be steered from any thread; in another than that of its event loop, which must not wait for that one
-    meanwhile, steering waits until it is done there. Its result and events are for that event loop.
+    It may be steered from any thread. From a thread other than that of its event loop, steering waits until that loop
+    has done it, so that loop must not wait for the thread meanwhile. Await its result and read its events on its own
+    event loop.
 
     Args:
-        begin: Makes the run, given where it is steered from and who listens.
-        unbegun: Its result if it is cancelled before it has begun.
-        permitted: How it may be steered; None for what has no loop of its own.
-        depth: How many agents stand around it.
+        begin: Makes the run, given the mailbox it is steered through and its listeners.
+        unbegun: The result if it is cancelled before it has begun.
+        permitted: The verbs it may be steered by; None if it has no loop of its own.
+        depth: How many agents it is nested in.
     """
 
     def __init__(self, begin: Begin, unbegun: AgentRun, permitted: frozenset[str] | None, depth: int = 0) -> None:
@@ -84,18 +85,18 @@ class RunHandle:
         def __await__(self) -> NoReturn:
             """Refuse to be awaited: whoever holds it may want to steer first, and asks for the result by name."""
             raise ConfigurationError(
-                "start() returns at once, with a handle upon the run: handle = agent.start(...), and where you need "
+                "start() returns at once, with a handle on the run: handle = agent.start(...), and where you need "
                 "the run, run = await handle.result(); without steering, run = await agent.run(...)"
             )
 
     def events(self) -> EventStream[AgentRun]:
-        """Return what happens in the run, to be read with ``async for`` by one reader.
+        """Return the events of the run, for one reader with ``async for``.
 
-        What is not read yet waits in memory, so a slow reader does not slow the run. Nothing comes any more once
-        the run is cancelled.
+        Unread events are buffered in memory, so a slow reader does not slow the run. No more events come once the run
+        is cancelled.
 
         Raises:
-            ConfigurationError: the run has begun, and what happened then was told to nobody.
+            ConfigurationError: the run has already begun, so its first events are lost; call this right after `start`.
         """
         if self._events is None:
             if self._begun or self.done:
@@ -105,15 +106,15 @@ class RunHandle:
         return self._events
 
     def cancel(self, *, after_step: bool = False) -> None:
-        """Stop the run; its result says `Cancelled`, and it can be resumed. Harmless when it has ended.
+        """Stop the run; its result says `Cancelled`, and it can be resumed. Does nothing if it has ended.
 
         Args:
-            after_step: Let the step that goes on be completed, its tools included, and begin no other. What it has
-                cost and said is in the result. A run that is complete with that step is `Completed`.
+            after_step: Let the current step finish, its tools included, and start no other. The result has what it has
+                cost and said. A run that is complete with that step is `Completed`.
 
         Raises:
             Denied: the agent may not be cancelled.
-            ConfigurationError: there are no steps to wait for.
+            ConfigurationError: it has no steps to wait for.
         """
         self._permit("cancel", loop=after_step)
         self._there(lambda: self._cancel(after_step), None)
@@ -133,31 +134,31 @@ class RunHandle:
             self._task.cancel()
 
     def inject(self, prompt: Prompt) -> bool:
-        """Tell the model something with its next question, never between a tool call and its result.
+        """Add a message to the model's next request, never between a tool call and its result.
 
-        A run that would have ended goes on to answer it, unless its steps are used up.
+        A run that would have ended continues to answer it, unless its steps are used up.
 
         Returns:
-            Whether the run still went on; if not, nothing was done.
+            Whether the run was still in progress; if not, nothing was done.
 
         Raises:
-            Denied: nobody may tell the agent anything while it runs.
-            ConfigurationError: there is nothing in it, or it is not a user's.
+            Denied: the agent does not accept messages while it runs.
+            ConfigurationError: the prompt is empty, or not a user's.
         """
         return self._tell("inject", prompt)
 
     def redirect(self, prompt: Prompt) -> bool:
-        """Have the model drop what it is about, and tell it something else.
+        """Make the model abandon its current plan, and give it a new message.
 
-        Tool calls that run are cancelled, those that have not begun are not made, and both are answered as such. A
-        reply that is on its way is waited for, but none of its calls is made. What was done before stays.
+        Running tool calls are cancelled, those that have not started are skipped, and both get a result that says so. A
+        reply in progress is waited for, but none of its calls is made. What was done before is kept.
 
         Returns:
-            Whether the run still went on; if not, nothing was done.
+            Whether the run was still in progress; if not, nothing was done.
 
         Raises:
             Denied: the agent may not be redirected.
-            ConfigurationError: there is nothing in it, or it is not a user's.
+            ConfigurationError: the prompt is empty, or not a user's.
         """
         return self._tell("redirect", prompt)
 

@@ -1,4 +1,4 @@
-"""Tools by which an agent asks a graph, and adds to it."""
+"""Tools that let an agent query a knowledge graph and add to it."""
 
 __all__ = ["graph_tools"]
 

@@ -1,4 +1,4 @@
-"""Notices that a model does the same again and again."""
+"""Loop detection: notices when a model repeats itself."""
 
 __all__ = ["LoopAction", "LoopMode", "loop_detection"]
 
@@ -102,21 +102,21 @@ def loop_detection(
     modes: Iterable[LoopMode] = ("identical", "alternating"),
     exempt: Iterable[str] = (),
 ) -> BasePolicy:
-    """Notice a model that does the same again and again: ``Agent(..., stop=loop_detection(action="inject"))``.
+    """Detect a model that repeats itself: ``Agent(..., stop=loop_detection(action="inject"))``.
 
-    All calls of a reply are compared with all of the one before: names and arguments, however those are spelled.
-    It acts when they were the same `threshold` times in a row, and at each further time.
+    All calls of a reply are compared with all calls of the reply before: names and arguments, whatever their
+    formatting. The policy acts when they were equal `threshold` times in a row, and at each further repeat.
 
     Args:
-        threshold: How many times in a row.
-        action: ``"warn"`` emits a `LoopWarning`; ``"inject"`` also tells the model, and counts anew; ``"stop"`` ends
-            the run with `LoopDetected` before the tools run once more.
-        modes: ``"identical"`` calls; ``"alternating"`` ones, A B A B, counted by pairs; ``"same_result"``, tools
-            that answer the same whatever their arguments, which some tools rightly do, so it must be asked for.
-        exempt: Tools that may be called again and again, such as one that polls.
+        threshold: How many equal replies in a row.
+        action: ``"warn"`` emits a `LoopWarning`; ``"inject"`` also tells the model, and starts counting again;
+            ``"stop"`` ends the run with `LoopDetected` before the tools run once more.
+        modes: ``"identical"`` calls; ``"alternating"`` calls (A B A B, counted in pairs); ``"same_result"``, tools that
+            return the same whatever their arguments. Some tools rightly do, so the last is off by default.
+        exempt: Tools that may be called repeatedly, such as one that polls.
 
     Raises:
-        ConfigurationError: one of the arguments is none of these.
+        ConfigurationError: an argument has a wrong value.
     """
     if not isinstance(threshold, int) or isinstance(threshold, bool) or threshold < 2:
         raise ConfigurationError(
@@ -127,7 +127,7 @@ def loop_detection(
     for what, names in (("modes", modes), ("exempt", exempt)):
         if isinstance(names, str):
             raise ConfigurationError(
-                f"{what} of loop_detection() is a list, such as [{names!r}]; got the text {names!r}"
+                f"{what} of loop_detection() is a list, such as [{names!r}]; got the string {names!r}"
             )
         if not isinstance(names, Iterable):
             raise ConfigurationError(f"{what} of loop_detection() is a list of names; got {names!r}")

@@ -1,4 +1,4 @@
-"""What can be done with runs that are on record: go on with them, through them again, and another way from a step."""
+"""What can be done with a recorded run: resume, replay, fork, subscribe."""
 
 __all__ = ["OnRecord", "heard"]
 
@@ -41,11 +41,11 @@ J = TypeVar("J", bound=MemoryJournal)
 
 
 class OnRecord:
-    """The part of a Runnable that knows runs by their ids.
+    """The part of a Runnable that works with recorded runs, by their ids.
 
     Args:
-        service: An agent loop, a team, or any function `(request, ctx)` that answers with an AgentRun.
-        name: What it is called in paths.
+        service: An agent loop, a team, or any function `(request, ctx)` that returns an AgentRun.
+        name: Its name in paths.
         store: Where runs are kept.
     """
 
@@ -83,23 +83,23 @@ class OnRecord:
         listeners: Sequence[Listener] = (),
         session: Session | None = None,
     ) -> AgentRun:
-        """Go on with a run that was suspended, cancelled or failed; what was done is not done again.
+        """Continue a run that was suspended, cancelled or failed; what was done is not done again.
 
         Args:
-            run_id: Its id.
-            decisions: For each pending item's id, ``Approve()``, ``Deny(reason)`` or ``Modify(arguments)``.
-            strict: Raise where this agent differs from the record (its model, instructions, tools, what it asks),
-                rather than emit `Diverged`, as without it: then the record wins.
-            deps: As for `run`; they are not kept.
+            run_id: The id of the run.
+            decisions: By the id of each pending item, ``Approve()``, ``Deny(reason)`` or ``Modify(arguments)``.
+            strict: Raise where this agent differs from the record (its model, instructions, tools, requests). Otherwise
+                it emits `Diverged`, and the record wins.
+            deps: As for `run`; they are not recorded.
             listeners: As for `run`.
-            session: The run's session, only where it is kept in another store than the run.
+            session: The run's session, only if it is kept in another store than the run.
 
         Raises:
-            RunNotFound: no such run is kept here.
+            RunNotFound: the store has no such run.
             LeaseHeld: another process drives the run, or another run writes its session.
-            ConfigurationError: a decision names nothing that is pending (the text lists what is), or changes a call
-                to arguments that do not fit. Then none of them is decided.
-            JournalMismatch: it differs and that is to be `strict`; the text shows where, with a diff.
+            ConfigurationError: a decision names nothing that is pending (the message lists what is), or changes a call
+                to arguments that do not fit. None of the decisions is recorded then.
+            JournalMismatch: with `strict`, the agent differs; the message shows where, with a diff.
         """
         check_options(deps, listeners)
         check_id(run_id)
@@ -127,17 +127,17 @@ class OnRecord:
         return await self._drive(request, heard(ctx, listeners), journal, named=True)
 
     def subscribe(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Heard, None]:
-        """Follow a run by its id, from its beginning or after an entry's number, also while it goes on::
+        """Follow a run by its id, from its start or after a given entry, also while it is in progress::
 
             async for heard in agent.subscribe("r-17", after=12):
                 print(heard.number, heard.what)
 
-        What is on record comes complete and in order, whenever one joins; pieces of a reply come while they pass.
-        Any number of readers may follow; none makes the run wait.
+        Recorded entries come complete and in order, whenever the reader joins; pieces of a reply come as they pass.
+        There can be any number of readers; none slows the run.
 
         Raises:
-            RunNotFound: no such run goes on or is kept here.
-            ConfigurationError: `after` is no number of an entry.
+            RunNotFound: no such run is in progress or in the store.
+            ConfigurationError: `after` is not the number of an entry.
         """
         check_id(run_id)
         if not isinstance(after, int) or isinstance(after, bool) or after < 0:
@@ -147,11 +147,11 @@ class OnRecord:
         return subscribe(self._runs.open(run_id), self._runs.broadcast(run_id), after=after)
 
     async def record(self, run_id: str) -> bytes:
-        """Return what is on record of a run, as JSON lines.
+        """Return the record of a run as JSON lines.
 
         Raises:
-            RunNotFound: no such run is kept here.
-            JournalCorrupt: an entry was damaged; the text names it.
+            RunNotFound: the store has no such run.
+            JournalCorrupt: an entry is damaged; the message names it.
         """
         check_id(run_id)
         return await record_of(self._runs, run_id)
@@ -165,18 +165,19 @@ class OnRecord:
         deps: Deps | None = None,
         listeners: Sequence[Listener] = (),
     ) -> AgentRun:
-        """Go through a recorded run again without calling anything; nothing is recorded.
+        """Run through a recorded run again without calling anything; nothing is recorded.
 
         Args:
-            run_id: Its id.
-            live: Call its ``"tools"`` again while its models answer from the record, or its ``"models"`` while its
-                tools do. Tools that are called act upon the world as ever.
-            strict: Raise where something differs, rather than emit `Diverged` and go on as long as the record answers.
-            deps: As for `run`; they are not kept.
+            run_id: The id of the run.
+            live: Call its ``"tools"`` again while models answer from the record, or its ``"models"`` while tools do.
+                Tools that are called have their side effects.
+            strict: Raise where something differs. Otherwise it emits `Diverged` and continues as long as the record has
+                answers.
+            deps: As for `run`; they are not recorded.
             listeners: As for `run`.
 
         Raises:
-            JournalMismatch: this agent would have gone another way; the text shows where, with a diff.
+            JournalMismatch: this agent would have done something else; the message shows where, with a diff.
         """
         check_options(deps, listeners)
         journal = replaying(await self.record(run_id), live, strict=strict)
@@ -196,28 +197,29 @@ class OnRecord:
         deps: Deps | None = None,
         listeners: Sequence[Listener] = (),
     ) -> AgentRun:
-        """Begin a new run with what a recorded one did before a step, and go another way from there::
+        """Start a new run with the steps a recorded run took before a given step, and go a new way from there::
 
             other = Agent("openai:gpt-5", tools=[...], store=agent.store)
             run = await other.fork("r-17", at=3, prompt="In one sentence, please.")
 
-        Steps before it are kept whole and cost nothing; the run before stays as it is. Where it came from is on record.
+        The steps before it are kept whole and cost nothing; the original run does not change. The fork records its
+        origin.
 
         Args:
-            run_id: The run to begin with, of an agent of this name.
-            at: The first step that is made anew, from 1.
-            prompt: What is said at that step; at the first it takes the place of the question.
-            effects: What becomes of calls of tools that act upon the world (all but ``effect="none"``): ``"refuse"``
-                them, answer those that the run before made as it was answered (``"recorded"``), or make them
+            run_id: The run to fork, of an agent of this name.
+            at: The first step that is run again, from 1.
+            prompt: A message added at that step; at step 1 it replaces the question.
+            effects: What happens to calls of tools with side effects (all but ``effect="none"``): ``"refuse"`` them,
+                answer those that the original run made as they were answered then (``"recorded"``), or run them
                 (``"live"``).
             new_id: The id of the new run.
-            deps: As for `run`; they are not kept.
+            deps: As for `run`; they are not recorded.
             listeners: As for `run`.
 
         Raises:
-            RunNotFound: no such run is kept here.
+            RunNotFound: the store has no such run.
             RunExists: `new_id` belongs to a run.
-            ConfigurationError: it has no such step, or cannot go on from there; the text says where it can.
+            ConfigurationError: the run has no such step or cannot be forked there; the message says where it can.
         """
         check_options(deps, listeners, new_id)
         given_deps = deps or {}
@@ -241,7 +243,7 @@ class OnRecord:
         decisions: Mapping[str, Decision],
         session: Session | None = None,
     ) -> tuple[Context, J, AgentRequest]:
-        """Go on with a record: decisions are on it before they are acted upon."""
+        """Continue a record: decisions are on it before they are acted on."""
         request, terms = self._recorded_request(journal, run_id), terms_in(journal)
         self._screen(journal)
         clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)

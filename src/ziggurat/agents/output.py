@@ -1,4 +1,4 @@
-"""An answer of a given type: how the model is held to it, how it is read, and what is said when it does not fit."""
+"""Typed answers: how a model is made to give one, how it is read, and what it is told when it does not fit."""
 
 __all__ = ["FINAL_ANSWER", "Output"]
 
@@ -15,13 +15,13 @@ from ziggurat.messages.tool import FINAL_ANSWER
 
 
 class Output(Struct, frozen=True, eq=False):
-    """The type that an agent answers with.
+    """The type of an agent's answers.
 
     Attributes:
         kind: The type.
-        mode: How the model is held to it.
-        schema: Its JSON Schema; an object, with the value under ``value`` where the type is not one.
-        wrapped: Whether the value stands under ``value``.
+        mode: How the model is made to give it.
+        schema: Its JSON Schema; an object, with the value under ``value`` if the type is not an object.
+        wrapped: Whether the value is under ``value``.
         retries: How often the model is asked again when its answer does not fit.
     """
 
@@ -33,10 +33,10 @@ class Output(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, kind: Any, model: object, mode: OutputMode | None = None, retries: int = 2) -> "Output":
-        """Choose how `model` is held to `kind`: as it can best, unless `mode` says otherwise.
+        """Choose how `model` is made to give a value of `kind`: in the best way it supports, unless `mode` is given.
 
         Raises:
-            ConfigurationError: the type has no schema, or the model cannot be held to one in this way.
+            ConfigurationError: the type has no schema, or the model does not support this mode.
         """
         from ziggurat.tools.schema import schema_of
 

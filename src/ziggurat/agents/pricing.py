@@ -1,4 +1,4 @@
-"""What calls cost in money, where a budget does not say it."""
+"""List prices for budgets that limit cost and have no price function of their own."""
 
 __all__ = ["priced"]
 

@@ -1,4 +1,4 @@
-"""Going through a run again on its record: with nothing called, or only its tools, or only its models."""
+"""Replaying a recorded run: nothing is called, or only its tools, or only its models."""
 
 __all__ = ["Live", "PartialJournal", "replaying"]
 
@@ -51,11 +51,11 @@ class PartialJournal(MemoryJournal):
             super().missing(path, what)
 
     def is_live(self, path: str) -> bool:
-        """Tell whether the call at a path is made again."""
+        """Return whether the call at a path is made again."""
         return (self.live == "tools") == _is_of_tool(path)
 
     def _answers(self, entry: Entry) -> bool:
-        """Tell whether an entry is used: not the answers of what is called again and of what is made of calls."""
+        """Return whether an entry is used: not the answers of what is called again and of what is made of calls."""
         if not isinstance(entry, Result | Failure | Intent | Returned):
             return not isinstance(entry, Ended)
         return entry.path not in self._made and not self.is_live(entry.path)
@@ -68,7 +68,7 @@ def _upwards(path: str) -> Iterator[str]:
 
 
 def _is_of_tool(path: str) -> bool:
-    """Tell whether a call is that of a tool or made by one itself, not by an agent within."""
+    """Return whether a call is that of a tool or made by one itself, not by an agent within."""
     _, tool, within = path.rpartition("/tool-")
     return bool(tool) and _STEP.search(within) is None
 
@@ -86,7 +86,7 @@ def replaying(
 
     Raises:
         ConfigurationError: `live` is none of its words.
-        JournalCorrupt: a line cannot be read; the text names it.
+        JournalCorrupt: a line cannot be read; the message names it.
     """
     if live not in get_args(Live):
         raise ConfigurationError(f"live is one of {', '.join(get_args(Live))}; got {live!r}")

@@ -1,4 +1,4 @@
-"""Whether a reply can be used, and what is said when it cannot."""
+"""Checks whether a model's reply can be used, and what the model is told if not."""
 
 __all__ = ["Answer", "asking_again", "judged", "refused", "taken"]
 
@@ -21,7 +21,7 @@ class Answer:
 
 
 def judged(response: ModelResponse, output: Output | None) -> tuple[str | None, Answer | None]:
-    """Tell what is wrong with a reply, or which answer it gives; neither when it goes on with tools."""
+    """Tell what is wrong with a reply, or which answer it gives; neither when it continues with tools."""
     if response.finish == "malformed":
         told = (response.raw or {}).get("malformed")
         return str(told or "your last reply could not be read"), None

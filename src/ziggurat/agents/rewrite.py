@@ -42,7 +42,7 @@ def rewriters(ctx: Context) -> "Rewriters | None":
 def overflow_of(error: BaseException | None) -> str | None:
     """Return what a model said when the conversation was too long for it, None where it failed otherwise.
 
-    Found also beneath errors that were raised for it, and in texts of errors that are not sorted by kind.
+    Found also below errors that were raised for it, and in texts of errors that are not sorted by kind.
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:

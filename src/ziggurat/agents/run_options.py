@@ -19,11 +19,11 @@ from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.permissions import AUDIT, DECLARED_ONLY, GRANTS, narrowed
 
 Deps = Mapping[Key[Any], Any] | Mapping[object, Any]
-"""What tools may ask for through ``ctx.scope[KEY]``, by its keys; of keys of several types, mypy makes objects."""
+"""Dependencies of a run: tools read them with ``ctx.scope[KEY]``. mypy joins keys of several types to `object`."""
 
 
 class RunOptions(TypedDict, total=False):
-    """What `run` takes beside the prompt."""
+    """The options of `run`, beside the prompt."""
 
     history: Sequence[Message]
     deps: Deps | None
@@ -34,10 +34,10 @@ class RunOptions(TypedDict, total=False):
 
 
 def check_options(deps: Deps | None, listeners: Sequence[Listener], run_id: str | None = None) -> None:
-    """Check what goes with a run.
+    """Check the dependencies, listeners and id of a run.
 
     Raises:
-        ConfigurationError: something is not what it should be; the text says how to give it.
+        ConfigurationError: one of them has the wrong form; the message says how to give it.
     """
     if deps is not None:
         _check_deps(deps)
@@ -48,15 +48,15 @@ def check_options(deps: Deps | None, listeners: Sequence[Listener], run_id: str 
 
 
 def check_id(run_id: object) -> None:
-    """Refuse what cannot be looked up where a run's id is wanted; that there is no such run is told by the look-up.
+    """Check that something can be the id of a run; whether there is such a run shows later.
 
     Raises:
-        ConfigurationError: it is a run, or a list or the like.
+        ConfigurationError: it is a run, a list or the like.
     """
     if isinstance(run_id, AgentRun):
         raise ConfigurationError(f"a run is named by its id: give run.id ({run_id.id!r}), not the run")
     if not isinstance(run_id, Hashable):
-        raise ConfigurationError(f"a run is named by its id, a text such as run.id; got {run_id!r:.200}")
+        raise ConfigurationError(f"a run is named by its id, a string such as run.id; got {run_id!r:.200}")
 
 
 def _check_deps(deps: Deps) -> None:
@@ -77,8 +77,10 @@ def _check_listeners(listeners: Sequence[Listener]) -> None:
 
 
 def given(ctx: Context, deps: Deps | None) -> Context:
-    """Return a context with these dependencies in its scope; inside a run they add to its approvals and narrow its
-    grants."""
+    """Return a context with these dependencies in its scope.
+
+    Inside a run they can only restrict: approvals are added, grants are narrowed.
+    """
     if not deps:
         return ctx
     values: dict[Any, Any] = dict(deps)
@@ -92,7 +94,7 @@ def given(ctx: Context, deps: Deps | None) -> Context:
 
 
 def guarded(ctx: Context) -> Context:
-    """Return a context whose calls pass the gates that its dependencies have brought."""
+    """Return a context whose calls pass the gates that its dependencies ask for."""
     scope = ctx.scope
     if scope.get(APPROVALS) is None and (DECLARED_ONLY in scope or AUDIT in scope or FORK_EFFECTS in scope):
         ctx = ctx.within(APPROVALS, ())  # so that calls of tools that declare nothing are checked too

@@ -1,4 +1,4 @@
-"""The front of everything that answers an AgentRequest: agents, teams, and whatever stands around them."""
+"""`Runnable`: run, stream and start for anything that answers an AgentRequest: agents, teams, layered agents."""
 
 __all__ = ["Runnable"]
 
@@ -47,12 +47,12 @@ Opening = tuple[Context, MemoryJournal, Running]
 
 
 class Runnable(OnRecord):
-    """Runs a service from AgentRequest to AgentRun, and is one itself.
+    """Runs a service from AgentRequest to AgentRun, and is such a service itself.
 
     Args:
-        service: An agent loop, a team, or any function `(request, ctx)` that answers with an AgentRun.
-        name: What it is called in paths.
-        store: Where runs are kept so that they can be resumed; unfinished ones are kept in this process anyway.
+        service: An agent loop, a team, or any function `(request, ctx)` that returns an AgentRun.
+        name: Its name in paths.
+        store: Where runs are kept so that they can be resumed; without one, unfinished runs are kept in this process.
     """
 
     # -- running -------------------------------------------------------------------------------------------------
@@ -68,24 +68,24 @@ class Runnable(OnRecord):
         session: str | Session | None = None,
         detached: bool = False,
     ) -> Coroutine[Any, Any, AgentRun]:
-        """Run to the end and return how it went; how it stopped is in ``run.stop``, not an exception.
+        """Run to the end and return the run; why it stopped is in ``run.stop``, not an exception.
 
-        Inside a tool or a hook of another run this one joins it, and shares its budget, grants, approvals and record.
+        Inside a tool or a hook of another run it joins that run, and shares its budget, grants, approvals and record.
 
         Args:
             prompt: The question or task.
-            history: What was said before, such as ``earlier.messages``.
-            deps: What tools may ask for through ``ctx.scope[KEY]``.
+            history: Earlier messages, such as ``earlier.messages``.
+            deps: Dependencies that tools read with ``ctx.scope[KEY]``.
             listeners: Called with every event.
-            run_id: An id of your own; with a store the same id and request give the same run.
-            session: The conversation that it goes on with, and that is kept: an id in this agent's store, or a
-                `Session` with settings.
-            detached: Start a run of its own even inside another.
+            run_id: An id of your own; with a store, the same id and request give the same run.
+            session: The conversation to continue, which is saved: an id in this agent's store, or a `Session` with
+                settings.
+            detached: Start a separate run even inside another.
 
         Raises:
-            ConfigurationError: something was used wrongly; the text says what and how to mend it.
+            ConfigurationError: something was used wrongly; the message says what and how to fix it.
             RunExists: the id belongs to a run with another request.
-            LeaseHeld: another run writes the session, and it was not to be waited for, or took too long.
+            LeaseHeld: another run writes the session, and waiting for it was not allowed or took too long.
         """
         request = request_of(prompt, history)
         if deps is not None or listeners != () or run_id is not None:
@@ -104,7 +104,7 @@ class Runnable(OnRecord):
         return run if ambient is None else self._detached(ambient, run)
 
     def run_sync(self, prompt: Prompt, **options: Unpack[RunOptions]) -> AgentRun:
-        """Run from code that is not async; takes what `run` takes. Works in notebooks and in tools' threads too."""
+        """Run from code that is not async, also in notebooks and threads of tools; takes the arguments of `run`."""
         return blocking(lambda: self.run(prompt, **options))
 
     def stream(
@@ -118,7 +118,7 @@ class Runnable(OnRecord):
         session: str | Session | None = None,
         buffer: int = 64,
     ) -> AbstractAsyncContextManager[EventStream[AgentRun]]:
-        """Run, and read what happens meanwhile::
+        """Run, and read the events while it happens::
 
             async with agent.stream("...") as events:
                 async for event in events:
@@ -163,7 +163,7 @@ class Runnable(OnRecord):
                 await seat.leave()
 
     def start(self, prompt: Prompt, **options: Unpack[RunOptions]) -> RunHandle:
-        """Start a run in the background of this event loop; takes what `run` takes."""
+        """Start a run in the background of this event loop and return its handle; takes the arguments of `run`."""
         request = request_of(prompt, options.get("history", ()))
         deps, listeners, run_id = options.get("deps"), options.get("listeners", ()), options.get("run_id")
         check_options(deps, listeners, run_id)
@@ -182,11 +182,11 @@ class Runnable(OnRecord):
     # -- wrapping ------------------------------------------------------------------------------------------------
 
     def layered(self, *layers: Callable[[AgentService], AgentService]) -> "Runnable":
-        """Return this with layers around it; the first listed meets the request first."""
+        """Return a Runnable with layers around this one; the first listed meets the request first."""
         return Runnable(stack(self, *layers), name=self.name, store=self.store)
 
     def as_tool(self, *, name: str | None = None, description: str | None = None) -> AgentTool:
-        """Return this as a tool; agents in ``tools=[...]`` become tools by themselves."""
+        """Return this as a tool; agents in ``tools=[...]`` become tools automatically."""
         return AgentTool(self, name=name, description=description)
 
     # -- within --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A run's place in its session: what it begins with, and what of it is kept after each step."""
+"""A run's place in its session: the messages it starts with, and what is saved after each step."""
 
 __all__ = [
     "SEAT",
@@ -203,7 +203,7 @@ SEAT: Key[Seat] = Key("seat")
 
 
 def seat_of(ctx: Context) -> Seat | None:
-    """Return the seat of the run whose loop begins here; agents beneath have none."""
+    """Return the seat of the run whose loop begins here; agents below have none."""
     seat = ctx.scope.get(SEAT)
     return None if seat is None or ctx.scope[FRAME].depth else seat
 
@@ -230,7 +230,7 @@ def asked_of(request: AgentRequest, session: Session) -> str:
 
 
 def begun_in(recorded: AgentRequest, terms: Terms, request: AgentRequest, session: Session) -> bool:
-    """Tell whether a run on record was asked this in this session, or in a branch of it."""
+    """Return whether a run on record was asked this in this session, or in a branch of it."""
     same = terms.session == session.id or terms.session.rpartition("~")[0] == session.id
     return same and digest(recorded.messages[terms.loaded :]) == digest(request.messages)
 
@@ -270,6 +270,6 @@ async def sit_again(
             f"resume(..., session=Session({terms.session!r}, ...))"
         )
     if session is not None and session.id != terms.session:
-        session = Session(terms.session, session.store, conflict=session.conflict, wait=session.wait)
+        session = Session(terms.session, session.store, conflict=session.conflict, timeout=session.timeout)
     hold = await (session or Session(terms.session, store)).hold(branching=False)
     return Seat(hold, run_id, request, terms.loaded, terms.rows)

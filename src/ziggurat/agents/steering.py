@@ -33,13 +33,13 @@ _TOLD = ("inject", "redirect")
 
 
 class Steer(Struct, frozen=True):
-    """One thing that was done to a run from outside, and where in the run it took effect.
+    """One act of steering, and where in the run it took effect.
 
     Attributes:
-        verb: What was done.
+        verb: The kind of steering.
         messages: What the model is told.
-        step: In which step.
-        place: There, ``"before"`` its question, upon its ``"response"``, or while its ``"tools"`` ran.
+        step: The step in which it took effect.
+        place: Where in the step: ``"before"`` the model call, after its ``"response"``, or while its ``"tools"`` ran.
     """
 
     verb: Verb
@@ -49,13 +49,13 @@ class Steer(Struct, frozen=True):
 
 
 class Steerable(Middleware):
-    """Says how an agent may be steered: ``Agent(..., middleware=[Steerable("cancel")])``; otherwise in every way.
+    """Limits how an agent may be steered: ``Agent(..., middleware=[Steerable("cancel")])``. Without it, in every way.
 
     Args:
-        verbs: Of ``"cancel"``, ``"inject"`` and ``"redirect"``; none forbids all.
+        verbs: Any of ``"cancel"``, ``"inject"`` and ``"redirect"``; none forbids all.
 
     Raises:
-        ConfigurationError: there is no such verb.
+        ConfigurationError: a verb is unknown.
     """
 
     def __init__(self, *verbs: Verb) -> None:
@@ -155,7 +155,7 @@ class Steering:
         return due
 
     async def upon_response(self, step: int) -> bool:
-        """Take what came while the model was asked; tell whether its plan is to be dropped."""
+        """Take what came while the model was asked; return whether its plan is to be dropped."""
         return any(steer.verb == "redirect" for steer in await self._taken(step, "response", _TOLD))
 
     @property
@@ -219,7 +219,7 @@ def steering(ctx: Context) -> Steering | None:
     """Return the steering of the run that begins here; None where nobody steers it, nor has."""
     mailbox = ctx.scope.get(STEERING)
     if mailbox is not None and mailbox.depth != ctx.scope[FRAME].depth:
-        mailbox = None  # an agent beneath the one that is steered
+        mailbox = None  # an agent below the one that is steered
     if mailbox is None and ctx.scope[JOURNAL].find(f"{ctx.path}/steering-1") is None:
         return None
     return Steering(ctx, mailbox)

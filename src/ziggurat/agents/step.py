@@ -1,4 +1,4 @@
-"""The tool calls of one reply: together, in order, and none left without an answer."""
+"""Running the tool calls of one reply concurrently, with results in order and none left unanswered."""
 
 __all__ = ["Unwanted", "call_tool", "call_tools", "not_executed"]
 
@@ -46,7 +46,7 @@ async def call_tools(
 ) -> tuple[ToolResult, ...]:
     """Make the tool calls of a reply at once and return their results in the order of the calls.
 
-    Calls stand at ``step-1/tool-1:name``, ``step-1/tool-2:name`` ... beneath the context, whatever ids the provider
+    Calls stand at ``step-1/tool-1:name``, ``step-1/tool-2:name`` ... below the context, whatever ids the provider
     gave them. When one waits for a decision, the others finish and are kept first. When `dropped` returns, those that
     still run are cancelled, and answered as what they are.
 

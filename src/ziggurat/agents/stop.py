@@ -1,6 +1,6 @@
 """When a loop stops. Policies look at how far it got and name a reason, or None to go on.
 
-They are asked twice per step: upon the model's response, and upon the step with its tools done. What they need to
+They are asked twice per step: on the model's response, and on the step with its tools done. What they need to
 know is in `Progress`, and what they must remember of a run is kept by it, so a policy keeps nothing of a run on
 itself and serves many runs at once. A run that goes on from its record passes all its steps again, and policies with
 it, so they remember then what they remembered before.
@@ -39,15 +39,15 @@ S = TypeVar("S")
 
 
 class Progress(Struct, frozen=True):
-    """How far a run got.
+    """How far a run has got.
 
     Attributes:
         step: The step, from 1.
         response: The model's response of this step.
-        usage: What the run has cost so far, this response included.
-        tool_calls: How many tools were called so far.
-        ctx: Where the agent stands.
-        results: Results of the step, or of the one before while the response is judged.
+        usage: The cost of the run so far, this response included.
+        tool_calls: The number of tool calls so far.
+        ctx: The agent's context.
+        results: Results of this step, or of the one before while the response is judged.
     """
 
     step: int
@@ -64,21 +64,21 @@ class Progress(Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """The path of the step, for events that tell of it."""
+        """The path of the step, for events about it."""
         return f"{self.ctx.path}/step-{self.step}"
 
     def state(self, owner: object, factory: Callable[[], S]) -> S:
-        """Return what the policy `owner` remembers of this run, made by `factory` at first; it dies with the run."""
+        """Return the state that the policy `owner` keeps for this run, made by `factory` on first use."""
         return self.ctx.state(owner, factory)
 
 
 class Nudge(Struct, frozen=True):
-    """What a policy may do short of stopping a run.
+    """What a policy can do besides stopping a run.
 
     Attributes:
-        events: Told to whoever listens.
-        texts: Told to the model once the results of the step are complete, if the run goes on; the conversation
-            keeps them as messages with ``origin="runtime"``.
+        events: Emitted to listeners.
+        texts: Messages for the model, added after the results of the step if the run continues; the conversation keeps
+            them with ``origin="runtime"``.
     """
 
     events: tuple[Event, ...] = ()
@@ -86,24 +86,24 @@ class Nudge(Struct, frozen=True):
 
 
 Verdict = stops.Stop | Nudge | None
-"""What a policy says: stop for this reason, go on but hear this, or go on."""
+"""A policy's answer: stop for this reason, continue with a nudge, or continue."""
 
 
 @runtime_checkable
 class Policy(Protocol):
-    """Decides whether a run stops; either method may always return None."""
+    """Decides whether a run stops; both methods return None to continue."""
 
     def on_response(self, progress: Progress) -> Verdict:
         """Judge the model's response, before its tools run."""
         ...
 
     def on_step(self, progress: Progress) -> Verdict:
-        """Judge the step, after its tools ran."""
+        """Judge the step, after its tools have run."""
         ...
 
 
 class BasePolicy:
-    """Base of our own policies: never stops, and composes with ``|``, ``&`` and ``~``."""
+    """The base of the built-in policies: never stops, and composes with ``|``, ``&`` and ``~``."""
 
     def on_response(self, progress: Progress) -> Verdict:
         """Go on."""
@@ -132,7 +132,7 @@ class _NoToolCalls(BasePolicy):
 
 
 def until_no_tool_calls() -> BasePolicy:
-    """Stop when the model asks for no tool; every loop does so anyway."""
+    """Stop when the model calls no tool; every loop does so anyway."""
     return _NoToolCalls()
 
 
@@ -148,7 +148,7 @@ class _ToolCalled(BasePolicy):
 
 
 def until_tool_called(name: str) -> BasePolicy:
-    """Stop after a step in which this tool ran."""
+    """Stop after a step in which this tool was called."""
     if not isinstance(name, str) or not name:
         raise ConfigurationError(f"until_tool_called() needs the name of a tool, got {name!r}")
     return _ToolCalled(name)
@@ -166,7 +166,7 @@ class _MaxSteps(BasePolicy):
 
 
 def max_steps(limit: int) -> BasePolicy:
-    """Stop after this many steps; the tools of the last one do run."""
+    """Stop after this many steps; the tools of the last one still run."""
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise ConfigurationError(f"max_steps must be a whole number of at least 1, got {limit!r}")
     return _MaxSteps(limit)
@@ -185,9 +185,9 @@ class _MaxToolCalls(BasePolicy):
 
 
 def max_tool_calls(limit: int) -> BasePolicy:
-    """Stop after a step by which this many tools were called, those of agents beneath included.
+    """Stop after the step in which the number of tool calls reaches `limit`; calls of agents below count.
 
-    The calls of one reply all run; ``Budget(tool_calls=...)`` also refuses those that are too many.
+    The calls of one reply all run; ``Budget(tool_calls=...)`` also refuses those beyond the limit.
     """
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise ConfigurationError(f"max_tool_calls must be a whole number of at least 1, got {limit!r}")
@@ -209,9 +209,9 @@ class _StopWhen(BasePolicy):
 
 
 def stop_when(condition: Callable[[Progress], bool | str | None]) -> BasePolicy:
-    """Stop when `condition` holds of a response; a text it returns is the reason.
+    """Stop when `condition` returns true for a response; a string it returns is the reason.
 
-    Tool calls of that response are not executed.
+    The tool calls of that response are not executed.
     """
     if not callable(condition):
         raise ConfigurationError(f"stop_when() needs a function of the Progress, got {condition!r}")
@@ -233,7 +233,7 @@ class _AnyOf(BasePolicy):
 
 
 def any_of(*policies: Policy) -> BasePolicy:
-    """Stop as soon as one of the policies does; the first in the order given names the reason."""
+    """Stop when any of the policies does; the first in the order given names the reason."""
     return _AnyOf(_checked(policies))
 
 
@@ -261,7 +261,7 @@ class _AllOf(BasePolicy):
 
 
 def all_of(*policies: Policy) -> BasePolicy:
-    """Stop when all of the policies do within one step; the first in the order given names the reason."""
+    """Stop when all of the policies do in the same step; the first in the order given names the reason."""
     if not policies:
         raise ConfigurationError("all_of() needs at least one policy")
     return _AllOf(_checked(policies))

@@ -1,4 +1,4 @@
-"""Runs in a store: begun, taken up again by one process at a time, and read by any."""
+"""Runs in a store: created, taken over by one process at a time, readable by any."""
 
 __all__ = ["StoredRuns", "effects_of", "is_finished", "plant", "record_of", "runs_in"]
 
@@ -104,7 +104,7 @@ class StoredRuns(Running):
         Raises:
             RunNotFound: there is none of this id.
             LeaseHeld: another process drives it.
-            JournalCorrupt: an entry was damaged; the text names it.
+            JournalCorrupt: an entry was damaged; the message names it.
         """
         self.check_idle(run_id)
         self._running[run_id] = None
@@ -154,7 +154,7 @@ class StoredRuns(Running):
 
         Raises:
             RunNotFound: there is none of this id.
-            JournalCorrupt: an entry was damaged; the text names it.
+            JournalCorrupt: an entry was damaged; the message names it.
         """
         log = run_log(run_id)
         self._check_sound(await self._known(run_id))
@@ -218,7 +218,7 @@ async def record_of(runs: InMemoryRunStore | StoredRuns, run_id: str) -> bytes:
 
     Raises:
         RunNotFound: there is none of this id.
-        JournalCorrupt: an entry was damaged; the text names it.
+        JournalCorrupt: an entry was damaged; the message names it.
     """
     return runs.dump(run_id) if isinstance(runs, InMemoryRunStore) else (await runs.read(run_id)).dump()
 
@@ -241,7 +241,7 @@ async def plant(runs: InMemoryRunStore | StoredRuns, run_id: str, agent: str, en
 
 
 async def effects_of(runs: InMemoryRunStore | StoredRuns, journal: MemoryJournal, deps: Deps | None) -> Deps | None:
-    """Return dependencies with what keeps a fork from acting upon the world; as they are for any other run."""
+    """Return dependencies with what keeps a fork from having side effects; as they are for any other run."""
     opened = journal.entries[0]
     if not isinstance(opened, Opened) or opened.forked is None:
         return deps
@@ -254,5 +254,5 @@ async def effects_of(runs: InMemoryRunStore | StoredRuns, journal: MemoryJournal
 
 
 def is_finished(info: LogInfo) -> bool:
-    """Tell whether a run came to its end, so that it is answered from its record."""
+    """Return whether a run came to its end, so that it is answered from its record."""
     return info.status not in UNFINISHED

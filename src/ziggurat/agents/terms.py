@@ -1,4 +1,4 @@
-"""What a run was begun under, kept with its record so that it goes on under the same."""
+"""Terms: the grants and the session a run was started with, kept in its record so that they hold on resume."""
 
 __all__ = ["Terms", "bound", "terms_in", "terms_of"]
 
@@ -51,7 +51,7 @@ def terms_in(journal: MemoryJournal) -> Terms:
 
 
 def bound(values: dict[Key[Any], Any], terms: Terms) -> bool:
-    """Keep what goes with a run within its terms: never more is granted than was; tell whether they say anything."""
+    """Keep what goes with a run within its terms: never more is granted than was; return whether they say anything."""
     if terms.grants is None:
         return False
     grants = frozenset(terms.grants)

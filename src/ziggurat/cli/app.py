@@ -1,4 +1,4 @@
-"""The commands, their options and their help. What they do is imported when one of them is called."""
+"""The commands, their options and their help. Their code is imported when a command is called."""
 
 __all__ = ["execute"]
 
@@ -96,7 +96,7 @@ def run(
 
     On a terminal everything is shown as it happens. On a pipe the answer alone goes to standard output, the view of
     tools and steps to standard error. Where a tool needs approval you are asked; without a terminal the run ends
-    with 3, and the last line says how to go on with it. Runs are kept: ziggurat runs lists them.
+    with 3, and the last line says how to continue it. Runs are kept: ziggurat runs lists them.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The commands for what agents remember, their options and their help."""
+"""The memory commands, their options and their help."""
 
 __all__ = ["memory_commands"]
 

@@ -1,4 +1,4 @@
-"""The commands for runs that are kept, their options and their help."""
+"""The commands for stored runs, their options and their help."""
 
 __all__ = ["add_run_commands"]
 
@@ -16,7 +16,7 @@ _Prompt = Annotated[
 ]
 _Effects = Annotated[
     Literal["refuse", "recorded", "live"],
-    typer.Option("--effects", help="What becomes of tools that act upon the world."),
+    typer.Option("--effects", help="What becomes of tools with side effects."),
 ]
 
 
@@ -76,7 +76,7 @@ def resume(
     quiet: options.Quiet = False,
     store: options.Store = None,
 ) -> None:
-    """Go on with a run that waits, was interrupted, or failed.
+    """Continue a run that waits, was interrupted, or failed.
 
     Its agent is made again as the command line made it; of a run that a program began, name it with --agent. Where
     calls wait for decisions you are asked; without a terminal, use approve.
@@ -118,7 +118,7 @@ def approve(
     quiet: options.Quiet = False,
     store: options.Store = None,
 ) -> None:
-    """Decide upon a call that waits, and go on with its run.
+    """Decide on a call that waits, and continue with its run.
 
     Without ITEM the only call that waits is meant; where there are several, they are listed. The run ends with 3 again
     while others wait.
@@ -167,7 +167,7 @@ def replay(
 
 def fork(
     run: options.Run,
-    at: Annotated[int, typer.Option("--at", min=1, metavar="STEP", help="The first step that is made anew.")],
+    at: Annotated[int, typer.Option("--at", min=1, metavar="STEP", help="The first step that is made again.")],
     prompt: _Prompt = None,
     model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Another model.")] = None,
     tool: Annotated[
@@ -182,7 +182,7 @@ def fork(
 ) -> None:
     """Go another way from a step of a run, in a run of its own.
 
-    The steps before it are kept and cost nothing, and the run itself stays as it is. Tools that act upon the world are
+    The steps before it are kept and cost nothing, and the run itself stays as it is. Tools with side effects are
     refused, unless --effects says otherwise.
 
     \b

@@ -1,4 +1,4 @@
-"""Asking the person at the terminal about calls that wait for a decision."""
+"""Asking the person at the terminal to decide about pending calls."""
 
 __all__ = ["NO", "approving", "by_hand", "decided", "typed", "warn_of_unfitting"]
 
@@ -45,7 +45,7 @@ def warn_of_unfitting(agent: Runnable, patterns: Sequence[str]) -> None:
 
 
 def by_hand() -> bool:
-    """Tell whether a person can be asked: there is a keyboard, and something to show the question on."""
+    """Return whether a person can be asked: there is a keyboard, and something to show the question on."""
     return sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
 
 

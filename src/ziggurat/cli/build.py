@@ -1,4 +1,4 @@
-"""From the options of a command to an agent."""
+"""Making an agent from command-line options."""
 
 __all__ = ["MAX_STEPS", "agent_of", "check_session", "only_remembers"]
 
@@ -106,7 +106,7 @@ def _memory(owner: str | None, store: str | None, model: str) -> tuple[Sequence[
 
 
 def only_remembers(model: str) -> bool:
-    """Tell whether a model is given no tool of a memory but the first: it would take a question for a call to recall,
+    """Return whether a model is given no tool of a memory but the first: it would take a question for a call to recall,
     though the answer is in the prompt."""
     return model.strip() == "local"
 
@@ -117,7 +117,7 @@ def _loaded(spec: str, folder: str | None) -> Runnable:
     except ConfigurationError as error:
         if folder is None or folder == os.getcwd():
             raise
-        raise ConfigurationError(f"{error}; the run was begun in {folder}: go there, or give --agent anew") from error
+        raise ConfigurationError(f"{error}; the run was begun in {folder}: go there, or give --agent again") from error
 
 
 def _kept(agent: Runnable, store: str | None) -> Runnable:
@@ -134,7 +134,7 @@ def _tools(specs: Sequence[str]) -> list[Tool]:
 
 
 def _require_embedded() -> None:
-    """Find out before the run, not in its midst, that the embedded model is missing."""
+    """Find out before the run, not during it, that the embedded model is missing."""
     from ziggurat.models.local.install import check_installed
 
     check_installed()

@@ -1,4 +1,4 @@
-"""``ziggurat chat``: questions and answers that remember each other."""
+"""``ziggurat chat``: a conversation on the terminal."""
 
 __all__ = ["Chat"]
 
@@ -96,7 +96,7 @@ class Chat:
             return None
 
     def _say(self, text: str) -> None:
-        """Write a line of our own; it is no answer, so it does not go into a pipe of answers."""
+        """Write a line of our own; it is not an answer, so it does not go into a pipe of answers."""
         file = self._out if self._out.isatty() else sys.stderr
         file.write(text + "\n")
         file.flush()

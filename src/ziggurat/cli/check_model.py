@@ -1,4 +1,4 @@
-"""``ziggurat doctor --model NAME``: one small question to a model, and what came of it."""
+"""``ziggurat doctor --model NAME``: sends one small request to a model and reports what happened."""
 
 __all__ = ["SECONDS", "examine_model", "spec_of"]
 

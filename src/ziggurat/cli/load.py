@@ -1,4 +1,4 @@
-"""Tools and agents of the user's, found by ``module:name`` or ``file.py:name``."""
+"""Loading the user's tools and agents by ``module:name`` or ``file.py:name``."""
 
 __all__ = ["BUILTIN_TOOLS", "load_agent", "load_tool"]
 
@@ -28,7 +28,7 @@ def load_tool(spec: str) -> Tool:
     """Return the tool that is meant by ``module:function``, ``file.py:function`` or the name of a built-in one.
 
     Raises:
-        ConfigurationError: there is none, or it cannot be a tool; the text says why.
+        ConfigurationError: there is none, or it cannot be a tool; the message says why.
     """
     if spec in BUILTIN_TOOLS:
         return BUILTIN_TOOLS[spec]
@@ -51,7 +51,7 @@ def load_agent(spec: str) -> Runnable:
     """Return the agent that is meant by ``file.py:name`` or ``module:name``.
 
     Raises:
-        ConfigurationError: there is none; the text says what there is.
+        ConfigurationError: there is none; the message says what there is.
     """
     option = f"--agent {spec}"
     if not spec.strip():
@@ -61,7 +61,7 @@ def load_agent(spec: str) -> Runnable:
         raise ConfigurationError(f"{option}: that is the class {found.__name__}; name an object made of it")
     if not isinstance(found, Runnable):
         wrap = "; make it one with Runnable(...)" if callable(found) else ""
-        raise ConfigurationError(f"{option}: that is no agent but of the type {type(found).__name__}{wrap}")
+        raise ConfigurationError(f"{option}: that is not an agent but of the type {type(found).__name__}{wrap}")
     return found
 
 
@@ -69,7 +69,7 @@ def _attribute(spec: str, option: str, kind: str) -> Any:
     where, colon, name = spec.rpartition(":")
     if not colon or spec.endswith(".py"):
         where, name = spec, ""
-    with redirect_stdout(sys.stderr):  # what a module prints while it is loaded is no answer
+    with redirect_stdout(sys.stderr):  # what a module prints while it is loaded is not an answer
         module = _module(where, option)
     if name and hasattr(module, name):
         return getattr(module, name)

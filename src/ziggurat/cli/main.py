@@ -1,4 +1,4 @@
-"""Where the command ``ziggurat`` begins: errors become one line and an exit code here."""
+"""The entry point of the command ``ziggurat``: turns errors into one line and an exit code."""
 
 __all__ = ["main"]
 

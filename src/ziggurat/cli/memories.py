@@ -1,4 +1,4 @@
-"""``ziggurat memory``: what agents remember, searched and examined; and the memory of agents made here."""
+"""``ziggurat memory``: searches and audits memories; opens the memory of agents made by the command line."""
 
 __all__ = ["audit_memory", "embedder_here", "open_memories", "search_memory"]
 
@@ -54,7 +54,7 @@ def open_memories(given: str | None, *, must_exist: bool = False) -> MemoryStore
         must_exist: Refuse a database that is not there, instead of making it.
 
     Raises:
-        ConfigurationError: it cannot be opened; the text says what can.
+        ConfigurationError: it cannot be opened; the message says what can.
     """
     url = given if given is not None else os.environ.get(STORE) or f"sqlite:///{default_store()}"
     if url.startswith("memory:"):

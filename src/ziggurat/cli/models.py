@@ -1,4 +1,4 @@
-"""``ziggurat models``: what can be asked, and getting the embedded model."""
+"""``ziggurat models``: lists model names and installs the embedded model."""
 
 __all__ = ["install_embedded", "list_models"]
 

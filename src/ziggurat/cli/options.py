@@ -1,4 +1,4 @@
-"""Options that several commands take."""
+"""Options shared by several commands."""
 
 __all__ = [
     "Agent",
@@ -72,6 +72,6 @@ Store = Annotated[
 ]
 Session = Annotated[
     str | None,
-    typer.Option("--session", "-s", metavar="NAME", help="The conversation to go on with, or to begin; it is kept."),
+    typer.Option("--session", "-s", metavar="NAME", help="The conversation to continue with, or to begin; it is kept."),
 ]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or a beginning of it that no other has.")]

@@ -1,4 +1,4 @@
-"""What the command line tells of providers: a model of each by example, and its variables."""
+"""What the command line says about providers: an example model of each, and its environment variables."""
 
 __all__ = ["EXAMPLES", "example", "is_set", "key_state", "report_keys"]
 

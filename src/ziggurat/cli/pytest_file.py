@@ -1,4 +1,4 @@
-"""A recorded run as a test file that stands on its own."""
+"""Writing a recorded run as a self-contained test file."""
 
 __all__ = ["as_test"]
 
@@ -85,7 +85,7 @@ def _agent(options: AgentOptions) -> tuple[str, list[str], str]:
                 ["from ziggurat.cli.load import load_agent"],
                 "Its agent is found by its file.",
             )
-        return name, [f"from {where} import {name}"], "Its agent is imported as ever."
+        return name, [f"from {where} import {name}"], "Its agent is imported as usual."
     arguments = ["ReplayModel(RECORD)"]
     tools = options.tools or ("calculator", "timestamp")
     made = [f"load_tool({tool!r})" for tool in tools]

@@ -1,4 +1,4 @@
-"""Where a question comes from: the command line or standard input."""
+"""Reading the question from the command line or standard input."""
 
 __all__ = ["question_of"]
 

@@ -1,4 +1,4 @@
-"""``ziggurat runs``, ``export`` and ``vacuum``: what is kept, in a list, as a file, and no longer."""
+"""``ziggurat runs``, ``export`` and ``vacuum``: lists stored runs, writes them to files, removes old ones."""
 
 __all__ = ["export_run", "list_runs", "seconds_of", "vacuum_runs"]
 

@@ -1,4 +1,4 @@
-"""Lines with a mark each, for what a command finds out."""
+"""Report lines, each with a mark for good, missing or neutral."""
 
 __all__ = ["Report"]
 
@@ -32,7 +32,7 @@ class Report:
         self._line(("✓ ", "green"), (text, ""), indent=2)
 
     def missing(self, text: str, cure: str = "") -> None:
-        """Tell what is not, and what mends it."""
+        """Tell what is not, and what fixes it."""
         self._line(("✗ ", "red"), (text, ""), (f"  {cure}" if cure else "", "bold"), indent=2)
 
     def plain(self, text: str) -> None:

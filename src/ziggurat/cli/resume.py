@@ -1,4 +1,4 @@
-"""``ziggurat resume``, ``approve``, ``replay`` and ``fork``: the commands that go on with a stored run."""
+"""``ziggurat resume``, ``approve``, ``replay`` and ``fork``: the commands that continue a stored run."""
 
 __all__ = ["Said", "approve_run", "fork_run", "replay_run", "resume_run"]
 
@@ -58,7 +58,7 @@ def _made(run: str, given: AgentOptions, store: str | None) -> tuple[str, Runnab
 
 
 def resume_run(run: str, given: AgentOptions, store: str | None, output: Output, *, strict: bool) -> int:
-    """Go on with a run; return the exit code."""
+    """Continue a run; return the exit code."""
     run_id, agent, _, options = _made(run, given, store)
     output = replace(output, where=where_kept(agent.store, given.agent, store))
     return _going_on(agent, run_id, {}, approving(options.approve), output, strict=strict)
@@ -102,7 +102,7 @@ class Said(Struct, frozen=True):
 
 
 def approve_run(run: str, item: str | None, given: AgentOptions, store: str | None, output: Output, said: Said) -> int:
-    """Decide upon a call that waits, and go on with its run; return the exit code."""
+    """Decide on a call that waits, and continue with its run; return the exit code."""
     if len(ways := said.options()) > 1:
         raise ConfigurationError(f"a call is decided in one way, not both: give {' or '.join(ways)}")
     run_id, agent, journal, options = _made(run, given, store)

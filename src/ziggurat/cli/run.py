@@ -1,4 +1,4 @@
-"""``ziggurat run``: one question, one answer, and an honest exit code."""
+"""``ziggurat run``: one question, one answer, and an exit code."""
 
 __all__ = ["Begin", "Output", "answer_text", "explain", "run_question", "show_run", "tell_how_to_go_on"]
 
@@ -46,7 +46,7 @@ class Output(Struct, frozen=True):
 
 
 Begin = Callable[[Sequence[Listener]], Coroutine[Any, Any, AgentRun]]
-"""Begins a run, or goes on with one, that is heard by listeners."""
+"""Begins a run, or continues with one, that is heard by listeners."""
 
 
 def run_question(
@@ -106,7 +106,7 @@ def _by_hand(
 
 
 def _interrupted(run_id: str, where: str | None) -> int:
-    """Say that a run was broken off, and what goes on with it if it had begun and is kept."""
+    """Say that a run was broken off, and what continues it if it had begun and is kept."""
     sys.stderr.write("ziggurat: interrupted\n")
     tell_how_to_go_on(run_id, where)
     return INTERRUPTED
@@ -119,7 +119,7 @@ def _say(text: str) -> None:
 
 
 def tell_how_to_go_on(run_id: str, where: str | None, pending: Sequence[PendingItem] = ()) -> None:
-    """Say what goes on with a run that is kept."""
+    """Say what continues a run that is kept."""
     if where is None:
         return
     how = f"ziggurat resume {run_id}{where}"
@@ -127,7 +127,7 @@ def tell_how_to_go_on(run_id: str, where: str | None, pending: Sequence[PendingI
         which = f" {pending[0].id}" if len(pending) > 1 else ""
         ways = "--happened RESULT or --did-not-happen" if pending[0].interrupted else "(or --deny REASON)"
         how = f"ziggurat approve {run_id}{which}{where} {ways}"
-    sys.stderr.write(f"ziggurat: to go on with it: {how}\n")
+    sys.stderr.write(f"ziggurat: to continue it: {how}\n")
 
 
 def _finish(agent: Runnable, run: AgentRun, out: TextIO, where: str | None, *, shown: bool) -> int:

@@ -1,4 +1,4 @@
-"""``ziggurat show``: a run as a tree of its calls in the order in which they ended, with time, tokens and cost."""
+"""``ziggurat show``: a run as a tree of its calls, in the order they ended, with time, tokens and cost."""
 
 __all__ = ["show_record"]
 
@@ -91,7 +91,7 @@ class _Picture:
         yield f"sums    {' · '.join(figures)}"
 
     def lines(self) -> Iterator[str]:
-        """Yield one line per thing that happened: when, how long it took, and beneath what it stands."""
+        """Yield one line per thing that happened: when, how long it took, and below what it stands."""
         for number, entry in enumerate(self._journal.entries):
             told = self._told(entry, number)
             if told is None:

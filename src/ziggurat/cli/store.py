@@ -1,4 +1,4 @@
-"""Which store a command works on, and which of its runs is meant."""
+"""Finding the store and the run that a command works on."""
 
 __all__ = [
     "STORE",
@@ -48,7 +48,7 @@ def open_store(given: str | None) -> InMemoryRunStore | Store:
     """Return the store of an option, else of the environment, else that of the user.
 
     Raises:
-        ConfigurationError: it cannot be opened; the text says how to go without.
+        ConfigurationError: it cannot be opened; the message says how to go without.
     """
     url = given if given is not None else os.environ.get(STORE) or None
     if url is not None:
@@ -102,13 +102,13 @@ def where_kept(store: InMemoryRunStore | Store, agent: str | None, given: str | 
 
 
 async def closed(store: InMemoryRunStore | Store) -> None:
-    """Let go of a store."""
+    """Close a store."""
     if not isinstance(store, InMemoryRunStore):
         await store.close()
 
 
 async def is_kept(store: InMemoryRunStore | Store, run_id: str) -> bool:
-    """Tell whether a run is on record where another command finds it; no is said also where that cannot be seen."""
+    """Return whether a run is on record where another command finds it; no is said also where that cannot be seen."""
     if isinstance(store, InMemoryRunStore):
         return False
     try:
@@ -129,7 +129,7 @@ async def find_run(store: InMemoryRunStore | Store, run: str) -> LogInfo:
     """Return the run that is meant by its id, or by the beginning of it that no other has.
 
     Raises:
-        RunNotFound: there is none, or several; the text lists some.
+        RunNotFound: there is none, or several; the message lists some.
         ConfigurationError: nothing is meant, or no run is kept there.
     """
     if not run.strip():  # it is the beginning of every id

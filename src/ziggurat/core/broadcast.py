@@ -1,4 +1,4 @@
-"""Many readers of one run, late or again: what is on record under its numbers, all else as it passes."""
+"""Many readers of one run, also late ones: recorded entries by number, other events as they happen."""
 
 __all__ = ["Broadcast", "Heard", "subscribe"]
 
@@ -56,7 +56,7 @@ class Broadcast:
         return self.outer.blocked
 
     def listens(self, kind: type[Event], /) -> bool:
-        """Tell whether a subscriber or anybody further out wants it."""
+        """Return whether a subscriber or anybody further out wants it."""
         return bool(self.readers) or self.outer.listens(kind)
 
     async def __call__(self, event: Event, /) -> None:

@@ -1,4 +1,4 @@
-"""JSON both ways for every noun; objects are never revived by name, so a record can do no harm.
+"""JSON encoding and decoding of every data type; objects are never created by name, so a record is safe to read.
 
 A class that is not plain data says how it is written with ``to_json()`` and read with ``from_json(value)``.
 """

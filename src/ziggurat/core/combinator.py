@@ -1,4 +1,4 @@
-"""What wraps several services and is a service too: the ground that fallback, hedge and the like stand on."""
+"""The base of combinators: services made of several services, such as fallback and hedge."""
 
 __all__ = ["Combinator", "annotate", "ask_at", "shown"]
 

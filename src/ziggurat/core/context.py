@@ -1,4 +1,4 @@
-"""What travels with a call, passed by hand: where it stands, who listens, when it must stop, what the run shares."""
+"""The context that travels with a call: its path, its listeners, its deadline, and what the run shares."""
 
 __all__ = ["AMBIENT", "JOURNAL", "METER", "RUN_ID", "Context", "Journal", "Limit", "Meter", "root"]
 
@@ -36,7 +36,7 @@ class Context(Struct, frozen=True, eq=False):
 
     Attributes:
         path: The address of this call in the run: names and positions, never an id of a provider or a time.
-        emit: ``await ctx.emit(event)`` tells whoever listens; ask `listens` first and build nothing for nobody.
+        emit: ``await ctx.emit(event)`` tells the listeners; ask `listens` first and build nothing for nobody.
         deadline: When this call must stop, in seconds of the clock's `monotonic`; None for never.
         scope: What the whole run shares.
         frozen: What the function at the bottom of this call is held to; an agent that is entered holds nothing.
@@ -48,7 +48,7 @@ class Context(Struct, frozen=True, eq=False):
     deadline: float | None = None
     scope: Scope = Scope()
     frozen: object = None
-    _beneath: bool = False  # beneath a call that is recorded whole, such as a model's
+    _beneath: bool = False  # below a call that is recorded whole, such as a model's
     _counter: _Counter | None = None
     _entered: bool = False
     tries: int = 0
@@ -75,14 +75,14 @@ class Context(Struct, frozen=True, eq=False):
         return Context(f"{self.path}/{name}", self.emit, self.deadline, self.scope, self.frozen, True)
 
     def again(self) -> "Context":
-        """Make the context of another try of this same call: same path, numbering starts anew."""
+        """Make the context of another try of this same call: same path, numbering starts again."""
         tries = self.tries + 1
         return Context(
             self.path, self.emit, self.deadline, self.scope, self.frozen, self._beneath, None, self._entered, tries
         )
 
     def within(self, key: Key[T], value: T) -> "Context":
-        """Make a context whose scope has `value` under `key`, for this call and all beneath it."""
+        """Make a context whose scope has `value` under `key`, for this call and all below it."""
         return self.scoped(self.scope.with_value(key, value))
 
     def scoped(self, scope: Scope) -> "Context":
@@ -94,7 +94,7 @@ class Context(Struct, frozen=True, eq=False):
 
         Args:
             frozen: What it is held to.
-            alone: Nobody goes on with this context beside the new one, so names and state need not be shared.
+            alone: Nobody continues with this context beside the new one, so names and state need not be shared.
         """
         counter = self._counter if alone else self._counting()
         return Context(
@@ -110,7 +110,7 @@ class Context(Struct, frozen=True, eq=False):
         return self._with(emit=emit)
 
     def entered(self, scope: Scope) -> "Context":
-        """Make a context that says the station of this call has been passed; all beneath it has `scope`."""
+        """Make a context that says the station of this call has been passed; all below it has `scope`."""
         return Context(self.path, self.emit, self.deadline, scope, None, self._beneath, self._counter, True)
 
     def _with(self, emit: Emit | None = None, deadline: float | None = None, scope: Scope | None = None) -> "Context":
@@ -148,7 +148,7 @@ class Context(Struct, frozen=True, eq=False):
         return None if self.deadline is None else self.deadline - self.clock.monotonic()
 
     def listens(self, kind: type[Event]) -> bool:
-        """Tell whether anybody wants events of this kind."""
+        """Return whether anybody wants events of this kind."""
         return self.emit is not SILENCE and self.emit.listens(kind)
 
     def once(
@@ -174,13 +174,13 @@ class Context(Struct, frozen=True, eq=False):
         return self.scope[JOURNAL].once(self, name, request, call, returns, composite)
 
     def charge(self, usage: object) -> None:
-        """Add what a failed or lost try beneath a model's `once` has cost; nothing for None, or elsewhere."""
+        """Add what a failed or lost try below a model's `once` has cost; nothing for None, or elsewhere."""
         if usage is not None and self._beneath:
             self.scope[JOURNAL].charge(self.path, usage)
 
     @property
     def replayed(self) -> bool:
-        """Whether this call is run again upon the record of its parts.
+        """Whether this call is run again on the record of its parts.
 
         What load decided about it stands then, so nothing that depends on load may wait or refuse.
         """
@@ -239,7 +239,7 @@ class Journal(Protocol):
 
     @property
     def replaying(self) -> bool:
-        """Whether nothing may be called, so that composites are run again upon the record of their parts."""
+        """Whether nothing may be called, so that composites are run again on the record of their parts."""
         ...
 
     @property
@@ -258,7 +258,7 @@ class Journal(Protocol):
         ...
 
     def spent(self, path: str, /) -> Iterable[tuple[Outcome, Iterable[object]]]:
-        """Return every try of every call on record beneath `path`, each with its usage."""
+        """Return every try of every call on record below `path`, each with its usage."""
         ...
 
     @property
@@ -276,11 +276,11 @@ class Journal(Protocol):
         ...
 
     def append(self, entry: Entry, /) -> Awaitable[None] | None:
-        """Record what happened; await what is returned, if anything, before acting upon it."""
+        """Record what happened; await what is returned, if anything, before acting on it."""
         ...
 
     def screen(self, path: str, screen: Screen, /) -> None:
-        """Have `screen` go over each entry at or beneath `path`, from now on, before it is kept anywhere."""
+        """Have `screen` go over each entry at or below `path`, from now on, before it is kept anywhere."""
         ...
 
     def screened(self, entry: Entry, /) -> Entry:
@@ -292,11 +292,11 @@ class Journal(Protocol):
         ...
 
     def failed(self, path: str, name: str, request: object, error: Exception, /) -> None:
-        """Record a verdict upon the call at `path`, unless the error is on record beneath it already."""
+        """Record a verdict on the call at `path`, unless the error is on record below it already."""
         ...
 
     def pass_over(self, outcome: Outcome, /) -> list[object]:
-        """Count what stands on record beneath an answered call as answered; returns the usage found there."""
+        """Count what stands on record below an answered call as answered; returns the usage found there."""
         ...
 
     def charge(self, path: str, usage: object, /) -> None:
@@ -325,11 +325,11 @@ class Journal(Protocol):
         ...
 
     def plain(self, ctx: Context, /) -> bool:
-        """Tell whether calls here and beneath are made and recorded at once."""
+        """Return whether calls here and below are made and recorded at once."""
         ...
 
     def made(self, ctx: Context, name: str, request: object, value: object, /) -> None:
-        """Record what a plain call made without `once`, beneath its context, was answered with."""
+        """Record what a plain call made without `once`, below its context, was answered with."""
         ...
 
     def lost(self, ctx: Context, name: str, request: object, error: BaseException, /) -> None:

@@ -1,4 +1,4 @@
-"""What a journal holds: one frozen entry per thing that happened, and the record of one call made of them."""
+"""Journal entries: one frozen record per thing that happened, and the record of one call made of them."""
 
 __all__ = [
     "LABELS",
@@ -41,7 +41,7 @@ class Origin(Struct, frozen=True, gc=False):
     Attributes:
         run_id: The run whose record it began with.
         step: The first step of that run that is not in it.
-        effects: What becomes of calls that act upon the world.
+        effects: What becomes of calls with side effects.
     """
 
     run_id: str
@@ -99,13 +99,13 @@ class Result(Entry, frozen=True, gc=False):
     """The request by reference while it lives here, its fingerprint once written."""
     value: object
     spent: tuple[object, ...] = ()
-    """What failed and lost tries beneath it have cost, besides the value's own usage."""
+    """What failed and lost tries below it have cost, besides the value's own usage."""
     elapsed: float = 0.0
     """Seconds of the run's allowance used up when this was written; 0 for a tool's in memory: its model's tells."""
 
 
 class Failure(Entry, frozen=True, gc=True):
-    """A try of a call that failed, or a verdict upon it (a timeout, a refusal)."""
+    """A try of a call that failed, or a verdict on it (a timeout, a refusal)."""
 
     name: str
     request: object
@@ -126,7 +126,7 @@ class Pending(Entry, frozen=True, gc=False):
 
 
 class Decided(Entry, frozen=True, gc=False):
-    """A decision upon a pending call, written before it is acted upon; each counts once."""
+    """A decision on a pending call, written before it is acted on; each counts once."""
 
     id: str
     decision: object
@@ -185,7 +185,7 @@ class Record(Struct, eq=False):
             self.cursor = self.counted
 
     def answer(self) -> Outcome | None:
-        """Return the next outcome to answer with: each failed try once, in order, then the result for ever."""
+        """Return the next outcome to answer with: each failed try once, in order, then the result forever."""
         if self.cursor >= len(self.outcomes):
             return None
         outcome = self.outcomes[self.cursor]

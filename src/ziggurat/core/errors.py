@@ -1,4 +1,4 @@
-"""Everything that can go wrong, in one tree, sorted by who must act.
+"""All errors, in one tree, sorted by who must act.
 
 ::
 
@@ -67,28 +67,28 @@ ToolErrorKind = Literal["invalid_arguments", "not_found", "denied", "transient",
 
 
 class ZigguratError(Exception):
-    """Base of everything Ziggurat raises on purpose."""
+    """The base of all errors that Ziggurat raises on purpose."""
 
     transient: bool = False
-    """Whether the same call may succeed if it is made again."""
+    """Whether the same call may succeed when it is made again."""
 
     retry_after: float | None = None
-    """Seconds after which it is worth trying again, where the other side said so."""
+    """Seconds to wait before trying again, if the other side said so."""
 
     usage: object | None = None
-    """What the failed call has cost, where it is known."""
+    """The cost of the failed call, if known."""
 
     partial: object | None = None
-    """What there was when the call failed: the AgentRun so far, or the part of a reply that had come."""
+    """What there was when the call failed: the AgentRun so far, or the received part of a reply."""
 
 
 _LONGEST = 2_000
 
 
 class ConfigurationError(ZigguratError):
-    """Raised where a mistake is made: the message says what, where, and how to mend it.
+    """Raised where a mistake is made; the message says what, where, and how to fix it.
 
-    A long value in the middle of it is cut, so that what to do is not lost.
+    A long value in the middle of the message is shortened, so that the advice at its end is not lost.
     """
 
     def __init__(self, message: str = "") -> None:
@@ -113,16 +113,16 @@ class RunNotFound(ConfigurationError):
 
 
 class InvalidArguments(ZigguratError, ValueError):
-    """Raised by a tool's door for arguments that do not fit; the text is written for the model."""
+    """Raised by a tool for arguments that do not fit; the message is written for the model."""
 
 
 class ServiceError(ZigguratError):
-    """A call went wrong.
+    """A call failed.
 
     Args:
         message: What happened and what to do.
-        transient: Whether again may help.
-        retry_after: Seconds to wait first, where known.
+        transient: Whether trying again may help.
+        retry_after: Seconds to wait first, if known.
     """
 
     def __init__(self, message: str = "", *, transient: bool | None = None, retry_after: float | None = None) -> None:
@@ -156,11 +156,11 @@ class ModelError(ServiceError):
     """The model or its provider failed.
 
     Args:
-        message: What happened and what to do; never holds a key.
-        kind: Sorted by what to do about it; decides `transient` unless that is given.
-        status: The HTTP status, where there was one.
-        transient: Whether again may help.
-        retry_after: Seconds to wait first, where the provider said so.
+        message: What happened and what to do; never contains a key.
+        kind: The kind of failure, by what to do about it; decides `transient` unless that is given.
+        status: The HTTP status, if there was one.
+        transient: Whether trying again may help.
+        retry_after: Seconds to wait first, if the provider said so.
     """
 
     def __init__(
@@ -180,14 +180,14 @@ class ModelError(ServiceError):
 
 
 class ContextOverflow(ModelError):
-    """The conversation is longer than the model can read."""
+    """The conversation is longer than the model's context window."""
 
     def __init__(self, message: str = "", *, status: int | None = None) -> None:
         super().__init__(message, kind="context_overflow", status=status)
 
 
 class StreamInterrupted(ModelError):
-    """A streamed reply was cut before its end; `partial` is the message that had come, no call of it is run."""
+    """A streamed reply was cut off; `partial` is the received message, none of whose calls is run."""
 
     def __init__(self, message: str = "", *, partial: object | None = None) -> None:
         super().__init__(message, kind="connection")
@@ -195,7 +195,7 @@ class StreamInterrupted(ModelError):
 
 
 class ToolError(ServiceError):
-    """Raised by a tool to say how it failed; `kind` is what the model is told."""
+    """Raised by a tool to say how it failed; the model is told the message and the `kind`."""
 
     def __init__(self, message: str, *, kind: ToolErrorKind = "permanent", retry_after: float | None = None) -> None:
         super().__init__(message, transient=kind == "transient", retry_after=retry_after)
@@ -213,15 +213,15 @@ class Timeout(ServiceError, TimeoutError):
 
 
 class LimitExceeded(ServiceError):
-    """Something refused a call that would go over a limit.
+    """A call was refused because it would exceed a limit.
 
     Args:
         kind: What is limited, such as ``"tokens"``.
         limit: The limit.
-        used: What had been used when it was refused, in the limit's unit.
+        used: What had been used when the call was refused, in the unit of the limit.
         message: What happened and what to do.
-        transient: Whether again may help: not for what is used up, but for what is only busy.
-        retry_after: Seconds to wait first, where known.
+        transient: Whether trying again may help: yes if the limit is only busy, no if it is used up.
+        retry_after: Seconds to wait first, if known.
     """
 
     def __init__(
@@ -245,12 +245,13 @@ class LimitExceeded(ServiceError):
 
 
 class CircuitOpen(LimitExceeded):
-    """A circuit breaker refused the call: what it guards has failed too often.
+    """A circuit breaker refused the call, because the service it guards has failed too often.
 
     Args:
         message: What happened and what to do.
-        permits: How many calls the circuit lets pass at present, and all of them are under way.
-        retry_after: Seconds until calls are let through on trial; None while they are, or by an operator's order.
+        permits: How many trial calls the circuit allows at present, all of them in progress.
+        retry_after: Seconds until trial calls are allowed; None if they already are, or if an operator opened the
+            circuit.
     """
 
     transient = True
@@ -260,11 +261,11 @@ class CircuitOpen(LimitExceeded):
 
 
 class Denied(ServiceError):
-    """A person or a policy said no; the text is the reason."""
+    """A person or a policy refused the call; the message is the reason."""
 
 
 class ForeignError(ServiceError):
-    """An error read back from a journal whose type is not known here."""
+    """An error read back from a journal whose type is unknown here."""
 
     def __init__(self, type_name: str, message: str, *, transient: bool = False) -> None:
         super().__init__(message, transient=transient)
@@ -272,19 +273,19 @@ class ForeignError(ServiceError):
 
 
 class JournalError(ZigguratError):
-    """The record of a run cannot be used as it was asked to be."""
+    """The record of a run cannot be used in the way that was asked for."""
 
 
 class JournalMismatch(JournalError):
-    """Replay came to a call that the record does not hold, or holds differently."""
+    """Replay made a call that the record does not contain, or contains differently."""
 
 
 class JournalCorrupt(JournalError):
-    """An entry of a record cannot be read; the text names it."""
+    """An entry of a record cannot be read; the message names it."""
 
 
 class StoreError(JournalError):
-    """A store cannot write or read; what was not written was not acted upon, and the run can be resumed."""
+    """A store cannot read or write. Nothing was done on the basis of an entry not written; the run can be resumed."""
 
 
 class LeaseHeld(StoreError):
@@ -294,20 +295,20 @@ class LeaseHeld(StoreError):
 
 
 class LeaseLost(StoreError):
-    """The right to write has passed to another, so nothing more may be recorded or done here."""
+    """The right to write has passed to another process; nothing more may be recorded or done here."""
 
 
 class StoreUnavailable(StoreError):
-    """The server of a store cannot be reached; what it was asked last may have been done. Resume when it is back."""
+    """The server of a store cannot be reached; whether the last write was done is unknown. Resume when it is back."""
 
     transient = True
 
 
 class Suspend(BaseException):
-    """The run waits for decisions. A BaseException, so that no ``except Exception`` eats it.
+    """The run waits for decisions. A BaseException, so that no ``except Exception`` catches it.
 
     Args:
-        pending: What is waited for, one item per decision that is missing.
+        pending: One item per missing decision.
     """
 
     def __init__(self, pending: tuple[object, ...]) -> None:
@@ -316,9 +317,9 @@ class Suspend(BaseException):
 
 
 def is_transient(error: BaseException) -> bool:
-    """Tell whether trying again may help.
+    """Return whether trying again may help.
 
-    Our own errors say so themselves; of others, connection and time-out errors of the standard library count.
+    Our own errors say so themselves; of others, connection and timeout errors of the standard library count.
     """
     if isinstance(error, ZigguratError):
         return error.transient

@@ -1,4 +1,4 @@
-"""What can happen to any call, and who hears of it."""
+"""Events of any call, and listeners."""
 
 __all__ = [
     "SILENCE",
@@ -131,11 +131,11 @@ class Emit(Protocol):
         ...
 
     def __call__(self, event: Event, /) -> Awaitable[None]:
-        """Tell whoever listens."""
+        """Tell the listeners."""
         ...
 
     def listens(self, kind: type[Event], /) -> bool:
-        """Tell whether anybody wants events of this kind; if not, none need be built."""
+        """Return whether anybody wants events of this kind; if not, none need be built."""
         ...
 
 

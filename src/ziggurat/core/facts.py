@@ -1,4 +1,4 @@
-"""Facts about the innermost thing stay reachable through any number of layers, without magic.
+"""Facts: what a service states about itself, readable through any number of layers.
 
 A service states facts in an attribute `facts`; a layer or wrapper keeps what it wraps in an attribute `inner`.
 """

@@ -1,4 +1,4 @@
-"""The record of a run in memory: what happened is kept by reference, and written as JSON lines when asked."""
+"""The journal of a run in memory: entries are kept by reference, and written as JSON lines when asked."""
 
 __all__ = ["MemoryJournal"]
 
@@ -128,7 +128,7 @@ class MemoryJournal(Recorder):
         return None
 
     def plain(self, ctx: Context, /) -> bool:
-        """Tell whether calls here and beneath are made and recorded at once: nobody is asked or waited for."""
+        """Return whether calls here and below are made and recorded at once: nobody is asked or waited for."""
         return not self.durable and not self.refusing and ADMISSION not in ctx.scope and not ctx._beneath
 
     def made(self, ctx: Context, name: str, request: object, value: object, /) -> None:
@@ -187,7 +187,7 @@ class MemoryJournal(Recorder):
             clock: As for the constructor.
 
         Raises:
-            JournalCorrupt: a line cannot be read; the text names it.
+            JournalCorrupt: a line cannot be read; the message names it.
         """
         journal = cls(mode, strict=strict, clock=clock)
         journal.read_in(data.splitlines())
@@ -197,7 +197,7 @@ class MemoryJournal(Recorder):
         """Take in entries that were written before.
 
         Raises:
-            JournalCorrupt: a line cannot be read; the text names it.
+            JournalCorrupt: a line cannot be read; the message names it.
         """
         self._index()
         self._reading = self.reopened = True
@@ -235,7 +235,7 @@ class MemoryJournal(Recorder):
                 record.outcomes.pop()
 
     def reopen(self, run_id: str, at: float, clock: Clock | None = None) -> Awaitable[None] | None:
-        """Go on with a run: the time since it stopped is free, and calls whose failure ended it are asked again."""
+        """Continue a run: the time since it stopped is free, and calls whose failure ended it are asked again."""
         self.reopened = True
         ended = next((entry for entry in reversed(self.entries) if isinstance(entry, (Ended, Opened))), None)
         if self.mode != "replay":
@@ -253,5 +253,5 @@ class MemoryJournal(Recorder):
 
 
 def _is_alternative(path: str) -> bool:
-    """Tell whether one of several that may answer a call stands at `path`."""
+    """Return whether one of several that may answer a call stands at `path`."""
     return path.rpartition("/")[2].startswith("alt-")

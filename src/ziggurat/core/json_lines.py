@@ -1,4 +1,4 @@
-"""Entries as JSON lines. What a line holds of users' values stays raw JSON until its type is known."""
+"""Journal entries as JSON lines. Values of the user stay raw JSON until their type is known."""
 
 __all__ = ["as_error", "fingerprint", "read_entry", "write_entry"]
 

@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 class Layer(Protocol[Q, R]):
-    """Wraps a service; what comes out asks and answers the same types."""
+    """Wraps a service; the result takes the same requests and returns the same responses."""
 
     def __call__(self, inner: Service[Q, R], /) -> Service[Q, R]:
         """Return `inner`, wrapped."""
@@ -51,7 +51,7 @@ class Layered(Generic[Q, R]):
 
 
 def passage(service: Service[Q, R]) -> Service[Q, R]:
-    """Return what is called in place of a service by those who call it often: it does the same a little sooner."""
+    """Return the plain function to call in place of a layered service: the same, a little faster."""
     return service._passage if isinstance(service, Layered) else service
 
 
@@ -114,9 +114,9 @@ def layer(*, check: Callable[..., None]) -> Callable[[_Body[Q, R, P]], _Configur
 
 
 def layer(body: Any = None, /, *, check: Callable[..., None] | None = None) -> Any:
-    """Make a layer out of one flat async function.
+    """Make a layer from one flat async function.
 
-    Its third argument is the thing wrapped, named for what it is; settings are keyword-only::
+    Its third argument is the wrapped service, named for what it is; settings are keyword-only::
 
         @layer
         async def polite(request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse],
@@ -125,12 +125,12 @@ def layer(body: Any = None, /, *, check: Callable[..., None] | None = None) -> A
 
         stack(model, polite(word="kindly"))
 
-    Await the wrapped service in one place. Pass ``ctx.again()`` to ask it the same again (a retry), and a child
-    from ``ctx.under("alt-1")`` to ask for another answer.
+    Await the wrapped service in one place. Pass ``ctx.again()`` to make the same call again (a retry), and a child from
+    ``ctx.under("alt-1")`` to ask for another answer.
 
     Args:
         body: The function.
-        check: Called with all settings as keywords where the layer is made; raises for those that make no sense.
+        check: Called with all settings as keywords when the layer is made; raises for wrong values.
 
     Raises:
         ConfigurationError: the function does not have this form.
@@ -187,7 +187,7 @@ def stack(service: Service[Q, R], *layers: Callable[[Service[Q, R]], Service[Q, 
     1. cache, then dedupe: what was answered, or is being answered, costs nothing further in;
     2. a timeout for everything: tries, waits and queues together have an end;
     3. backpressure, load shedding: what is refused has cost nothing and is not tried again here;
-    4. retry: every try passes what follows anew;
+    4. retry: every try passes what follows again;
     5. circuit breaker: every try is counted, and an open one is not hammered;
     6. a timeout for each try: a late try is a failure to the breaker;
     7. concurrency limit: waiting between tries takes no slot, and waiting for one has an end;
@@ -223,7 +223,7 @@ def _around(each: Callable[[Service[Q, R]], Service[Q, R]], service: Service[Q, 
 
 def _what_first(given: object) -> str:
     if isinstance(given, str):
-        return f", got the text {given!r}; a model is made of its name by ziggurat.models.resolve.resolve({given!r})"
+        return f", got the string {given!r}; a model is made of its name by ziggurat.models.resolve.resolve({given!r})"
     if isinstance(given, type):
         return f", got the class {given.__name__}; make an object of it"
     return f", got {_shown(given)}"

@@ -7,7 +7,7 @@ from typing import TypeGuard
 
 
 def is_finite(value: object) -> TypeGuard[float]:
-    """Tell whether a value is a whole or floating-point number that is finite, and no bool."""
+    """Return whether a value is a whole or floating-point number that is finite, and no bool."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     try:

@@ -25,16 +25,16 @@ def parent_of(path: str) -> str:
 
 
 def is_beneath(path: str, ancestor: str) -> bool:
-    """Tell whether `path` is `ancestor` or lies under it, comparing whole names (``a/b`` is not beneath ``a/bc``)."""
+    """Return whether `path` is `ancestor` or lies under it, comparing whole names (``a/b`` is not below ``a/bc``)."""
     return not ancestor or path == ancestor or path.startswith(ancestor + "/")
 
 
 def is_tool_call(path: str) -> bool:
-    """Tell whether a tool call that a model asked for stands at `path`."""
+    """Return whether a tool call that a model asked for stands at `path`."""
     return ":" in path.rpartition("/")[2]
 
 
 def is_question(path: str) -> bool:
-    """Tell whether the question of an agent's step to its model stands at `path`: ``.../step-2/model``."""
+    """Return whether the question of an agent's step to its model stands at `path`: ``.../step-2/model``."""
     above, _, name = path.rpartition("/")
     return (name == "model" or name.startswith("model#")) and above.rpartition("/")[2].startswith("step-")

@@ -1,4 +1,4 @@
-"""How a call is answered from the record, or made and recorded: the same upon every journal.
+"""How a call is answered from the record, or made and recorded; the same for every journal.
 
 A journal finds and keeps entries; all else is here. Recording, resuming and replaying are one mechanism in three
 modes: `record` and `resume` answer what is known and call the rest; `replay` calls nothing and raises where the
@@ -123,11 +123,11 @@ class Recorder:
         raise NotImplementedError
 
     def append(self, entry: Entry, /) -> Awaitable[None] | None:
-        """Record what happened; await what is returned, if anything, before acting upon it."""
+        """Record what happened; await what is returned, if anything, before acting on it."""
         raise NotImplementedError
 
     def screen(self, path: str, screen: Screen, /) -> None:
-        """Have `screen` go over each entry at or beneath `path`, from now on, before it is kept anywhere."""
+        """Have `screen` go over each entry at or below `path`, from now on, before it is kept anywhere."""
         if self._screens is None:
             self._screens = {}
         if screen not in self._screens_of(path):
@@ -253,7 +253,7 @@ class Recorder:
         self._charges.append((path, usage))
 
     def _charged(self, path: str, usage: object | None = None) -> list[object]:
-        """Take what was charged beneath a call, and what it has cost itself."""
+        """Take what was charged below a call, and what it has cost itself."""
         charges = self._charges or []
         taken = [cost for at, cost in charges if is_beneath(at, path)]
         self._charges = [(at, cost) for at, cost in charges if not is_beneath(at, path)] or None
@@ -278,7 +278,7 @@ class Recorder:
         return value
 
     def pass_over(self, outcome: Result | Failure, /) -> list[object]:
-        """Let a recorded outcome answer for itself and the calls beneath it; return what was not counted yet.
+        """Let a recorded outcome answer for itself and the calls below it; return what was not counted yet.
 
         That is the usage of each call where it has one, else its outcome.
 
@@ -312,7 +312,7 @@ class Recorder:
         return cost or [outcome]
 
     def _composites(self) -> set[str]:
-        """Return the paths beneath which an agent was entered, its own included."""
+        """Return the paths below which an agent was entered, its own included."""
         composite = self._composite
         if composite is None:
             composite = self._composite = set()
@@ -387,7 +387,7 @@ class Recorder:
     # -- what calls have cost ------------------------------------------------------------------------------------
 
     def spent(self, path: str, /) -> list[tuple[Outcome, list[object]]]:
-        """Return every try of every call on record beneath `path` with its usage; composites only sum up others."""
+        """Return every try of every call on record below `path` with its usage; composites only sum up others."""
         composites = self._composites()
         spent: list[tuple[Outcome, list[object]]] = []
         for known in self.paths():

@@ -1,4 +1,4 @@
-"""What requests and answers say of themselves to those who give an answer again, such as a cache."""
+"""Keys for layers that reuse answers, such as a cache: what identifies a request, and how an answer is given again."""
 
 __all__ = ["identity", "key_of", "recalled"]
 

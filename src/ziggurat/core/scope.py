@@ -1,4 +1,4 @@
-"""What belongs to a whole run: an immutable map keyed by objects, so that core names no room's nouns."""
+"""The scope of a run: an immutable map keyed by objects, so that core needs no names from other rooms."""
 
 __all__ = ["Key", "Scope"]
 
@@ -22,7 +22,7 @@ class Key(Generic[T]):
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name:
-            raise ConfigurationError(f"a key has a name, a text such as in Key[Database]('database'); got {name!r}")
+            raise ConfigurationError(f"a key has a name, a string such as in Key[Database]('database'); got {name!r}")
         self.name = name
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""``async (request, context) -> response``: the one shape of everything that runs."""
+"""``async (request, context) -> response``: the shape of everything that runs."""
 
 __all__ = ["Service"]
 
@@ -12,13 +12,12 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Service(Protocol[Q_contra, R_co]):
-    """Answers a request; a plain ``async def f(request, ctx)`` is one, and so is any object with such a call.
+    """Anything that answers a request: a plain ``async def f(request, ctx)``, or an object with such a ``__call__``.
 
-    A model, a tool, a step, an agent and a team of agents are services, so that whatever wraps one (a layer)
-    wraps them all. A service returns its whole response; what happens meanwhile goes out through ``ctx.emit``.
-    A call of it is a coroutine, so it can be made a task at once: ``group.create_task(service(request, ctx))``.
+    A model, a tool, a step, an agent and a team of agents are services, so that a layer can wrap any of them. A service
+    returns its whole response; what happens meanwhile is emitted as events, through ``ctx.emit``.
     """
 
     def __call__(self, request: Q_contra, ctx: Context, /) -> Coroutine[Any, Any, R_co]:
-        """Answer `request`; the context says where this call stands, who listens, and when it must stop."""
+        """Answer `request`; the context has the path of this call, its listeners and its deadline."""
         ...

@@ -1,4 +1,4 @@
-"""What a store of records must do: append-only logs of rows, one writer each, behind a handful of verbs.
+"""The protocol of stores: append-only logs of rows, with one writer at a time each.
 
 A log is a run (``run:<id>``) or a session (``session:<id>``). A store knows nothing of what the rows say: it keeps
 them in order, refuses a writer whose lease has passed to another, and gives them back. Whoever builds one checks it
@@ -32,7 +32,7 @@ UNFINISHED = frozenset({"running", "Suspended", "Cancelled", "Failed", "Timeout"
 LONGEST = 500
 """The longest id of a run or a session that every store can keep, in characters."""
 
-ID = f"a text that is not empty, of {LONGEST} characters at most, without NUL and halves of characters"
+ID = f"a non-empty string, of {LONGEST} characters at most, without NUL and lone surrogates"
 """What such an id is, in words."""
 
 
@@ -83,7 +83,7 @@ class LogInfo(Struct, frozen=True):
         return self.log.partition(":")[2]
 
     def fits(self, agent: str | None, status: str | None, before: float | None) -> bool:
-        """Tell whether `Store.logs` would list it, whatever its name."""
+        """Return whether `Store.logs` would list it, whatever its name."""
         return (
             agent in (None, self.agent) and status in (None, self.status) and (before is None or self.updated < before)
         )
@@ -128,7 +128,7 @@ class Store(Protocol):
     ) -> Awaitable[None]:
         """Write rows after those there are, with the large values that they name.
 
-        When it fails none of them stays; after a crash in the midst of it there may be a beginning of them.
+        When it fails none of them stays; after a crash in the middle of it there may be a beginning of them.
 
         Args:
             log: The log's name.
@@ -156,7 +156,7 @@ class Store(Protocol):
         A row that is there and cannot be read has its data as found, and an empty digest.
 
         Raises:
-            JournalCorrupt: rows cannot be told apart; the text says where.
+            JournalCorrupt: rows cannot be told apart; the message says where.
         """
         ...
 
@@ -189,7 +189,7 @@ class Store(Protocol):
         ...
 
     async def delete(self, log: str) -> bool:
-        """Remove a log with all that it holds; tell whether there was one."""
+        """Remove a log with all that it holds; return whether there was one."""
         ...
 
     async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
@@ -203,7 +203,7 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """Write what is left, give back leases, and let go of files, threads and connections."""
+        """Write what is left, give back leases, and close files, threads and connections."""
         ...
 
 
@@ -217,7 +217,7 @@ class Wakes(Protocol):
 
 
 def is_id(text: str) -> bool:
-    """Tell whether a text can be the id of a run or a session, or the name of an agent, in every store."""
+    """Return whether a text can be the id of a run or a session, or the name of an agent, in every store."""
     return len(text) <= LONGEST and "\0" not in text and not any("\ud800" <= each <= "\udfff" for each in text)
 
 

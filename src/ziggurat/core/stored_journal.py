@@ -1,4 +1,4 @@
-"""The journal of a run that outlives the process: in memory as ever, and behind it written to a store."""
+"""A journal that outlives the process: kept in memory as usual, and written to a store."""
 
 __all__ = ["BLOB_BYTES", "PROBE", "StoredJournal", "lines_of", "read_rows"]
 
@@ -127,7 +127,7 @@ class StoredJournal(MemoryJournal):
         return waiting
 
     def append(self, entry: Entry, /) -> Awaitable[None] | None:
-        """Record what happened; await what is returned before acting upon it.
+        """Record what happened; await what is returned before acting on it.
 
         Raises:
             ConfigurationError: something in it has no JSON form.
@@ -268,7 +268,7 @@ async def lines_of(store: Store, log: str, rows: Iterable[Row]) -> list[bytes]:
     """Return what rows say, with the large values they name in their place.
 
     Raises:
-        JournalCorrupt: a large value is missing or damaged; the text names the entry.
+        JournalCorrupt: a large value is missing or damaged; the message names the entry.
     """
     lines: list[bytes] = []
     for row in rows:
@@ -293,7 +293,7 @@ async def read_rows(store: Store, log: str, after: int = 0, before: str = "") ->
         before: The digest of that row.
 
     Raises:
-        JournalCorrupt: a row was changed, lost or damaged; the text names it, and the log is in quarantine now.
+        JournalCorrupt: a row was changed, lost or damaged; the message names it, and the log is in quarantine now.
     """
     problem = ""
     try:

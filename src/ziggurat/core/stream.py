@@ -1,4 +1,4 @@
-"""The doors from a call to an iterator of its events. Streaming is listening: the call itself is the same."""
+"""Streaming: from a call to an async iterator of its events. The call itself is the same."""
 
 __all__ = ["EventStream", "StreamBlock", "open_stream"]
 
@@ -209,7 +209,7 @@ def open_stream(
     Leaving the block early cancels the call and waits for it to clean up.
 
     Raises:
-        ConfigurationError: it is no service, or no number of events, or it is read without its block.
+        ConfigurationError: it is not a service, or no number of events, or it is read without its block.
     """
     if not callable(service) or isinstance(service, type):
         raise ConfigurationError(f"open_stream() calls a service, an async callable (request, ctx); got {service!r}")

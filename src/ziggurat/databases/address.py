@@ -1,4 +1,4 @@
-"""Addresses of databases, fit to be shown."""
+"""Database addresses without their secrets."""
 
 __all__ = ["without_secrets"]
 

@@ -1,4 +1,4 @@
-"""What stores are given, checked where they are made: afterwards it would fail in their threads."""
+"""Checks for the arguments of stores; without them the mistake would surface in the store's thread."""
 
 __all__ = ["check_path", "check_seconds", "check_synchronous"]
 
@@ -12,7 +12,7 @@ def check_path(path: object, store: object) -> Path:
     """Return where a store is to keep things.
 
     Raises:
-        ConfigurationError: that is no path.
+        ConfigurationError: that is not a path.
     """
     if not isinstance(path, (str, Path)) or not os.fspath(path).strip() or "\0" in os.fspath(path):
         raise ConfigurationError(f"{type(store).__name__}() takes a path, such as 'agents.db'; got {path!r}")

@@ -1,4 +1,4 @@
-"""What a store of files asks of the file system, in one place."""
+"""The file-system operations that stores of files use, in one place that tests can replace."""
 
 __all__ = ["Disk"]
 
@@ -30,7 +30,7 @@ class Disk:
         os.fsync(at)
 
     def close(self, at: int) -> None:
-        """Let go of a file."""
+        """Close a file."""
         os.close(at)
 
     def make_folder(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Who holds a lease: a process that others can tell from one that is gone."""
+"""Owners of leases: names by which a live process can be told from one that has ended."""
 
 __all__ = ["is_gone", "lease_held", "new_owner"]
 
@@ -21,7 +21,7 @@ def new_owner() -> str:
 
 
 def is_gone(owner: str) -> bool:
-    """Tell whether a holder is known to have ended: its process was on this machine and is there no longer."""
+    """Return whether a holder is known to have ended: its process was on this machine and is there no longer."""
     machine, _, rest = owner.partition("|")
     number, _, rest = rest.partition("|")
     if machine != _machine() or not number.isdigit():
@@ -62,7 +62,7 @@ def lease_held(log: str, owner: str, left: float) -> LeaseHeld:
 
 @cache
 def _machine() -> str:
-    """Return what tells machines, and containers upon them, apart."""
+    """Return what tells machines, and containers on them, apart."""
     try:
         space = str(Path("/proc/self/ns/pid").readlink())
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

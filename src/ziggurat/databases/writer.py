@@ -1,4 +1,4 @@
-"""The one hand that touches a store's files: what comes while it writes is written together next."""
+"""The writer thread of a store: jobs that arrive while it writes are written together next."""
 
 __all__ = ["Job", "Writer", "is_busy", "one_by_one"]
 
@@ -26,7 +26,7 @@ _under_way: "WeakKeyDictionary[asyncio.AbstractEventLoop, int]" = WeakKeyDiction
 
 
 def is_busy(loop: asyncio.AbstractEventLoop) -> bool:
-    """Tell whether a store's thread is at work for an event loop, which will hear of it."""
+    """Return whether a store's thread is at work for an event loop, which will hear of it."""
     return _under_way.get(loop, 0) > 0
 
 
@@ -156,7 +156,7 @@ class Writer:
                 self._refuse_rest()
 
     def _done(self, jobs: list[Job[Any]]) -> bool:
-        """Do small jobs here and now, where that can be; tell whether they were done."""
+        """Do small jobs here and now, where that can be; return whether they were done."""
         if self._at_once is None or _under_way[jobs[0].loop] > len(jobs) or not all(job.small for job in jobs):
             return False
         try:

@@ -1,4 +1,4 @@
-"""A graph as the library for algorithms sees it: numbers for entities, one edge for all relations of a pair.
+"""Graph algorithms by rustworkx, on a compiled form of the graph: numbers for entities, one edge per pair.
 
 rustworkx follows the edge that was added last first, and counts parallel edges as several shortest paths. So the edges
 are given to it in reverse, and once per pair: then the relation that was declared first is followed first, and what
@@ -132,7 +132,7 @@ class Compiled:
         return dict(zip(self._named(found), found.values(), strict=True))
 
     def is_acyclic(self) -> bool:
-        """Tell whether no entity is reached from itself."""
+        """Return whether no entity is reached from itself."""
         import rustworkx
 
         return rustworkx.is_directed_acyclic_graph(self.graph)

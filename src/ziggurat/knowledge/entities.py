@@ -1,4 +1,4 @@
-"""What a graph is made of: entities and relations between them."""
+"""The data of a graph: entities and the relations between them."""
 
 __all__ = ["Entity", "Origin", "Relation"]
 
@@ -42,7 +42,7 @@ class Entity(Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         if not self.id:
-            raise ConfigurationError("the id of an entity is a text that is not empty, such as 'alice'")
+            raise ConfigurationError("the id of an entity is a non-empty string, such as 'alice'")
 
     def updated(self, newer: "Entity") -> "Entity":
         """Return it with what a newer one says: its label and kind if it has any, its properties; the taint of both."""

@@ -1,4 +1,4 @@
-"""A graph in the words of programs that draw graphs or compute with them."""
+"""Graphs as Graphviz, Mermaid and NetworkX."""
 
 __all__ = ["dot", "mermaid", "networkx_graph"]
 
@@ -51,7 +51,7 @@ def _shown(relation: Relation) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Write a text as Graphviz reads it: a backslash of its own is no escape."""
+    """Write a text as Graphviz reads it: a backslash of its own is not an escape."""
     text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\r", "").replace("\n", "\\n")
     return f'"{text}"'
 

@@ -98,7 +98,7 @@ class KnowledgeGraph:
         """Return an entity by its id.
 
         Raises:
-            ConfigurationError: there is none; the text lists near names.
+            ConfigurationError: there is none; the message lists near names.
         """
         try:
             return self._entities[name]
@@ -163,7 +163,7 @@ class KnowledgeGraph:
         """Add a relation, or replace the one of its kind between the same two.
 
         Raises:
-            ConfigurationError: an entity at one of its ends is not there; the text lists near names.
+            ConfigurationError: an entity at one of its ends is not there; the message lists near names.
         """
         source, target = relation.source, relation.target
         for name in (source, target):
@@ -179,7 +179,7 @@ class KnowledgeGraph:
         self._compiled = None
 
     def remove_entity(self, name: str, /) -> bool:
-        """Remove an entity with all its relations; tell whether it was there."""
+        """Remove an entity with all its relations; return whether it was there."""
         if name not in self._entities:
             return False
         for target in list(self._out[name]):
@@ -212,7 +212,7 @@ class KnowledgeGraph:
         See `Entity.updated` and `Relation.updated`.
 
         Raises:
-            ConfigurationError: a relation has an end that is not there; the text lists near names.
+            ConfigurationError: a relation has an end that is not there; the message lists near names.
         """
         for thing in things:
             if isinstance(thing, Entity):
@@ -307,7 +307,7 @@ class KnowledgeGraph:
         return propagate(self._out, self._into, max_iterations)
 
     def has_cycle(self) -> bool:
-        """Tell whether an entity is reached from itself."""
+        """Return whether an entity is reached from itself."""
         return not self._library().is_acyclic()
 
     def find_cycle(self) -> list[str] | None:

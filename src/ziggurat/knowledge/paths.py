@@ -1,4 +1,4 @@
-"""The path with the fewest relations, searched from both ends: on a large graph that looks at few entities."""
+"""The path with the fewest relations, searched from both ends so that few entities are visited."""
 
 __all__ = ["Near", "fewest"]
 

@@ -1,4 +1,4 @@
-"""How a graph is kept in tables of a SQLite database."""
+"""A graph as rows of a SQLite database."""
 
 __all__ = ["TABLES", "Row", "Rows"]
 
@@ -98,7 +98,7 @@ class Rows:
         self._database.many(_PUT, [(self._graph, *key, change, value) for key, value in zip(keys, values, strict=True)])
 
     def remove_entity(self, name: str) -> bool:
-        """Remove an entity with its relations; tell whether it was there."""
+        """Remove an entity with its relations; return whether it was there."""
         there = name in self._present([name])
         return there and self._gone(_OF, (self._graph, name, name)) > 0
 

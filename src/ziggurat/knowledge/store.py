@@ -1,4 +1,4 @@
-"""A graph in a SQLite database, in the same file as runs and memories if wanted."""
+"""A graph in a SQLite database; the file may also hold runs and memories."""
 
 __all__ = ["GraphStore"]
 
@@ -81,7 +81,7 @@ class GraphStore:
         """Add entities and relations, or replace those that are there, all of them or none.
 
         Raises:
-            ConfigurationError: a relation has an end that is not there; the text lists near names.
+            ConfigurationError: a relation has an end that is not there; the message lists near names.
             StoreError: the file cannot be written.
         """
         await self._write(lambda: self._rows.put(things, together=False))
@@ -92,13 +92,13 @@ class GraphStore:
         See `Entity.updated` and `Relation.updated`. What several processes say of one entity is not lost.
 
         Raises:
-            ConfigurationError: a relation has an end that is not there; the text lists near names.
+            ConfigurationError: a relation has an end that is not there; the message lists near names.
             StoreError: the file cannot be written.
         """
         await self._write(lambda: self._rows.put(things, together=True))
 
     async def remove_entity(self, name: str, /) -> bool:
-        """Remove an entity with all its relations; tell whether it was there.
+        """Remove an entity with all its relations; return whether it was there.
 
         Raises:
             StoreError: the file cannot be written.
@@ -114,7 +114,7 @@ class GraphStore:
         return await self._write(lambda: self._rows.remove_relation(source, target, kind))
 
     async def close(self) -> None:
-        """Let go of the file; harmless when it is closed."""
+        """Close the file; harmless when it is closed."""
         self._writer.close()
 
     # -- in the event loop ---------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class GraphStore:
         """Bring the graph in step; what it has heard of already is passed over."""
         rows = [row for row in rows if row.changed > self._seen]
         for row in rows:
-            if row.value is None or row.place > self._last_place:  # what was declared anew has lost its old place
+            if row.value is None or row.place > self._last_place:  # what was declared again has lost its old place
                 self._discard(row)
         for row in rows:
             if isinstance(row.value, Entity):

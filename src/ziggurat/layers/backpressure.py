@@ -1,4 +1,4 @@
-"""A gate that turns calls away at once when too many are inside."""
+"""Backpressure: refuses calls at once when too many are in progress."""
 
 __all__ = ["Gate", "backpressure"]
 
@@ -15,13 +15,13 @@ R = TypeVar("R")
 
 
 class Gate:
-    """Counts who is inside: from `soft` on it warns, at `hard` it lets nobody in.
+    """Counts the calls in progress: warns from `soft` on, refuses at `hard`.
 
-    Make one and pass it to all that should be counted together.
+    Make one and pass it to all layers whose calls should be counted together.
 
     Args:
-        hard: How many may be inside.
-        soft: With so many inside, whoever comes in is told; None never warns.
+        hard: The number of calls in progress at which further ones are refused.
+        soft: The number from which callers are warned by an event; None never warns.
 
     Raises:
         ConfigurationError: a limit is not a whole number of at least 1, or `soft` is not below `hard`.
@@ -38,7 +38,7 @@ class Gate:
         self.depth = 0
 
     def is_full(self) -> bool:
-        """Tell whether a call that comes now would be refused."""
+        """Return whether a call that comes now would be refused."""
         return self.depth >= self.hard
 
     def __repr__(self) -> str:
@@ -55,19 +55,18 @@ def _check(*, gate: Gate) -> None:
 
 @layer(check=_check)
 async def backpressure(request: Q, ctx: Context, inner: Service[Q, R], *, gate: Gate) -> R:
-    """Refuse at once when too many calls are inside, and warn before that; nobody waits.
+    """Refuse a call at once when too many are in progress, and warn before that; nothing waits.
 
-    Whoever calls slows down or goes elsewhere; the outermost layer is its place, so that what is refused has cost
-    nothing::
+    Callers should slow down or go elsewhere. Make it the outermost layer, so that a refused call has cost nothing::
 
         stack(agent, backpressure(gate=Gate(100, soft=80)))
 
     Args:
-        gate: Counts; share one among all that should be counted together.
+        gate: The counter; share one among all calls that should be counted together.
 
     Raises:
-        LimitExceeded: as many as `hard` are inside. It is transient, and nothing was called.
-        ConfigurationError: a setting makes no sense.
+        LimitExceeded: `hard` calls are in progress. It is transient, and nothing was called.
+        ConfigurationError: a setting has a wrong value.
     """
     if ctx.replayed:
         return await inner(request, ctx)

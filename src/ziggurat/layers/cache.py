@@ -1,4 +1,4 @@
-"""Answers that are kept and given again."""
+"""Cache: answers that are stored and reused."""
 
 __all__ = ["CACHE_POLICY", "CachePolicy", "CacheStore", "Cached", "cache"]
 
@@ -21,24 +21,24 @@ R = TypeVar("R")
 
 
 CachePolicy = Literal["use", "refresh", "bypass"]
-"""What a cache does: answer and keep, ask anew and keep, or neither."""
+"""What a cache does: answer and store, ask again and store, or neither."""
 
 CACHE_POLICY = Key[CachePolicy]("cache policy")
-"""What every cache beneath does; `use` where nothing is said."""
+"""The policy of every cache below; `use` by default."""
 
 
 class Cached(Struct, frozen=True):
-    """A kept answer, and until when it is good, in POSIX seconds; None for ever."""
+    """A cached answer, and until when it is valid, in POSIX seconds; None for no limit."""
 
     value: Any
     until: float | None = None
 
 
 class CacheStore(MutableMapping[str, Cached]):
-    """A map in memory that forgets what was not used for longest when it is full.
+    """A mapping in memory that drops the least recently used entry when it is full.
 
     Args:
-        size: How many answers it holds.
+        size: The largest number of answers.
 
     Raises:
         ConfigurationError: `size` is not a whole number of at least 1.
@@ -93,25 +93,25 @@ async def cache(
     key: Callable[[Any], str] | None = None,
     seconds: float | None = None,
 ) -> R:
-    """Answer a request that was answered before without asking again; failures are never kept.
+    """Answer a request that was answered before from a cache; failures are never cached.
 
     ::
 
         stack(model, cache(store=CacheStore(1_000), seconds=3_600))
 
-    An answer given again costs nothing: its usage is empty. `CACHE_POLICY` in the scope says otherwise for a run
-    (``agent.run(..., deps={CACHE_POLICY: "refresh"})``) or, set nearer, for one call. Equal requests at the same
-    time are all asked; put `dedupe` inside to ask one. Do not put it around what acts upon the world.
+    A cached answer costs nothing: its usage is empty. `CACHE_POLICY` in the scope overrides this for a run
+    (``agent.run(..., deps={CACHE_POLICY: "refresh"})``) or for one call. Equal requests at the same time are all sent;
+    put `dedupe` inside to send one. Do not put it around anything with side effects.
 
     Args:
         store: Where answers are kept; may be shared.
-        key: Makes the key of a request; by default it is the service's name, so that services may share a store,
-            and SHA-256 over all of the request with sorted keys: of a question to a model the conversation,
-            instructions, tools, settings and schema.
-        seconds: How long an answer is good; None for as long as the store holds it.
+        key: Makes the key of a request. By default the service's name, so that services may share a store, and a
+            SHA-256 of the whole request with sorted keys: of a model request the conversation, instructions, tools,
+            settings and schema.
+        seconds: How long an answer is valid; None for as long as the store keeps it.
 
     Raises:
-        ConfigurationError: a setting makes no sense, or a request has no JSON form and no `key` is given.
+        ConfigurationError: a setting has a wrong value, or a request has no JSON form and no `key` is given.
     """
     policy = ctx.scope.get(CACHE_POLICY) or "use"
     if policy not in get_args(CachePolicy):

@@ -1,4 +1,4 @@
-"""The state of a circuit breaker, as plain data that can be kept anywhere, and where it is kept."""
+"""The state of a circuit breaker as plain data, and the backends that keep it."""
 
 __all__ = [
     "FAILED",
@@ -103,7 +103,7 @@ class Circuit(Struct):
         return self._open(rules, now) if self._is_over(rules) else None
 
     def force(self, state: CircuitState) -> Change:
-        """Go to a state, as if anew; forced ones are left by another order only."""
+        """Enter a state and start over; forced ones are left by another order only."""
         return self._turn(state)
 
     def _probed(self, rules: BreakerRules, outcome: int | None, now: float) -> Change | None:
@@ -167,7 +167,7 @@ class BreakerBackend(Protocol):
     """Keeps the circuits of breakers by name; one shared over machines may answer with awaitables."""
 
     def time(self, clock: Clock) -> float:
-        """Return the time that all who share the circuits agree upon, in seconds; here `clock` will do."""
+        """Return the time that all who share the circuits agree on, in seconds; here `clock` will do."""
         ...
 
     def update(self, name: str, change: Callable[[Circuit, *A], T], /, *args: *A) -> T | Awaitable[T]:

@@ -1,4 +1,4 @@
-"""A switch that stops calls to what keeps failing, and lets a few through after a while to see."""
+"""Circuit breaker: stops calls to a service that keeps failing, and lets a few through later to test it."""
 
 __all__ = ["CircuitBreaker", "circuit_breaker", "tells_of_health"]
 
@@ -29,40 +29,40 @@ R = TypeVar("R")
 
 
 def tells_of_health(error: Exception) -> bool:
-    """Tell whether an error says that a service is not well: transient ones do, mistakes and refusals do not."""
+    """Return whether an error shows that a service is unhealthy: transient errors do, mistakes and refusals do not."""
     return is_transient(error) and not isinstance(error, LimitExceeded)
 
 
 class CircuitBreaker:
-    """Watches calls that go to one place, and stops them for a while when too many fail.
+    """Watches the calls to one service, and stops them for a while when too many fail.
 
-    Make one and pass it to the layers around everything that goes there::
+    Make one and pass it to the layers around everything that calls this service::
 
         breaker = CircuitBreaker(failure_rate=0.5, window_seconds=30, minimum_calls=20)
         model = stack(model, retry(), circuit_breaker(breaker=breaker))
 
-    Closed, all calls pass and are counted. Open, all are refused for `open_seconds`. Then, half open, exactly
-    `permits` may pass on trial: when all of them end well it closes, when one fails it opens again. A trial that was
-    cancelled, or ended with an error that does not count, gives its permit back. What began before a change of state
-    counts for nothing after it.
+    Closed: all calls pass and are counted. Open: all are refused for `open_seconds`. Half open: `permits` trial calls
+    may pass; if all of them succeed it closes, if one fails it opens again. A trial that was cancelled, or ended with
+    an error that does not count, gives its permit back. Calls that began before a change of state do not count after
+    it.
 
     Args:
-        consecutive: Open after so many failures in a row; 5 where no rate is given.
+        consecutive: Open after so many failures in a row; 5 if no rate is given.
         failure_rate: Open when this share of the window failed, above 0 up to 1.
         slow_rate: Open when this share of the window was slow, above 0 up to 1; a slow trial fails too.
-        slow_seconds: A call that took so long is slow; waiting for slow readers of events is not counted.
-        window_calls: The window is the last so many calls; 100 where a rate is given without a window.
+        slow_seconds: A call that took this long is slow; waiting for slow readers of events does not count.
+        window_calls: The window is the last so many calls; 100 if a rate is given without a window.
         window_seconds: The window is so many seconds, in ten slices.
-        minimum_calls: Rates mean nothing before so many calls are in the window.
+        minimum_calls: Rates are ignored until the window has so many calls.
         open_seconds: How long it stays open.
-        permits: How many calls pass on trial.
-        counts: Which errors are failures; transient ones by default, but no refusals by limits and budgets, no errors
-            of the caller's making and no faults in the program. Others count as neither failure nor success.
-        name: What it is called in errors, events and the backend.
-        backend: Where its state is kept; in this process where none is given.
+        permits: How many trial calls pass when it is half open.
+        when: Returns whether an error is a failure; by default transient errors, but not refusals by limits and
+            budgets, errors caused by the caller, or bugs. Other errors count as neither failure nor success.
+        name: Its name in errors, events and the backend.
+        backend: Where its state is kept; in this process by default.
 
     Raises:
-        ConfigurationError: a setting makes no sense.
+        ConfigurationError: a setting has a wrong value.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class CircuitBreaker:
         minimum_calls: int = 10,
         open_seconds: float = 30.0,
         permits: int = 1,
-        counts: Callable[[Exception], bool] = tells_of_health,
+        when: Callable[[Exception], bool] = tells_of_health,
         name: str = "circuit",
         backend: BreakerBackend | None = None,
     ) -> None:
@@ -90,8 +90,8 @@ class CircuitBreaker:
         _seconds(slow_seconds=slow_seconds, window_seconds=window_seconds, open_seconds=open_seconds)
         _share(failure_rate=failure_rate, slow_rate=slow_rate)
         _window(has_rate, window_calls, window_seconds, minimum_calls)
-        if not callable(counts):
-            raise ConfigurationError(f"CircuitBreaker(counts=...) takes a function of the error, got {counts!r}")
+        if not callable(when):
+            raise ConfigurationError(f"CircuitBreaker(when=...) takes a function of the error, got {when!r}")
         self.rules = BreakerRules(
             consecutive,
             failure_rate,
@@ -103,16 +103,16 @@ class CircuitBreaker:
             open_seconds,
             permits,
         )
-        self.counts = counts
+        self.when = when
         self.name = name
         self.backend: BreakerBackend = MemoryBackend() if backend is None else backend
 
-    def look(self) -> CircuitState | Awaitable[CircuitState]:
-        """Return the state it is in; an open one turns half open when the next call comes after its time."""
+    def state(self) -> CircuitState | Awaitable[CircuitState]:
+        """Return its state; an open one becomes half open with the first call after its time."""
         return self.backend.update(self.name, _state_of)
 
     def reset(self) -> Change | Awaitable[Change]:
-        """Close it, forget what was counted, and take back what was forced."""
+        """Close it and forget all counts and forced states."""
         return self.backend.update(self.name, Circuit.force, "closed")
 
     def force_open(self) -> Change | Awaitable[Change]:
@@ -120,7 +120,7 @@ class CircuitBreaker:
         return self.backend.update(self.name, Circuit.force, "forced_open")
 
     def force_closed(self) -> Change | Awaitable[Change]:
-        """Let every call pass, whatever comes of it, until `reset` or `force_open`."""
+        """Let every call pass, whether it fails or not, until `reset` or `force_open`."""
         return self.backend.update(self.name, Circuit.force, "forced_closed")
 
     def __repr__(self) -> str:
@@ -172,20 +172,20 @@ def _check(*, breaker: CircuitBreaker) -> None:
 
 @layer(check=_check)
 async def circuit_breaker(request: Q, ctx: Context, inner: Service[Q, R], *, breaker: CircuitBreaker) -> R:
-    """Refuse calls with `CircuitOpen` while what is called keeps failing.
+    """Refuse calls with `CircuitOpen` while the service keeps failing.
 
-    It belongs inside of a retry, so that every try is counted, and around a timeout, so that late ones are failures::
+    Put it inside a retry, so that every try is counted, and around a timeout, so that late calls are failures::
 
         stack(model, retry(attempts=3), circuit_breaker(breaker=CircuitBreaker()), timeout(seconds=30))
 
-    The error is the service's own. `CircuitOpen` is transient and says in `retry_after` when to come again.
+    Errors of the service are raised unchanged. `CircuitOpen` is transient and says in `retry_after` when to try again.
 
     Args:
-        breaker: Counts, and decides; share one among all that call the same place.
+        breaker: Counts and decides; share one among all that call the same service.
 
     Raises:
         CircuitOpen: the call was refused, and nothing was called.
-        ConfigurationError: a setting makes no sense.
+        ConfigurationError: a setting has a wrong value.
     """
     if ctx.replayed:
         return await inner(request, ctx)
@@ -204,7 +204,7 @@ async def circuit_breaker(request: Q, ctx: Context, inner: Service[Q, R], *, bre
         outcome = 0
         return response
     except Exception as error:
-        if breaker.counts(error):
+        if breaker.when(error):
             outcome = FAILED
         raise
     finally:

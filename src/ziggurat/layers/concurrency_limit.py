@@ -1,4 +1,4 @@
-"""A bound on how many calls are under way at once, with a bounded queue before it."""
+"""Concurrency limit: bounds how many calls run at the same time, with a bounded queue."""
 
 __all__ = ["Bulkhead", "concurrency_limit"]
 
@@ -17,14 +17,13 @@ R = TypeVar("R")
 
 
 class Bulkhead:
-    """So many slots, and a queue for those who wait for one: first come, first served.
+    """A number of slots, and a bounded queue of callers waiting for one: first come, first served.
 
-    Make one and pass it to the layers around everything that shares what is scarce. It belongs to one event loop at
-    a time.
+    Make one and pass it to all layers that share the scarce resource. It belongs to one event loop at a time.
 
     Args:
-        limit: How many calls may be under way.
-        queue: How many may wait; the next one is refused at once. 0 lets nobody wait.
+        limit: How many calls may run at the same time.
+        queue: How many may wait; the next one is refused at once. With 0 nothing waits.
 
     Raises:
         ConfigurationError: `limit` is not a whole number of at least 1, or `queue` of at least 0.
@@ -45,7 +44,7 @@ class Bulkhead:
         return len(self._waiting)
 
     def is_full(self) -> bool:
-        """Tell whether a call that comes now would have to wait."""
+        """Return whether a call that comes now would have to wait."""
         return self.running >= self.limit
 
     def take(self) -> bool:
@@ -104,22 +103,22 @@ def _check(*, bulkhead: Bulkhead) -> None:
 
 @layer(check=_check)
 async def concurrency_limit(request: Q, ctx: Context, inner: Service[Q, R], *, bulkhead: Bulkhead) -> R:
-    """Let only so many calls be under way at once; others wait their turn, and too many of them are refused.
+    """Let only a number of calls run at the same time; others wait for a slot, and when the queue is full they are
+    refused.
 
-    It belongs inside of a retry and a timeout, so that waiting between tries takes no slot and waiting for a slot
-    has an end::
+    Put it inside a retry and a timeout, so that waiting between tries takes no slot and waiting for a slot has an end::
 
         stack(model, retry(), timeout(seconds=60), concurrency_limit(bulkhead=Bulkhead(8)))
 
-    An agent that calls itself through the same bulkhead may wait for its own slot for ever: put the limit around
-    models and tools rather than agents.
+    An agent that calls itself through the same bulkhead may wait for its own slot forever: put the limit around models
+    and tools rather than agents.
 
     Args:
-        bulkhead: Has the slots; share one among all that use the same scarce thing.
+        bulkhead: The slots; share one among all that use the same resource.
 
     Raises:
         LimitExceeded: all slots are taken and the queue is full. It is transient, and nothing was called.
-        ConfigurationError: a setting makes no sense.
+        ConfigurationError: a setting has a wrong value.
     """
     if ctx.replayed:
         return await inner(request, ctx)

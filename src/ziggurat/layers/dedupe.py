@@ -1,4 +1,4 @@
-"""One call for several that ask the same."""
+"""Dedupe: one call for several equal requests."""
 
 __all__ = ["DedupeStore", "dedupe"]
 
@@ -47,17 +47,17 @@ class _Flight:
         self.over: asyncio.Future[_Outcome[Any] | None] = asyncio.get_running_loop().create_future()
 
     def may_be_joined(self, ctx: Context) -> bool:
-        """Not from within itself, which would wait for ever, nor out of another event loop."""
+        """Not from within itself, which would wait forever, nor out of another event loop."""
         inside = is_beneath(ctx.path, self.path) and ctx.scope.get(RUN_ID) == self.run and ctx.path != self.path
         return not inside and self.over.get_loop() is asyncio.get_running_loop()
 
 
 class DedupeStore:
-    """Which calls are in progress, and what those that ended a moment ago were answered.
+    """The calls in progress, and the answers of those that ended recently.
 
     Args:
-        seconds: How long an answer is given again, and how long a call in progress is joined.
-        size: How many answers are kept; the oldest goes first.
+        seconds: How long an answer is given again, and how long a call in progress can be joined.
+        size: The largest number of answers kept; the oldest is dropped first.
 
     Raises:
         ConfigurationError: `seconds` is not above 0 and finite, or `size` is not a whole number of at least 1.
@@ -75,7 +75,7 @@ class DedupeStore:
 
     @property
     def in_progress(self) -> int:
-        """How many calls are in progress."""
+        """The number of calls in progress."""
         return len(self._flights)
 
     def __len__(self) -> int:
@@ -122,23 +122,24 @@ def _check(*, store: DedupeStore, key: Callable[[Any], str] | None) -> None:
 async def dedupe(
     request: Q, ctx: Context, inner: Service[Q, R], *, store: DedupeStore, key: Callable[[Any], str] | None = None
 ) -> R:
-    """Make one call for all that ask the same at the same time or shortly after.
+    """Make one call for all equal requests that come at the same time or shortly after.
 
-    A request is new and is asked; or it is in progress and waits for that answer; or it was answered a moment ago
-    and gets that answer, which costs nothing::
+    A new request is sent; one that is in progress waits for that answer; one that was answered a moment ago gets that
+    answer, at no cost::
 
         stack(search, dedupe(store=DedupeStore(seconds=30)))
 
-    One who waits may be cancelled: the call goes on for the others. When the one who makes the call is cancelled,
-    runs out of its own time or is suspended, one of those who wait makes it instead. A failure is shared by those
-    who wait and not kept. For leaves: agents that wait for each other's calls in a circle would wait for ever.
+    A waiting caller may be cancelled; the call continues for the others. If the caller that makes the call is
+    cancelled, runs out of its own time or is suspended, one of those waiting makes it instead. A failure is shared by
+    those waiting, and not kept. Use it around leaves: agents that wait for each other's calls in a circle would wait
+    forever.
 
     Args:
-        store: What is in progress and was answered; share it among all for whom one call is enough.
+        store: The calls in progress and recent answers; share it among all for whom one call is enough.
         key: Makes the key of a request; as for `cache`.
 
     Raises:
-        ConfigurationError: a setting makes no sense, or a request has no JSON form and no `key` is given.
+        ConfigurationError: a setting has a wrong value, or a request has no JSON form and no `key` is given.
     """
     name = key_of("dedupe", inner, request, key)
     clock = ctx.clock

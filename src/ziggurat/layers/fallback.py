@@ -1,4 +1,4 @@
-"""The next best thing when a call fails."""
+"""Fallback: asks another service when a call fails."""
 
 __all__ = ["fallback", "may_succeed_elsewhere"]
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 def may_succeed_elsewhere(error: Exception) -> bool:
-    """Tell whether another service might do better: transient errors, and failed calls but for refusals."""
+    """Return whether another service might do better: transient errors, and failed calls but for refusals."""
     return is_transient(error) or (
         isinstance(error, ServiceError) and not isinstance(error, (Denied, InvalidArguments))
     )
@@ -53,24 +53,24 @@ class _Fallback(Combinator[Q, R]):
 def fallback(
     first: Service[Q, R], *others: Service[Q, R], when: Callable[[Exception], bool] = may_succeed_elsewhere
 ) -> Service[Q, R]:
-    """Ask `first`, and where it fails the next of `others`, in this order; the first answer is the answer.
+    """Call `first`; if it fails, call the others in the order given until one answers.
 
     ::
 
         model = fallback(openai("gpt-5-mini"), anthropic("claude-haiku-4-5"))
 
-    Each alternative is a call of its own, at ``alt-1``, ``alt-2`` and so on; a failure stands when the run is
-    resumed, so the same alternative answers. Listeners are told to drop what they hold of one that failed.
+    Each alternative is a call of its own, at ``alt-1``, ``alt-2`` and so on. Failures are recorded, so on resume the
+    same alternative answers. Listeners are told to drop what they hold of a failed one.
 
     Args:
-        first: Asked first.
-        others: Asked in turn; at least one.
-        when: Which errors are worth asking another; by default transient ones and failed calls, but no refusals
-            and no faults in the request or the program.
+        first: Called first.
+        others: Called in turn; at least one.
+        when: Returns whether an error is worth another service; by default transient errors and failed calls, but not
+            refusals, and not mistakes in the request or the program.
 
     Raises:
-        ConfigurationError: there is no other, or something is not a service.
-        Exception: when it is called, the error of the last alternative asked, with notes on those before.
+        ConfigurationError: there is no other service, or something is not a service.
+        Exception: when called, the error of the last alternative, with notes on those before.
     """
     if not others:
         raise ConfigurationError("fallback() needs at least two services; with one, use it as it is")

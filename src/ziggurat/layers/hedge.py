@@ -1,4 +1,4 @@
-"""A second call for one that is slow; the first answer wins."""
+"""Hedge: makes a second call when the first is slow; the first answer wins."""
 
 __all__ = ["hedge"]
 
@@ -133,27 +133,26 @@ async def _end(tasks: Iterable["asyncio.Task[R]"]) -> None:
 
 
 def hedge(service: Service[Q, R], *others: Service[Q, R], delay: float) -> Service[Q, R]:
-    """Ask `service`, and if it has not answered after `delay` seconds, or at once if it fails, the next as well.
+    """Call `service`; if it has not answered after `delay` seconds, or fails, call the next one as well.
 
-    The first answer wins. The others are cancelled and waited for, what they cost is counted where it is known,
-    and listeners are told to drop what they showed::
+    The first answer wins. The others are cancelled and waited for, their cost is counted if known, and listeners are
+    told to drop what they showed::
 
         model = hedge(openai("gpt-5-mini"), delay=2.0)          # the same again
         model = hedge(openai("gpt-5-mini"), local(), delay=2.0)
 
-    Only for calls without effects, such as questions to a model or tools that declare ``effect="none"``, since
-    each may be made twice at a time (of an agent, all its tools); and only where the other side is not slow for
-    being overloaded: then hedging makes it worse. Each alternative is a call of its own, at ``alt-1``, ``alt-2`` and
-    so on; a race that was decided is not run again when the run is resumed.
+    Only for calls without side effects, such as model calls or tools with ``effect="none"``: a call may be made twice
+    at a time (for an agent, all its tools). Do not use it when the service is slow because it is overloaded. Each
+    alternative is a call of its own, at ``alt-1``, ``alt-2`` and so on; a decided race is not run again on resume.
 
     Args:
-        service: Asked first.
-        others: Asked in turn, each `delay` after the one before; `service` once more where none is given.
-        delay: Seconds; about as long as 95 of 100 calls take is a good start.
+        service: Called first.
+        others: Called in turn, each `delay` seconds after the one before; `service` again if none is given.
+        delay: Seconds; the 95th percentile of the latency is a good start.
 
     Raises:
-        ConfigurationError: `delay` is negative or not finite, or something is not a service, or has effects.
-        Exception: when it is called and all fail, the error of the last to fail, with notes on those before.
+        ConfigurationError: `delay` is negative or not finite, or something is not a service, or has side effects.
+        Exception: when called and all fail, the error of the last to fail, with notes on those before.
     """
     if not is_finite(delay) or delay < 0:
         raise ConfigurationError(f"hedge(delay=...) takes a finite number of seconds, 0 or more; got {delay!r}")

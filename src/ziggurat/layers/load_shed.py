@@ -1,4 +1,4 @@
-"""A refusal at once, where waiting would only make things worse."""
+"""Load shedding: refuses calls at once under overload."""
 
 __all__ = ["LatencyGradient", "load_shed"]
 
@@ -18,14 +18,14 @@ _RECENT, _USUAL = 10, 500
 
 
 class LatencyGradient:
-    """Compares how long calls take of late with how long they usually take.
+    """Compares how long calls take recently with how long they usually take.
 
-    Make one for each thing that may be overloaded, and share it among all that call it.
+    Make one for each service that may be overloaded, and share it among all that call it.
 
     Args:
         tolerance: How many times longer than usual calls may take before some are refused.
         minimum_calls: How many calls it takes to know what is usual.
-        floor: Seconds that are never slow, whatever is usual: below them chance says more than load.
+        floor: Latencies up to this many seconds are never slow: there chance matters more than load.
 
     Raises:
         ConfigurationError: `tolerance` is not above 1, `minimum_calls` is not a whole number of at least 1, or `floor`
@@ -88,20 +88,20 @@ async def load_shed(
     when: Callable[[], bool] | None = None,
     gradient: LatencyGradient | None = None,
 ) -> R:
-    """Refuse at once what would only wait beneath, or what slows down that which is slow already.
+    """Refuse at once what would only wait, or would slow down a service that is already slow.
 
-    It belongs outside of a retry: what was shed should go elsewhere, not come again::
+    Put it outside a retry: what was refused should go elsewhere, not come again::
 
         slots = Bulkhead(8)
         stack(model, load_shed(when=slots.is_full), retry(), concurrency_limit(bulkhead=slots))
 
     Args:
-        when: Refuse while this is true; the limits have such a function, `is_full`.
+        when: Refuse while this returns true; the limits have such a method, `is_full`.
         gradient: Refuse a share of the calls while they take longer than usual.
 
     Raises:
         LimitExceeded: the call was refused. It is transient, and nothing was called.
-        ConfigurationError: a setting makes no sense.
+        ConfigurationError: a setting has a wrong value.
     """
     if ctx.replayed:
         return await inner(request, ctx)
@@ -117,7 +117,7 @@ async def load_shed(
             "load",
             max(gradient.tolerance * gradient.usual, gradient.floor),
             gradient.recent,
-            f"calls take {gradient.recent:.3g} s of late and {gradient.usual:.3g} s usually, so the call was refused: "
+            f"calls take {gradient.recent:.3g} s recently and {gradient.usual:.3g} s usually, so the call was refused: "
             "try again later",
             transient=True,
         )

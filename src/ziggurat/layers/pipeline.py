@@ -1,4 +1,4 @@
-"""Services in a row: what one answers, the next is asked."""
+"""Pipeline: services in a row; each gets the answer of the one before."""
 
 __all__ = ["pipeline"]
 
@@ -76,7 +76,7 @@ def pipeline(
     /,
 ) -> Service[A, G]: ...
 def pipeline(*stages: Service[Any, Any]) -> Service[Any, Any]:
-    """Ask the first service, ask the next with what it answered, and so on; the last answer is the answer.
+    """Call the services in a row, each with the answer of the one before; the last answer is returned.
 
     ::
 
@@ -85,9 +85,9 @@ def pipeline(*stages: Service[Any, Any]) -> Service[Any, Any]:
 
         sum_up = pipeline(numbers, total)      # from str to int
 
-    The first error ends it and is raised as it is, with a note that names the stage. Each stage is a call of its
-    own, at ``stage-1``, ``stage-2`` and so on; what it answered stands when the run is resumed. The type checker
-    follows up to six stages; for more, put pipelines into one.
+    The first error ends it and is raised unchanged, with a note that names the stage. Each stage is a call of its own,
+    at ``stage-1``, ``stage-2`` and so on; recorded stages are not run again on resume. The type checker follows up to
+    six stages; for more, nest pipelines.
 
     Raises:
         ConfigurationError: there are fewer than two stages, or one is not a service.

@@ -1,4 +1,4 @@
-"""A bound on how much is asked within any period of time."""
+"""Rate limit: bounds requests and tokens in any period of time."""
 
 __all__ = ["RateLimiter", "Taken", "rate_limit"]
 
@@ -44,25 +44,25 @@ class _Waiter:
 
 
 class RateLimiter:
-    """So many requests, and so much weight, in any period of `seconds`: not in a calendar's, in any.
+    """A number of requests, and a total weight, in any period of `seconds` (a sliding window).
 
-    Weight is what else a call takes, such as tokens: an estimate is taken before the call, and the real weight is
-    settled after it. What was taken too much is free again at once; what was taken too little counts from then on.
+    The weight of a call is what else is limited, such as tokens: an estimate is taken before the call, and corrected by
+    the real weight after it. What was estimated too much is free again at once; what was estimated too little counts
+    from then on.
 
-    Make one and pass it to the layers around everything that shares the allowance. It belongs to one event loop at a
-    time::
+    Make one and pass it to all layers that share the allowance. It belongs to one event loop at a time::
 
         limiter = RateLimiter(requests=500, weight=200_000, seconds=60)
 
     Args:
-        requests: Calls in any period; None for any number.
-        weight: Weight in any period; None for any.
-        seconds: The period.
-        patience: The longest wait for a turn, in seconds; who would wait longer is refused at once.
-        queue: How many may wait; the next one is refused at once.
+        requests: Calls in any period; None for no limit.
+        weight: Weight in any period; None for no limit.
+        seconds: The length of the period.
+        max_wait: The longest wait for a turn, in seconds; a call that would wait longer is refused at once.
+        queue: How many calls may wait; the next one is refused at once.
 
     Raises:
-        ConfigurationError: a setting makes no sense, or nothing is limited.
+        ConfigurationError: a setting has a wrong value, or nothing is limited.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class RateLimiter:
         requests: int | None = None,
         weight: float | None = None,
         seconds: float = 60.0,
-        patience: float = 60.0,
+        max_wait: float = 60.0,
         queue: int = 1_000,
     ) -> None:
         if requests is None and weight is None:
@@ -84,12 +84,12 @@ class RateLimiter:
         for name, number in (("weight", weight), ("seconds", seconds)):
             if number is not None and (not is_finite(number) or number <= 0):
                 raise ConfigurationError(f"RateLimiter({name}=...) takes a number above 0, got {number!r}")
-        if not isinstance(patience, (int, float)) or not patience >= 0:
-            raise ConfigurationError(f"RateLimiter(patience=...) takes seconds, 0 or more; got {patience!r}")
+        if not isinstance(max_wait, (int, float)) or not max_wait >= 0:
+            raise ConfigurationError(f"RateLimiter(max_wait=...) takes seconds, 0 or more; got {max_wait!r}")
         self.requests = requests
         self.weight = weight
         self.seconds = seconds
-        self.patience = patience
+        self.max_wait = max_wait
         self.queue = queue
         self._log: deque[Taken] = deque()  # what counts at present, in order of time
         self._requests = 0
@@ -104,7 +104,7 @@ class RateLimiter:
         return len(self._waiting)
 
     def is_full(self) -> bool:
-        """Tell whether calls wait for their turn, so that one that comes now would have to wait too."""
+        """Return whether calls wait for their turn, so that one that comes now would have to wait too."""
         return bool(self._waiting)
 
     def due(self, weight: float, now: float) -> float:
@@ -128,7 +128,7 @@ class RateLimiter:
         if self.weight is not None and weight > self.weight:
             raise LimitExceeded("rate", self.weight, weight, f"a call of weight {weight:g} never fits into {self!r}")
         now = clock.monotonic()
-        latest = now + self.patience
+        latest = now + self.max_wait
         waiter = _Waiter(weight, latest if deadline is None else min(latest, deadline))
         due = self.due(weight, now)
         if due > waiter.latest or len(self._waiting) >= self.queue:
@@ -166,8 +166,8 @@ class RateLimiter:
         self._pump(clock)
 
     def pause(self, seconds: float, clock: Clock) -> None:
-        """Let nobody pass for `seconds`, at most `patience`; never ends sooner what was asked before."""
-        self._closed_until = max(self._closed_until, clock.monotonic() + min(seconds, self.patience))
+        """Let nobody pass for `seconds`, at most `max_wait`; never ends sooner what was asked before."""
+        self._closed_until = max(self._closed_until, clock.monotonic() + min(seconds, self.max_wait))
         self._pump(clock)
 
     def _fits(self, requests: int, total: float, weight: float) -> bool:
@@ -275,24 +275,24 @@ async def rate_limit(
     estimate: Callable[[Any], float] | None = None,
     measure: Callable[[Any], float | None] | None = None,
 ) -> R:
-    """Let only so much pass in any period; others wait their turn, and who would wait too long is refused at once.
+    """Let only so many calls through in any period; others wait, or are refused at once if it would take too long.
 
-    It belongs next to what it guards, inside of everything else, so that only what is really asked counts::
+    Make it the innermost layer, so that only calls that are really made count::
 
         limiter = RateLimiter(requests=500, weight=200_000, seconds=60)
         stack(model, retry(), rate_limit(limiter=limiter, estimate=expected_tokens, measure=used_tokens))
 
-    When the service itself asks to be left alone for a while (`retry_after` on its error), nobody passes meanwhile.
+    If an error of the service says `retry_after`, no call passes for that time.
 
     Args:
-        limiter: Counts; share one among all that use the same allowance.
-        estimate: Guesses the weight of a request; needed where weight is limited.
-        measure: Tells the real weight by the response, or by the error that came instead; None leaves the estimate.
+        limiter: The counter; share one among all that use the same allowance.
+        estimate: Returns the expected weight of a request; needed if weight is limited.
+        measure: Returns the real weight from the response or the error; None keeps the estimate.
 
     Raises:
-        LimitExceeded: there is no turn in time; it is transient and says in `retry_after` when there will be one.
-            Or the request is heavier than a whole period allows: then it is not. Nothing was called.
-        ConfigurationError: a setting makes no sense.
+        LimitExceeded: no turn comes in time; it is transient and says in `retry_after` when one would. Or the request
+            is heavier than a whole period allows: then it is not transient. Nothing was called.
+        ConfigurationError: a setting has a wrong value.
     """
     if ctx.replayed:
         return await inner(request, ctx)

@@ -1,4 +1,4 @@
-"""Another try for calls that failed in passing."""
+"""Retry: makes a call again after a transient failure."""
 
 __all__ = ["RetryBudget", "retry"]
 
@@ -20,17 +20,17 @@ _SLICES = 10
 
 
 class RetryBudget:
-    """Bounds the tries of many calls together, so that an outage is not answered with a storm.
+    """Bounds the retries of many calls together, so that retries do not multiply the load in an outage.
 
-    Every call deposits `ratio` of a retry, every retry withdraws one, and both are forgotten after `seconds`.
-    Make one and pass it to the retries that call the same thing::
+    Every call deposits `ratio` of a retry, every retry withdraws one, and both are forgotten after `seconds`. Make one
+    and pass it to the retries that call the same service::
 
         budget = RetryBudget()
         stack(model, retry(budget=budget))
 
     Args:
         ratio: Retries allowed per call: 0.2 keeps the load at 1.2 times the calls when everything fails.
-        minimum_per_second: Retries allowed per second besides, however few calls there are.
+        minimum_per_second: Retries allowed per second in addition, however few calls there are.
         seconds: How long calls and retries count.
 
     Raises:
@@ -122,13 +122,13 @@ def _check(
     budget: RetryBudget | None,
     when: Callable[[Exception], bool],
     after_delta: bool,
-    patience: float,
+    max_retry_after: float,
 ) -> None:
     if not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1:
         raise ConfigurationError(
             f"retry(attempts=...) counts all tries, the first included, so it is at least 1; got {attempts!r}"
         )
-    _not_negative("retry", base=base, cap=cap, patience=patience)
+    _not_negative("retry", base=base, cap=cap, max_retry_after=max_retry_after)
     if jitter not in ("full", "none"):
         raise ConfigurationError(f"retry(jitter=...) is 'full' or 'none', got {jitter!r}")
     if budget is not None and not isinstance(budget, RetryBudget):
@@ -152,26 +152,26 @@ async def retry(
     budget: RetryBudget | None = None,
     when: Callable[[Exception], bool] = is_transient,
     after_delta: bool = True,
-    patience: float = 60.0,
+    max_retry_after: float = 60.0,
 ) -> R:
-    """Call again, after a while, when a call failed in passing; the last error is raised as it is.
+    """Make a call again, after a delay, when it failed with a transient error; the last error is raised unchanged.
 
     Args:
-        attempts: Tries in all, the first included.
-        base: The longest wait before the second try, in seconds; it doubles with every further try.
-        cap: The longest wait before any try, in seconds.
-        jitter: `"full"` draws the wait evenly from 0 to the longest, so that many callers do not return at once;
+        attempts: The number of tries, the first included.
+        base: The longest delay before the second try, in seconds; it doubles with each further try.
+        cap: The longest delay before any try, in seconds.
+        jitter: `"full"` draws the delay uniformly from 0 to the longest, so that many callers do not return at once;
             `"none"` takes the longest.
         budget: Bounds the retries of all calls that share it.
-        when: Which errors are worth another try; those that say of themselves that they are transient.
-        after_delta: Try again also when parts of a reply were shown already; listeners are told to drop them.
-        patience: The longest wait asked for by the other side (`retry_after`) that is obeyed, in seconds; where
-            it asks for more, the error is raised at once.
+        when: Returns whether an error is worth another try; by default transient ones.
+        after_delta: Try again even if parts of the reply were already shown; listeners are told to drop them.
+        max_retry_after: The longest `retry_after` of an error that is waited for, in seconds; if it asks for more, the
+            error is raised at once.
 
-    No wait begins that would pass the deadline. All tries are one call: they share its path.
+    No delay begins that would pass the deadline. All tries are one call: they share its path.
 
     Raises:
-        ConfigurationError: a setting makes no sense.
+        ConfigurationError: a setting has a wrong value.
     """
     if budget is not None:
         budget.deposit(ctx.clock.monotonic())
@@ -184,7 +184,7 @@ async def retry(
             if attempt >= attempts or not when(error) or (watch is not None and watch.shown):
                 raise
             longest = min(cap, base * 2.0 ** min(attempt - 1, 100))
-            delay = _delay(error, longest * ctx.random() if jitter == "full" else longest, patience)
+            delay = _delay(error, longest * ctx.random() if jitter == "full" else longest, max_retry_after)
             if delay is None or not _affordable(error, delay, ctx, budget):
                 raise
             why, usage = described(error), getattr(error, "usage", None)
@@ -193,14 +193,14 @@ async def retry(
         attempt, current = attempt + 1, current.again()
 
 
-def _delay(error: Exception, drawn: float, patience: float) -> float | None:
+def _delay(error: Exception, drawn: float, max_retry_after: float) -> float | None:
     """Return the seconds to wait: the longer of what was drawn and what is asked for; None for too long."""
     if _is_replayed(error):
         return 0.0
     asked = getattr(error, "retry_after", None)
     if not isinstance(asked, (int, float)) or not asked > drawn:
         return drawn
-    return asked if asked <= patience else None
+    return asked if asked <= max_retry_after else None
 
 
 def _affordable(error: Exception, delay: float, ctx: Context, budget: RetryBudget | None) -> bool:
@@ -220,5 +220,5 @@ async def _wait(attempt: int, why: str, delay: float, ctx: Context) -> None:
 
 
 def _is_replayed(error: Exception) -> bool:
-    """Tell whether the failure was answered from the record: then the wait after it is over, and paid."""
+    """Return whether the failure was answered from the record: then the wait after it is over, and paid."""
     return getattr(error, "_answered", False)

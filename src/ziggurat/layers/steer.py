@@ -1,4 +1,4 @@
-"""One of several services for each request."""
+"""Steer: sends each request to one of several services."""
 
 __all__ = ["steer"]
 
@@ -53,7 +53,7 @@ class _Steer(Combinator[Q, R]):
 
 
 def steer(pick: Pick[Q], /, **routes: Service[Q, R]) -> Service[Q, R]:
-    """Send each request to the one of several services that `pick` names.
+    """Send each request to the service that `pick` names.
 
     ::
 
@@ -62,16 +62,16 @@ def steer(pick: Pick[Q], /, **routes: Service[Q, R]) -> Service[Q, R]:
 
         model = steer(by_length, short=openai("gpt-5-mini"), long=anthropic("claude-sonnet-4-5"))
 
-    The pick is a call of its own, at ``pick``, and the service that answers one under its route's name. What was
-    picked is on record: a resumed run goes the same way without asking again.
+    The pick is a call of its own, at ``pick``; the service's call is under the name of its route. The pick is recorded,
+    so a resumed run takes the same route without asking again.
 
     Args:
         pick: Called with the request and a context; returns the name of a route, sync or async.
         routes: The services by name.
 
     Raises:
-        ConfigurationError: there is no route, or something is not a service; and when it is called, `pick` named
-            none of the routes.
+        ConfigurationError: there is no route, or something is not a service; when called, `pick` returned an unknown
+            name.
     """
     if not callable(pick):
         raise ConfigurationError(f"steer() takes a function (request, ctx) that names a route first, got {pick!r}")

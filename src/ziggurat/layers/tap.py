@@ -1,4 +1,4 @@
-"""A look at what goes through, without a hand in it."""
+"""Tap: shows requests, responses and errors to your functions without changing them."""
 
 __all__ = ["tap"]
 
@@ -36,14 +36,14 @@ async def tap(
     on_response: Look | None = None,
     on_error: Look | None = None,
 ) -> R:
-    """Show what passes to functions of yours, sync or async; the call goes on as if they were not there.
+    """Show what passes to your functions, sync or async; the call is not affected.
 
-    What they return is not used. What they raise is logged and otherwise ignored, so the answer or the error of
-    the call itself is never lost::
+    Their return values are ignored. Their exceptions are logged and otherwise ignored, so the answer or the error of
+    the call is never lost::
 
         stack(model, tap(on_response=lambda response, ctx: print(ctx.path, response.usage)))
 
-    Being cancelled or suspended is no error and is shown to nobody.
+    Cancellation and suspension are not errors and are not shown.
 
     Args:
         on_request: Called with the request and the context before the call.

@@ -1,4 +1,4 @@
-"""A bound on how long a call may take."""
+"""Timeout: bounds how long a call may take."""
 
 __all__ = ["timeout"]
 
@@ -23,8 +23,8 @@ def _check(*, seconds: float) -> None:
 async def timeout(request: Q, ctx: Context, inner: Service[Q, R], *, seconds: float) -> R:
     """Cancel a call that takes longer than `seconds`, and raise `Timeout`, which is transient.
 
-    Inside a retry it bounds each try, around it all tries together. What is called sees the deadline in its
-    context; time spent waiting for a slow reader of events is not charged::
+    Inside a retry it bounds each try, around a retry all tries together. The service sees the deadline in its context.
+    Time spent waiting for a slow reader of events does not count::
 
         stack(model, retry(attempts=3), timeout(seconds=30))
 

@@ -1,4 +1,4 @@
-"""The memory of one agent: its episodes, facts, values at hand and lasting memories, in one store."""
+"""The memory of one agent in one store: episodes, facts, working values and long-term memories."""
 
 __all__ = ["AgentMemory", "Kind"]
 
@@ -86,7 +86,7 @@ class AgentMemory(View):
             options: What `View.remember` takes, such as ``importance=0.9``; ``supersedes`` may name any kind of memory.
 
         Raises:
-            ConfigurationError: the kind is unknown, a key is given for what is no fact, or as `View.remember`.
+            ConfigurationError: the kind is unknown, a key is given for what is not a fact, or as `View.remember`.
         """
         views: dict[str, View] = {"episodic": self.episodic, "semantic": self.semantic, "longterm": self.longterm}
         if kind not in views:

@@ -1,4 +1,4 @@
-"""What is wrong with a memory: junk, the same twice, what contradicts, and how it grows. It changes nothing."""
+"""Audit: finds junk, duplicates and contradictions in a memory, and how it grows. Changes nothing."""
 
 __all__ = ["Audit", "Finding", "Growth", "audit"]
 
@@ -105,19 +105,19 @@ async def audit(
     store: MemoryStore,
     owner: str | None = None,
     *,
-    near: float = 0.85,
+    threshold: float = 0.85,
     rules: Sequence[JunkRule] = JUNK,
     ctx: Context | None = None,
 ) -> Audit:
     """Examine the memories in use; nothing is changed, and nothing counts as recalled.
 
-    What it finds are hints by rules and by words. Whoever acts upon them forgets junk, consolidates duplicates and
+    What it finds are hints by rules and by words. Whoever acts on them forgets junk, consolidates duplicates and
     lets one of what contradicts supersede the other.
 
     Args:
         store: Where the memories are.
         owner: Whose; None for everybody's, each compared with its owner's others only.
-        near: Two with a cosine above this are the same, unless they contradict.
+        threshold: Two memories with a cosine above this are the same, unless they contradict.
         rules: What junk is.
         ctx: Whose clock counts; the system's without.
 
@@ -126,11 +126,11 @@ async def audit(
     """
     records = [record async for record in store.scan(owner=owner, archived=None) if record.kind != LEASE]
     now = (ctx or root("memory")).clock.now()
-    return await asyncio.to_thread(_examined, records, owner, near, rules, now)
+    return await asyncio.to_thread(_examined, records, owner, threshold, rules, now)
 
 
 def _examined(
-    records: Sequence[MemoryRecord], owner: str | None, near: float, rules: Sequence[JunkRule], now: float
+    records: Sequence[MemoryRecord], owner: str | None, threshold: float, rules: Sequence[JunkRule], now: float
 ) -> Audit:
     used = [record for record in records if not record.archived]
     junk = tuple(
@@ -150,7 +150,7 @@ def _examined(
         opposed += [
             _finding("contradiction", [each[place] for place in pair], "not both can be true") for pair in pairs
         ]
-        same += _same(each, near, set(pairs))
+        same += _same(each, threshold, set(pairs))
     return Audit(
         owner=owner,
         examined=len(used),
@@ -164,12 +164,12 @@ def _examined(
     )
 
 
-def _same(records: Sequence[MemoryRecord], near: float, opposed: set[tuple[int, int]]) -> Iterator[Finding]:
+def _same(records: Sequence[MemoryRecord], threshold: float, opposed: set[tuple[int, int]]) -> Iterator[Finding]:
     """Group what is the same as the first of its group, the way `LongTermMemory.consolidate` would merge it."""
     groups: dict[int, list[int]] = {}
     nearest: dict[int, float] = {}
     taken: set[int] = set()
-    for pair in duplicates(records, near):
+    for pair in duplicates(records, threshold):
         if pair.first in taken or pair.second in taken or (pair.first, pair.second) in opposed:
             continue
         groups.setdefault(pair.first, [pair.first]).append(pair.second)

@@ -1,4 +1,4 @@
-"""Memories that speak of the same thing, found by k-means on their embeddings or on their words."""
+"""Clusters of similar memories, by k-means on embeddings or on words."""
 
 __all__ = ["Clusters", "cluster"]
 

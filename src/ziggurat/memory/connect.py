@@ -1,4 +1,4 @@
-"""Stores of memories by their address."""
+"""Opening stores of memories by their URL."""
 
 __all__ = ["open_memory"]
 

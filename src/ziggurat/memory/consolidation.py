@@ -1,4 +1,4 @@
-"""Many old memories of one thing become one, off the reply path: a service to be called when there is time.
+"""Consolidation: a service that merges many old memories of one subject into one, in the background.
 
 ::
 
@@ -185,7 +185,7 @@ class _Pass:
         return Consolidated(self.owner, examined, archived, tuple(summaries))
 
     async def _groups(self, records: Sequence[MemoryRecord]) -> list[list[MemoryRecord]]:
-        """Return what is to be merged: of each cluster the old and near, but for the latest; one alone is no group."""
+        """Return groups to merge: the old and near memories of each cluster, except the latest; at least two each."""
         policy = self.policy
         if len(records) < max(policy.min_cluster_size, policy.clusters or 1):
             return []

@@ -1,4 +1,4 @@
-"""Whether two memories cannot both be true, as far as words alone tell."""
+"""Contradictions: whether two memories cannot both be true, judged by their words alone."""
 
 __all__ = ["contradict", "contradictions"]
 
@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"\d[\d.,:]*")
 
 
 def contradict(one: MemoryRecord, other: MemoryRecord) -> bool:
-    """Tell whether two memories seem to say things that exclude each other.
+    """Return whether two memories seem to say things that exclude each other.
 
     They do when they are kept under one key with different texts; when one denies what the other says; when they
     differ in a number alone that is said of something; or when both say of one thing, with a verb that mostly has one
@@ -164,5 +164,5 @@ def _other_answer(words: list[str], others: list[str]) -> bool:
 
 
 def _says_who(head: list[str]) -> bool:
-    """Tell whether a verb stands after something with one answer: many things are said of who "is"."""
+    """Return whether a verb stands after something with one answer: many things are said of who "is"."""
     return head[-1] not in _BEING or len([word for word in head if word not in _ARTICLES]) > 2

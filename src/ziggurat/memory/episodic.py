@@ -1,4 +1,4 @@
-"""What happened: episodes that fade, and come to mind by what they are worth now."""
+"""Episodic memory: what happened. Episodes fade, and are recalled by their score."""
 
 __all__ = ["EpisodicMemory"]
 

@@ -1,4 +1,4 @@
-"""Which memories go when there are too many, and which are too old."""
+"""Eviction: which memories go when there are too many."""
 
 __all__ = ["Eviction", "lowest", "oldest"]
 

@@ -1,4 +1,4 @@
-"""Several rankings made one by the places in them, whatever their scores mean."""
+"""Reciprocal rank fusion: several rankings made into one by position, whatever their scores mean."""
 
 __all__ = ["fuse"]
 

@@ -1,4 +1,4 @@
-"""What should never have been remembered, told by rules."""
+"""Junk: rules for what should not have been remembered."""
 
 __all__ = ["JUNK", "JunkRule", "junk_in"]
 

@@ -1,4 +1,4 @@
-"""The right to work on the memories of one owner, held by one at a time, kept in the store itself."""
+"""Leases on the memories of one owner: one worker at a time, kept in the store itself."""
 
 __all__ = ["KIND", "Lease", "leased"]
 

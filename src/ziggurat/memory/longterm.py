@@ -1,4 +1,4 @@
-"""What stays: memories that are forgotten along a curve unless they are used, and merged when they are alike."""
+"""Long-term memory: forgotten along a curve unless used, and merged when nearly equal."""
 
 __all__ = ["LongTermMemory"]
 
@@ -100,25 +100,25 @@ class LongTermMemory(View):
         await self._let_go(faded)
         return len(faded)
 
-    async def consolidate(self, above: float = 0.85) -> list[MemoryRecord]:
+    async def consolidate(self, threshold: float = 0.85) -> list[MemoryRecord]:
         """Merge memories that are almost the same; returns the new ones, each with its parts in `history`.
 
-        The earliest takes in, one after the other, those whose cosine with it is above the bound and that do not
+        The earliest takes in, one after the other, those whose cosine with it is above the threshold and that do not
         contradict it. What comes of it has the longest content, the mean importance and all uses together, and
         was made when the earliest was.
 
         Args:
-            above: The bound, from 0 to 1.
+            threshold: The lowest cosine, from 0 to 1.
 
         Raises:
-            ConfigurationError: the bound is none.
+            ConfigurationError: `threshold` is not a number from 0 to 1.
             MissingExtra: the memories have embeddings, and NumPy is not installed.
         """
-        if not _is_number(above) or not 0.0 <= above <= 1.0:
-            raise ConfigurationError(f"consolidate(above) is a number from 0 to 1, got {above!r}")
+        if not _is_number(threshold) or not 0.0 <= threshold <= 1.0:
+            raise ConfigurationError(f"consolidate(threshold=...) is a number from 0 to 1, got {threshold!r}")
         records = [record async for record in self.scan()]
         merged: list[MemoryRecord] = []
-        for group in _groups(records, above):
+        for group in _groups(records, threshold):
             new = _merged(group)
             await self.store.put([new, *(replace(record, archived=True) for record in group)])
             merged.append(new)
@@ -129,10 +129,10 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _groups(records: Sequence[MemoryRecord], above: float) -> list[list[MemoryRecord]]:
+def _groups(records: Sequence[MemoryRecord], threshold: float) -> list[list[MemoryRecord]]:
     taken: set[int] = set()
     groups: dict[int, list[MemoryRecord]] = {}
-    for near in duplicates(records, above):
+    for near in duplicates(records, threshold):
         if near.first in taken or near.second in taken or near.second in groups:
             continue
         first, second = records[near.first], records[near.second]

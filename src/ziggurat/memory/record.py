@@ -1,4 +1,4 @@
-"""One memory: what was said, by whom, how much it matters, and what it replaced."""
+"""One memory: what was said, by whom, how important it is, and what it replaced."""
 
 __all__ = ["MemoryRecord", "Origin", "pack", "unpack"]
 

@@ -1,4 +1,4 @@
-"""How much a memory is worth at a moment: small functions that are multiplied and added up.
+"""Scores: how much a memory is worth at a moment; small functions to multiply and add.
 
 A score never changes a memory. What time does to its importance is computed from when it was made and last used, so
 that asking twice, or a hundred times, gives the same as asking once.
@@ -97,7 +97,7 @@ def retention(stability_days: float = 30.0) -> Score:
     """Score by Ebbinghaus' forgetting curve: ``exp(-days_since_last_use / stability_days)``, from 1 down to 0.
 
     Ebbinghaus measured in 1885 how what is not rehearsed is lost, fast at first. Recalling a memory is rehearsing
-    it, so its curve begins anew.
+    it, so its curve begins again.
 
     Args:
         stability_days: After how many days without use 1/e, about 0.37, is left.

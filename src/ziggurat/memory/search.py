@@ -1,4 +1,4 @@
-"""The one way in which stores search: candidates by words and by meaning, compared exactly, their rankings fused."""
+"""The search that all stores share: candidates by words and by vectors, compared exactly, rankings fused."""
 
 __all__ = ["Candidate", "Found", "Source", "best", "compared", "hits"]
 

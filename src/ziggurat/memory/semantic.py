@@ -1,4 +1,4 @@
-"""What is known: facts, found by what they mean or by their tags."""
+"""Semantic memory: facts, found by meaning or by tags."""
 
 __all__ = ["SemanticMemory"]
 
@@ -36,7 +36,7 @@ class SemanticMemory(View):
             options: What `View.remember` takes, such as ``importance=0.9`` and ``tags=["place"]``.
 
         Raises:
-            ConfigurationError: the key is no text, or as `View.remember`.
+            ConfigurationError: the key is not text, or as `View.remember`.
         """
         if key is not None:
             tags = options["tags"] = (*texts("tags", options.get("tags", ())), _key(key))
@@ -86,5 +86,5 @@ class SemanticMemory(View):
 def _key(key: str) -> str:
     """Return the tag that stands for a key."""
     if not isinstance(key, str) or not key:
-        raise ConfigurationError(f"the key of a fact is a text that is not empty, got {key!r}")
+        raise ConfigurationError(f"the key of a fact is a non-empty string, got {key!r}")
     return _KEY + key

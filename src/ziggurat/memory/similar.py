@@ -1,4 +1,4 @@
-"""How alike two texts or two memories are, and which of many are almost the same."""
+"""Similarity of texts and of memories, and finding near-duplicates."""
 
 __all__ = ["Near", "duplicates", "nearness", "term_cosine", "terms"]
 
@@ -19,7 +19,7 @@ _BLOCK = 1024
 
 
 def terms(text: str) -> list[str]:
-    """Return the words of a text in small letters, in their order.
+    """Return the words of a text in lowercase, in their order.
 
     >>> terms("Don't panic: 42!")
     ["don't", 'panic', '42']
@@ -66,8 +66,8 @@ class Near(Struct, frozen=True):
     similarity: float
 
 
-def duplicates(records: Sequence[MemoryRecord], above: float = 0.85) -> list[Near]:
-    """Return every two memories with a cosine above a bound, by their places.
+def duplicates(records: Sequence[MemoryRecord], threshold: float = 0.85) -> list[Near]:
+    """Return every two memories with a cosine above a threshold, by their positions.
 
     Their vectors are compared where all have one of the same size, else their words.
 
@@ -76,11 +76,11 @@ def duplicates(records: Sequence[MemoryRecord], above: float = 0.85) -> list[Nea
     """
     sizes = {0 if record.embedding is None else len(record.embedding) for record in records}
     if len(sizes) == 1 and sizes != {0}:
-        return _by_vectors(records, above)
-    return _by_words(records, max(0.0, above))
+        return _by_vectors(records, threshold)
+    return _by_words(records, max(0.0, threshold))
 
 
-def _by_vectors(records: Sequence[MemoryRecord], above: float) -> list[Near]:
+def _by_vectors(records: Sequence[MemoryRecord], threshold: float) -> list[Near]:
     try:
         import numpy as np
     except ImportError:
@@ -92,13 +92,13 @@ def _by_vectors(records: Sequence[MemoryRecord], above: float) -> list[Near]:
     found: list[Near] = []
     for start in range(0, len(records), _BLOCK):
         near = matrix[start : start + _BLOCK] @ matrix[start:].T
-        for row, column in np.argwhere(near > above).tolist():
+        for row, column in np.argwhere(near > threshold).tolist():
             if row < column:
                 found.append(Near(start + row, start + column, float(near[row, column])))
     return found
 
 
-def _by_words(records: Sequence[MemoryRecord], above: float) -> list[Near]:
+def _by_words(records: Sequence[MemoryRecord], threshold: float) -> list[Near]:
     """Compare only what shares one of its rarer words: two that share none of them are not near enough.
 
     Words are sorted from the rarest to the most common. Of each text, so many are looked up that what the others
@@ -109,10 +109,10 @@ def _by_words(records: Sequence[MemoryRecord], above: float) -> list[Near]:
     having: defaultdict[str, list[int]] = defaultdict(list)
     found: list[Near] = []
     for place, counts in enumerate(counted):
-        rare = _rarest(counts, common, above)
+        rare = _rarest(counts, common, threshold)
         for other in sorted({other for word in rare for other in having[word]}):
             cosine = term_cosine(records[other].content, records[place].content)
-            if cosine > above:
+            if cosine > threshold:
                 found.append(Near(other, place, cosine))
         for word in rare:
             having[word].append(place)
@@ -120,10 +120,10 @@ def _by_words(records: Sequence[MemoryRecord], above: float) -> list[Near]:
     return found
 
 
-def _rarest(counts: Counter[str], common: Counter[str], above: float) -> list[str]:
+def _rarest(counts: Counter[str], common: Counter[str], threshold: float) -> list[str]:
     words = sorted(counts, key=lambda word: (common[word], word))
     left = sum(count * count for count in counts.values())
-    bound = above * above * left * (1 - 1e-9)
+    bound = threshold * threshold * left * (1 - 1e-9)
     for place, word in enumerate(words):
         if left < bound:
             return words[:place]

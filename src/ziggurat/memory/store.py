@@ -1,4 +1,4 @@
-"""What every store of memories can do, and how it is asked."""
+"""The protocol of stores of memories, and their queries."""
 
 __all__ = ["Hit", "MemoryStore", "Query", "refuse_known"]
 
@@ -122,7 +122,7 @@ class MemoryStore(Protocol):
         ...
 
     async def close(self) -> None:
-        """Write what is waiting and let go of the store."""
+        """Write what is waiting and close the store."""
         ...
 
 
@@ -130,7 +130,7 @@ def refuse_known(ids: Sequence[str], known: Container[str]) -> None:
     """Raise where one of the ids of new memories is taken, or comes twice.
 
     Raises:
-        ConfigurationError: that is so; the text names the id.
+        ConfigurationError: that is so; the message names the id.
     """
     seen: set[str] = set()
     for name in ids:

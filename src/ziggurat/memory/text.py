@@ -1,4 +1,4 @@
-"""Text search by BM25 in SQLite's full-text index: what is indexed of a memory, and how a question is asked of it."""
+"""Full-text search (BM25) with SQLite's FTS5: what is indexed of a memory, and how it is queried."""
 
 __all__ = ["BM25", "COMMON", "CONTEXT", "MANY", "TABLE", "TextIndex", "expression", "fold", "indexed"]
 

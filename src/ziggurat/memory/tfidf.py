@@ -1,4 +1,4 @@
-"""What words weigh by how rare they are among texts: texts that are all there, or an index asked while it grows."""
+"""TF-IDF: word weights for a fixed list of texts, and an index that can grow."""
 
 __all__ = ["TfIdf", "tfidf"]
 

@@ -1,4 +1,4 @@
-"""The nearest of many vectors: exactly while they are few, by codes of four bits a dimension beyond."""
+"""Nearest-vector search: exact for few vectors, by 4-bit codes for many."""
 
 __all__ = ["EXACT", "VectorIndex", "similarities"]
 

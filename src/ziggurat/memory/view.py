@@ -1,4 +1,4 @@
-"""What every kind of memory has in common: one owner's records of one kind in any store."""
+"""The base of all kinds of memory: one owner's records of one kind, in any store."""
 
 __all__ = ["CANDIDATES", "Recalled", "RememberOptions", "View", "asked", "texts", "weighed"]
 
@@ -85,7 +85,7 @@ class View:
         ctx: Context | None = None,
     ) -> None:
         kind = type(self).__name__
-        if store is None or isinstance(store, str):  # every call opens its views anew: no look at each verb of a store
+        if store is None or isinstance(store, str):  # every call opens its views again: no look at each verb of a store
             raise ConfigurationError(f"{kind}: a memory is kept in a store, as open_memory('memory:'); got {store!r}")
         if not isinstance(owner, str) or not owner:
             raise ConfigurationError(f"{kind}: whose memory is it? owner is {repr(owner) if owner else 'empty'}")
@@ -256,7 +256,7 @@ def weighed(query: str, hits: Sequence[Hit]) -> list[tuple[MemoryRecord, float]]
 
 def _check(content: str, importance: float, origin: Origin, embedding: object, facts: object) -> None:
     if not isinstance(content, str) or not content.strip():
-        raise ConfigurationError(f"what is remembered is text that is not empty, got {content!r}")
+        raise ConfigurationError(f"what is remembered is a non-empty string, got {content!r}")
     if isinstance(importance, bool) or not isinstance(importance, (int, float)):
         raise ConfigurationError(f"importance is a number from 0 to 1, got {importance!r}")
     if origin not in get_args(Origin):
@@ -274,7 +274,7 @@ def _check_embedding(embedding: object) -> None:
 def _check_ids(ids: Sequence[str]) -> None:
     for each in ids:
         if not isinstance(each, str):
-            raise ConfigurationError(f"a memory is named by its id, a text such as record.id; got {each!r:.200}")
+            raise ConfigurationError(f"a memory is named by its id, a string such as record.id; got {each!r:.200}")
 
 
 def asked(query: str | None, limit: int, tags: Iterable[str], embedding: bytes | None) -> tuple[str, ...]:
@@ -298,7 +298,7 @@ def texts(what: str, given: Iterable[str]) -> tuple[str, ...]:
         ConfigurationError: it is a text, or no list of words.
     """
     if isinstance(given, str):
-        raise ConfigurationError(f"{what} is a list of words, such as [{given!r}]; got the text {given!r}")
+        raise ConfigurationError(f"{what} is a list of words, such as [{given!r}]; got the string {given!r}")
     words = tuple(given) if isinstance(given, Iterable) else (None,)
     if not all(isinstance(word, str) for word in words):
         raise ConfigurationError(f"{what} is a list of words, such as ['travel']; got {given!r:.200}")

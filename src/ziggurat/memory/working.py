@@ -1,4 +1,4 @@
-"""What is at hand: a few values by their names, of which the least recently used goes first."""
+"""Working memory: a few named values; the least recently used is dropped first."""
 
 __all__ = ["WorkingMemory"]
 
@@ -51,7 +51,7 @@ class WorkingMemory:
         """Keep a value under a name, in the place of what was there.
 
         Raises:
-            ConfigurationError: the name or the value is no text.
+            ConfigurationError: the name or the value is not text.
         """
         if not isinstance(value, str):
             raise ConfigurationError(f"a value at hand is text, got {value!r:.200}: write it as JSON")

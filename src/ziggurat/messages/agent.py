@@ -1,4 +1,4 @@
-"""What an agent is asked, what it answers, and what it may wait for."""
+"""Agent requests and runs, pending calls and decisions."""
 
 __all__ = [
     "AgentRequest",

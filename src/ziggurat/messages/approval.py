@@ -1,4 +1,4 @@
-"""Who must agree before a model is asked or a tool is called: rules, and how a decision is got."""
+"""Approval rules, and how a decision about a call is made."""
 
 __all__ = [
     "APPROVALS",
@@ -93,7 +93,7 @@ class Rule(Struct, frozen=True):
             raise ConfigurationError(f"a rule's stage is 'tool' or 'model', got {self.stage!r}")
 
     def concerns(self, name: str, stage: Stage) -> bool:
-        """Tell whether it speaks of calls of this name."""
+        """Return whether it speaks of calls of this name."""
         return self.stage == stage and fnmatchcase(name, self.pattern)
 
 
@@ -113,12 +113,12 @@ class Approvals:
         Agent(model, tools=[...], approvals=Approvals("delete_*", "send_mail"))
 
     Of its rules any that denies wins; of the others the first that holds. Calls that none speaks of are let through.
-    They hold for all agents beneath too, whose own can add to them and take nothing away.
+    They hold for all agents below too, whose own can add to them and take nothing away.
 
     Args:
         rules: Rules, or patterns of tools' names, which ask.
         approver: Asked in this process; None suspends the run until somebody resumes it with a decision.
-        timeout: Seconds after which a call that the approver has not decided upon is denied.
+        timeout: Seconds after which a call that the approver has not decided on is denied.
         expires: Seconds after which a call that made its run wait is denied, whoever asked for the decision and
             whatever it is; the shortest of all that hold counts.
 
@@ -148,7 +148,7 @@ class Approvals:
         return tuple(rule.pattern for rule in self.rules)
 
     def concern(self, name: str, stage: Stage = "tool") -> bool:
-        """Tell whether a rule speaks of calls of this name."""
+        """Return whether a rule speaks of calls of this name."""
         return any(rule.concerns(name, stage) for rule in self.rules)
 
     async def judge(self, name: str, arguments: str, ctx: Context, stage: Stage) -> tuple[Verdict, str] | None:
@@ -181,7 +181,7 @@ APPROVALS: Key[tuple[Approvals, ...]] = Key("approvals")
 
 
 async def _holds(rule: Rule, arguments: str, ctx: Context) -> bool | str:
-    """Tell whether a rule holds, or why nobody knows."""
+    """Return whether a rule holds, or why nobody knows."""
     if rule.when is None:
         return True
     token = AMBIENT.set(ctx.at("approval"))
@@ -232,7 +232,7 @@ def pending_entry(item: PendingItem) -> Pending:
 
 
 def expired(pending: Pending, now: float) -> Deny | None:
-    """Return the decision upon what has waited too long, None while it may wait.
+    """Return the decision on what has waited too long, None while it may wait.
 
     Args:
         pending: What waits.
@@ -257,7 +257,7 @@ def _copied(call: ToolCall) -> ToolCall:
 async def decision_for(
     call: ToolCall, judgement: Judgement, record: Record | None, ctx: Context, stage: Stage, fits: Fits
 ) -> tuple[PendingItem, Decision]:
-    """Return the decision upon a frozen call: the one on record, or a new one, which is recorded first.
+    """Return the decision on a frozen call: the one on record, or a new one, which is recorded first.
 
     Raises:
         Suspend: nobody in this process decides.
@@ -272,7 +272,7 @@ async def decision_for(
     if record is not None and record.decided is not None:
         decision = decision_of(record.decided.decision)
         if record.decided.id != item.id:
-            raise JournalCorrupt(f"the decision at {ctx.path} is upon another call ({record.decided.id})")
+            raise JournalCorrupt(f"the decision at {ctx.path} is on another call ({record.decided.id})")
     else:
         if pending is None:
             await written(journal, pending_entry(item))
@@ -289,7 +289,7 @@ async def decision_for(
 def _check_answer(decision: Decision, call: ToolCall, fits: Fits) -> None:
     """Refuse what could only fail once it was decided: it is a mistake of the approver's, not the model's."""
     if isinstance(decision, Deny) and not isinstance(decision.reason, str):
-        raise ConfigurationError(f"the approver must return Deny(reason) with a text, got {decision!r:.200}")
+        raise ConfigurationError(f"the approver must return Deny(reason) with a string, got {decision!r:.200}")
     if not isinstance(decision, Modify):
         return
     if not isinstance(decision.arguments, str):
@@ -315,7 +315,7 @@ def waiting_call(record: Record, ctx: Context) -> ToolCall | None:
 
 
 def is_waiting(call: ToolCall, record: Record, ctx: Context) -> bool:
-    """Tell whether a call is the one that waits here for a decision, to the byte."""
+    """Return whether a call is the one that waits here for a decision, to the byte."""
     return record.pending is not None and item_of(call, ctx).id == record.pending.id
 
 
@@ -327,7 +327,7 @@ async def written(journal: Journal, entry: Entry) -> None:
 
 
 async def decide(item: PendingItem, desk: Approvals | None, ctx: Context) -> Decision:
-    """Get a decision upon a frozen call.
+    """Get a decision on a frozen call.
 
     Raises:
         Suspend: nobody in this process decides.

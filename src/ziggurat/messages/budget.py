@@ -1,4 +1,4 @@
-"""What a run and all agents beneath it may spend together."""
+"""Budgets: what a run and all agents below it may spend together."""
 
 __all__ = ["ASSUMED_OUTPUT", "Budget", "Price", "Spending", "budgeted"]
 
@@ -28,7 +28,7 @@ Price = Callable[[str, Usage], float | Decimal | None]
 
 
 class Budget(Struct, frozen=True):
-    """Limits upon what an agent and all agents beneath it spend together::
+    """Limits on what an agent and all agents below it spend together::
 
         Agent(model, tools=[search], budget=Budget(tokens=50_000, cost=0.25, tools={"search": 3}))
 
@@ -37,7 +37,7 @@ class Budget(Struct, frozen=True):
     from the run's record, failed tries included, so it survives a suspension.
 
     Time is not here: what is spent is refused before it begins, but time must cut short what goes on, so it has a
-    place of its own, ``Agent(timeout=...)``, which holds for all beneath as well.
+    place of its own, ``Agent(timeout=...)``, which holds for all below as well.
 
     Attributes:
         tokens: Input and output together; where a provider tells no figures, they count as nothing.
@@ -224,12 +224,12 @@ class _ToolLimits(Middleware):
 
 
 def _is_step(path: str) -> bool:
-    """Tell whether the first question of a turn of a loop stands at `path`."""
+    """Return whether the first question of a turn of a loop stands at `path`."""
     return path.endswith("/model") and parent_of(path).rpartition("/")[2].startswith("step-")
 
 
 def budgeted(ctx: Context, budget: Budget) -> Context:
-    """Return a context in which all calls beneath also count against `budget`.
+    """Return a context in which all calls below also count against `budget`.
 
     Raises:
         ConfigurationError: it limits cost, and nobody says what calls cost.

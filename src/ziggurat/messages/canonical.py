@@ -1,4 +1,4 @@
-"""One way to write the arguments of a call, so that what a person reads is all that is meant, and nothing else is."""
+"""A canonical form of a call's arguments, so that a person sees exactly what will be executed."""
 
 __all__ = ["canonical"]
 
@@ -14,16 +14,17 @@ _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 
 
 def canonical(arguments: str, name: str = "a call") -> str:
-    """Return a JSON object with sorted keys, no spaces, and all that an eye would miss written as ``\\uXXXX``.
+    """Return a JSON object with sorted keys, no spaces, and all characters that a reader could miss written as
+    ``\\uXXXX``.
 
-    That is what reorders text or has no width, controls, odd spaces, and accents that are split from their letters.
+    Those are characters that reorder text or have no width, control characters, unusual spaces, and combining accents.
 
     >>> canonical('{ "to": "a\\u200bb", "amount": 1 }')
     '{"amount":1,"to":"a\\\\u200bb"}'
 
     Raises:
-        InvalidArguments: it is no JSON object, or could be read in two ways: a key that is there twice, a number that
-            is none, too large or too precise, half a character.
+        InvalidArguments: it is not a JSON object, or could be read in two ways: it has a key twice, NaN or infinity, a
+            number that is too large or too precise, or a lone surrogate.
     """
     try:
         value = json.loads(arguments or "{}", object_pairs_hook=_unique, parse_constant=_no_number, parse_float=_exact)

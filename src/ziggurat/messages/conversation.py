@@ -1,4 +1,4 @@
-"""The log of a conversation: appended to, never copied; a request holds a view of it."""
+"""The log of a conversation: append-only, never copied; a request holds a view of it."""
 
 __all__ = ["Conversation", "Mark", "Transcript", "characters", "misplaced"]
 
@@ -64,7 +64,7 @@ class Conversation:
         messages: What to begin with; taken as it is.
 
     Raises:
-        ConfigurationError: that is no list of messages.
+        ConfigurationError: that is not a list of messages.
     """
 
     __slots__ = ("_awaited", "_digests", "_fragments", "_known", "_sizes", "log")
@@ -85,7 +85,7 @@ class Conversation:
 
         Raises:
             ConfigurationError: it does not belong there: a result that no call waits for, anything else before the
-                results of calls have come, ids that repeat or are empty, what is no message. Nothing is added then.
+                results of calls have come, ids that repeat or are empty, what is not a message. Nothing is added then.
         """
         try:
             awaited = self._waiting()

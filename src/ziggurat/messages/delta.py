@@ -1,4 +1,4 @@
-"""What a model says piece by piece, filters upon it, and the one fold that makes a message of it again."""
+"""Deltas: the pieces of a streamed reply, filters for them, and the fold that makes them a message."""
 
 __all__ = [
     "DeltaFilter",
@@ -109,7 +109,7 @@ class _Thought:
         return next((piece.id for piece in self.pieces if piece.id is not None), None)
 
     def takes(self, delta: ThinkingDelta) -> bool:
-        """Tell whether a piece belongs here: not after the end, nor a block of its own, nor one with another id."""
+        """Return whether a piece belongs here: not after the end, nor a block of its own, nor one with another id."""
         last = self.pieces[-1]
         if last.signature is not None or last.redacted is not None or delta.redacted is not None:
             return False

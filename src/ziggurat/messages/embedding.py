@@ -1,4 +1,4 @@
-"""Vectors for texts: what an embedder is asked and what it answers."""
+"""Embedding requests and vectors."""
 
 __all__ = ["EmbedRequest", "Embedder", "Embeddings"]
 

@@ -134,7 +134,7 @@ class ApprovalRequested(Event, frozen=True):
 
 
 class ApprovalDecided(Event, frozen=True):
-    """A decision was made upon a call."""
+    """A decision was made on a call."""
 
     id: str
     call: ToolCall

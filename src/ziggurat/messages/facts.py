@@ -1,4 +1,4 @@
-"""What can be asked of a model through any layers around it."""
+"""Facts about a model, readable through any layers around it."""
 
 __all__ = ["MODEL_NAME", "OUTPUT_MODES", "WINDOW", "OutputMode"]
 

@@ -1,4 +1,4 @@
-"""How hooks of middleware are called: told of, in order, and an error told to all of them once."""
+"""Calling the hooks of middleware, and telling each of an error once."""
 
 __all__ = ["hooked", "tell"]
 
@@ -19,7 +19,7 @@ logger = logging.getLogger("ziggurat")
 async def hooked(
     middleware: Middleware, hook: str, call: Callable[[T, Context], Awaitable[T | None]], value: T, ctx: Context
 ) -> T:
-    """Call one hook with a value and return the value to go on with."""
+    """Call one hook with a value and return the value to continue with."""
     if ctx.listens(MiddlewareStarted):
         await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, hook))
     place = ctx.at(escaped(f"{middleware.name}.{hook}"))  # an agent that a hook asks stands here

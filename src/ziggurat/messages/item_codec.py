@@ -1,4 +1,4 @@
-"""Messages kept as items and had back as they were.
+"""Converting messages to items and back.
 
 What items can express comes back equal: role and text, tool calls in parallel or one by one, the text of results,
 errors with their kind, calls without a result and results without a call. Four things come back in another form:
@@ -9,7 +9,7 @@ errors with their kind, calls without a result and results without a call. Four 
 - A message with several results becomes a message for each.
 
 Items have no place for thoughts, pictures, sound and files, for a message's `name`, `origin` and `taint`, and for a
-result's `origin`; these are left out, or refused with ``strict=True``. Hand-offs are no messages and are passed over.
+result's `origin`; these are left out, or refused with ``strict=True``. Hand-offs are not messages and are passed over.
 """
 
 __all__ = ["items_to_messages", "messages_to_items"]

@@ -1,4 +1,4 @@
-"""The history of a run as items: messages, tool calls, tool outputs and hand-offs, one flat list for storing.
+"""Items: the history of a run as a flat list of messages, tool calls, tool outputs and hand-offs, for storing.
 
 `to_messages` makes the history for a model out of any list of items. To keep messages as items and have them back
 as they were, use the pair in `item_codec`.

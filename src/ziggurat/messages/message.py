@@ -1,4 +1,4 @@
-"""One turn of a conversation."""
+"""Messages: one turn of a conversation."""
 
 __all__ = ["MEMORY", "Message", "Role", "assistant", "system", "taint_of", "tool_calls_of", "tool_message", "user"]
 

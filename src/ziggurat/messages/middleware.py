@@ -1,4 +1,4 @@
-"""Middleware: what is inherited by every model, tool and agent call beneath the place where it was given."""
+"""Middleware: inherited by every model, tool and agent call below the agent it is given to."""
 
 __all__ = ["HOOKS", "MIDDLEWARE", "Chain", "Middleware", "chained", "given", "screened"]
 
@@ -19,7 +19,7 @@ from ziggurat.messages.rewriting import Outlook, Rewriting
 class Middleware:
     """Override what you need; hooks that are not overridden cost nothing.
 
-    A hook returns the value to go on with, or None to leave it as it is. Values are frozen: change by copy. An
+    A hook returns the value to continue with, or None to leave it as it is. Values are frozen: change by copy. An
     instance serves many runs at any depth at once, so keep nothing of a call on it: ``ctx.state(self, dict)``
     gives a place that dies with the call. `before_*` and deltas go in the order given, `after_*` in reverse. A
     hook that raises ends the call; `on_error` of every middleware then runs once.
@@ -75,7 +75,7 @@ class Middleware:
         return entry
 
     def deltas(self, ctx: Context) -> DeltaFilter | None:
-        """Return a filter upon the pieces of one reply, made for each call and try; None for none."""
+        """Return a filter on the pieces of one reply, made for each call and try; None for none."""
 
     async def wrap_model(
         self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
@@ -136,7 +136,7 @@ class Chain:
         return Chain((*self.middlewares, *middlewares)) if middlewares else self
 
     def has(self, *hooks: str) -> bool:
-        """Tell whether any of these hooks is overridden by anyone."""
+        """Return whether any of these hooks is overridden by anyone."""
         return any(self.hooks[hook] for hook in hooks)
 
 
@@ -144,7 +144,7 @@ MIDDLEWARE = Key[Chain]("middleware")
 
 
 def given(ctx: Context, *middlewares: Middleware) -> Context:
-    """Return a context in which these middlewares stand, inside those already there, around all calls beneath."""
+    """Return a context in which these middlewares stand, inside those already there, around all calls below."""
     return chained(ctx, Chain(middlewares))
 
 
@@ -160,6 +160,6 @@ def chained(ctx: Context, chain: Chain) -> Context:
 
 
 def screened(journal: Journal, chain: Chain, path: str) -> None:
-    """Have the middlewares of a chain go over what is recorded at and beneath `path`."""
+    """Have the middlewares of a chain go over what is recorded at and below `path`."""
     for middleware in chain.hooks["on_record"]:
         journal.screen(path, middleware.on_record)

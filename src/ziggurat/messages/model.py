@@ -1,4 +1,4 @@
-"""What a model is asked and what it answers."""
+"""Model requests and responses, tool specs and settings."""
 
 __all__ = [
     "Effect",

@@ -1,4 +1,4 @@
-"""What there is already of JSON that is still being written."""
+"""Reading JSON that is not complete yet."""
 
 __all__ = ["MAX_DEPTH", "partial"]
 
@@ -34,7 +34,7 @@ def partial(text: str) -> object:
 
     A text that breaks off is closed where it stands: an unfinished string is kept as far as it came, an
     unfinished key, word or number and all that would follow are left out. Whatever follows a finished value is
-    not looked at. Use it on what a stream has brought so far, never on what is to be acted upon: a number may
+    not looked at. Use it on what a stream has brought so far, never on what is to be acted on: a number may
     still grow (``12`` of ``123``). The time it takes grows with the length of the text.
 
     Args:
@@ -118,7 +118,7 @@ class _Reader:
         return key
 
     def _next(self) -> str:
-        """Return the next character that is no space.
+        """Return the next character that is not a space.
 
         Raises:
             _Ended: there is none.

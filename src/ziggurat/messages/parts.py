@@ -1,4 +1,4 @@
-"""What a message is made of."""
+"""The parts of a message."""
 
 __all__ = [
     "Audio",
@@ -149,7 +149,7 @@ def tool_call(name: str, /, *, id: str = "call", **arguments: object) -> ToolCal
     '{"a":1,"b":2}'
 
     Raises:
-        ConfigurationError: the name is no text, or a value has no JSON form.
+        ConfigurationError: the name is not text, or a value has no JSON form.
     """
     if not isinstance(name, str) or not isinstance(id, str):
         raise ConfigurationError(f"tool_call() takes the name of a tool and its arguments by name; got {name!r}, {id=}")
@@ -160,5 +160,5 @@ def tool_call(name: str, /, *, id: str = "call", **arguments: object) -> ToolCal
 
 
 def mended(text: str) -> str:
-    """Return a text as it can be sent: halves of characters (lone surrogates) become question marks."""
+    """Return a text as it can be sent: lone surrogates become question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

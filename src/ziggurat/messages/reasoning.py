@@ -1,4 +1,4 @@
-"""Whether what a model thought stands where its provider wants it back."""
+"""Checks that a model's reasoning blocks are where its provider wants them back."""
 
 __all__ = ["is_proven", "lost_reasoning", "reasoning"]
 
@@ -70,7 +70,7 @@ def lost_reasoning(original: Sequence[Message], rewritten: Sequence[Message]) ->
 
 
 def is_proven(thought: Thinking) -> bool:
-    """Tell whether a thought bears a provider's proof, so that it must stand where it stood."""
+    """Return whether a thought bears a provider's proof, so that it must stand where it stood."""
     if thought.id:
         return _ITEM.fullmatch(thought.id) is not None
     return bool(thought.signature or thought.redacted)

@@ -1,4 +1,4 @@
-"""A conversation as the record of a run tells it, step by step, without running anything."""
+"""Rebuilding a conversation from the record of a run, step by step, without running anything."""
 
 __all__ = ["RecordedStep", "first_difference", "recorded_steps", "said_before", "shown"]
 
@@ -51,7 +51,7 @@ class RecordedStep(Struct):
         replies: What the model said; several if it was asked again.
         results: What came of the calls of its last reply, by their places from 1.
         after: What the runtime said at its end.
-        due: What was said from outside in its midst; it is told before the next question.
+        due: What was said from outside during it; it is told before the next question.
     """
 
     number: int
@@ -117,7 +117,7 @@ def _read(value: object, kind: type[T]) -> T:
 
 
 def said_before(entries: Iterable[Entry], path: str) -> list[Message] | None:
-    """Return the conversation on record before the question at ``.../step-3/model``, None if that is no such path.
+    """Return the conversation on record before the question at ``.../step-3/model``, None if that is not such a path.
 
     Replies that were not accepted, and what was rewritten, are not told apart: whoever must be sure compares digests.
     """

@@ -1,4 +1,4 @@
-"""How a conversation is made shorter while a run goes on, and what is kept of how it was."""
+"""Rewriting a conversation during a run, such as by compaction, and keeping what was there before."""
 
 __all__ = ["Outlook", "Past", "Rewriting"]
 

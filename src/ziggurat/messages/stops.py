@@ -1,4 +1,4 @@
-"""Why a run stopped: values, never exceptions. (The errors `Timeout` and `Denied` live in `core.errors`.)"""
+"""Stops: why a run ended, as values. (The errors `Timeout` and `Denied` are in `core.errors`.)"""
 
 __all__ = [
     "BudgetExceeded",

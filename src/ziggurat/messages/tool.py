@@ -1,4 +1,4 @@
-"""What the runtime knows of a tool, whatever stands around it."""
+"""Facts about a tool, readable through any layers around it."""
 
 __all__ = ["CHECK", "FINAL_ANSWER", "GRAPH_ADDED", "GRAPH_ORIGIN", "SPEC"]
 
@@ -15,7 +15,7 @@ CHECK: Fact[Callable[[ToolCall], None] | None] = Fact("check", None)
 """Checks a call's arguments against the tool's schema; raises InvalidArguments."""
 
 FINAL_ANSWER = "final_answer"
-"""The name of what a model calls to answer with a value of a given type; it is no tool of the user's."""
+"""The name of what a model calls to answer with a value of a given type; it is not a tool of the user's."""
 
 GRAPH_ORIGIN = "knowledge graph"
 """The origin of what a knowledge graph answers a model; after a colon the tools that its answer came from first."""

@@ -1,4 +1,4 @@
-"""What calls have cost, in tokens; unknown stays unknown and is never zero."""
+"""Token usage; unknown stays unknown and is never zero."""
 
 __all__ = ["TOOL_CALL", "Tally", "Usage", "estimate_tokens"]
 

@@ -1,4 +1,4 @@
-"""Tells whether a conversation is one that a model can be sent, and what is wrong with it."""
+"""Validation: whether a conversation can be sent to a model, and what is wrong with it."""
 
 __all__ = ["ValidationPolicy", "Violation", "ViolationCode", "validate", "validate_all", "validate_rewrite"]
 
@@ -121,7 +121,7 @@ class _Window:
         self.late: list[str] = []
 
     def interrupt(self, index: int) -> None:
-        """Take note of a message that is no result; the first one before the last result counts."""
+        """Take note of a message that is not a result; the first one before the last result counts."""
         if self.interrupted is None and len(self.answers) < len(self.ids):
             self.interrupted = index
 

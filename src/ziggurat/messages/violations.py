@@ -1,4 +1,4 @@
-"""What may be wrong with a conversation, and how strictly to look."""
+"""What can be wrong with a conversation, and policies for how strictly to look."""
 
 __all__ = ["ValidationPolicy", "Violation", "ViolationCode"]
 
@@ -34,7 +34,7 @@ class Violation(Struct, frozen=True):
 
     Attributes:
         code: The kind.
-        message: What is wrong, where, and how to mend it.
+        message: What is wrong, where, and how to fix it.
         indices: The messages it is about, the one to look at first in front.
         ids: The tool calls it is about.
     """

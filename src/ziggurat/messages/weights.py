@@ -1,4 +1,4 @@
-"""How heavy model calls are, in tokens, for limits upon a rate."""
+"""The weight of model calls in tokens, for rate limits."""
 
 __all__ = ["expected_tokens", "used_tokens"]
 

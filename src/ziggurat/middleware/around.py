@@ -1,4 +1,4 @@
-"""Plain layers, inherited: around every model, tool or agent beneath the place where they are given."""
+"""Plain layers as middleware: inherited by every model, tool or agent below."""
 
 __all__ = ["everywhere"]
 
@@ -87,4 +87,4 @@ def everywhere(
 
 
 async def _nothing(request: Any, ctx: Context) -> Any:
-    """Stands where a service will, so that what is no layer is found when it is given."""
+    """Stands where a service will, so that what is not a layer is found when it is given."""

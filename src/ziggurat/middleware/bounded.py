@@ -1,4 +1,4 @@
-"""Regular expressions that cannot hang: each match is short, and can be tried in few ways only."""
+"""Regular expressions that cannot hang: each match is short, and is tried in few ways."""
 
 __all__ = ["WAYS", "WINDOW", "bounded"]
 
@@ -20,7 +20,7 @@ def bounded(pattern: str | re.Pattern[str]) -> tuple[str, int]:
     """Return a regular expression as a group that can stand in another, and its longest match in characters.
 
     Raises:
-        ConfigurationError: it is none, or could take long on some text; the text says how to mend it.
+        ConfigurationError: it is none, or could take long on some text; the message says how to fix it.
     """
     flags = pattern.flags & (re.I | re.M | re.S | re.X) if isinstance(pattern, re.Pattern) else 0
     text = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
@@ -77,5 +77,5 @@ def _ways_of(code: Any, argument: Any, text: str) -> int:
     return 1
 
 
-def _refused(text: str, why: str, mend: str) -> ConfigurationError:
-    return ConfigurationError(f"the pattern {text!r} is not taken: {why}; {mend}")
+def _refused(text: str, why: str, fix: str) -> ConfigurationError:
+    return ConfigurationError(f"the pattern {text!r} is not taken: {why}; {fix}")

@@ -1,4 +1,4 @@
-"""A check upon final answers; the model may mend one that does not pass."""
+"""Output guardrails: a check on final answers; the model is asked again when one does not pass."""
 
 __all__ = ["OutputGuardrail"]
 
@@ -36,7 +36,7 @@ class OutputGuardrail(Middleware):
         retries: How often the model may try again.
 
     Raises:
-        ConfigurationError: `check` cannot be called, or `retries` is no whole number of at least 0.
+        ConfigurationError: `check` cannot be called, or `retries` is not a whole number of at least 0.
     """
 
     def __init__(self, check: Check, *, retries: int = 2) -> None:
@@ -65,7 +65,7 @@ class OutputGuardrail(Middleware):
                 return response
             if not isinstance(fault, str):
                 raise ConfigurationError(
-                    f"the check of OutputGuardrail() returns what is wrong as a text, or None; it returned {fault!r}"
+                    f"the check of OutputGuardrail() returns what is wrong as a string, or None; it returned {fault!r}"
                 )
             ctx.charge(response.usage)
             request = replace(request, messages=Transcript.of(*request.messages, *_refused(response, fault)))
@@ -73,7 +73,7 @@ class OutputGuardrail(Middleware):
 
 
 def _answer_of(response: ModelResponse) -> str | None:
-    """Return what a reply answers, None where it goes on with tools or could not be read."""
+    """Return what a reply answers, None where it continues with tools or could not be read."""
     final = next((call for call in response.tool_calls if call.name == FINAL_ANSWER), None)
     if final is not None:
         return final.arguments

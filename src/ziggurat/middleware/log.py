@@ -1,4 +1,4 @@
-"""What happens, as lines of the standard library's logging, and in numbers."""
+"""Logging: calls as lines of the standard library's logging, and hook counts."""
 
 __all__ = ["HookCounts", "Logging"]
 
@@ -38,7 +38,7 @@ class Logging(Middleware):
         level: Their level; errors go as warnings, pieces as DEBUG.
 
     Raises:
-        ConfigurationError: `counts` are no `HookCounts`.
+        ConfigurationError: `counts` is not a `HookCounts`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Values without secrets: texts wherever they stand, in messages, events, entries and errors."""
+"""Masking: copies of values without secrets, in messages, events, entries and errors."""
 
 __all__ = ["Masking"]
 
@@ -175,7 +175,7 @@ class Masking:
         return self._walked(value, 1)
 
     def _speaks(self, error: BaseException) -> bool:
-        """Tell whether an error still says a secret."""
+        """Return whether an error still says a secret."""
         return any(self.secrets.masked(text) != text for text in (described(error), _shown(error)))
 
     def _veiled(self, error: BaseException) -> BaseException:

@@ -1,4 +1,4 @@
-"""Instructions that are worked out anew for each question."""
+"""Dynamic prompts: instructions computed for each model call."""
 
 __all__ = ["DynamicPrompt"]
 

@@ -1,4 +1,4 @@
-"""Notices when a provider's prompt cache is lost: what comes first in a question must not change from step to step."""
+"""A guard for prompt caches: warns when the beginning of a request changes from step to step."""
 
 __all__ = ["PromptCacheGuard"]
 

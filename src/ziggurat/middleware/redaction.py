@@ -1,4 +1,4 @@
-"""No secret in what models see, in what listeners hear, in what is recorded, or in an error that leaves."""
+"""Redaction: keeps secrets out of what models see, listeners hear, records hold, and errors say."""
 
 __all__ = ["Redaction"]
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Redaction(Middleware):
-    """Takes secrets out of all that is said, shown, recorded and raised beneath it; list it first.
+    """Takes secrets out of all that is said, shown, recorded and raised below it; list it first.
 
     ::
 
@@ -40,12 +40,12 @@ class Redaction(Middleware):
         patterns: Regular expressions whose matches are bounded, such as ``r"\\bACC-[0-9]{6,10}\\b"``.
         keys: Also keys of providers, bearer tokens, private keys, and passwords in addresses.
         emails: Also addresses of mail.
-        prompts: Also what agents are asked. Records never hold a secret: without this a resumed run goes on with the
+        prompts: Also what agents are asked. Records never hold a secret: without this a resumed run continues with the
             masked prompt.
         mask: What stands in the place of each.
 
     Raises:
-        ConfigurationError: a literal is too short, or a pattern could take long; the text says how to mend it.
+        ConfigurationError: a literal is too short, or a pattern could take long; the message says how to fix it.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Redaction(Middleware):
         return self.masked(result)
 
     async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
-        """Mask every event beneath, what is waited for, and errors."""
+        """Mask every event below, what is waited for, and errors."""
         if ctx.emit is not SILENCE and not (isinstance(ctx.emit, _Out) and ctx.emit.redaction is self):
             ctx = ctx.emitting(_Out(ctx.emit, self))
         try:
@@ -124,7 +124,7 @@ class Redaction(Middleware):
         return self.masked(run)
 
     async def on_error(self, error: BaseException, ctx: Context) -> None:
-        """Mend an error of a hook."""
+        """Fix an error of a hook."""
         self._masking.error(error)
 
     def on_record(self, entry: Entry) -> Entry:
@@ -132,7 +132,7 @@ class Redaction(Middleware):
         return self.masked(entry)
 
     def _raise(self, error: Exception) -> None:
-        """Mend an error, and raise another in its place if that cannot be."""
+        """Fix an error, and raise another in its place if that cannot be."""
         mended = self._masking.error(error)
         if mended is not error:
             raise mended from None
@@ -215,7 +215,7 @@ class _Filter:
 
 
 class _Out:
-    """The way out (an Emit) beneath an agent: each event is masked, pieces of a tool's output over their borders."""
+    """The way out (an Emit) below an agent: each event is masked, pieces of a tool's output over their borders."""
 
     def __init__(self, outer: Emit, redaction: Redaction) -> None:
         self.outer = outer

@@ -1,4 +1,4 @@
-"""What counts as a secret, and a text without it: at once, or while the text still comes."""
+"""Finding secrets in text, whole or while it streams."""
 
 __all__ = ["Incoming", "Secrets"]
 
@@ -50,7 +50,7 @@ class Secrets:
         mask: What stands in the place of each.
 
     Raises:
-        ConfigurationError: a literal is too short, or a pattern could take long; the text says how to mend it.
+        ConfigurationError: a literal is too short, or a pattern could take long; the message says how to fix it.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Secrets:
         return "".join(shown), end
 
     def can_end(self, text: str) -> bool:
-        """Tell whether a further piece of a text may complete something, so that it is worth looking."""
+        """Return whether a further piece of a text may complete something, so that it is worth looking."""
         return not self._tokens or _NOT_TOKEN.search(text) is not None
 
     def _held(self, text: str, start: int) -> int:
@@ -145,7 +145,7 @@ class Incoming:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Begin again."""
         self._waiting: list[str] = []
         self._start = 0
         self._taken = self._given = 0

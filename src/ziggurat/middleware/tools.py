@@ -24,7 +24,7 @@ class AllowTools(Middleware):
         patterns: Names of tools, with ``*`` and ``?``; none forbids all tools.
 
     Raises:
-        ConfigurationError: a pattern is no text.
+        ConfigurationError: a pattern is not text.
     """
 
     def __init__(self, *patterns: str) -> None:
@@ -34,7 +34,7 @@ class AllowTools(Middleware):
         self.patterns = patterns
 
     def allows(self, name: str) -> bool:
-        """Tell whether a tool may be called."""
+        """Return whether a tool may be called."""
         return any(fnmatchcase(name, pattern) for pattern in self.patterns)
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
@@ -75,7 +75,7 @@ class DynamicTools(Middleware):
         if isinstance(chosen, Awaitable):
             chosen = await chosen
         if isinstance(chosen, str):
-            raise ConfigurationError(f"the function of DynamicTools returns a list of names, got the text {chosen!r}")
+            raise ConfigurationError(f"the function of DynamicTools returns a list of names, got the string {chosen!r}")
         return _with_tools(request, set(chosen))
 
 

@@ -1,4 +1,4 @@
-"""A model sees a part of a long conversation; the conversation itself stays whole."""
+"""Trimming: the model sees a part of a long conversation; the conversation itself stays whole."""
 
 __all__ = ["Trim"]
 

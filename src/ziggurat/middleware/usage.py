@@ -1,4 +1,4 @@
-"""What was used, by model, by agent and by tool."""
+"""Usage accounting by model, agent and tool."""
 
 __all__ = ["Accounts", "UsageAccounting"]
 
@@ -18,7 +18,7 @@ class Accounts(Struct):
 
     Attributes:
         models: Usage by the model that answered; failed tries by ``"(failed)"``.
-        agents: Usage by agent, what agents beneath it used included.
+        agents: Usage by agent, what agents below it used included.
         runs: How often each agent ran to an end.
         tools: How often each tool was called.
         tool_errors: How often each tool failed.
@@ -37,7 +37,7 @@ class Accounts(Struct):
 
 
 class UsageAccounting(Middleware):
-    """Adds up what calls beneath it use; answers from a record are not counted again.
+    """Adds up what calls below it use; answers from a record are not counted again.
 
     ::
 
@@ -48,7 +48,7 @@ class UsageAccounting(Middleware):
         accounts: Where sums are kept: your own object, so you decide how long it lives and who shares it.
 
     Raises:
-        ConfigurationError: they are no `Accounts`.
+        ConfigurationError: it is not an `Accounts`.
     """
 
     def __init__(self, accounts: Accounts) -> None:

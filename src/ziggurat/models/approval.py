@@ -1,4 +1,4 @@
-"""The gate before a model is asked: between the hooks before the call and what is wrapped around it."""
+"""The approval gate of model calls."""
 
 __all__ = ["ModelGate", "gated"]
 
@@ -16,7 +16,7 @@ from ziggurat.messages.parts import ToolCall
 
 
 class ModelGate(Middleware):
-    """Asks for a decision upon each question to a model that the approvals in scope speak of.
+    """Asks for a decision on each question to a model that the approvals in scope speak of.
 
     The whole request as JSON stands for the arguments of a call named like the model; who decides may give another.
     It is put outermost of all that wraps models by an agent whose approvals have rules for models.
@@ -63,7 +63,7 @@ def _request_of(call: ToolCall) -> ModelRequest:
     try:
         return decode(call.arguments, ModelRequest)
     except JournalCorrupt as error:
-        raise InvalidArguments(f"that is no request to {call.name}: {error}") from error
+        raise InvalidArguments(f"that is not a request to {call.name}: {error}") from error
 
 
 async def _changed(call: ToolCall, ctx: Context) -> ModelRequest:

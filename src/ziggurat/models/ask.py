@@ -43,7 +43,7 @@ def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | None =
 
 
 def unattended(ctx: Context) -> bool:
-    """Tell whether nobody listens to a model call here, or stands around it: then it is the model and the record."""
+    """Return whether nobody listens to a model call here, or stands around it: then it is the model and the record."""
     chain = ctx.scope.get(MIDDLEWARE)
     return (chain is None or not chain.asks) and ctx.emit is SILENCE
 

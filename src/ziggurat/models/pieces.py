@@ -1,4 +1,4 @@
-"""What a model says while it is asked: filtered on its way out, and folded so that nothing shown is ever wrong."""
+"""A reply while it streams: deltas filtered on their way out, and folded into a message."""
 
 __all__ = ["Pieces"]
 
@@ -65,7 +65,7 @@ class _Voice:
 
 
 def _same(said: Message, whole: Message) -> bool:
-    """Tell whether what was said is the reply; proofs of thoughts may be made anew for the whole of it."""
+    """Return whether what was said is the reply; proofs of thoughts may be made again for the whole of it."""
     return said == whole or (said.thinking, _spoken(said)) == (whole.thinking, _spoken(whole))
 
 
@@ -87,7 +87,7 @@ class Pieces:
 
     @property
     def blocked(self) -> float:
-        """As of the way out beneath."""
+        """As of the way out below."""
         return self._ctx.emit.blocked
 
     def listens(self, kind: type[Event], /) -> bool:

@@ -1,4 +1,4 @@
-"""The switch that forbids calls to real models, so that no test spends money or needs a network by mistake."""
+"""The switch that forbids calls to real models, so that no test spends money by mistake."""
 
 __all__ = ["FORBID_VARIABLE", "allow_real_calls", "forbid_real_calls", "require_real_calls_allowed"]
 
@@ -57,7 +57,7 @@ def require_real_calls_allowed(model_name: str) -> None:
     """Do nothing if real models may be called; models that reach a provider ask this before each call.
 
     Raises:
-        ConfigurationError: real calls are forbidden; the text says by what, and what to use instead.
+        ConfigurationError: real calls are forbidden; the message says by what, and what to use instead.
     """
     forbidden = _Switch.forbidden
     if forbidden is None:

@@ -1,4 +1,4 @@
-"""A model that answers as it did in a run on record, and calls nobody."""
+"""A model that answers from the record of a run, and calls nobody."""
 
 __all__ = ["ReplayModel"]
 
@@ -26,7 +26,7 @@ class ReplayModel:
         model = ReplayModel(Path("tests/rain.jsonl"))
         run = await Agent(model, tools=[weather]).run("Rain in Paris?")
 
-    Tools are called; what they return must be what they returned then, since the model answered upon that.
+    Tools are called; what they return must be what they returned then, since the model answered on that.
 
     Args:
         record: The record as JSON lines, or a file of them.
@@ -36,7 +36,7 @@ class ReplayModel:
 
     Raises:
         ConfigurationError: there is no such file, or no model was asked in it.
-        JournalCorrupt: it is no record; the text names the line.
+        JournalCorrupt: it is not a record; the message names the line.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ReplayModel:
         """Answer from the record.
 
         Raises:
-            JournalMismatch: it holds no answer for this place, or one to another question; the text shows the diff.
+            JournalMismatch: it holds no answer for this place, or one to another question; the message shows the diff.
         """
         outcome = self._next(ctx)
         self._compare(outcome, request)

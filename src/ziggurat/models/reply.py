@@ -1,4 +1,4 @@
-"""What a model written by hand may answer with, made into a response; and its telling to whoever listens."""
+"""From what a hand-written model returns to a response, streamed to listeners."""
 
 __all__ = ["Collector", "model_facts", "normalised", "response_of"]
 
@@ -29,7 +29,7 @@ def model_facts(name: str, window: int | None, output_modes: Sequence[OutputMode
         ConfigurationError: a name, window or output mode that cannot be.
     """
     if not isinstance(name, str) or not name:
-        raise ConfigurationError(f"a model's name is a text that is not empty, got {name!r}")
+        raise ConfigurationError(f"a model's name is a non-empty string, got {name!r}")
     if window is not None and (not isinstance(window, int) or isinstance(window, bool) or window < 1):
         raise ConfigurationError(f"window is a number of tokens above 0, or None for unknown; got {window!r}")
     modes = tuple(output_modes) if isinstance(output_modes, Iterable) and not isinstance(output_modes, str) else ()
@@ -82,7 +82,7 @@ def _check_role(message: Message, model: str) -> None:
 
 
 class Collector:
-    """Takes the pieces of a reply as they come, tells them to whoever listens, and folds them into a response."""
+    """Takes the pieces of a reply as they come, tells them to the listeners, and folds them into a response."""
 
     def __init__(self, ctx: Context, model: str, usage: Usage) -> None:
         self._ctx = ctx

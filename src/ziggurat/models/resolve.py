@@ -53,7 +53,7 @@ def resolve(spec: str | Model) -> Model:
     that speaks like that provider.
 
     Raises:
-        ConfigurationError: nothing of this name; the text lists what there is.
+        ConfigurationError: nothing of this name; the message lists what there is.
         MissingExtra: the provider needs a package that is not installed.
     """
     if not isinstance(spec, str):
@@ -136,10 +136,10 @@ def _factory(provider: str) -> Callable[..., object]:
             raise
         raise ConfigurationError(
             f"the provider {provider!r} is listed as {target!r}, but there is no module {error.name}; "
-            "mend its entry in PROVIDERS"
+            "fix its entry in PROVIDERS"
         ) from error
     except (AttributeError, ValueError) as error:
         raise ConfigurationError(
             f"the provider {provider!r} is listed as {target!r}, which is not 'module:factory' of something there; "
-            "mend its entry in PROVIDERS"
+            "fix its entry in PROVIDERS"
         ) from error

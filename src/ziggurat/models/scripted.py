@@ -30,7 +30,7 @@ class Pause(Struct, frozen=True):
         seconds: How long, by the clock of the run; 0 lets others take one turn.
 
     Raises:
-        ConfigurationError: that is no number of seconds.
+        ConfigurationError: that is not a number of seconds.
     """
 
     seconds: float = 0.0
@@ -116,7 +116,7 @@ class ScriptedModel:
         if not replies and not rules and always is None:
             raise ConfigurationError(
                 "ScriptedModel needs something to say: ScriptedModel('one', 'two') for one reply per call, "
-                "ScriptedModel(always='same') for ever the same, or rules=[(condition, reply)]"
+                "ScriptedModel(always='same') forever the same, or rules=[(condition, reply)]"
             )
 
     @property

@@ -1,4 +1,4 @@
-"""How much the models of providers can read and write at once, where that is known."""
+"""Context windows of hosted models, where known."""
 
 __all__ = ["window_of"]
 

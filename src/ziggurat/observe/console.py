@@ -1,4 +1,4 @@
-"""A listener that shows a run on a terminal while it goes on."""
+"""A listener that shows a run on the terminal while it happens."""
 
 __all__ = ["ConsoleView"]
 
@@ -33,7 +33,7 @@ _FINE = (stops.Completed, stops.ToolCalled, stops.StopCondition)
 class ConsoleView:
     """Shows text as it comes, tools with arguments, result and time, nested agents indented, and what it cost.
 
-    Where the file is no terminal it gets plain text without escapes; ``NO_COLOR`` is honoured. One view may be
+    Where the file is not a terminal it gets plain text without escapes; ``NO_COLOR`` is honoured. One view may be
     given to many runs, one after the other.
 
     ::
@@ -112,7 +112,7 @@ class ConsoleView:
         self.screen.line(*pieces, indent=self._depth(path) * _INDENT + more)
 
     def _forget(self, path: str) -> None:
-        """Forget agents and calls at a path and beneath it that will not be heard of again."""
+        """Forget agents and calls at a path and below it that will not be heard of again."""
         for known in (self._agents, self._models, self._calls):
             for each in [each for each in known if is_beneath(each, path)]:
                 del known[each]

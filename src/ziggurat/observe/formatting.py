@@ -1,4 +1,4 @@
-"""How calls, results, stops, times and costs are put into short words for people."""
+"""Short texts for people: calls, results, stops, durations and token counts."""
 
 __all__ = [
     "call_text",

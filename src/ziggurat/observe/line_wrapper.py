@@ -1,4 +1,4 @@
-"""Text that comes in pieces, broken into lines between words and indented, as it comes."""
+"""Wrapping streamed text into indented lines, as it arrives."""
 
 __all__ = ["LineWrapper"]
 

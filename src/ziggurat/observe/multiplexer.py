@@ -1,4 +1,4 @@
-"""Several models may speak at once; a terminal has room for one. The others are written when they are done."""
+"""Showing several models that stream at the same time: one live, the others when they are done."""
 
 __all__ = ["Multiplexer"]
 
@@ -38,7 +38,7 @@ class Multiplexer:
         self._label = owner
 
     def say(self, path: str, owner: str, delta: PartDelta) -> bool:
-        """Take a piece of what is said at a path; tell whether it was written, not kept for later."""
+        """Take a piece of what is said at a path; return whether it was written, not kept for later."""
         if not isinstance(delta, (TextDelta, ThinkingDelta)) or not delta.text:
             return False
         if self._floor not in (None, path):
@@ -84,7 +84,7 @@ class Multiplexer:
             self._write(path, owner, delta)
 
     def _leave_floor(self, path: str) -> None:
-        """Give the floor to whoever waited longest, if it is held at a path or beneath it."""
+        """Give the floor to whoever waited longest, if it is held at a path or below it."""
         if self._floor is None or not is_beneath(self._floor, path):
             return
         self.interrupt()
@@ -93,7 +93,7 @@ class Multiplexer:
             self._release(self._floor)
 
     def drop(self, path: str) -> bool:
-        """Forget what was said at a path and beneath it; tell whether some of it had been written."""
+        """Forget what was said at a path and below it; return whether some of it had been written."""
         for held in [held for held in self._held if is_beneath(held, path)]:
             del self._held[held]
         told = {spoken for spoken in self._spoken if is_beneath(spoken, path)}

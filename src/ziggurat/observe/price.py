@@ -1,4 +1,4 @@
-"""What model calls have cost, in US dollars; unknown stays unknown and is never zero."""
+"""Prices of model calls in US dollars; unknown stays unknown and is never zero."""
 
 __all__ = ["Costs", "cost"]
 

@@ -1,4 +1,4 @@
-"""A terminal, or a plain text file in its place: lines, text that streams, and a mark that something goes on."""
+"""A terminal, or a plain text file in its place: lines, streamed text, and a spinner."""
 
 __all__ = ["Screen"]
 
@@ -108,7 +108,7 @@ class Screen:
         return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
 
     def busy(self, text: str) -> None:
-        """Show a moving mark with a text beneath the last line, where that is possible."""
+        """Show a moving mark with a text below the last line, where that is possible."""
         if not self._open or not self._moves or self._broken:
             return
         from rich.live import Live

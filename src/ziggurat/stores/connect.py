@@ -1,4 +1,4 @@
-"""Stores by their address."""
+"""Opening stores by their URL."""
 
 __all__ = ["connect", "rows_of"]
 

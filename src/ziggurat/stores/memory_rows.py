@@ -1,4 +1,4 @@
-"""Logs as rows in this process: the smallest store, for tests and for what need not last."""
+"""Logs as rows in this process: the smallest store, for tests and short-lived use."""
 
 __all__ = ["MemoryRows"]
 
@@ -94,7 +94,7 @@ class MemoryRows:
         known, now = self._known(log), self.clock.now()
         info = known.info
         if known.epoch != epoch or not info.owner or rows[0].number != info.count + 1:
-            raise LeaseLost(f"{log}: the right to write has passed to another; resume the run to go on with it")
+            raise LeaseLost(f"{log}: the right to write has passed to another; resume the run to continue it")
         known.rows.extend(rows)
         known.blobs.update(blobs)
         known.until = now + self.seconds

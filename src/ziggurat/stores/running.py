@@ -1,4 +1,4 @@
-"""Which runs go on in this process, and where their events can be heard."""
+"""Which runs are in progress in this process, and where their events can be heard."""
 
 __all__ = ["Running"]
 

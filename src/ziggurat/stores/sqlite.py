@@ -1,4 +1,4 @@
-"""Logs in a SQLite database: one file, one hand that writes, many runs in one transaction."""
+"""A store in a SQLite database: one file, one writer thread, many runs per transaction."""
 
 __all__ = ["SqliteStore"]
 
@@ -108,7 +108,7 @@ class SqliteStore:
             raise
         if isinstance(failed, StoreError):
             for job in jobs:
-                self._forget(job.log)  # nobody goes on with it here: let the lease run out
+                self._forget(job.log)  # nobody continues it here: let the lease run out
         elif failed is not None:
             for job in jobs:
                 self._states.pop(job.log, None)
@@ -179,7 +179,7 @@ class SqliteStore:
         database, now, number, status = self._database, self.clock.now(), self._ids.get(log, 0), rows[-1].status
         if database.execute(_OURS, (number, log, epoch, self.owner, rows[0].number - 1)).fetchone() is None:
             self._forget(log)
-            raise LeaseLost(f"{log}: the right to write has passed to another; resume the run to go on with it")
+            raise LeaseLost(f"{log}: the right to write has passed to another; resume the run to continue it")
         if release or self._states.get(log) != status:
             database.execute(
                 "UPDATE logs SET status = ?, updated = ?, until = ?, owner = CASE WHEN ? THEN '' ELSE owner END "

@@ -1,4 +1,4 @@
-"""Runs recorded once, and gone through again in every test: no network, no key, no surprise."""
+"""Cassettes: runs recorded once and replayed in every test; no network, no key."""
 
 __all__ = ["RECORD", "Cassette", "replay_record"]
 
@@ -50,7 +50,7 @@ async def replay_record(
         listeners: Called with every event.
 
     Raises:
-        JournalMismatch: the agent goes another way; the text names the path and shows the difference.
+        JournalMismatch: the agent goes another way; the message names the path and shows the difference.
     """
     store = InMemoryRunStore()
     store.load("record", record.encode() if isinstance(record, str) else record)
@@ -67,7 +67,7 @@ class Cassette:
             assert "umbrella" in run.text
 
     Args:
-        path: The file. Remove it, or set ``ZIGGURAT_RECORD=always``, to record it anew.
+        path: The file. Remove it, or set ``ZIGGURAT_RECORD=always``, to record it again.
         live: What is called when it is gone through: ``"nothing"``, or ``"tools"`` to test those.
         record: When it is recorded; by default as the environment says, see `RECORD`.
     """
@@ -89,7 +89,7 @@ class Cassette:
         """Run an agent, or go through its record; takes what `Runnable.run` takes.
 
         Raises:
-            JournalMismatch: the question or what the agent makes of it is not as on record; the text shows where.
+            JournalMismatch: the question or what the agent makes of it is not as on record; the message shows where.
             ConfigurationError: it is missing, and is not to be recorded.
         """
         if self._is_to_record():
@@ -126,7 +126,7 @@ class Cassette:
         recorder = Runnable(agent, name=agent.name, store=store)
         run_id = self.path.stem
         run = await recorder.run(prompt, history=history, deps=deps, listeners=listeners, run_id=run_id, detached=True)
-        if not isinstance(run.stop, _BROKEN):  # such a run is no example
+        if not isinstance(run.stop, _BROKEN):  # such a run is not an example
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_bytes(store.dump(run_id))
         return run

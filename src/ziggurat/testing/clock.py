@@ -27,7 +27,7 @@ class _HandTimer:
 
 
 def _is_idle() -> bool | None:
-    """Tell whether nothing is ready to run; None where this event loop does not tell."""
+    """Return whether nothing is ready to run; None where this event loop does not tell."""
     ready = getattr(asyncio.get_running_loop(), "_ready", None)
     return None if ready is None else not ready
 

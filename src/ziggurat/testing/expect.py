@@ -1,4 +1,4 @@
-"""A service whose answers the test gives, one request at a time."""
+"""A double for a service: the test receives its requests and answers them one at a time."""
 
 __all__ = ["Expected", "Handle", "Reply", "expect"]
 
@@ -70,7 +70,7 @@ class Handle(Generic[Q, R]):
         return self._requests.popleft()
 
     def none_waiting(self) -> bool:
-        """Tell whether no request has come that the test has not taken."""
+        """Return whether no request has come that the test has not taken."""
         return not self._requests
 
     def _take(self, request: Q, reply: Reply[R]) -> None:

@@ -1,4 +1,4 @@
-"""Services that fail when they are told to."""
+"""Services that fail on purpose."""
 
 __all__ = ["FailingOn", "fail_on"]
 
@@ -35,7 +35,7 @@ def fail_on(
     *numbers: int,
     error: Callable[[], BaseException] = lambda: ConnectionError("failed on purpose"),
 ) -> FailingOn[Q, R]:
-    """Make a service fail on the calls with these numbers, counted from 1, and answer as ever on all others.
+    """Make a service fail on the calls with these numbers, counted from 1, and answer as usual on all others.
 
     ::
 

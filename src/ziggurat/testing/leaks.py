@@ -1,4 +1,4 @@
-"""A check that a piece of code leaves nothing behind."""
+"""A check that code leaves no tasks, threads or files behind."""
 
 __all__ = ["assert_no_leaks"]
 
@@ -30,7 +30,7 @@ class assert_no_leaks:  # noqa: N801 - it reads as what it does
     count; files and sockets are seen where ``/proc`` is.
 
     Raises:
-        AssertionError: something was left; the text names each and says where it stands. An error of the block
+        AssertionError: something was left; the message names each and says where it stands. An error of the block
             itself is not masked.
     """
 

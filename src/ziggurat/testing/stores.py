@@ -1,4 +1,4 @@
-"""Checks that every store of logs must pass, for those who build one of their own.
+"""Checks that every store of logs must pass, for those who write their own.
 
 ::
 
@@ -48,7 +48,7 @@ class Opened:
 
 
 def run_check(check: Check, factory: Factory) -> None:
-    """Run one check upon a store.
+    """Run one check on a store.
 
     Raises:
         AssertionError: the store does not do what it must.

@@ -1,4 +1,4 @@
-"""The station of tool calls: every tool call of every agent goes this way.
+"""The station of tool calls: every tool call of every agent goes through here.
 
 look-up in the journal > check > before_tool > check > freeze > permissions > approval > intent
 > wrap_tool > the tool's own layers > the function's door > error made a result > after_tool > record
@@ -123,7 +123,7 @@ async def _guarded(
     journal: Journal,
     chain: Chain,
 ) -> ToolResult:
-    """The whole way, for calls that are hooked, layered, decided upon, or have been begun before."""
+    """The whole way, for calls that are hooked, layered, decided on, or have been begun before."""
     try:
         if entry is None:
             note_unknown(call.name, ctx)
@@ -187,7 +187,7 @@ async def _begun(
 def _kept_otherwise(call: ToolCall) -> ToolError:
     return ToolError(
         f"{call.name} was not run: not all of its arguments were kept on record, and the hooks before it did not make "
-        "the same call again; ask for it anew",
+        "the same call again; ask for it again",
         kind="interrupted",
     )
 

@@ -1,4 +1,4 @@
-"""The gate before a tool call: what is executed is, byte for byte, what was agreed to."""
+"""The approval gate of tool calls: what is executed is, byte for byte, what was approved."""
 
 __all__ = ["APPROVALS", "Agreed", "Approvals", "Approver", "Predicate", "Rule", "agree"]
 
@@ -34,7 +34,7 @@ class Agreed(Struct, frozen=True):
 
     Attributes:
         call: What is executed.
-        id: The id of the item that was decided upon; empty if the rules let it through.
+        id: The id of the item that was decided on; empty if the rules let it through.
     """
 
     call: ToolCall
@@ -76,7 +76,7 @@ async def agree(spec: ToolSpec, check: Check, call: ToolCall, record: Record | N
 
 
 async def _again(spec: ToolSpec, frozen: ToolCall, record: Record, ctx: Context) -> Judgement:
-    """Return who decides upon a call that waits already; the rules are not judged anew where a decision is known."""
+    """Return who decides on a call that waits already; the rules are not judged again where a decision is known."""
     if record.decided is not None:
         return Judgement("ask")
     readable = canonical(frozen.arguments, frozen.name)

@@ -1,4 +1,4 @@
-"""The text of a model's arguments: read strictly, and its mistakes put into words the model can act on."""
+"""Reading a model's arguments strictly, and explaining its mistakes so that it can correct them."""
 
 __all__ = ["MAX_DEPTH", "MAX_PROBLEMS", "expectation", "explain", "has_infinity", "listing", "near", "read", "shown"]
 
@@ -104,7 +104,7 @@ def _check(value: object) -> None:
 
 
 def has_infinity(value: object) -> bool:
-    """Tell whether a decoded value is, or holds, NaN or an infinity (which texts such as ``"nan"`` decode to)."""
+    """Return whether a decoded value is, or holds, NaN or an infinity (which texts such as ``"nan"`` decode to)."""
     if isinstance(value, float):
         return not math.isfinite(value)
     if isinstance(value, Decimal):

@@ -39,7 +39,7 @@ def evaluate(expression: str) -> int | float:
     with a fractional exponent is rounded on the way. The operators bind as in Python.
 
     Raises:
-        InvalidArguments: it is no expression, divides by zero or grows too large; the text names the position,
+        InvalidArguments: it is not an expression, divides by zero or grows too large; the message names the position,
             counted from 1.
     """
     if len(expression) > MAX_LENGTH:

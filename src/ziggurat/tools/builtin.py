@@ -1,4 +1,4 @@
-"""Three small tools that need nothing: to try an agent with, and to test with."""
+"""Three small tools without dependencies, for first steps and tests."""
 
 __all__ = ["calculator", "echo", "timestamp"]
 

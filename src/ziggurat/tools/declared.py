@@ -1,4 +1,4 @@
-"""Lists that are declared of a tool, held to what they must be where they are given."""
+"""Checks for the lists a tool is declared with: permissions and validators."""
 
 __all__ = ["Validator", "complaint_of", "functions", "listed"]
 
@@ -18,15 +18,15 @@ def listed(permissions: Sequence[str] | None) -> tuple[str, ...]:
     """Return the permissions that a tool declares, none for None.
 
     Raises:
-        ConfigurationError: they are no list of texts, or one has no known name.
+        ConfigurationError: they are not a list of strings, or one has no known name.
     """
     if isinstance(permissions, str):
-        raise ConfigurationError(f"permissions is a list, such as [{permissions!r}]; got the text {permissions!r}")
+        raise ConfigurationError(f"permissions is a list, such as [{permissions!r}]; got the string {permissions!r}")
     if permissions is None:
         return ()
     given = tuple(permissions) if isinstance(permissions, Iterable) else (None,)
     if not all(isinstance(each, str) for each in given):
-        raise ConfigurationError(f"permissions is a list of texts, such as ['network']; got {permissions!r}")
+        raise ConfigurationError(f"permissions is a list of strings, such as ['network']; got {permissions!r}")
     known(given)
     return given
 
@@ -35,7 +35,7 @@ def functions(validators: Sequence[Validator], name: str) -> tuple[Validator, ..
     """Return what checks the arguments of a tool.
 
     Raises:
-        ConfigurationError: that is no list of functions, or one of them is async.
+        ConfigurationError: that is not a list of functions, or one of them is async.
     """
     given = tuple(validators) if isinstance(validators, Iterable) else (None,)
     if not all(map(callable, given)):

@@ -1,4 +1,4 @@
-"""What a tool's docstring tells a model: a summary, and a line for each parameter.
+"""Docstrings of tools: the summary, and a description for each parameter.
 
 The Google style is read here, so that most tools cost no import; NumPy, Sphinx and Epytext are read by the
 `docstring-parser` library where it is installed. Without it their text reaches the model whole.
@@ -66,7 +66,7 @@ def parse(text: str) -> Docstring:
     if "\n" not in text and not text.startswith((":", "@")):
         return Docstring(text)
     if re.match(_SECTION, text.partition("\n")[0]):
-        text = inspect.cleandoc(f"\n{whole}")  # or what stands beneath the first line would lose its indent
+        text = inspect.cleandoc(f"\n{whole}")  # or what stands below the first line would lose its indent
     if re.search(_OTHER_STYLE, text, re.MULTILINE):
         return _by_library(text)
     return _google(text)

@@ -1,4 +1,4 @@
-"""The function's door: the one place where a user's code runs, and where it is kept from doing harm.
+"""The function's door: the only place where user code runs, and where it is kept from doing harm.
 
 Whatever it raises, SystemExit and a CancelledError of its own included, comes out as an error of this call; our
 own cancellation and `Suspend` pass. What does not stop when it is told to is left behind, and counted.

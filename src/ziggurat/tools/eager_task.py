@@ -1,4 +1,4 @@
-"""A task of its own for work that turns out to need one: it begins at once, and most work never waits.
+"""Eager tasks: the work starts at once, and becomes a task only if it has to wait.
 
 Python 3.12 has this as eager tasks. Here the task is made before it is known whether it is needed, and the work takes
 its first step in the name of that task; what ends without waiting leaves the task to whoever comes next.
@@ -25,7 +25,7 @@ class _Host(Coroutine[Any, Any, Any]):
         self.task: asyncio.Task[Any] | None = asyncio.Task(self)  # None from when it is given work, or too late for it
 
     def give(self, work: Coroutine[Any, Any, T], context: Context, waits_for: Any) -> "asyncio.Future[None]":
-        """Go on with work that has begun and waits; returns what is rung when it is over."""
+        """Continue work that has begun and waits; returns what is rung when it is over."""
         self.work, self.context, self.waits_for = work, context, waits_for
         self.bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         return self.bell
@@ -84,7 +84,7 @@ def begin(work: Coroutine[Any, Any, T]) -> "tuple[asyncio.Task[T], asyncio.Futur
     """Take the first step of `work` here and now, in its own copy of the context variables.
 
     Returns:
-        The task that goes on with it, and what is set when it is over: sooner by a turn of the event loop than
+        The task that continues it, and what is set when it is over: sooner by a turn of the event loop than
         whoever awaits the task would know.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What becomes of calls that act upon the world in a run that was forked from another."""
+"""What happens to tool calls with side effects in a forked run."""
 
 __all__ = ["EFFECTS", "FORK_EFFECTS", "Effects", "ForkEffects"]
 
@@ -17,7 +17,7 @@ EFFECTS = frozenset(get_args(Effects))
 
 
 class ForkEffects:
-    """Keeps calls from acting upon the world; those of tools that only read (``effect="none"``) are made.
+    """Keeps calls from having side effects; those of tools that only read (``effect="none"``) are made.
 
     Args:
         recorded: Results of calls as they were made before, by path and by fingerprint; None to refuse all.

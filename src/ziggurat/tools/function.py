@@ -1,4 +1,4 @@
-"""A typed function becomes a tool."""
+"""Tools made from typed functions."""
 
 __all__ = [
     "AGREED",
@@ -217,7 +217,7 @@ class _Door:
 
 
 def with_door(service: Service[ToolCall, ToolResult]) -> Service[ToolCall, ToolResult]:
-    """Return a tool whose innermost service refuses every call but the one that was approved, beneath its layers."""
+    """Return a tool whose innermost service refuses every call but the one that was approved, below its layers."""
     if isinstance(service, (FunctionTool, _Door)):
         return service
     inner: Service[ToolCall, ToolResult] | None = getattr(service, "inner", None)
@@ -290,7 +290,7 @@ def tool(
             makes it again under the same ``ctx.idempotency_key``, which the function must take a Context for.
 
     Raises:
-        ConfigurationError: the signature cannot be offered to a model; the text says which parameter and why.
+        ConfigurationError: the signature cannot be offered to a model; the message says which parameter and why.
     """
 
     def make(function: Callable[..., Any]) -> FunctionTool:
@@ -348,7 +348,7 @@ def checked_spec(spec: ToolSpec) -> ToolSpec:
     """Return a tool's spec if models can be offered it.
 
     Raises:
-        ConfigurationError: something it declares cannot be; the text says what can.
+        ConfigurationError: something it declares cannot be; the message says what can.
     """
     plain = isinstance(spec.name, str) and spec.name.isascii()
     if not plain or not 0 < len(spec.name) <= 64 or not all(c.isalnum() or c in "_-" for c in spec.name):

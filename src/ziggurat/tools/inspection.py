@@ -1,4 +1,4 @@
-"""Reads a Python function as a tool: its name, its parameters with their types, and what it must not have."""
+"""Inspecting a Python function: its name, its typed parameters, and what it must not have."""
 
 __all__ = ["Inspection", "inspect_function"]
 
@@ -52,7 +52,7 @@ def inspect_function(function: Callable[..., object], name: str | None = None) -
     """Read a function, a bound method, a partial or an object with ``__call__``.
 
     Raises:
-        ConfigurationError: it cannot be offered to a model; the text names what, where and the fix.
+        ConfigurationError: it cannot be offered to a model; the message names what, where and the fix.
     """
     runs = _runs(function)
     title = _title(function, runs, name)
@@ -80,7 +80,7 @@ def inspect_function(function: Callable[..., object], name: str | None = None) -
 
 
 def _runs(function: Any) -> Callable[..., object]:
-    """Find the function a call will run, beneath partials and objects."""
+    """Find the function a call will run, below partials and objects."""
     while isinstance(function, functools.partial):
         function = function.func
     if isinstance(function, type):
@@ -99,7 +99,7 @@ def _title(function: object, runs: Callable[..., object], name: str | None) -> s
         hint = "give it one with @tool(name=...)" if name is None else "choose another"
         if title == "<lambda>":
             hint = "write it with def, with types, or name it with tool(name=...)"
-        raise ConfigurationError(f"{title!r} is no name for a tool (1 to 64 of A-Z a-z 0-9 _ -); {hint}")
+        raise ConfigurationError(f"{title!r} is not a name for a tool (1 to 64 of A-Z a-z 0-9 _ -); {hint}")
     streams = inspect.isasyncgenfunction(runs)
     if inspect.isgeneratorfunction(runs) or (streams and not inspect.isroutine(function)):
         raise ConfigurationError(

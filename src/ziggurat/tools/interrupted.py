@@ -1,4 +1,4 @@
-"""Calls that act once, were begun, and of which nobody knows whether they took effect: report, ask, or make again."""
+"""Interrupted calls of tools that act once: whether they took effect is unknown. Report, ask, or run again."""
 
 __all__ = ["settled"]
 
@@ -46,7 +46,7 @@ async def settled(spec: ToolSpec, call: ToolCall, record: Record, ctx: Context) 
     assert record.decided is not None
     decision = decision_of(record.decided.decision)
     if record.decided.id != item.id:
-        raise JournalCorrupt(f"the decision at {ctx.path} is upon another call ({record.decided.id})")
+        raise JournalCorrupt(f"the decision at {ctx.path} is on another call ({record.decided.id})")
     if ctx.listens(ApprovalDecided):
         await ctx.emit(ApprovalDecided(ctx.path, item.id, copy, decision))
     if isinstance(decision, Happened):

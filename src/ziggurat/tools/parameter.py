@@ -1,4 +1,4 @@
-"""One parameter of a tool: its schema, and the way from what a model wrote to what the function takes."""
+"""One parameter of a tool: its schema, and converting what a model wrote into what the function takes."""
 
 __all__ = ["Parameter", "Problem"]
 

@@ -1,4 +1,4 @@
-"""What tools may do: deny by default."""
+"""Permissions: what tools may do; deny by default."""
 
 __all__ = [
     "AUDIT",
@@ -31,7 +31,7 @@ PERMISSIONS = frozenset(
 """The permissions that have a fixed meaning; any other is written ``custom:name``."""
 
 GRANTS: Key[frozenset[str]] = Key("grants")
-"""What the tools of a run and of all agents beneath have been granted."""
+"""What the tools of a run and of all agents below have been granted."""
 
 DECLARED_ONLY: Key[bool] = Key("declared only")
 """Whether grants were given to the run, so that a tool that does not say what it needs is denied."""
@@ -125,7 +125,7 @@ def granting(*grants: str, audit: Audit | None = None) -> dict[Key[Any], Any]:
 
 
 def check(spec: ToolSpec, ctx: Context) -> None:
-    """Raise Denied unless everything that the tool declares is granted; the text lists what is missing, sorted.
+    """Raise Denied unless everything that the tool declares is granted; the message lists what is missing, sorted.
 
     Where grants were given to the run, a tool that does not say what it needs is denied too.
     """

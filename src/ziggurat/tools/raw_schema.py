@@ -1,4 +1,4 @@
-"""Arguments of a tool whose schema was written by hand, or came from elsewhere."""
+"""Arguments of a tool whose JSON Schema was written by hand or came from elsewhere."""
 
 __all__ = ["RawSchema"]
 

@@ -1,4 +1,4 @@
-"""What a tool returned, made fit for a conversation: bounded, and always text or parts."""
+"""Results of tools, made fit for a conversation: bounded, and always text or parts."""
 
 __all__ = ["MAX_DATA", "MAX_RESULT", "ended_by", "error_result", "presentable", "result_of", "text_of_error"]
 

@@ -41,7 +41,7 @@ def schema_of(annotation: object) -> JSONSchema:
         {'type': 'array', 'items': {'type': 'integer'}}
 
     Raises:
-        ConfigurationError: the type has no JSON form that is known here; the text says what to write instead.
+        ConfigurationError: the type has no JSON form that is known here; the message says what to write instead.
     """
     if annotation is object:
         return {}
@@ -78,7 +78,7 @@ def note_of(annotation: object) -> str | None:
 
 
 def is_pydantic(annotation: object) -> bool:
-    """Tell whether pydantic must handle this type: it is, or is made of, a pydantic class, or is bounded by its notes.
+    """Return whether pydantic must handle this type: it is, contains, or is annotated with something of pydantic's.
 
     Looks at the classes only, so nothing is imported.
     """
@@ -88,7 +88,7 @@ def is_pydantic(annotation: object) -> bool:
 
 
 def _bounds(note: object) -> bool:
-    """Tell whether a note within ``Annotated`` says which values are allowed, in the words of pydantic."""
+    """Return whether a note within ``Annotated`` says which values are allowed, in the words of pydantic."""
     if type(note).__module__.partition(".")[0] not in ("pydantic", "annotated_types"):
         return False
     described = type(note).__name__ == "FieldInfo"

@@ -1,4 +1,4 @@
-"""How much work a JSON Schema can make of a value, found before any value is held to it.
+"""How expensive a JSON Schema can be to validate, computed before any value is checked against it.
 
 A few lines of schema can be worth millions of checks: references that fan out at every level, or a recursion that
 visits each child twice. The work is bounded from above by two figures: how many checks one place in a value can

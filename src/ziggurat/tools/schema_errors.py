@@ -1,4 +1,4 @@
-"""What a value does not fit in a schema, in the words that the doors of typed tools use."""
+"""JSON Schema errors in the wording of typed tools."""
 
 __all__ = ["schema_errors"]
 

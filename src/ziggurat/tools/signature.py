@@ -1,4 +1,4 @@
-"""A Python function as a tool: what a model is told of it, and how its arguments are read."""
+"""The signature of a tool: what the model is told, and how its arguments are read."""
 
 __all__ = ["Signature"]
 
@@ -69,7 +69,7 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             unknown: Whether arguments the function does not have are an error the model is told, or dropped.
 
         Raises:
-            ConfigurationError: The function cannot be offered to a model; the text names what, where and the fix.
+            ConfigurationError: The function cannot be offered to a model; the message names what, where and the fix.
         """
         found = inspect_function(function, name)
         text = describe(function)

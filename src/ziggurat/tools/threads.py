@@ -1,4 +1,4 @@
-"""Threads for tools that are not async: few, reused, and never in the way of the process's exit.
+"""A small pool of threads for tools that are not async; it never delays the exit of the process.
 
 The standard pool is not used because it joins its threads at exit, so one tool that hangs would hold the process.
 """

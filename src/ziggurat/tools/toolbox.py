@@ -1,4 +1,4 @@
-"""A router by name: the tools of an agent, and how their calls go."""
+"""A toolbox: the tools of an agent by name, and how their calls are run."""
 
 __all__ = ["Entry", "Quorum", "Tool", "ToolStatistics", "Toolbox", "quorum"]
 

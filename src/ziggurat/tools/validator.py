@@ -1,4 +1,4 @@
-"""A JSON Schema that values are held to, without a connection opened and without hanging."""
+"""Validating values against JSON Schema, without network access and without hanging."""
 
 __all__ = ["MAX_SCHEMA", "SchemaValidator"]
 
@@ -55,7 +55,7 @@ class SchemaValidator:
         what: What it is a schema of, for the text of errors.
 
     Raises:
-        ConfigurationError: it is no valid schema, refers to something outside of it, names a dialect that is not
+        ConfigurationError: it is not a valid schema, refers to something outside of it, names a dialect that is not
             known, has a pattern with look-around or back-references, or is too large.
         MissingExtra: the extra ``schemas`` is not installed.
     """
@@ -123,7 +123,7 @@ def _compiled(schema: dict[str, Any] | bool, what: str) -> "jsonschema_rs.Valida
     except jsonschema_rs.ValidationError as error:
         raise ConfigurationError(f"{what} is refused: {_refusal(error)}") from None
     except (RecursionError, TypeError, ValueError, msgspec.MsgspecError) as error:
-        raise ConfigurationError(f"{what} is no JSON Schema that can be used: {error}") from None
+        raise ConfigurationError(f"{what} is not a JSON Schema that can be used: {error}") from None
 
 
 def _refusal(error: "jsonschema_rs.ValidationError") -> str:
@@ -137,6 +137,6 @@ def _refusal(error: "jsonschema_rs.ValidationError") -> str:
         place = "/".join(map(str, error.instance_path))
         return (
             f"the pattern at {place} cannot be matched in linear time and bounded memory: look-around and "
-            "back-references are not taken, nor very long repetitions, nor what is no regular expression"
+            "back-references are not taken, nor very long repetitions, nor what is not a regular expression"
         )
     return "; ".join(schema_errors([error], None, 1))

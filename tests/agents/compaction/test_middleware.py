@@ -229,7 +229,7 @@ ORPHANED = [user("q"), assistant(ToolCall("a", "search"), ToolCall("b", "search"
 
 @pytest.mark.parametrize(("orphans", "calls", "results"), [("answer", 2, 2), ("drop", 0, 0), ("keep", 2, 0)])
 def test_orphans(orphans: Any, calls: int, results: int) -> None:
-    compaction = Compaction(over_messages(1), keep=Recent(messages=1), reduce=Mask(least=1), orphans=orphans)
+    compaction = Compaction(over_messages(1), keep=Recent(messages=1), reduce=Mask(min_tokens=1), orphans=orphans)
     _, messages = compacted(ORPHANED, compaction)
     assert sum(len(message.tool_calls) for message in messages) == calls
     assert sum(len(message.tool_results) for message in messages) == results

@@ -46,16 +46,16 @@ selectors: st.SearchStrategy[Selector] = st.one_of(
 single: list[Reducer] = [
     Drop(),
     Drop(""),
-    Mask(least=1),
-    Concatenate(characters=20),
+    Mask(min_tokens=1),
+    Concatenate(max_line=20),
     Summary(model=ScriptedModel(always="in short")),
     Summary(model=ScriptedModel(always=ConnectionError("gone"))),
-    Windows(Concatenate(characters=20), 2),
+    Windows(Concatenate(max_line=20), 2),
     Windows(Summary(model=ScriptedModel(always="a window")), 3),
     TokenBudget(recent=2),
     TokenBudget(tokens=50, recent=0, threshold=0.1),
-    TurnCount(most=3, recent=2, window=2),
-    TurnCount(most=1, recent=1, duplicate=0.3, importance=lambda turn: len(turn.text) / 100),
+    TurnCount(max_turns=3, recent=2, window=2),
+    TurnCount(max_turns=1, recent=1, duplicate=0.3, importance=lambda turn: len(turn.text) / 100),
 ]
 reducers = st.lists(st.sampled_from(single), min_size=1, max_size=3)
 
@@ -118,7 +118,7 @@ def test_what_matters_and_what_is_recent_stays_in_order(
 ) -> None:
     blocks = [history[start:end] for start, end in units(history)]
     budget = TokenBudget(tokens=tokens, recent=recent, threshold=threshold).shorten(history)
-    count = TurnCount(most=most, recent=recent + 1, window=window, importance=entity_density).shorten(history)
+    count = TurnCount(max_turns=most, recent=recent + 1, window=window, importance=entity_density).shorten(history)
     for left, kept in ((budget.messages, budget.kept), (count.messages, count.kept)):
         said = [message for message in left if message.origin is None]
         assert said == [message for at in kept for message in blocks[at]]  # whole, and in the original order

@@ -52,11 +52,11 @@ def test_mask_leaves_short_results_and_errors(result: ToolResult) -> None:
 
 def test_mask_leaves_out_pictures() -> None:
     shown = tool_message(ToolResult("a", "search", (Image(b"x" * 5000),)))
-    assert reduced(Mask(least=50), (CALL, shown))[1].tool_results[0].text.startswith("[what search")
+    assert reduced(Mask(min_tokens=50), (CALL, shown))[1].tool_results[0].text.startswith("[what search")
 
 
 def test_concatenate_writes_lines() -> None:
-    (text,) = reduced(Concatenate(characters=40))
+    (text,) = reduced(Concatenate(max_line=40))
     assert text.text.splitlines() == [
         "[Earlier, in short]",
         "user: Find it.",
@@ -79,7 +79,7 @@ def test_windows_are_made_shorter_each() -> None:
 
 def test_a_summary_is_asked_for_as_data() -> None:
     model = ScriptedModel("He looks for it.")
-    (summary,) = reduced(Summary(model=model, tokens=50))
+    (summary,) = reduced(Summary(model=model, max_tokens=50))
     assert summary.text == "[Summary of 4 earlier messages]\nHe looks for it."
     assert (summary.role, summary.origin, summary.taint) == ("user", "runtime", ("web",))
     request = model.last
@@ -107,7 +107,7 @@ def test_the_agents_own_model_summarises_if_none_is_given() -> None:
 def test_what_is_too_long_for_the_summariser_is_summarised_in_pieces() -> None:
     many = tuple(assistant(f"{number} " + "word " * 100) for number in range(10))
     model = ScriptedModel(always="piece", window=700)
-    (summary,) = reduced(Summary(model=model, tokens=50), many)
+    (summary,) = reduced(Summary(model=model, max_tokens=50), many)
     assert 2 <= len(model.calls) <= 5
     assert summary.text.count("piece") == len(model.calls)
     assert "".join(request.messages[0].text for request in model.calls).count("word") == 1000
@@ -140,7 +140,7 @@ def test_a_summary_has_a_budget_of_its_own() -> None:
     model = ScriptedModel(always="short", window=1200)
     many = tuple(assistant(f"{number} " + "word " * 200) for number in range(10))
     with pytest.raises(LimitExceeded):
-        reduced(Summary(model=model, tokens=50, budget=Budget(requests=1)), many)
+        reduced(Summary(model=model, max_tokens=50, budget=Budget(requests=1)), many)
     assert len(model.calls) == 1
 
 
@@ -148,4 +148,4 @@ def test_settings_are_checked() -> None:
     with pytest.raises(ConfigurationError):
         Summary(model="gpt")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError):
-        Summary(tokens=0)
+        Summary(max_tokens=0)

@@ -48,7 +48,7 @@ def test_the_last_unit_is_kept_however_large() -> None:
     assert Recent(messages=1)(WORK[:5]) == []
     assert Recent(messages=1)([*WORK[:2], assistant("x"), *WORK[2:5]]) == [(2, 3)]
     assert Recent(tokens=1)(WORK[:5]) == []
-    assert Recent(messages=1)(WORK[:5], level=3, least=0) == [(2, 5)]
+    assert Recent(messages=1)(WORK[:5], level=3, minimum=0) == [(2, 5)]
 
 
 def test_what_is_worked_on_stays_where_it_stands() -> None:

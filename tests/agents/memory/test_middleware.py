@@ -84,7 +84,7 @@ def test_items_and_tokens_are_bounded() -> None:
         ({"limit": 0}, 0),
         ({"limit": 9, "tokens": len(HEADING) // 4 + 2 * line}, 2),
         ({"tokens": 5}, 0),
-        ({"least": 1.1}, 0),
+        ({"min_score": 1.1}, 0),
     ):
         agent = Agent(ScriptedModel("ok"), middleware=[Remembering(store, "ann", **options)])
         assert agent.run_sync("Which train leaves?").memory_hits == hits
@@ -399,8 +399,8 @@ def test_a_service_without_a_loop_is_tainted_by_what_its_run_holds() -> None:
         ({"limit": "3"}, r"limit=...\) is a whole number"),
         ({"tokens": 1.5}, r"tokens=...\) is a whole number"),
         ({"tokens": None}, r"tokens=...\) is a whole number"),
-        ({"least": "0.2"}, r"least=...\) is a score"),
-        ({"least": float("nan")}, r"least=...\) is a score"),
+        ({"min_score": "0.2"}, r"min_score=...\) is a score"),
+        ({"min_score": float("nan")}, r"min_score=...\) is a score"),
         ({"score": 3}, "such as recency"),
         ({"embedder": 3}, "takes an embedder"),
         ({"embedder": "local"}, r"resolve_embedder\('local'\)"),
@@ -430,8 +430,8 @@ def test_mistakes_are_told_where_they_are_made(options: dict[str, object], told:
         (lambda: Note(content="x", tags="travel"), "tuple of words"),  # type: ignore[arg-type]
         (lambda: Note(content="x", origin="ann"), "one of user, model, tool, runtime"),  # type: ignore[arg-type]
         (lambda: FactsBy(model="local"), r"resolve\('local'\)"),  # type: ignore[arg-type]
-        (lambda: FactsBy(model=ScriptedModel("x"), most=0), "most=...\\) is a whole number"),
-        (lambda: FactsBy(model=ScriptedModel("x"), tokens="9"), "tokens=...\\)"),  # type: ignore[arg-type]
+        (lambda: FactsBy(model=ScriptedModel("x"), max_facts=0), "max_facts=...\\) is a whole number"),
+        (lambda: FactsBy(model=ScriptedModel("x"), max_tokens="9"), "max_tokens=...\\)"),  # type: ignore[arg-type]
         (lambda: FactsBy(model=ScriptedModel("x"), prompt=""), "prompt"),
     ],
 )

@@ -148,7 +148,7 @@ def test_what_was_compacted_away_still_taints_by_its_summary() -> None:
         tools=[*memory_tools(), web],
         middleware=[
             Remembering(store, "ann"),
-            Compaction(over_messages(4), keep=Recent(messages=1), reduce=Concatenate(characters=500)),
+            Compaction(over_messages(4), keep=Recent(messages=1), reduce=Concatenate(max_line=500)),
         ],
     )
     run = asyncio.run(agent.run("go"))

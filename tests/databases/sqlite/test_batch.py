@@ -23,7 +23,7 @@ class Letters:
 
     def write(self, letter: str) -> int:
         if letter == "?":
-            raise ConfigurationError("that is no letter")
+            raise ConfigurationError("that is not a letter")
         if letter == "!":
             raise ZeroDivisionError("a fault")
         return int(self.database.execute("INSERT INTO letters VALUES (?)", (letter,)).lastrowid or 0)
@@ -53,7 +53,7 @@ def letters(tmp_path: Path) -> Iterator[Letters]:
 def test_one_that_writes_nothing_fails_alone(letters: Letters) -> None:
     failed, jobs = letters.do("a?b", last=lambda: letters.database.many("INSERT INTO letters VALUES (?)", [("z",)]))
     assert failed is None
-    assert [(job.result, str(job.error)) for job in jobs] == [(1, "None"), (None, "that is no letter"), (2, "None")]
+    assert [(job.result, str(job.error)) for job in jobs] == [(1, "None"), (None, "that is not a letter"), (2, "None")]
     assert letters.there() == "abz"
 
 

@@ -27,7 +27,7 @@ def _row(database: SqliteConnection, number: int, size: int = 100) -> Callable[[
 
 
 def _at_once(database: SqliteConnection, work: Callable[[], object]) -> bool:
-    """Do something at once if that can be; tell whether it was done."""
+    """Do something at once if that can be; return whether it was done."""
     try:
         database.transaction(work, at_once=True)
     except WouldWait:

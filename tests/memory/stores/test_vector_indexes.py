@@ -1,4 +1,4 @@
-"""The indexes beside a database: kept, taken up again, made anew, and never the only place of anything."""
+"""The indexes beside a database: kept, taken up again, made again, and never the only place of anything."""
 
 import asyncio
 import random

@@ -68,7 +68,7 @@ def coded(body: dict[str, object]) -> tuple[int, object]:
 
 
 def test_texts_go_in_batches_and_vectors_come_in_order() -> None:
-    answer, asked = ask(plain, ("a", "bb", "ccc"), batch=2, dimensions=2)
+    answer, asked = ask(plain, ("a", "bb", "ccc"), batch_size=2, dimensions=2)
     assert [list(array("f", vector)) for vector in answer.vectors] == [[1.0, 0.5], [2.0, 0.5], [3.0, 0.5]]
     assert (answer.model, answer.usage.input, answer.usage.requests) == ("openai:small", 3, 2)
     assert [(each["path"], each["input"], each["key"]) for each in asked] == [
@@ -106,8 +106,8 @@ def test_wrong_use_is_told_at_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
     for spec, said in (("openai:", "provider:model"), ("anthropic:x", "no embeddings"), ("openai:x", "OPENAI_API_KEY")):
         with pytest.raises(ConfigurationError, match=said):
             resolve_embedder(spec)
-    with pytest.raises(ConfigurationError, match="1 or more"):
-        http_embedder("ollama:x", batch=0)
+    with pytest.raises(ConfigurationError, match="whole number of at least 1"):
+        http_embedder("ollama:x", batch_size=0)
     with pytest.raises(ConfigurationError, match="or a service"):
         resolve_embedder(7)  # type: ignore[arg-type]
     assert isinstance(resolve_embedder("ollama:nomic"), HttpEmbedder)
@@ -131,7 +131,7 @@ def test_a_cache_asks_for_each_text_once() -> None:
         assert asked == [("a", "b"), ("c",), ("a",), ("a",)]
 
     asyncio.run(main())
-    with pytest.raises(ConfigurationError, match="1 or more"):
+    with pytest.raises(ConfigurationError, match="whole number of at least 1"):
         cached(embedder, size=0)
 
 

@@ -106,9 +106,9 @@ def test_what_was_sent_is_never_sent_again() -> None:
     ("data", "match"),
     [
         (b"", "without a reply"),
-        (b"HTTP/1.1 200 OK\r\nconte", "in the midst"),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", "in the midst"),
-        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n", "in the midst"),
+        (b"HTTP/1.1 200 OK\r\nconte", "in the middle"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", "in the middle"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n", "in the middle"),
         (b"SSH-2.0-OpenSSH_9\r\n", "does not speak HTTP"),
         (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 100_000, "more than 64 KiB"),
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "does not speak HTTP"),
@@ -394,7 +394,7 @@ def test_other_mistakes() -> None:
         Client("http://host", proxy="socks5://me:secret@proxy")
     with pytest.raises(ConfigurationError, match="no certificates"):
         Client("https://host", ca="/no/such/file")
-    for wrong in ({"idle": 0}, {"connect": float("inf")}, {"connections": 0}, {"kept": -1}, {"reply": 1.5}):
+    for wrong in ({"idle": 0}, {"connect": float("inf")}, {"connections": 0}, {"idle_connections": -1}, {"reply": 1.5}):
         with pytest.raises(ConfigurationError, match=next(iter(wrong))):
             Limits(**wrong)
 

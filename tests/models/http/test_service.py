@@ -255,7 +255,7 @@ def test_long_waits_are_not_obeyed() -> None:
         async with serving(answer) as server:
             clock = HandClock(auto=False)
             inner = model_at(server.url, limits=Limits(connect=None, idle=None, total=None))
-            model = stack(inner, retry(attempts=3, patience=120, jitter="none"))
+            model = stack(inner, retry(attempts=3, max_retry_after=120, jitter="none"))
             task = asyncio.create_task(model(request(), root().within(CLOCK, clock)))
             await until(lambda: clock.waiting)  # for the next try; nothing else has a timer
             await clock.advance(120)

@@ -43,7 +43,7 @@ def asked_after(header: str, value: str, **settings: Any) -> tuple[int, list[flo
 
     async def go() -> int:
         async with serving(answer) as server:
-            model = stack(model_at(server.url), retry(attempts=3, patience=120, **settings))
+            model = stack(model_at(server.url), retry(attempts=3, max_retry_after=120, **settings))
             ctx: Context = root().within(CLOCK, clock)
             try:
                 await model(request(), ctx)

@@ -231,10 +231,10 @@ def test_facts_of_the_model_stay_reachable() -> None:
     ("wrong", "message"),
     [
         ({"max_observation": 0}, "max_observation is a number of characters above 0, got 0"),
-        ({"stop": "END"}, "stop is a list of texts that are not empty"),
-        ({"stop": [""]}, "stop is a list of texts"),
-        ({"stop": 3}, "stop is a list of texts"),
-        ({"stop": b"END"}, "stop is a list of texts"),
+        ({"stop": "END"}, "stop is a list of non-empty strings"),
+        ({"stop": [""]}, "stop is a list of non-empty strings"),
+        ({"stop": 3}, "stop is a list of non-empty strings"),
+        ({"stop": b"END"}, "stop is a list of non-empty strings"),
         ({"max_observation": True}, "max_observation is a number of characters above 0, got True"),
     ],
 )

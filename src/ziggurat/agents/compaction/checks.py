@@ -1,23 +1,23 @@
-"""Numbers that say how much is kept, held to what they must be where they are given."""
+"""Checks for the numbers that compaction takes as settings."""
 
 __all__ = ["check_number", "check_whole"]
 
 from ziggurat.core.errors import ConfigurationError
 
 
-def check_whole(what: str, value: object, least: int = 1) -> None:
-    """Refuse what is no whole number of at least `least`.
+def check_whole(what: str, value: object, minimum: int = 1) -> None:
+    """Refuse what is not a whole number of at least `minimum`.
 
     Args:
         what: How it is called where it is given, such as ``"Recent(tokens=...)"``.
         value: What was given.
-        least: The lowest that makes sense.
+        minimum: The lowest that makes sense.
 
     Raises:
         ConfigurationError: it is none.
     """
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ConfigurationError(f"{what} must be a whole number of at least {least}, got {value!r:.200}")
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+        raise ConfigurationError(f"{what} must be a whole number of at least {minimum}, got {value!r:.200}")
 
 
 def check_number(what: str, value: object) -> float:

@@ -1,4 +1,4 @@
-"""How much a part of a conversation matters, as a number from 0 to 1."""
+"""Importance: how much a part of a conversation matters, from 0 to 1."""
 
 __all__ = [
     "Importance",
@@ -88,7 +88,7 @@ def recency_decay(rate: float) -> Importance:
 def composite(*parts: tuple[float, Importance]) -> Importance:
     """Mix strategies: ``sum(|weight| * score) / sum(|weight|)``; 0 for no parts, or no weight.
 
-    >>> composite((3, entity_density), (1, recency_decay(0)))(Turn("all in small letters"))
+    >>> composite((3, entity_density), (1, recency_decay(0)))(Turn("all in lowercase"))
     0.25
     """
     for part in parts:
@@ -126,7 +126,7 @@ def entities_in(text: str) -> tuple[str, ...]:
 
 
 def jaccard(one: str, other: str) -> float:
-    """Compare two texts by their words in small letters: ``|both| / |either|``; 1 for two without words.
+    """Compare two texts by their words in lowercase: ``|both| / |either|``; 1 for two without words.
 
     >>> jaccard("The cat sat", "the CAT ran")
     0.5

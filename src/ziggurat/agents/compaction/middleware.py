@@ -1,4 +1,4 @@
-"""The middleware that makes conversations shorter: before the model is asked, and when it could not read it all."""
+"""The middleware that compacts conversations, before a model call and after a context overflow."""
 
 __all__ = ["Compaction"]
 
@@ -31,7 +31,7 @@ WORTH = 0.1
 
 
 class Compaction(Middleware):
-    """Makes the conversation of an agent, and of all agents beneath it, shorter when it grows too long.
+    """Makes the conversation of an agent, and of all agents below it, shorter when it grows too long.
 
     ::
 
@@ -91,14 +91,14 @@ class Compaction(Middleware):
             return await self._before(outlook, ctx) if self.when.due(outlook) else None
         if outlook.tries > self.tries:
             raise ContextOverflow(f"still too long after {self.tries} compactions: {outlook.overflow}")
-        made = await self._made(outlook, ctx, self._limit(outlook), least=0)
+        made = await self._made(outlook, ctx, self._limit(outlook), minimum=0)
         if made is None or not made.changes:
             why = f": {made.fault}" if made is not None else ""
             raise ContextOverflow(f"the conversation is too long ({outlook.overflow}) and cannot be made shorter{why}")
         return made
 
     async def _before(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
-        made = await self._made(outlook, ctx, self.when.limit(outlook), least=1)
+        made = await self._made(outlook, ctx, self.when.limit(outlook), minimum=1)
         if made is not None and made.fault and ctx.listens(Warned):
             await ctx.emit(Warned(ctx.path, f"compaction: {made.fault}"))
         return made
@@ -108,14 +108,14 @@ class Compaction(Middleware):
         limits = (outlook.tokens, outlook.window or outlook.tokens, self.when.limit(outlook) or outlook.tokens)
         return min(limits)
 
-    async def _made(self, outlook: Outlook, ctx: Context, limit: int | None, least: int) -> Rewriting | None:
+    async def _made(self, outlook: Outlook, ctx: Context, limit: int | None, minimum: int) -> Rewriting | None:
         """Return how the conversation is made shorter, None if nothing comes of it and nobody was asked."""
         before = list(outlook.messages)
         messages = mended(before, self.orphans)
         room = None if limit is None else int(limit * AIM) - outlook.fixed
-        spans = self._spans(messages, room, least)
+        spans = self._spans(messages, room, minimum)
         there = sum(characters(message) for start, end in spans for message in messages[start:end])
-        if not there or (least and there < WORTH * sum(map(characters, messages))):
+        if not there or (minimum and there < WORTH * sum(map(characters, messages))):
             return None if messages is before else _difference(before, messages)
         parts = [tuple(messages[start:end]) for start, end in spans]
         others = sum(map(characters, messages)) - there
@@ -127,10 +127,10 @@ class Compaction(Middleware):
             return replace(_difference(before, messages), by="Compaction", fault=fault)
         return replace(_difference(before, shorter), by=" > ".join(by), fault=fault)
 
-    def _spans(self, messages: list[Message], room: int | None, least: int) -> list[Span]:
+    def _spans(self, messages: list[Message], room: int | None, minimum: int) -> list[Span]:
         """Choose what is made shorter: as much as asked for, and more where what is kept would not fit."""
         level = 0
-        spans = self.keep(messages, level=level, least=least)
+        spans = self.keep(messages, level=level, minimum=minimum)
         most = len(messages).bit_length()
         while room is not None and level < most:
             covered = {index for start, end in spans for index in range(start, end)}
@@ -138,7 +138,7 @@ class Compaction(Middleware):
             if kept // 4 <= room:
                 break
             level += 1
-            spans = self.keep(messages, level=level, least=least)
+            spans = self.keep(messages, level=level, minimum=minimum)
         return [(start, end) for start, end in spans if any(message.origin is None for message in messages[start:end])]
 
     async def _reduced(

@@ -1,4 +1,4 @@
-"""What becomes of calls without a result, which conversations from elsewhere may hold."""
+"""Tool calls without a result, which conversations from elsewhere may contain."""
 
 __all__ = ["Orphans", "mended"]
 

@@ -1,4 +1,4 @@
-"""How a part of a conversation is made shorter: a service from an excerpt to the messages that stand in its place."""
+"""Reducers: services from an excerpt of a conversation to the messages that replace it."""
 
 __all__ = ["Concatenate", "Drop", "Excerpt", "Mask", "Reducer", "Windows", "told", "written"]
 
@@ -62,15 +62,15 @@ class Mask(Struct, frozen=True, kw_only=True):
     """Replaces what tools returned by a short note; calls, errors and all else stay.
 
     Attributes:
-        least: Results of fewer tokens than this stay.
+        min_tokens: Results of fewer tokens than this stay.
         note: What stands in place of a result, with ``{tool}`` and ``{tokens}``.
     """
 
-    least: int = 100
+    min_tokens: int = 100
     note: str = "[what {tool} returned, about {tokens} tokens, was left out; call it again if it is needed]"
 
     def __post_init__(self) -> None:
-        check_whole("Mask(least=...)", self.least, 0)
+        check_whole("Mask(min_tokens=...)", self.min_tokens, 0)
         _check_text("Mask(note=...)", self.note)
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
@@ -85,7 +85,7 @@ class Mask(Struct, frozen=True, kw_only=True):
 
     def _short(self, result: ToolResult) -> ToolResult:
         tokens = characters(Message("tool", (result,))) // 4
-        if result.error is not None or tokens < self.least:
+        if result.error is not None or tokens < self.min_tokens:
             return result
         note = self.note.replace("{tool}", result.name).replace("{tokens}", str(tokens))
         return replace(result, content=note)
@@ -95,17 +95,17 @@ class Concatenate(Struct, frozen=True, kw_only=True):
     """Writes an excerpt as one text, a line for each message, cut to a length.
 
     Attributes:
-        characters: The longest line.
+        max_line: The longest line, in characters.
     """
 
-    characters: int = 200
+    max_line: int = 200
 
     def __post_init__(self) -> None:
-        check_whole("Concatenate(characters=...)", self.characters)
+        check_whole("Concatenate(max_line=...)", self.max_line)
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the text as one message."""
-        return (told("[Earlier, in short]\n" + written(excerpt.messages, self.characters), excerpt.messages),)
+        return (told("[Earlier, in short]\n" + written(excerpt.messages, self.max_line), excerpt.messages),)
 
 
 class Windows(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Which part of a conversation is made shorter; a call and its result are never parted."""
+"""Selectors: which part of a conversation is compacted. A call and its result are never separated."""
 
 __all__ = ["Recent", "Selector", "Span", "units"]
 
@@ -18,13 +18,13 @@ Span = tuple[int, int]
 class Selector(Protocol):
     """Chooses what may be made shorter."""
 
-    def __call__(self, messages: Sequence[Message], /, *, level: int = 0, least: int = 1) -> list[Span]:
+    def __call__(self, messages: Sequence[Message], /, *, level: int = 0, minimum: int = 1) -> list[Span]:
         """Return the ranges to make shorter, in order; they begin and end between units.
 
         Args:
             messages: The conversation.
             level: How much further than asked for to go: at each level, less is kept.
-            least: How many units at the end are kept at any level.
+            minimum: How many units at the end are kept at any level.
         """
         ...
 
@@ -72,10 +72,10 @@ class Recent(Struct, frozen=True, kw_only=True):
         if self.messages is self.turns is self.tokens is None:
             raise ConfigurationError("Recent() keeps nothing: give messages=..., turns=... or tokens=...")
 
-    def __call__(self, messages: Sequence[Message], /, *, level: int = 0, least: int = 1) -> list[Span]:
+    def __call__(self, messages: Sequence[Message], /, *, level: int = 0, minimum: int = 1) -> list[Span]:
         """Return the ranges between the messages that are kept."""
         blocks = units(messages)
-        kept = max(self._kept(messages, blocks) >> level, least)
+        kept = max(self._kept(messages, blocks) >> level, minimum)
         cut = len(blocks) - kept
         pinned = self._pinned(messages)
         spans: list[Span] = []

@@ -1,4 +1,4 @@
-"""A summary by a model, which never fails for being given too much at once."""
+"""Summaries written by a model; an excerpt too long for the model is summarised in pieces."""
 
 __all__ = ["PROMPT", "Summary"]
 
@@ -40,21 +40,21 @@ class Summary(Struct, frozen=True, kw_only=True):
     Attributes:
         model: Who writes it; None for the model of the agent itself.
         prompt: What it is told.
-        tokens: The longest summary of one piece.
+        max_tokens: The longest summary of one piece, in tokens.
         budget: What one summary may spend; it counts in the budgets of the run in any case.
         heading: What stands before it, with ``{count}`` for the number of messages.
     """
 
     model: Service[ModelRequest, ModelResponse] | None = None
     prompt: str = PROMPT
-    tokens: int = 1_000
+    max_tokens: int = 1_000
     budget: Budget | None = None
     heading: str = "[Summary of {count} earlier messages]"
 
     def __post_init__(self) -> None:
         if self.model is not None and not callable(self.model):
             raise ConfigurationError(f"Summary(model=...) takes a model service, got {self.model!r}")
-        check_whole("Summary(tokens=...)", self.tokens)
+        check_whole("Summary(max_tokens=...)", self.max_tokens)
         if not isinstance(self.prompt, str) or not isinstance(self.heading, str):
             raise ConfigurationError("Summary(prompt=..., heading=...) take text")
         if self.budget is not None and not isinstance(self.budget, Budget):
@@ -70,7 +70,7 @@ class Summary(Struct, frozen=True, kw_only=True):
             ctx = budgeted(ctx, self.budget)
         model = self.model or excerpt.model
         window = fact(model, WINDOW)
-        room = None if window is None else window - self.tokens - estimate_tokens(self.prompt) - window // 10
+        room = None if window is None else window - self.max_tokens - estimate_tokens(self.prompt) - window // 10
         pieces = _split(excerpt.messages, room)
         texts = [await self._written(model, piece, ctx) for piece in pieces]
         heading = self.heading.replace("{count}", str(len(excerpt.messages)))
@@ -83,7 +83,7 @@ class Summary(Struct, frozen=True, kw_only=True):
         request = ModelRequest(
             Transcript.of(user(written(messages, CLIPPED if clip else None))),
             self.prompt,
-            settings=ModelSettings(max_tokens=self.tokens),
+            settings=ModelSettings(max_tokens=self.max_tokens),
         )
         try:
             text = (await ask(model, request, ctx.under("model"))).text.strip()

@@ -1,4 +1,4 @@
-"""Keeps of a conversation what matters and what is recent, within a number of tokens."""
+"""A reducer that keeps what is important and what is recent, within a number of tokens."""
 
 __all__ = ["Segment", "Shortened", "TokenBudget"]
 

@@ -1,4 +1,4 @@
-"""When a conversation is made shorter before the model is asked."""
+"""Triggers: when a conversation is compacted before the model is called."""
 
 __all__ = ["Trigger", "at_fraction", "over_messages", "over_tokens", "over_turns"]
 
@@ -9,7 +9,7 @@ from ziggurat.messages.rewriting import Outlook
 
 
 class Trigger:
-    """A condition upon what the model is about to be asked; ``one | other`` holds if either does, ``&`` if both do.
+    """A condition on what the model is about to be asked; ``one | other`` holds if either does, ``&`` if both do.
 
     Args:
         due: Tells whether it is time.

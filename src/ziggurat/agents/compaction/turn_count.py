@@ -1,4 +1,4 @@
-"""Keeps a conversation to a number of turns: old ones become windows, near-duplicates go, what is important stays."""
+"""A reducer that keeps a number of turns: windows for old ones, no near-duplicates, important ones stay."""
 
 __all__ = ["TurnCount", "TurnCountResult", "Window"]
 
@@ -16,7 +16,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Message
 
 IMPORTANT = 0.8
-"""What a turn is worth at least that is kept however old it is."""
+"""Turns with at least this importance are kept however old they are."""
 
 _SHORTEST_WORD, _LINE = 4, 80
 
@@ -66,10 +66,10 @@ class TurnCount(Struct, frozen=True, kw_only=True):
     A turn is a message with calls and their results, or any other message. Of near-duplicates of the same role the
     more important is kept, of equals the later. What matters stands where it stood. ::
 
-        Compaction(reduce=TurnCount(most=50, recent=10, duplicate=0.85, important=lambda turn: "order" in turn.text))
+        Compaction(reduce=TurnCount(max_turns=50, recent=10, important=lambda turn: "order" in turn.text))
 
     Attributes:
-        most: How many turns there may be; nothing is done unless there are more.
+        max_turns: How many turns there may be; nothing is done unless there are more.
         recent: How many at the end are kept as they are, but for duplicates.
         window: How many old turns a window has.
         duplicate: Two turns with a `jaccard` of at least this are the same.
@@ -77,7 +77,7 @@ class TurnCount(Struct, frozen=True, kw_only=True):
         important: Says of a turn that it is to be kept whatever it is worth.
     """
 
-    most: int = 50
+    max_turns: int = 50
     recent: int = 10
     window: int = 5
     duplicate: float = 0.85
@@ -85,7 +85,7 @@ class TurnCount(Struct, frozen=True, kw_only=True):
     important: Callable[[Turn], bool] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("most", "recent", "window"):
+        for name in ("max_turns", "recent", "window"):
             check_whole(f"TurnCount({name}=...)", getattr(self, name))
         if not callable(self.importance) or not (self.important is None or callable(self.important)):
             raise ConfigurationError(
@@ -106,7 +106,7 @@ class TurnCount(Struct, frozen=True, kw_only=True):
         """
         blocks = [tuple(messages[start:end]) for start, end in units(messages)]
         turns = turns_of(blocks, ages)
-        if len(blocks) <= self.most:
+        if len(blocks) <= self.max_turns:
             return TurnCountResult(tuple(messages), tuple(range(len(blocks))), (), False)
         old = max(0, len(blocks) - self.recent)
         worth = [self.importance(turn) for turn in turns]

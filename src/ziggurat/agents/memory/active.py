@@ -1,4 +1,4 @@
-"""The memory of the agent that is running, and how something is kept in it."""
+"""The memory of the running agent, and storing notes in it."""
 
 __all__ = ["ACTIVE_MEMORY", "ActiveMemory", "Kept", "Note", "keep", "taint_in"]
 
@@ -53,7 +53,7 @@ class Note(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not isinstance(self.content, str) or not self.content.strip():
-            raise ConfigurationError(f"Note(content=...) is text that is not empty, got {self.content!r}")
+            raise ConfigurationError(f"Note(content=...) is a non-empty string, got {self.content!r}")
         for name, value, known in (("kind", self.kind, get_args(Kind)), ("origin", self.origin, get_args(Origin))):
             if value not in known:
                 raise ConfigurationError(f"Note({name}=...) is one of {', '.join(known)}; got {value!r}")
@@ -114,7 +114,7 @@ def taint_in(ctx: Context, said: Iterable[Message] = ()) -> tuple[str, ...]:
 
     Args:
         ctx: Where the agent is.
-        said: What was said besides, where the agent is no loop of its own.
+        said: What was said besides, where the agent is not a loop of its own.
     """
     frame = ctx.scope.get(FRAME)
     found = set(taint_of(said))

@@ -38,31 +38,32 @@ Owner = str | Callable[[Context], str]
 
 
 class Remembering(Middleware):
-    """Recalls into the prompt what has to do with the question, and remembers after the run what a policy says.
+    """Recalls relevant memories into the prompt, and after the run remembers what a policy chooses.
 
     ::
 
         Agent("local", tools=memory_tools(), middleware=[Remembering("sqlite:///agents.db", "ann")])
 
-    What is recalled stands before the question as a message of its own, marked as data, with the taint that it was
-    kept with. It is recorded with the request: a run that is resumed or replayed has the same, and asks nothing again.
-    A memory that cannot be read or written is told of by `Warned` and in the log, and the run goes on without it.
+    Recalled memories are placed before the question as a message of their own, marked as data, with the taint they were
+    stored with. They are recorded with the request: a run that is resumed or replayed has the same ones. If a memory
+    cannot be read or written, the run continues without it, with a `Warned` event and a line in the log.
 
-    Agents beneath have a memory of their own, ``owner/agent``, unless `share` names them.
+    Agents below have a memory of their own, ``owner/agent``, unless `share` names them.
 
     Args:
-        store: Where memories are kept: an address for `open_memory`, or a store.
+        store: Where memories are kept: a URL for `open_memory`, or a store.
         owner: Whose memory it is, such as a user's name; or a function of the context, for one agent with many users.
-        limit: How many memories are recalled into a prompt; 0 for none.
-        tokens: How many tokens they may have together, heading included, as `estimate_tokens` guesses.
-        least: What a memory must score to be recalled.
-        score: Orders what is recalled; the store's own order without.
-        embedder: Makes vectors, so that meaning is compared and not words alone.
-        remember: What is kept of a run that has ended; None for nothing but what the tool `remember` is told.
-        share: The names of agents beneath that see this very memory and write it with the tools.
+        limit: The largest number of memories recalled into a prompt; 0 for none.
+        tokens: The largest number of tokens they may have together, heading included, by `estimate_tokens`.
+        min_score: The lowest score of a memory that is recalled.
+        score: Orders recalled memories; by default the store's own order.
+        embedder: Makes vectors, so that meaning is compared and not only words.
+        remember: The policy that chooses what is remembered of a finished run; None for only what the tool `remember`
+            is given.
+        share: The names of agents below that read and write this same memory with the tools.
 
     Raises:
-        ConfigurationError: something given cannot work.
+        ConfigurationError: an argument cannot work.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Remembering(Middleware):
         *,
         limit: int = 3,
         tokens: int = 500,
-        least: float = 0.0,
+        min_score: float = 0.0,
         score: Score | None = None,
         embedder: Embedder | None = None,
         remember: Policy | None = None,
@@ -80,7 +81,7 @@ class Remembering(Middleware):
     ) -> None:
         if not callable(owner):
             _check_owner(owner)
-        _check_numbers(limit, tokens, least)
+        _check_numbers(limit, tokens, min_score)
         _check_functions(score, embedder, remember)
         if isinstance(share, str):
             raise ConfigurationError(f"Remembering(share=...) is a list of agents' names, such as [{share!r}]")
@@ -90,7 +91,7 @@ class Remembering(Middleware):
         self.owner = owner
         self.limit = limit
         self.tokens = tokens
-        self.least = least
+        self.min_score = min_score
         self.score = score
         self.embedder = embedder
         self.policy = remember
@@ -157,13 +158,13 @@ class Remembering(Middleware):
         taken: list[Recalled] = []
         for each in found:
             size = estimate_tokens(_line(each))
-            if each.score >= self.least and size <= left:
+            if each.score >= self.min_score and size <= left:
                 taken.append(each)
                 left -= size
         return taken
 
     def _mind(self, ctx: Context) -> ActiveMemory:
-        """Return the memory of the agent that begins here: its own beneath another that has this one."""
+        """Return the memory of the agent that begins here: its own below another that has this one."""
         outer = ctx.scope.get(ACTIVE_MEMORY)
         if outer is None or outer.by is not self:
             owner = self.owner if isinstance(self.owner, str) else self.owner(ctx)
@@ -173,7 +174,7 @@ class Remembering(Middleware):
         return outer if name in self.share else replace(outer, owner=f"{outer.owner}/{name}")
 
     def _is_nearest(self, ctx: Context) -> bool:
-        """Tell whether no other memory was given to the agent further in, which then counts."""
+        """Return whether no other memory was given to the agent further in, which then counts."""
         chain = ctx.scope[MIDDLEWARE]
         return [each for each in chain.middlewares if isinstance(each, Remembering)][-1] is self
 
@@ -190,19 +191,19 @@ def _memories_in(messages: Sequence[Message]) -> tuple[str, ...]:
 
 
 def _check_owner(owner: object) -> None:
-    """Refuse what is no name, or could be taken for the memory of an agent beneath somebody else's."""
+    """Refuse what is not a name, or could be taken for the memory of an agent below somebody else's."""
     if not isinstance(owner, str) or not owner.strip() or "/" in owner:
         raise ConfigurationError(
             f"Remembering(): owner is a name without '/', or a function of the context that returns one; got {owner!r}"
         )
 
 
-def _check_numbers(limit: int, tokens: int, least: float) -> None:
+def _check_numbers(limit: int, tokens: int, min_score: float) -> None:
     for name, value in (("limit", limit), ("tokens", tokens)):
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise ConfigurationError(f"Remembering({name}=...) is a whole number, not below 0; got {value!r}")
-    if not isinstance(least, (int, float)) or isinstance(least, bool) or not abs(least) < math.inf:
-        raise ConfigurationError(f"Remembering(least=...) is a score, such as 0.2; got {least!r}")
+    if not isinstance(min_score, (int, float)) or isinstance(min_score, bool) or not abs(min_score) < math.inf:
+        raise ConfigurationError(f"Remembering(min_score=...) is a score, such as 0.2; got {min_score!r}")
 
 
 def _check_functions(score: object, embedder: object, remember: object) -> None:

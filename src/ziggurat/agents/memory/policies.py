@@ -1,4 +1,4 @@
-"""What of a run is remembered when it has ended."""
+"""Policies: what is remembered of a run when it has ended."""
 
 __all__ = ["PROMPT", "FactsBy", "Policy", "everything_said"]
 
@@ -32,9 +32,9 @@ _MARK = re.compile(r"^(?:[-*\u2022]|\d+[.)])\s+")
 
 
 def everything_said(run: AgentRun, ctx: Context) -> Iterator[Note]:
-    """Remember what the user and the agent said, each message as an episode; what tools returned is left out.
+    """Remember what the user and the agent said, each message as an episode; results of tools are left out.
 
-    What another agent asked is its model's word.
+    What another agent asked counts as said by a model.
     """
     taint = taint_in(ctx, run.history)
     asked_by_model = ctx.scope[FRAME].outer is not None
@@ -58,22 +58,22 @@ class FactsBy(Struct, frozen=True, kw_only=True):
     Attributes:
         model: Who finds them. What it takes is counted in the run and in its budgets.
         prompt: What it is told.
-        most: How many facts of one run are kept at most.
-        tokens: The longest answer.
+        max_facts: The largest number of facts kept of one run.
+        max_tokens: The longest answer, in tokens.
     """
 
     model: Service[ModelRequest, ModelResponse]
     prompt: str = PROMPT
-    most: int = 10
-    tokens: int = 500
+    max_facts: int = 10
+    max_tokens: int = 500
 
     def __post_init__(self) -> None:
         if not callable(self.model) or isinstance(self.model, type):
             how = f"; name it with resolve({self.model!r})" if isinstance(self.model, str) else ""
             raise ConfigurationError(f"FactsBy(model=...) takes a model service, got {self.model!r}{how}")
         if not isinstance(self.prompt, str) or not self.prompt.strip():
-            raise ConfigurationError(f"FactsBy(prompt=...) is text that is not empty, got {self.prompt!r}")
-        for name, value in (("most", self.most), ("tokens", self.tokens)):
+            raise ConfigurationError(f"FactsBy(prompt=...) is a non-empty string, got {self.prompt!r}")
+        for name, value in (("max_facts", self.max_facts), ("max_tokens", self.max_tokens)):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ConfigurationError(f"FactsBy({name}=...) is a whole number, at least 1; got {value!r}")
 
@@ -85,13 +85,13 @@ class FactsBy(Struct, frozen=True, kw_only=True):
         """
         said = [message for message in _said_in(run) if message.origin is None]
         request = ModelRequest(
-            Transcript.of(user(written(said))), self.prompt, settings=ModelSettings(max_tokens=self.tokens)
+            Transcript.of(user(written(said))), self.prompt, settings=ModelSettings(max_tokens=self.max_tokens)
         )
         text = (await ask(self.model, request, ctx.under("facts").under("model"))).text
         taint = taint_in(ctx, run.history)
         lines = (_MARK.sub("", line.strip()).strip() for line in text.splitlines())
         facts = dict.fromkeys(line for line in lines if line and line.strip(". ").upper() != "NONE")
-        return [Note(content=fact, kind="semantic", origin="model", taint=taint) for fact in [*facts][: self.most]]
+        return [Note(content=fact, kind="semantic", origin="model", taint=taint) for fact in [*facts][: self.max_facts]]
 
 
 def _said_in(run: AgentRun) -> list[Message]:

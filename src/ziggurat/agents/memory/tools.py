@@ -1,4 +1,4 @@
-"""Tools by which a model uses the memory of the agent that it speaks for."""
+"""Tools by which a model uses the memory of its agent."""
 
 __all__ = ["READ", "WRITE", "forget", "memory_tools", "recall", "remember"]
 
@@ -67,8 +67,8 @@ async def forget(memory_id: str, ctx: Context) -> ToolResult:
 def memory_tools() -> tuple[FunctionTool, ...]:
     """Return the tools `remember`, `recall` and `forget`, for the memory that `Remembering` gives to an agent.
 
-    They declare the permissions ``custom:memory_write`` and ``custom:memory_read``. What a model remembers after it
-    has read what tools returned is tainted by them. `forget` archives: nothing is deleted.
+    They declare the permissions ``custom:memory_write`` and ``custom:memory_read``. What a model remembers after it has
+    read results of tools is tainted by those tools. `forget` archives: nothing is deleted.
     """
     return (remember, recall, forget)
 

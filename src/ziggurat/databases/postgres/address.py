@@ -1,4 +1,4 @@
-"""Where a PostgreSQL store is: the address for the server, what of it may be shown, and the options that are ours."""
+"""PostgreSQL addresses: what the driver gets, what may be shown, and the options that are ours."""
 
 __all__ = ["PostgresAddress"]
 
@@ -45,7 +45,7 @@ class PostgresAddress(Struct, frozen=True):
                 _ = parts.port
         except ValueError:
             raise ConfigurationError(
-                f"{without_secrets(url)!r} is no address of a server: write "
+                f"{without_secrets(url)!r} is not an address of a server: write "
                 "postgresql://user:password@host:5432/database, with %40, %2F, %3A, %5B for @, /, :, [ in a password"
             ) from None
         given = parse_qsl(parts.query, keep_blank_values=True)
@@ -55,6 +55,6 @@ class PostgresAddress(Struct, frozen=True):
         shown = f"postgresql://{user.partition(':')[0]}{'@' if user else ''}{host}{parts.path}"
         schema = ours.pop("schema", "ziggurat")
         if _SCHEMA.fullmatch(schema) is None:
-            raise ConfigurationError(f"{shown!r}: a schema is small letters, digits and _, got {schema!r}")
+            raise ConfigurationError(f"{shown!r}: a schema is lowercase letters, digits and _, got {schema!r}")
         secret = parts._replace(scheme="postgresql", query=theirs, fragment="").geturl()
         return cls(secret, shown, schema, ours)

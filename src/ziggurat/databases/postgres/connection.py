@@ -1,4 +1,4 @@
-"""One connection to a PostgreSQL server, used by one thread: opened when needed, opened again when it was lost."""
+"""A connection to a PostgreSQL server, used by one thread; opened when needed and reopened when lost."""
 
 __all__ = ["Connection", "PostgresConnection", "opened", "passes"]
 
@@ -22,7 +22,7 @@ _PASSING = ("08", "25006", "40", "53300", "55P03", "57")
 """Codes, or how they begin, of what passes: lost connections, a server that only reads now, deadlocks, too many
 clients, a server going or coming."""
 _CUT_OFF = ("InterfaceError", "InternalClientError")
-"""What the driver says where a connection ends in the midst of something."""
+"""What the driver says where a connection ends in the middle of something."""
 _IDLE = 120.0
 """Seconds after which a connection that was not used is not trusted: what stands between may have dropped it."""
 
@@ -59,7 +59,7 @@ class Connection(Protocol):
         ...
 
     def is_closed(self) -> bool:
-        """Tell whether it is of no more use."""
+        """Return whether it is of no more use."""
         ...
 
     def terminate(self) -> None:
@@ -94,7 +94,7 @@ async def opened(address: PostgresAddress, timeout: float, prepare: Prepare) -> 
 class PostgresConnection:
     """A connection of a store, with an event loop of its own that runs in the thread that uses it.
 
-    When the connection is lost in the midst of something, that is done again on a new one, so a server that is back
+    When the connection is lost in the middle of something, that is done again on a new one, so a server that is back
     within `timeout` seconds is not noticed. A server that was never reached, by this connection or by others that
     have the same `reached`, is not waited for.
 
@@ -180,7 +180,7 @@ class PostgresConnection:
             connection.terminate()
 
     def close(self) -> None:
-        """Let go of the connection and the event loop."""
+        """Close the connection and the event loop."""
         loop, self._loop = self._loop, None
         if loop is not None:
             self._give_up()
@@ -189,7 +189,7 @@ class PostgresConnection:
 
 
 def passes(error: Exception) -> bool:
-    """Tell whether an error of the driver or the network is one that passes by itself."""
+    """Return whether an error of the driver or the network is one that passes by itself."""
     code = getattr(error, "sqlstate", None)
     if code is not None:
         return str(code).startswith(_PASSING)

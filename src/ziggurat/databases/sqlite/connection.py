@@ -1,4 +1,4 @@
-"""One connection to a SQLite database, used by one at a time: opened when needed, given up when it has failed."""
+"""A connection to a SQLite database, used by one thread at a time; opened when needed, dropped after a failure."""
 
 __all__ = ["SqliteConnection", "WouldWait"]
 
@@ -40,12 +40,12 @@ class SqliteConnection:
     doing so: a lock on a file beside the database is held while one does either. Where there are no such locks, the
     older rollback journal is used with these versions.
 
-    After a failed write the connection is closed and opened anew, never used again: what a failed flush has left in
+    After a failed write the connection is closed and opened again, never used again: what a failed flush has left in
     the system's cache cannot be trusted.
 
     With `synchronous` NORMAL a commit flushes nothing, so it may be made at once, by a thread that must not wait, as
     long as no other process writes. Two writes do flush: one that checkpoints, and the next one, with which the
-    write-ahead log begins anew. Both are left to transactions that may wait: every second of these may checkpoint, and
+    write-ahead log begins again. Both are left to transactions that may wait: every second of these may checkpoint, and
     only after the others are there some at once.
     """
 
@@ -121,7 +121,7 @@ class SqliteConnection:
             self._open().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._connection is not None:
             with contextlib.suppress(StoreError), self._errors(), self._alone():
                 self._give_up()
@@ -198,7 +198,7 @@ class SqliteConnection:
             self._give_up()
             kind = getattr(error, "sqlite_errorname", "SQLITE_ERROR")
             if kind == "SQLITE_NOTADB":
-                raise StoreError(f"{self.path} is no database, or a damaged one; choose another file") from error
+                raise StoreError(f"{self.path} is not a database, or a damaged one; choose another file") from error
             raise StoreError(f"{self.path}: {error} ({kind})") from error
         except OSError as error:
             self._give_up()

@@ -1,4 +1,4 @@
-"""The tables of a SQLite store, their migrations, and what is known of the library's versions."""
+"""The tables of a SQLite store, their migrations, and known bugs of SQLite versions."""
 
 __all__ = ["APPLICATION", "MIGRATIONS", "has_wal_reset_bug", "migrate", "refuse_foreign"]
 
@@ -34,7 +34,7 @@ _ALSO_FIXED = {(3, 50): 7, (3, 44): 6}
 
 
 def has_wal_reset_bug(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> bool:
-    """Tell whether this SQLite may damage a database in WAL mode that several connections write.
+    """Return whether this SQLite may damage a database in WAL mode that several connections write.
 
     From 3.7.0 on, fixed in 3.51.3, and in 3.50.7 and 3.44.6 for older lines.
     """
@@ -67,7 +67,7 @@ def refuse_foreign(path: Path) -> None:
     if not page:
         return
     if not page.startswith(_MAGIC) or len(page) < _TABLES.stop:
-        raise StoreError(f"{path} is no database, or a damaged one; choose another file")
+        raise StoreError(f"{path} is not a database, or a damaged one; choose another file")
     version, application, tables = (int.from_bytes(page[each]) for each in (_VERSION, _APPLICATION, _TABLES))
     if application != APPLICATION and (application or version or tables):
         raise StoreError(f"{path} is a database of another program; choose another file")

@@ -1,4 +1,4 @@
-"""Memories kept in this process, for tests and for what need not outlive it."""
+"""Memories in this process, for tests and short-lived use."""
 
 __all__ = ["InMemoryStore"]
 

@@ -1,4 +1,4 @@
-"""Memories in a PostgreSQL database with pgvector: many processes on many machines."""
+"""Memories in a PostgreSQL database with pgvector, for many processes on many machines."""
 
 __all__ = ["PostgresMemoryStore"]
 
@@ -43,18 +43,18 @@ class PostgresMemoryStore:
     """Keeps memories in a schema of a PostgreSQL database that has the extension pgvector.
 
     Args:
-        address: ``postgresql://user@host/database``, as for a store of runs, whose schema it may share.
+        url: ``postgresql://user@host/database``, as for a store of runs, whose schema it may share.
         timeout: Seconds to wait for an answer of the server, and for its return when the connection was lost.
 
     Raises:
         MissingExtra: the driver is not installed.
-        ConfigurationError: the address is none.
+        ConfigurationError: `url` is not the URL of a PostgreSQL server.
     """
 
-    def __init__(self, address: str, *, timeout: float = 10.0) -> None:
+    def __init__(self, url: str, *, timeout: float = 10.0) -> None:
         if find_spec("asyncpg") is None:
             raise MissingExtra("memories in PostgreSQL", "postgres")
-        self.address = PostgresAddress.of(address)
+        self.address = PostgresAddress.of(url)
         self._database = PostgresConnection(self.address, timeout, _prepare)
         name = f"ziggurat {self.address.shown}"
         self._writer = Writer(name, lambda jobs: None, lambda: None, 60.0, self._database.close)
@@ -198,5 +198,5 @@ class PostgresMemoryStore:
         return await self._writer.submit(lambda: self._search(query))
 
     async def close(self) -> None:
-        """Let go of the connection; see `MemoryStore.close`."""
+        """Close the connection; see `MemoryStore.close`."""
         self._writer.close()

@@ -1,4 +1,4 @@
-"""The tables of memories in a PostgreSQL database, and what is asked of them."""
+"""The tables and queries of memories in PostgreSQL."""
 
 __all__ = [
     "CANDIDATES",

@@ -1,4 +1,4 @@
-"""Memories in a SQLite database, in the same file as the runs if wanted: rows, words and vectors."""
+"""Memories in a SQLite database, which may also hold runs: rows, words and vectors."""
 
 __all__ = ["SqliteMemoryStore"]
 
@@ -267,7 +267,7 @@ class SqliteMemoryStore:
         return await self._read(lambda: self._search(query))
 
     async def close(self) -> None:
-        """Write what is waiting and let go of the file; see `MemoryStore.close`."""
+        """Write what is waiting and close the file; see `MemoryStore.close`."""
         if not self._writer.closed:
             await self._writer.submit(self._last_words)
         self._writer.close()

@@ -1,4 +1,4 @@
-"""The tables of memories in a SQLite database, and how records become rows of them."""
+"""The tables of memories in SQLite, and records as their rows."""
 
 __all__ = ["CHOSEN", "COLUMNS", "INSERT", "TABLES", "record_of", "row_of", "where"]
 

@@ -1,4 +1,4 @@
-"""The vectors of a database's memories, held in this process by owner and brought up to date before each search."""
+"""Vector indexes of a database's memories, held in this process and updated before each search."""
 
 __all__ = ["VectorIndexes"]
 

@@ -1,4 +1,4 @@
-"""What a model of Anthropic's can do, read from its name."""
+"""What a model of Anthropic's can do, by its name."""
 
 __all__ = ["Abilities", "abilities"]
 
@@ -20,7 +20,7 @@ class Abilities(Struct, frozen=True, gc=False):
         thinking: How it is told to think: by a budget of tokens, by an effort (it decides when), or not at all.
         native_output: Whether it can hold its text to a JSON Schema by itself.
         sampling: Whether it takes a temperature and a share of likely words: both, one of them, or neither.
-        inline_system: Whether it takes system messages in the midst of a conversation.
+        inline_system: Whether it takes system messages in the middle of a conversation.
     """
 
     longest: int | None

@@ -1,4 +1,4 @@
-"""What the API answers with, as far as it is read; and what its words mean here."""
+"""The JSON of replies from the Messages API, and what its words mean here."""
 
 __all__ = [
     "CALLER",
@@ -61,7 +61,7 @@ _kind = msgspec.json.Decoder(_Kind)
 
 
 def given(value: Raw) -> bool:
-    """Tell whether a field is there, and not null."""
+    """Return whether a field is there, and not null."""
     return bytes(value) not in (b"", b"null")
 
 
@@ -69,7 +69,7 @@ def read_block(block: Raw) -> Block:
     """Read a block; of one that has other fields than those known here, only its type.
 
     Raises:
-        msgspec.ValidationError: it is no block, or a known one that is broken.
+        msgspec.ValidationError: it is not a block, or a known one that is broken.
     """
     try:
         return _block.decode(block)

@@ -1,4 +1,4 @@
-"""A plain reply of the Messages API, read."""
+"""Reading a plain reply of the Messages API."""
 
 __all__ = ["from_wire"]
 
@@ -57,7 +57,7 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
 
 
 def _unreadable(dialect: Dialect, why: str) -> ModelError:
-    return ModelError(f"{dialect.name} answered with something that is no reply: {why}", kind="malformed")
+    return ModelError(f"{dialect.name} answered with something that is not a reply: {why}", kind="malformed")
 
 
 def _parts(content: list[Raw] | str | None) -> tuple[list[Part], list[Raw]]:

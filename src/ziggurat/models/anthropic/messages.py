@@ -1,4 +1,4 @@
-"""Messages as the Messages API takes them: each becomes content blocks, written once."""
+"""Writing messages as content blocks of the Messages API, each encoded once."""
 
 __all__ = ["blocks_of", "encode_message"]
 

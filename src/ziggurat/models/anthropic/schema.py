@@ -1,4 +1,4 @@
-"""JSON Schemas in the part of the language to which the API can hold a model."""
+"""JSON Schemas in the subset that the Messages API can enforce."""
 
 __all__ = ["strict_schema"]
 

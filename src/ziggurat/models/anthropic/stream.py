@@ -1,4 +1,4 @@
-"""A streamed reply of the Messages API, read event by event."""
+"""Reading a streamed reply of the Messages API, event by event."""
 
 __all__ = ["Reader"]
 
@@ -32,7 +32,7 @@ from ziggurat.models.http.sse import ServerEvent
 
 
 class _Delta(Struct, gc=False):
-    """What comes anew: of a block, or of the message as a whole."""
+    """What comes again: of a block, or of the message as a whole."""
 
     type: str | None = None
     text: str | None = None
@@ -81,7 +81,7 @@ class _Named(Struct, gc=False):
 
 
 class _Fallback(Struct, gc=False):
-    """The block that says that another model goes on with the reply."""
+    """The block that says that another model continues with the reply."""
 
     to: _Named | None = None
 
@@ -183,7 +183,7 @@ class Reader:
 
         Raises:
             StreamInterrupted: the stream ended before the reply did; `partial` is the message that had come.
-            ModelError: an event in its midst could not be read (kind ``malformed``).
+            ModelError: an event during it could not be read (kind ``malformed``).
         """
         message = self._fold.message()
         if not self.done:

@@ -1,4 +1,4 @@
-"""A question, written as a request of the Messages API."""
+"""Writing a request of the Messages API."""
 
 __all__ = ["CACHE", "to_wire"]
 

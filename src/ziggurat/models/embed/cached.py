@@ -1,4 +1,4 @@
-"""A cache of vectors, one for each text."""
+"""A cache of vectors, one per string."""
 
 __all__ = ["cached"]
 
@@ -55,5 +55,5 @@ def cached(embedder: Embedder, *, size: int = 10_000) -> Embedder:
         ConfigurationError: the size is below 1.
     """
     if size < 1:
-        raise ConfigurationError(f"cached(size=...) is 1 or more, got {size}")
+        raise ConfigurationError(f"cached(size=...) is a whole number of at least 1, got {size}")
     return _Cached(embedder, size)

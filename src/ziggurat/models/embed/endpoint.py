@@ -1,4 +1,4 @@
-"""Embedders behind HTTP: OpenAI's ``/embeddings`` and everything that speaks like it."""
+"""Embedders over HTTP: OpenAI's ``/embeddings`` and compatible servers."""
 
 __all__ = ["HttpEmbedder", "http_embedder"]
 
@@ -49,7 +49,7 @@ def http_embedder(
     key: str | None = None,
     base_url: str | None = None,
     dimensions: int | None = None,
-    batch: int = 128,
+    batch_size: int = 128,
     limits: Limits | None = None,
     proxy: str | None = None,
     ca: str | ssl.SSLContext | None = None,
@@ -68,8 +68,8 @@ def http_embedder(
         key: The key; the provider's variable where none is given.
         base_url: Where its API begins.
         dimensions: How long vectors are to be, for models that can be told.
-        batch: How many texts are sent at once at most.
-        limits: Bounds upon times, sizes and connections.
+        batch_size: How many texts are sent at once at most.
+        limits: Bounds on times, sizes and connections.
         proxy: A proxy's address; see `Provider`.
         ca: Certificate authorities to trust; see `Provider`.
         client: An ``httpx.AsyncClient`` of yours; see `Provider`.
@@ -90,7 +90,9 @@ def http_embedder(
     if key is None:
         key = key_of(dialect, needed=dialect.key_needed and base_url is None)
     transport = transport_of(dialect, limits, proxy, ca, client)
-    return HttpEmbedder(model, dialect=dialect, transport=transport, key=key, dimensions=dimensions, batch=batch)
+    return HttpEmbedder(
+        model, dialect=dialect, transport=transport, key=key, dimensions=dimensions, batch_size=batch_size
+    )
 
 
 class HttpEmbedder:
@@ -102,10 +104,10 @@ class HttpEmbedder:
         transport: What carries the questions.
         key: The key; empty where none is needed.
         dimensions: How long vectors are to be; None leaves it to the model.
-        batch: How many texts are sent at once at most.
+        batch_size: How many texts are sent at once at most.
 
     Raises:
-        ConfigurationError: the batch is below 1.
+        ConfigurationError: `batch_size` is below 1.
     """
 
     def __init__(
@@ -116,14 +118,14 @@ class HttpEmbedder:
         transport: Transport,
         key: str = "",
         dimensions: int | None = None,
-        batch: int = 128,
+        batch_size: int = 128,
     ) -> None:
-        if batch < 1:
-            raise ConfigurationError(f"batch is how many texts are sent at once, 1 or more; got {batch}")
+        if batch_size < 1:
+            raise ConfigurationError(f"batch_size is a whole number of at least 1, got {batch_size}")
         self.model = model
         self.dialect = dialect
         self.dimensions = dimensions
-        self.batch = batch
+        self.batch_size = batch_size
         self._transport = transport
         self._key = key
         self._path = path_of(dialect)
@@ -144,8 +146,8 @@ class HttpEmbedder:
             require_real_calls_allowed(f"{self.dialect.name}:{self.model}")
         vectors: list[bytes] = []
         usage = Usage()
-        for start in range(0, len(request.texts), self.batch):
-            texts = request.texts[start : start + self.batch]
+        for start in range(0, len(request.texts), self.batch_size):
+            texts = request.texts[start : start + self.batch_size]
             answer = await self._asked(texts, ctx)
             vectors += _ordered(answer, len(texts), self.dialect.name)
             tokens = None if answer.usage is None else answer.usage.prompt_tokens

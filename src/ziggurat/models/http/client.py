@@ -1,4 +1,4 @@
-"""The way questions go to one service and replies come back: connections that are kept, and bounds."""
+"""The HTTP client of one service: pooled connections, and limits."""
 
 __all__ = ["Client", "Headers", "Reply", "Transport"]
 
@@ -24,7 +24,7 @@ class Reply(Protocol):
 
     status: int
     headers: dict[str, str]
-    """Their names in small letters."""
+    """Their names in lowercase."""
 
     async def more(self) -> bytes:
         """Return the next bytes of the body, decompressed, and none at its end."""
@@ -64,7 +64,7 @@ class Client:
     Args:
         url: Where the service is; what follows the host is not looked at.
         name: Who it is, for errors.
-        limits: Bounds upon times, sizes and connections.
+        limits: Bounds on times, sizes and connections.
         proxy: A proxy's address; ``""`` for none, None for the one that the environment names.
         ca: A file or folder of certificate authorities to trust instead of the system's, or a context of yours.
 

@@ -1,4 +1,4 @@
-"""One connection to a server: HTTP/1.1, one question at a time, its replies read by llhttp."""
+"""One HTTP/1.1 connection: one request at a time, replies parsed by llhttp."""
 
 __all__ = ["Connection", "Home", "Parser", "require_parser"]
 
@@ -87,7 +87,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(question)
 
     def usable(self) -> bool:
-        """Tell whether an idle connection can be asked: neither closed by the server nor with unasked bytes."""
+        """Return whether an idle connection can be asked: neither closed by the server nor with unasked bytes."""
         if self._lost or self._transport is None or self._transport.is_closing():
             return False
         return self._poll is None or not self._poll.poll(0)
@@ -153,7 +153,7 @@ class Connection(asyncio.Protocol):
             reply.complete()
             reply.arrived()
             return
-        how = "in the midst of a reply" if reply.begun else "without a reply"
+        how = "in the middle of a reply" if reply.begun else "without a reply"
         why = f" ({error})" if error is not None and str(error) else ""
         reply.fail(ModelError(f"{self.name} closed the connection {how}{why}", kind="connection"))
 

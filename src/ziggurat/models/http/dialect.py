@@ -1,4 +1,4 @@
-"""How the providers that share a wire differ: data, not branches."""
+"""How the providers that share a wire format differ, as data."""
 
 __all__ = ["DIALECTS", "Dialect", "dialect_of"]
 

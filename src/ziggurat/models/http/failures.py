@@ -1,4 +1,4 @@
-"""From what a provider says went wrong to what to do about it."""
+"""From a provider's error reply to a typed error."""
 
 __all__ = ["failure", "failure_of", "readable", "redacted"]
 
@@ -97,8 +97,8 @@ def failure(
     """Return the error that a reply amounts to, sorted by what to do about it.
 
     Args:
-        status: The HTTP status; None for an error that came in the midst of a stream.
-        headers: The reply's headers, their names in small letters.
+        status: The HTTP status; None for an error that came in the middle of a stream.
+        headers: The reply's headers, their names in lowercase.
         body: The body, in any form: JSON of any shape, a web page, a text, nothing.
         dialect: Who was asked.
         key: The key that was sent, which is kept out of the text wherever the provider repeats it.

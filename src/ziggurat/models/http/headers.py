@@ -1,4 +1,4 @@
-"""What a reply's headers say about when to ask again."""
+"""Reading from a reply's headers when to retry."""
 
 __all__ = ["duration", "retry_after"]
 
@@ -21,7 +21,7 @@ def retry_after(headers: Mapping[str, str], now: float, *, limits: bool = True) 
     reset. What cannot be read is passed over.
 
     Args:
-        headers: The reply's headers, their names in small letters.
+        headers: The reply's headers, their names in lowercase.
         now: POSIX seconds, for what is said as a date.
         limits: Whether to look at rate limits too; they are sent with every reply, whatever it failed from.
     """
@@ -38,7 +38,7 @@ def retry_after(headers: Mapping[str, str], now: float, *, limits: bool = True) 
 
 
 def duration(text: str) -> float | None:
-    """Return the seconds in a text such as ``1m30s``, ``6ms``, ``1h0m2.5s`` or ``12``; None for any other."""
+    """Return the seconds in a string such as ``1m30s``, ``6ms``, ``1h0m2.5s`` or ``12``; None for any other."""
     text = text.strip()
     plain = _number(text)
     if plain is not None or len(text) > _LONGEST:

@@ -1,4 +1,4 @@
-"""A reply while it comes in: its head, then its bytes, decompressed and within bounds."""
+"""A reply while it arrives: its head, then its bytes, decompressed and bounded."""
 
 __all__ = ["Incoming", "Inflater", "Line"]
 

@@ -16,11 +16,11 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     Attributes:
         connect: To reach the server, TLS and proxy included.
-        idle: Without a byte from the server, be it before a reply or in the midst of one.
+        idle: Without a byte from the server, be it before a reply or in the middle of one.
         total: For a whole call; waiting for a slow reader of a stream is not counted.
         connections: How many at a time to one service; further calls wait for one.
-        kept: How many of them stay open while nothing is asked.
-        kept_for: How long they do.
+        idle_connections: How many of them stay open while nothing is asked.
+        keep_alive: How long they do.
         reply: The most bytes of a whole reply, after decompression.
         stream: The most bytes of a streamed reply, after decompression.
     """
@@ -29,13 +29,13 @@ class Limits(Struct, frozen=True, kw_only=True):
     idle: float | None = 300.0
     total: float | None = 1800.0
     connections: int = 1000
-    kept: int = 100
-    kept_for: float = 60.0
+    idle_connections: int = 100
+    keep_alive: float = 60.0
     reply: int = 32 * _MEBIBYTE
     stream: int = 256 * _MEBIBYTE
 
     def __post_init__(self) -> None:
-        for name in ("connect", "idle", "total", "kept_for"):
+        for name in ("connect", "idle", "total", "keep_alive"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, (int, float)) and isfinite(value) and value > 0):
                 raise ConfigurationError(f"Limits({name}=...) is a number of seconds above 0, got {value!r}")
@@ -43,5 +43,7 @@ class Limits(Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise ConfigurationError(f"Limits({name}=...) is a whole number of at least 1, got {value!r}")
-        if not isinstance(self.kept, int) or self.kept < 0:
-            raise ConfigurationError(f"Limits(kept=...) is a whole number of at least 0, got {self.kept!r}")
+        if not isinstance(self.idle_connections, int) or self.idle_connections < 0:
+            raise ConfigurationError(
+                f"Limits(idle_connections=...) is a whole number of at least 0, got {self.idle_connections!r}"
+            )

@@ -1,4 +1,4 @@
-"""The connections of one service on one event loop."""
+"""The connection pool of one service on one event loop."""
 
 __all__ = ["Pool"]
 
@@ -43,7 +43,7 @@ class Pool:
             await anext(self._watch)
         while self._idle:
             connection = self._idle.pop()
-            if time.monotonic() - connection.idle_since < self._limits.kept_for and connection.usable():
+            if time.monotonic() - connection.idle_since < self._limits.keep_alive and connection.usable():
                 return connection
             connection.abandon()
         if len(self._all) + self._opening < self._limits.connections:
@@ -102,7 +102,7 @@ class Pool:
         waiter = self._next()
         if waiter is not None:
             waiter.set_result(connection)
-        elif len(self._idle) < self._limits.kept:
+        elif len(self._idle) < self._limits.idle_connections:
             connection.idle_since = time.monotonic()
             self._idle.append(connection)
         else:

@@ -77,7 +77,7 @@ class Provider:
             key: The key, or a function that gives one before each call; the provider's variable where none is given.
             base_url: Where its API begins; the provider's own address, or what its variable says.
             headers: Further headers of every call.
-            limits: Bounds upon times, sizes and connections.
+            limits: Bounds on times, sizes and connections.
             window: How many tokens the model can take.
             proxy: A proxy's address; ``""`` for none, None for the one that the environment names.
             ca: A file or folder of certificate authorities to trust, or a context of yours.
@@ -85,7 +85,7 @@ class Provider:
                 left open.
 
         Raises:
-            ConfigurationError: no key, no address, or one that cannot be; the text names the variable to set.
+            ConfigurationError: no key, no address, or one that cannot be; the message names the variable to set.
             MissingExtra: the package that speaks HTTP is not installed.
         """
         dialect = replace(self.dialect, base_url=base_of(self.dialect, base_url))

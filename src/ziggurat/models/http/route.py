@@ -1,4 +1,4 @@
-"""The way to a server: its address, TLS, and a proxy in between."""
+"""The route to a server: address, TLS, and a proxy in between."""
 
 __all__ = ["Route", "is_loopback", "proxy_for", "tls_context"]
 
@@ -33,7 +33,7 @@ def _parsed(url: str, what: str) -> SplitResult:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is this very machine."""
+    """Return whether a host is this very machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

@@ -1,4 +1,4 @@
-"""A model behind HTTP: the one service on top of every wire."""
+"""A model over HTTP: the one service for all wire formats."""
 
 __all__ = ["HttpModel", "Key", "StreamReader", "Wire", "path_of"]
 

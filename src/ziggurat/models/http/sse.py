@@ -1,4 +1,4 @@
-"""Event streams, read as the server-sent-events standard says."""
+"""Server-sent events, read as the standard says."""
 
 __all__ = ["EventParser", "ServerEvent"]
 
@@ -87,7 +87,7 @@ class EventParser:
         return events
 
     def _field(self, line: bytes) -> None:
-        """Take a line that is neither empty nor begins with ``data:``; a comment is no field."""
+        """Take a line that is neither empty nor begins with ``data:``; a comment is not a field."""
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"event":
@@ -114,7 +114,7 @@ class EventParser:
         """Take the end of the stream; returns the event that no blank line has ended, if its lines were whole.
 
         The standard drops such an event, but servers do forget the last blank line, and even the last line's end.
-        A line that was cut is told from one that is whole by its reader: it is no JSON.
+        A line that was cut is told from one that is whole by its reader: it is not JSON.
         """
         if self._rest:
             lines = [b"".join(self._rest).removeprefix(b"" if self._begun else _BOM), b""]

@@ -1,4 +1,4 @@
-"""Which JSON Schemas the provider can hold a model to, to the letter."""
+"""Which JSON Schemas a provider's strict mode accepts."""
 
 __all__ = ["is_strict"]
 
@@ -12,7 +12,7 @@ _SCHEMAS = ("properties", "$defs", "definitions")
 
 
 def is_strict(schema: Any) -> bool:
-    """Tell whether a schema is of the kind that strict mode takes.
+    """Return whether a schema is of the kind that strict mode takes.
 
     Every object names all its properties as required and allows no others, and nothing in it is beyond that mode. Any
     other schema is sent as a hint: the reply is checked here anyway.

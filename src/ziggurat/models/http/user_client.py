@@ -1,4 +1,4 @@
-"""A client of the user's in place of our own: an ``httpx.AsyncClient``, with whatever it is set up to do."""
+"""An httpx client of the user's in place of our own."""
 
 __all__ = ["UserClient"]
 
@@ -26,7 +26,7 @@ class UserClient:
         limits: Of these, the sizes of replies hold.
 
     Raises:
-        ConfigurationError: it is no such client.
+        ConfigurationError: it is not such a client.
     """
 
     def __init__(self, client: Any, url: str, *, name: str, limits: Limits) -> None:

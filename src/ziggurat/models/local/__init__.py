@@ -45,7 +45,7 @@ def local(
         context: Tokens held, shared by the slots.
 
     Raises:
-        ConfigurationError: there is no such file, it is no GGUF file, or a number is below one.
+        ConfigurationError: there is no such file, it is not a GGUF file, or a number is below one.
 
     ::
 

@@ -43,7 +43,7 @@ class Engine:
         threads: Threads that compute; by default one per processor that this process may use, eight at most.
 
     Raises:
-        ConfigurationError: there is no such file, or it is no GGUF file.
+        ConfigurationError: there is no such file, or it is not a GGUF file.
     """
 
     def __init__(self, path: Path, *, slots: int = SLOTS, context: int = CONTEXT, threads: int | None = None) -> None:

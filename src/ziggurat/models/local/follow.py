@@ -42,7 +42,7 @@ def followed(
     Args:
         asked: What the user says now.
         tool: The tool that was called last.
-        before: What it was called with; what is not said anew stays.
+        before: What it was called with; what is not said again stays.
         result: What it gave.
         embed: Makes vectors of texts.
         today: The day from which "tomorrow" is counted.
@@ -86,7 +86,7 @@ def _worked_on(asked: str, tool: Described, result: str) -> dict[str, Any] | Non
 def _news(
     asked: str, tool: Described, before: Mapping[str, Any], embed: Embed, today: date | None
 ) -> dict[str, Any] | None:
-    """What is said anew for sure, if that and the last call are a whole one."""
+    """What is said again for sure, if that and the last call are a whole one."""
     reading = msgspec.structs.replace(read(asked, embed, today), own=tool.own, purpose=tool.purpose)
     whole = fill(tool.parameters, reading)
     if whole.arguments and not whole.missing and whole.fit >= _SURE:

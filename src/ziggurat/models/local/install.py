@@ -84,7 +84,7 @@ def _damage() -> str | None:
         return f"at {path} is damaged: it has {size:,} of {SIZE:,} bytes"
     with path.open("rb") as file:
         whole = file.read(4) == b"GGUF"
-    return None if whole else f"at {path} is damaged: it is no GGUF file"
+    return None if whole else f"at {path} is damaged: it is not a GGUF file"
 
 
 def install(progress: Progress | None = None, *, fetch: Fetch | None = None) -> Path:

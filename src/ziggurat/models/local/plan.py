@@ -108,7 +108,7 @@ def _wishes(
     embed: Embed,
     today: date | None,
 ) -> list[Wish]:
-    """A wish for each part; none at all if one of them is no request of its own."""
+    """A wish for each part; none at all if one of them is not a request of its own."""
     known = ["", *results, *["1"] * len(clauses)]
     wishes: list[Wish] = []
     place = ""

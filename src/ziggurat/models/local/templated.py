@@ -149,7 +149,7 @@ class AnswerText:
     """
 
     _HEAD = re.compile(r'\s*\{\s*"answer"\s*:\s*"')
-    # A half of a surrogate pair is no character, so it waits for the other half.
+    # A half of a surrogate pair is not a character, so it waits for the other half.
     _UNIT = re.compile(
         r'[^"\\]+|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\[^u]'
     )

@@ -1,4 +1,4 @@
-"""Tool calls of a stream, told apart even where the server gives no index, no id, or one index to all."""
+"""Tool calls of a stream, told apart even without an index or an id, or with one index for all."""
 
 __all__ = ["CallReader", "is_object"]
 
@@ -16,7 +16,7 @@ _LEGACY = -1
 
 
 def is_object(arguments: str) -> bool:
-    """Tell whether arguments are a whole JSON object."""
+    """Return whether arguments are a whole JSON object."""
     try:
         _OBJECT.decode(arguments)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -100,7 +100,7 @@ class CallReader:
         return call
 
     def _known(self, index: int | None, identity: str, name: str, arguments: str) -> _Call | None:
-        """Return the call that a piece goes on with; None when it begins another."""
+        """Return the call that a piece continues with; None when it begins another."""
         call = self._by_index.get(index) if index is not None else None
         if identity and (index is None or call is not None):
             same = self._by_id.get(identity)
@@ -120,5 +120,5 @@ class CallReader:
 
 
 def _begins(call: _Call) -> bool:
-    """Tell whether another call may begin after this one: nothing of it has come, or all."""
+    """Return whether another call may begin after this one: nothing of it has come, or all."""
     return not "".join(call.pieces) or call.whole

@@ -1,4 +1,4 @@
-"""A plain reply, read."""
+"""Reading a plain reply of Chat Completions."""
 
 __all__ = ["from_wire", "raw_of"]
 

@@ -1,4 +1,4 @@
-"""Pictures, sound and documents as parts of a message's content."""
+"""Images, sound and documents as parts of a message's content."""
 
 __all__ = ["media_part"]
 
@@ -30,7 +30,7 @@ def media_part(part: Image | Audio | File, dialect: Dialect) -> dict[str, Any]:
     """Return a part as the content of a user message holds it.
 
     Raises:
-        ConfigurationError: this provider cannot be sent it; the text says what can be sent.
+        ConfigurationError: this provider cannot be sent it; the message says what can be sent.
     """
     if isinstance(part, Image):
         return _image(part)

@@ -1,4 +1,4 @@
-"""One message as Chat Completions writes it; a message with several tool results becomes several on the wire."""
+"""Writing one message for Chat Completions; one with several tool results becomes several."""
 
 __all__ = ["encode_message", "encode_pictures", "written"]
 

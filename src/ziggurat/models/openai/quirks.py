@@ -1,4 +1,4 @@
-"""Departures that concern this wire alone, by the name of the dialect."""
+"""Departures of dialects that concern this wire format only."""
 
 __all__ = ["DOCUMENT_FIELDS", "SIGNING", "THOUGHT_FIELDS"]
 

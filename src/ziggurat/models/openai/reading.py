@@ -1,4 +1,4 @@
-"""What plain and streamed replies have in common: texts, pictures, sound, and why it stopped."""
+"""What plain and streamed replies share: text, images, sound, and the finish reason."""
 
 __all__ = ["arguments_of", "content_deltas", "finish_of", "guarded", "media_deltas", "part_of_audio"]
 

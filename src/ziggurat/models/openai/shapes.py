@@ -1,4 +1,4 @@
-"""What Chat Completions replies look like on the wire: only what is read, and as loosely as servers write it."""
+"""The JSON of Chat Completions replies: only what is read, as loosely as servers write it."""
 
 __all__ = [
     "Choice",
@@ -150,7 +150,7 @@ def read(decoder: "msgspec.json.Decoder[T]", data: bytes | str) -> T:
     """Read one reply or event, also where its JSON is a little loose (half surrogates, NaN, raw control characters).
 
     Raises:
-        ValueError: it is no JSON, or not of the shape that is read.
+        ValueError: it is not JSON, or not of the shape that is read.
     """
     try:
         return decoder.decode(data)

@@ -1,7 +1,7 @@
 """A streamed reply, read event by event.
 
 A reply is finished when the server gave a reason for its end, or said ``[DONE]``; everything else was cut. Where only
-``[DONE]`` came, calls whose arguments are no JSON object count as cut, too.
+``[DONE]`` came, calls whose arguments are not a JSON object count as cut, too.
 """
 
 __all__ = ["Reader"]

@@ -1,4 +1,4 @@
-"""A request, written."""
+"""Writing a request of Chat Completions."""
 
 __all__ = ["to_wire"]
 

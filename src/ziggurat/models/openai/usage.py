@@ -1,4 +1,4 @@
-"""Tokens as the dialects count them, made comparable.
+"""Token usage as the dialects report it, made comparable.
 
 One rule for every provider: `input` holds cached tokens, `output` holds reasoning, and both together are the total
 that the provider states. Where that changes a provider's own figures, they are kept in the response's `raw["usage"]`.

@@ -1,4 +1,4 @@
-"""A plain reply of Responses, read."""
+"""Reading a plain reply of Responses."""
 
 __all__ = ["from_wire"]
 
@@ -23,7 +23,7 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
     What the model is told of it is in ``raw["malformed"]``.
 
     Raises:
-        ModelError: the body reports a failure, or is no reply at all (kind ``malformed``).
+        ModelError: the body reports a failure, or is not a reply at all (kind ``malformed``).
     """
     try:
         reply = read(_reply, body)

@@ -137,7 +137,7 @@ def read(decoder: "msgspec.json.Decoder[T]", data: bytes | str) -> T:
     """Read JSON, also where it is a little loose (half of a surrogate pair, NaN, raw control characters).
 
     Raises:
-        msgspec.DecodeError: it is no JSON, or not of the shape that is read.
+        msgspec.DecodeError: it is not JSON, or not of the shape that is read.
     """
     try:
         return decoder.decode(data)
@@ -249,7 +249,7 @@ def item_and_place(thought: str) -> tuple[str | None, int]:
 
 
 def is_ours(thought: Thinking) -> bool:
-    """Tell whether a thought came from this API: other models' thoughts have no id, or one marked as their own."""
+    """Return whether a thought came from this API: other models' thoughts have no id, or one marked as their own."""
     if thought.redacted is not None:
         return (thought.id or "").startswith(OPAQUE)
     return bool(thought.id) and not _FOREIGN.match(thought.id or "")

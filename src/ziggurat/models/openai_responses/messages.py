@@ -1,4 +1,4 @@
-"""Messages, written as input items."""
+"""Writing messages as input items."""
 
 __all__ = ["encode_message"]
 

@@ -1,4 +1,4 @@
-"""A reply of Responses as a whole: what a plain call gives, and what the last event of a stream holds."""
+"""A whole reply of Responses: the body of a plain call, or the last event of a stream."""
 
 __all__ = ["ANSWERED", "Reply", "raise_failure", "response_of", "unreadable"]
 
@@ -63,15 +63,15 @@ _PLAIN_TIERS = (None, "auto", "default")
 
 
 def unreadable(dialect: Dialect, why: object) -> ModelError:
-    """Make the error for what is no reply."""
-    return ModelError(f"{dialect.name} answered with something that is no reply: {why}", kind="malformed")
+    """Make the error for what is not a reply."""
+    return ModelError(f"{dialect.name} answered with something that is not a reply: {why}", kind="malformed")
 
 
 def raise_failure(reply: Reply, dialect: Dialect) -> None:
     """Raise what a reply reports instead of an answer.
 
     Raises:
-        ModelError: it failed, was cancelled, or is no reply at all.
+        ModelError: it failed, was cancelled, or is not a reply at all.
     """
     if reply.error is not None and reply.status not in ANSWERED:
         raise failure_of(reply.error, dialect)
@@ -116,7 +116,7 @@ def _finish(reply: Reply, message: Message, refusal: str) -> FinishReason:
 
 
 def _is_cut_within_a_call(reply: Reply, items: list[Item]) -> bool:
-    """Tell whether a call's arguments may not be whole; such a reply must not be acted upon."""
+    """Return whether a call's arguments may not be whole; such a reply must not be acted on."""
     if reply.status != "incomplete" or not items:
         return False
     return isinstance(items[-1], Call) or any(isinstance(each, Call) and each.status != "completed" for each in items)

@@ -1,4 +1,4 @@
-"""A streamed reply of Responses, read event by event."""
+"""Reading a streamed reply of Responses, event by event."""
 
 __all__ = ["Reader"]
 
@@ -120,7 +120,7 @@ class Reader:
             return self._loosely(event, str(error))
 
     def _loosely(self, event: ServerEvent, why: str) -> list[PartDelta]:
-        """Take an event that is no JSON, or not quite."""
+        """Take an event that is not JSON, or not quite."""
         if not event.data or event.data.startswith("[DONE]"):
             return []
         try:

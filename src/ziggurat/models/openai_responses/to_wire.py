@@ -1,4 +1,4 @@
-"""A question, written as a request of the Responses API."""
+"""Writing a request of the Responses API."""
 
 __all__ = ["to_wire"]
 

@@ -25,7 +25,7 @@ ANSWER_LENGTH = len(_ANSWER)
 
 
 def answer_at(text: str, at: int, final: bool, *, spaced: bool = False) -> bool | None:
-    """Tell whether ``FINAL_ANSWER`` stands at a place in the text; None while that cannot be told yet.
+    """Return whether ``FINAL_ANSWER`` stands at a place in the text; None while that cannot be told yet.
 
     Case does not count, and if `spaced` a space may stand for the underscore; a longer word is another word.
     """

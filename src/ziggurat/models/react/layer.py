@@ -1,4 +1,4 @@
-"""The layer that lets a model which only writes text call tools."""
+"""The layer that lets a text-only model call tools."""
 
 __all__ = ["React", "react"]
 
@@ -178,5 +178,5 @@ def react(*, max_observation: int = 4000, stop: Sequence[str] = ()) -> Callable[
     if not isinstance(max_observation, int) or isinstance(max_observation, bool) or max_observation < 1:
         raise ConfigurationError(f"max_observation is a number of characters above 0, got {max_observation!r}")
     if not isinstance(stop, (list, tuple)) or not all(isinstance(text, str) and text for text in stop):
-        raise ConfigurationError(f"stop is a list of texts that are not empty, such as ['END']; got {stop!r}")
+        raise ConfigurationError(f"stop is a list of non-empty strings, such as ['END']; got {stop!r}")
     return _Configured(max_observation, tuple(stop))

@@ -1,4 +1,4 @@
-"""Reads a reply in the protocol piece by piece; what comes out does not depend on where the pieces were cut."""
+"""Parsing a reply in the protocol incrementally; the result does not depend on where pieces were cut."""
 
 __all__ = ["ReactParser"]
 

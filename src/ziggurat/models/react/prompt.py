@@ -1,4 +1,4 @@
-"""Writes a request with tools as plain text: rules, tools, and the conversation as turns of the protocol."""
+"""Writing a request with tools as plain text: rules, tools, and the conversation as turns."""
 
 __all__ = ["FINAL_ANSWER", "observation", "prompt_of"]
 

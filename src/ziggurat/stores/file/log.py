@@ -1,4 +1,4 @@
-"""The files of one log: how they are written so that a crash at any point leaves the old or the new."""
+"""The files of one log, written so that a crash at any point leaves the old or the new content."""
 
 __all__ = [
     "LINE",

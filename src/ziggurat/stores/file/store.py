@@ -1,4 +1,4 @@
-"""Logs as folders of JSON lines that any tool can read."""
+"""A store that keeps each log in a folder of JSON lines, readable by any tool."""
 
 __all__ = ["FileStore"]
 
@@ -39,7 +39,7 @@ class FileStore:
     Every batch is flushed to the disk; files that are replaced are written beside, flushed, and renamed.
 
     Args:
-        folder: Made when it is not there.
+        path: The folder; created if it does not exist.
         timeout: Seconds to wait while another process writes the same log.
         lease: Seconds after which the lease of a process that has stopped passes on, where it cannot be seen that
             the process is gone.
@@ -52,14 +52,14 @@ class FileStore:
 
     def __init__(
         self,
-        folder: str | Path,
+        path: str | Path,
         *,
         timeout: float = 5.0,
         lease: float = 30.0,
         clock: Clock = SYSTEM_CLOCK,
         disk: Disk | None = None,
     ) -> None:
-        self.folder = check_path(folder, self)
+        self.path = check_path(path, self)
         check_seconds(self, timeout=timeout, lease=lease)
         self.seconds = lease
         self.clock = clock
@@ -70,12 +70,10 @@ class FileStore:
         self._counts: dict[str, tuple[int, int]] = {}
         self._renewed = 0.0
         self._ready = False
-        self._writer = Writer(
-            f"ziggurat {self.folder.name}", one_by_one, self._renew, min(1.0, lease / 4), lambda: None
-        )
+        self._writer = Writer(f"ziggurat {self.path.name}", one_by_one, self._renew, min(1.0, lease / 4), lambda: None)
 
     def __repr__(self) -> str:
-        return f"FileStore({str(self.folder)!r})"
+        return f"FileStore({str(self.path)!r})"
 
     @property
     def closed(self) -> bool:
@@ -88,12 +86,12 @@ class FileStore:
         """Make the folder, or check that it is one of ours."""
         if self._ready:
             return
-        marker = self.folder / "format.json"
+        marker = self.path / "format.json"
         if not marker.exists():
-            if self.folder.is_file():
-                raise StoreError(f"{self.folder} is a file, and this store needs a folder; choose another place")
-            self._disk.make_folders((self.folder / "logs").absolute())
-            with locked(self.folder / "lock", self._timeout):  # another process may make it now
+            if self.path.is_file():
+                raise StoreError(f"{self.path} is a file, and this store needs a folder; choose another place")
+            self._disk.make_folders((self.path / "logs").absolute())
+            with locked(self.path / "lock", self._timeout):  # another process may make it now
                 if not marker.exists():
                     replaced(self._disk, marker, msgspec.json.encode(_Format(_FORMAT)))
         try:
@@ -101,18 +99,18 @@ class FileStore:
         except msgspec.DecodeError as error:
             raise StoreError(f"{marker} cannot be read: {error}") from error
         if known > _FORMAT:
-            raise StoreError(f"{self.folder} was written by a newer version (format {known}); upgrade to open it")
+            raise StoreError(f"{self.path} was written by a newer version (format {known}); upgrade to open it")
         self._ready = True
 
     def _at(self, log: str) -> Path:
-        return self.folder / "logs" / file_name(log)
+        return self.path / "logs" / file_name(log)
 
     @contextmanager
     def _alone(self, log: str) -> Iterator[Path]:
         self._prepare()
         at = self._at(log)
         if not at.is_dir():
-            raise RunNotFound(f"there is no {log} in {self.folder}")
+            raise RunNotFound(f"there is no {log} in {self.path}")
         with locked(at / "lock", self._timeout):
             yield at
 
@@ -135,7 +133,7 @@ class FileStore:
         final = self._at(info.log)
         if final.exists():
             raise RunExists(f"{info.log} exists already; choose another id")
-        made = self.folder / "logs" / f".new-{new_id()}"
+        made = self.path / "logs" / f".new-{new_id()}"
         self._disk.make_folder(made)
         info = replace(info, created=info.created or self.clock.now(), count=0, owner="")
         replaced(self._disk, made / "info.json", msgspec.json.encode(info))
@@ -176,9 +174,9 @@ class FileStore:
             count, size = self._counts.get(log, (-1, -1))
             path = at / "log.jsonl"
             if lease.epoch != epoch or lease.owner != self.owner or rows[0].number != count + 1:
-                raise LeaseLost(f"{log}: the right to write has passed to another; resume the run to go on with it")
+                raise LeaseLost(f"{log}: the right to write has passed to another; resume the run to continue it")
             if path.stat().st_size != size:
-                raise LeaseLost(f"{log}: its file was changed by another hand; resume the run to go on with it")
+                raise LeaseLost(f"{log}: its file was changed by another hand; resume the run to continue it")
             self._put(at, blobs)
             appended(self._disk, path, rows)
             self._counts[log] = (count + len(rows), path.stat().st_size)
@@ -231,7 +229,7 @@ class FileStore:
     def _infos(self, prefix: str) -> list[LogInfo]:
         self._prepare()
         start = file_name(prefix)
-        folders = [each for each in (self.folder / "logs").iterdir() if each.name.startswith(start)]
+        folders = [each for each in (self.path / "logs").iterdir() if each.name.startswith(start)]
         found = [self._listed(each) for each in folders if not each.name.startswith(".")]
         return sorted((info for info in found if info is not None), key=lambda info: (-info.updated, info.log))
 
@@ -245,7 +243,7 @@ class FileStore:
 
     def _remove(self, log: str) -> bool:
         self._prepare()
-        at, gone = self._at(log), self.folder / "logs" / f".gone-{new_id()}"
+        at, gone = self._at(log), self.path / "logs" / f".gone-{new_id()}"
         if not at.is_dir():
             return False
         self._disk.rename(at, gone)
@@ -265,7 +263,7 @@ class FileStore:
             free = not lease.owner or lease.until < now
             if info.updated < before and free and (unfinished or info.status not in UNFINISHED):
                 removed += self._remove(info.log)
-        for left in (self.folder / "logs").glob(".*-*"):  # by processes that were killed meanwhile
+        for left in (self.path / "logs").glob(".*-*"):  # by processes that were killed meanwhile
             with contextlib.suppress(FileNotFoundError):
                 if left.name.startswith(".gone-") or left.stat().st_mtime < min(before, now - self.seconds):
                     shutil.rmtree(left, ignore_errors=True)
@@ -281,7 +279,7 @@ class FileStore:
                 raise
             except OSError as error:
                 self._held.pop(log, None)
-                raise StoreError(f"{self.folder}: {error}") from error
+                raise StoreError(f"{self.path}: {error}") from error
 
         return self._writer.submit(tried, log)
 

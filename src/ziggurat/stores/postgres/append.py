@@ -1,4 +1,4 @@
-"""Rows of many runs written to a PostgreSQL server by one statement, which is one transaction and one round trip."""
+"""Appending rows of many runs to PostgreSQL in one statement: one transaction, one round trip."""
 
 __all__ = ["Append", "write"]
 

@@ -1,4 +1,4 @@
-"""The connection on which a PostgreSQL store hears that logs have changed; there is none until somebody follows one."""
+"""The connection on which a PostgreSQL store is notified of changed logs; opened when somebody follows one."""
 
 __all__ = ["PostgresListener"]
 
@@ -16,7 +16,7 @@ from ziggurat.databases.postgres.connection import Connection, passes
 logger = logging.getLogger("ziggurat")
 
 _MOST = 1000
-"""So many logs are kept in mind; of the others it is asked anew."""
+"""So many logs are kept in mind; of the others it is asked again."""
 
 
 class PostgresListener:
@@ -40,7 +40,7 @@ class PostgresListener:
         self._closed = False
 
     async def ready(self) -> bool:
-        """Begin to listen, if it is not done yet; tell whether that is possible."""
+        """Begin to listen, if it is not done yet; return whether that is possible."""
         with self._lock:
             if self._closed:
                 return False
@@ -52,7 +52,7 @@ class PostgresListener:
         return await asyncio.shield(asyncio.wrap_future(started))  # who is told to stop does not stop it for others
 
     def knows(self, number: int) -> bool:
-        """Tell whether all is known of a log that was notified since it was followed."""
+        """Return whether all is known of a log that was notified since it was followed."""
         return number in self._counts
 
     def follow(self, number: int, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Logs in a PostgreSQL database: many processes on many machines, many runs in one transaction."""
+"""A store in a PostgreSQL database, for many processes on many machines."""
 
 __all__ = ["PostgresStore"]
 
@@ -47,7 +47,7 @@ class PostgresStore:
     A process has one connection that writes, one that reads, and, while it follows runs of others, one that listens.
 
     Args:
-        address: ``postgresql://user@host/database``, with what the driver understands after a question mark, and
+        url: ``postgresql://user@host/database``, with what the driver understands after a question mark, and
             ``schema=``; the password may stand in it, or in PGPASSWORD or a password file.
         timeout: Seconds to wait for an answer of the server, and for its return when the connection was lost.
         lease: Seconds after which the lease of a process that has stopped passes on, where it cannot be seen that
@@ -56,13 +56,13 @@ class PostgresStore:
 
     Raises:
         MissingExtra: the driver is not installed.
-        ConfigurationError: the address is none.
+        ConfigurationError: `url` is not the URL of a PostgreSQL server.
     """
 
-    def __init__(self, address: str, *, timeout: float = 10.0, lease: float = 30.0, clock: Clock | None = None) -> None:
+    def __init__(self, url: str, *, timeout: float = 10.0, lease: float = 30.0, clock: Clock | None = None) -> None:
         if find_spec("asyncpg") is None:
             raise MissingExtra("a PostgreSQL store", "postgres")
-        self.address = PostgresAddress.of(address)
+        self.address = PostgresAddress.of(url)
         check_seconds(self, timeout=timeout, lease=lease)
         self.seconds = lease
         self.owner = new_owner()
@@ -122,12 +122,12 @@ class PostgresStore:
                 return
             for job in jobs:
                 job.error = type(error)(str(error))
-                self._held.pop(job.log, None)  # nobody goes on with it here: let the lease run out
+                self._held.pop(job.log, None)  # nobody continues it here: let the lease run out
             return
         for job, append in zip(jobs, appends, strict=True):
             if append.id not in done:
                 job.error = LeaseLost(
-                    f"{job.log}: the right to write has passed to another; resume the run to go on with it"
+                    f"{job.log}: the right to write has passed to another; resume the run to continue it"
                 )
             over = append.id not in done or append.release
             if over and self._held.get(job.log) == (append.id, append.epoch):
@@ -308,7 +308,7 @@ class PostgresStore:
         return removed
 
     async def close(self) -> None:
-        """Give leases back, and let go of threads and connections; see `Store`."""
+        """Give leases back, and close threads and connections; see `Store`."""
         try:
             if self._held:
                 await self._writer.submit(self._release_all)

@@ -1,4 +1,4 @@
-"""What stands in the log of a session, and what the entries together say."""
+"""The entries of a session's log, and the state they add up to."""
 
 __all__ = [
     "Added",
@@ -43,7 +43,7 @@ class Said(_Entry, frozen=True, gc=False):
 
 
 class Shortened(_Entry, frozen=True, gc=False):
-    """A run has made its conversation shorter: what it goes on with is this.
+    """A run has made its conversation shorter: what it continues with is this.
 
     It takes the place of the rows up to `after`, which the run began with, and of its own first `count` messages.
     `number` says how often the run has done so.
@@ -274,7 +274,7 @@ def state_of(rows: Sequence[Row], state: SessionState | None = None) -> tuple[Se
     """Go over rows in order; return what they say, and what is wrong with them if that cannot be passed over.
 
     The newest rows may be damaged: they are set aside, as are those that a later row was written in spite of. Damage
-    in the midst of rows that follow each other is a fault of the whole.
+    in the middle of rows that follow each other is a fault of the whole.
     """
     state = SessionState() if state is None else state
     suspect: Row | None = None
@@ -294,7 +294,7 @@ def state_of(rows: Sequence[Row], state: SessionState | None = None) -> tuple[Se
 
 
 def _follows(row: Row, before: Row, entry: SessionEntry | None) -> bool:
-    """Tell whether a row was written when the one before it was still whole."""
+    """Return whether a row was written when the one before it was still whole."""
     return row.digest == chained(before.digest, row.data) or (
         not before.digest and row.digest != "" and entry is not None
     )

@@ -1,4 +1,4 @@
-"""Sessions: the conversation over many runs, in a store or in this process."""
+"""Sessions: a conversation over many runs, in a store or in this process."""
 
 __all__ = ["Conflict", "Hold", "Session"]
 
@@ -75,7 +75,7 @@ class _Desk:
         return state
 
     def forget(self, log: str) -> None:
-        """Read a session anew when it is next asked for."""
+        """Read a session again when it is next asked for."""
         self._states.pop(log, None)
 
 
@@ -99,7 +99,7 @@ class Session:
             results. All by default.
         conflict: What becomes of a run while another writes the session: ``"queue"`` waits, ``"reject"`` raises
             LeaseHeld, ``"branch"`` goes on in a copy of its own, whose id is in `run.session`.
-        wait: Seconds to wait at most; then LeaseHeld is raised.
+        timeout: Seconds to wait at most; then LeaseHeld is raised.
         clock: Tells the time.
 
     Raises:
@@ -113,7 +113,7 @@ class Session:
         *,
         limit: int | None = None,
         conflict: Conflict = "queue",
-        wait: float = 300.0,
+        timeout: float = 300.0,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         if not isinstance(session_id, str) or not session_id.strip() or not is_id(session_id):
@@ -122,12 +122,12 @@ class Session:
             raise ConfigurationError(f"a session's limit is a number of messages, 0 or more; got {limit!r}")
         if conflict not in get_args(Conflict):
             raise ConfigurationError(f"conflict is 'queue', 'reject' or 'branch', got {conflict!r}")
-        if not isinstance(wait, (int, float)) or isinstance(wait, bool) or not 0 <= wait < float("inf"):
-            raise ConfigurationError(f"wait is a number of seconds, got {wait!r}")
+        if not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or not 0 <= timeout < float("inf"):
+            raise ConfigurationError(f"timeout is a number of seconds, got {timeout!r}")
         self.id = session_id
         self.limit = limit
         self.conflict = conflict
-        self.wait = wait
+        self.timeout = timeout
         self.clock = clock
         self.store = InMemoryRunStore() if store is None else connect(store)
         self._rows = rows_of(self.store)
@@ -142,7 +142,7 @@ class Session:
     async def get_items(self, limit: int | None = None) -> list[RunItem]:
         """Return the newest items, at most `limit`, the oldest of them first; all without a limit.
 
-        Items keep what was said as it was said, also where runs go on with something shorter.
+        Items keep what was said as it was said, also where runs continue with something shorter.
 
         Raises:
             JournalCorrupt: the session is damaged elsewhere than at its end.
@@ -243,9 +243,9 @@ class Session:
             JournalCorrupt: the session is damaged elsewhere than at its end.
         """
         waits = self.conflict == "queue" or (self.conflict == "branch" and not branching)
-        until = self.clock.monotonic() + (self.wait if waits else 0.0)
+        until = self.clock.monotonic() + (self.timeout if waits else 0.0)
         turns, log = self._desk.turns, self._log
-        if not turns.taken(log) and not (waits and await turns.wait(log, self.wait, self.clock)):
+        if not turns.taken(log) and not (waits and await turns.wait(log, self.timeout, self.clock)):
             if self.conflict == "branch" and branching:
                 return await self._branched()
             raise LeaseHeld(f"the session {self.id!r} is being written by another run of this process; try again later")
@@ -287,7 +287,9 @@ class Session:
         rows = await store.read(self._log)
         number = 2
         while True:
-            branch = Session(f"{self.id}~{number}", self.store, limit=self.limit, wait=self.wait, clock=self.clock)
+            branch = Session(
+                f"{self.id}~{number}", self.store, limit=self.limit, timeout=self.timeout, clock=self.clock
+            )
             number += 1
             if not branch._desk.turns.taken(branch._log):
                 continue

@@ -1,4 +1,4 @@
-"""Who may write a session next: one at a time in this process, in the order in which they asked."""
+"""Turns: who may write a session next in this process, first come, first served."""
 
 __all__ = ["Turns"]
 
@@ -19,7 +19,7 @@ class Turns:
         self._queues: dict[str, deque[_Waiting]] = {}  # one per name that is taken
 
     def taken(self, name: str) -> bool:
-        """Take a turn if it is free; tell whether it was taken."""
+        """Take a turn if it is free; return whether it was taken."""
         with self._lock:
             if name in self._queues:
                 return False
@@ -27,7 +27,7 @@ class Turns:
             return True
 
     async def wait(self, name: str, seconds: float, clock: Clock) -> bool:
-        """Wait for a turn; tell whether it came within so many seconds."""
+        """Wait for a turn; return whether it came within so many seconds."""
         loop = asyncio.get_running_loop()
         mine: asyncio.Future[None] = loop.create_future()
         with self._lock:

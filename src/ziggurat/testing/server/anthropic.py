@@ -1,4 +1,4 @@
-"""Replies as Anthropic Messages writes them."""
+"""Replies in the format of Anthropic Messages."""
 
 __all__ = ["plain", "raw_input", "streamed"]
 

@@ -227,7 +227,7 @@ def half_json() -> Quirk:
 
 @quirk_maker("body")
 def invalid_utf8() -> Quirk:
-    """Bytes that are no UTF-8 stand before the last quarter of the body.
+    """Bytes that are not UTF-8 before the last quarter of the body.
 
     Good client: a typed error, or replacement characters; no crash.
     """

@@ -1,4 +1,4 @@
-"""Replies as OpenAI Chat Completions writes them."""
+"""Replies in the format of OpenAI Chat Completions."""
 
 __all__ = ["plain", "streamed"]
 

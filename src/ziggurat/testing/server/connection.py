@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection of the fake provider: requests in, answers out exactly as they are made."""
+"""One HTTP/1.1 connection of the fake provider: requests in, answers out exactly as given."""
 
 __all__ = ["BadRequest", "Connection", "RawRequest", "head_of", "send"]
 
@@ -14,7 +14,7 @@ from ziggurat.testing.server.types import Answer, Ending, Headers, Wait
 
 
 class RawRequest(Struct, frozen=True):
-    """A request as it was read; names of headers in small letters."""
+    """A request as it was read; names of headers in lowercase."""
 
     method: str
     path: str
@@ -24,7 +24,7 @@ class RawRequest(Struct, frozen=True):
 
 
 class BadRequest(Exception):
-    """What came is no HTTP request."""
+    """What came is not an HTTP request."""
 
 
 class Connection(asyncio.Protocol):
@@ -125,13 +125,13 @@ class Connection(asyncio.Protocol):
         """Read the next request; None when the other side has gone.
 
         Raises:
-            BadRequest: what came is no request.
+            BadRequest: what came is not a request.
         """
         if not await self.begins():
             return None
         words = (await self._line()).decode("latin-1").split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
-            raise BadRequest(f"this is no request line: {' '.join(words)[:100]!r}")
+            raise BadRequest(f"this is not a request line: {' '.join(words)[:100]!r}")
         headers: list[tuple[str, str]] = []
         while line := (await self._line()).decode("latin-1"):
             name, _, value = line.partition(":")
@@ -151,7 +151,7 @@ class Connection(asyncio.Protocol):
             while await self._line():
                 pass
         except ValueError as error:
-            raise BadRequest(f"this is no length: {error}") from error
+            raise BadRequest(f"this is not a length: {error}") from error
         return bytes(body)
 
     async def write(self, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""How the three formats say that something went wrong."""
+"""Error bodies of the three formats."""
 
 __all__ = ["error_answer", "error_body", "error_frame", "status_of"]
 

@@ -1,4 +1,4 @@
-"""A quirk: one thing that a provider does otherwise than its documents say; and the list of all there are."""
+"""A quirk: one way in which a provider departs from its documentation; and the list of all quirks."""
 
 __all__ = ["Entry", "Kind", "Quirk", "Stage", "entries", "parsed", "quirk_maker"]
 
@@ -72,7 +72,7 @@ class Quirk(Struct, frozen=True):
         return replace(self, name=f"{self.name}.{name}", conditions=(*self.conditions, condition))
 
     def applies(self, seen: Seen, number: int) -> bool:
-        """Tell whether it applies to a request; `number` counts from when the quirk was put in use."""
+        """Return whether it applies to a request; `number` counts from when the quirk was put in use."""
         return all(condition(seen, number) for condition in self.conditions)
 
     def __repr__(self) -> str:

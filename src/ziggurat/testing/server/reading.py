@@ -1,4 +1,4 @@
-"""Requests of the three formats, read into a ModelRequest, so that scripts see them in one form."""
+"""Parsing requests of the three formats into a ModelRequest."""
 
 __all__ = ["read_request"]
 
@@ -19,7 +19,7 @@ def read_request(seen: Seen) -> ModelRequest:
     """Read a request, leniently: what is not understood is left out.
 
     Raises:
-        ValueError: what every provider of this format would refuse; the text says what.
+        ValueError: what every provider of this format would refuse; the message says what.
     """
     try:
         body = seen.json

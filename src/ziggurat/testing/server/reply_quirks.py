@@ -79,7 +79,7 @@ def _on_calls(change: Callable[[ToolCall, int], ToolCall]) -> Quirk:
 
 @quirk_maker("call")
 def bad_arguments(form: str = "truncated") -> Quirk:
-    """Arguments that are no JSON object or do not fit: every tool call has them in this form.
+    """Arguments that are not a JSON object or do not fit: every tool call has them in this form.
 
     Good client: tells the model what is wrong, as the result of the call, and runs nothing.
     """

@@ -1,4 +1,4 @@
-"""Replies as OpenAI Responses writes them."""
+"""Replies in the format of OpenAI Responses."""
 
 __all__ = ["plain", "streamed"]
 

@@ -1,4 +1,4 @@
-"""From a model service to what it said; and what it said cut into the parts that every format is written by."""
+"""The reply of the scripted model, split into the parts that every format is written from."""
 
 __all__ = ["Step", "ask", "calls_of", "message_of", "steps_of", "torn"]
 

@@ -65,7 +65,7 @@ def load_script(text: bytes | str) -> Script:
     and ``retry_after``). A rule has ``when``, a text that the last message holds, and ``reply``.
 
     Raises:
-        ConfigurationError: it is no such script; the text says where.
+        ConfigurationError: it is not such a script; the message says where.
     """
     try:
         read = msgspec.json.decode(text, type=tuple[str | _Reply, ...] | _Script)

@@ -131,7 +131,7 @@ def hang_up(hard: bool = False) -> Quirk:
 
 @quirk_maker("connection")
 def not_http() -> Quirk:
-    """Bytes that are no HTTP at all.
+    """Bytes that are not HTTP at all.
 
     Good client: a typed connection error.
     """
@@ -142,7 +142,7 @@ def not_http() -> Quirk:
 def stale(on_next: bool = False) -> Quirk:
     """The connection is said to be kept but closed after the reply; with `on_next` only when the next request comes.
 
-    Good client: notices and connects anew; the second form is tried again where that is safe.
+    Good client: notices and connects again; the second form is tried again where that is safe.
     """
     return Quirk(answer=lambda answer, _: replace(answer, ending="drop_next" if on_next else "stale"))
 

@@ -1,4 +1,4 @@
-"""What flows through the fake provider: requests as seen, replies as said, answers as sent."""
+"""The data of the fake provider: requests received, replies given, answers sent."""
 
 __all__ = ["Answer", "Ending", "Frame", "Framing", "Headers", "Json", "Part", "Piece", "Said", "Seen", "Wait", "Wire"]
 
@@ -44,7 +44,7 @@ class Seen(Struct, frozen=True):
         number: Which request it is, from 1.
         method: Such as ``"POST"``.
         path: With the query, as it was sent.
-        headers: Names in small letters.
+        headers: Names in lowercase.
         body: As it was sent.
         wire: The format it speaks, by its path; None for any other path.
     """

@@ -1,4 +1,4 @@
-"""From what was said to what goes out: written in a format, with the quirks applied at each stage."""
+"""From a reply to bytes: written in a format, with quirks applied at each stage."""
 
 __all__ = ["changed", "written"]
 
