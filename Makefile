@@ -25,6 +25,8 @@ BIN := $(VENV)/bin
 LOCK := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q
 SEED ?= $(shell date +%s)
 Q ?= What is 12 * (7 + 5)?
+export QUESTION := $(value Q)
+unexport Q
 
 # a stamp per kind of installation: rebuilt when the requirements or the project file change
 RUN_STAMP := $(VENV)/.installed-run
@@ -37,7 +39,7 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 run: $(MODEL_STAMP)
-	@$(BIN)/ziggurat run "$(Q)"
+	@$(BIN)/ziggurat run -- "$$QUESTION"
 
 chat: $(MODEL_STAMP)
 	@$(BIN)/ziggurat chat

@@ -238,6 +238,14 @@ def test_mistakes_are_refused_where_they_are_made() -> None:
     with pytest.raises(ConfigurationError, match="when"):
         fallback(Thing("a"), Thing("b"), when=wrong)
 
+    async def ask(error: Exception) -> bool:
+        return False
+
+    with pytest.raises(ConfigurationError, match="of the error, no async one"):  # what it returns is always true
+        fallback(Thing("a"), Thing("b"), when=ask)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="of the error, no async one"):
+        retry(when=ask)  # type: ignore[arg-type]
+
 
 def test_it_shows_what_it_is_made_of() -> None:
     async def a(request: str, ctx: Context) -> str:

@@ -4,7 +4,7 @@
 - A call: `context`, `scope`, `path`, `clock`, `event`, `stream`, `broadcast`, `shield`.
 - The record of a run: `entries`, `journal`, `recorder`, `codec`, `json_lines`, `reuse`. In a store: `store`,
   `stored_journal`.
-- Errors: `errors`; what settings are held to: `numbers`.
+- Errors: `errors`; what settings are held to: `settings`.
 
 Nothing here knows of models, tools or agents.
 """

@@ -11,10 +11,10 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import CacheHit
 from ziggurat.core.layer import layer
-from ziggurat.core.numbers import is_finite
 from ziggurat.core.reuse import key_of, recalled
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
+from ziggurat.core.settings import is_finite, is_function
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -77,8 +77,8 @@ class CacheStore(MutableMapping[str, Cached]):
 def _check(*, store: MutableMapping[str, Cached], key: Callable[[Any], str] | None, seconds: float | None) -> None:
     if not isinstance(store, MutableMapping):
         raise ConfigurationError(f"cache(store=...) takes a mapping such as CacheStore(), got {type(store).__name__}")
-    if key is not None and not callable(key):
-        raise ConfigurationError(f"cache(key=...) takes a function of the request, got {key!r}")
+    if key is not None and not is_function(key):
+        raise ConfigurationError(f"cache(key=...) takes a function of the request, no async one; got {key!r}")
     if seconds is not None and (not is_finite(seconds) or seconds <= 0):
         raise ConfigurationError(f"cache(seconds=...) takes a number of seconds above 0, or None; got {seconds!r}")
 

@@ -10,8 +10,8 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import CircuitOpen, ConfigurationError, LimitExceeded, is_transient
 from ziggurat.core.event import CircuitChanged
 from ziggurat.core.layer import layer
-from ziggurat.core.numbers import is_finite
 from ziggurat.core.service import Service
+from ziggurat.core.settings import is_finite, is_function
 from ziggurat.layers.circuit import (
     FAILED,
     SLOW,
@@ -90,8 +90,10 @@ class CircuitBreaker:
         _seconds(slow_seconds=slow_seconds, window_seconds=window_seconds, open_seconds=open_seconds)
         _share(failure_rate=failure_rate, slow_rate=slow_rate)
         _window(has_rate, window_calls, window_seconds, minimum_calls)
-        if not callable(when):
-            raise ConfigurationError(f"CircuitBreaker(when=...) takes a function of the error, got {when!r}")
+        if not is_function(when):
+            raise ConfigurationError(
+                f"CircuitBreaker(when=...) takes a function of the error, no async one; got {when!r}"
+            )
         self.rules = BreakerRules(
             consecutive,
             failure_rate,

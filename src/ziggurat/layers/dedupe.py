@@ -10,10 +10,10 @@ from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import CacheHit, Joined
 from ziggurat.core.layer import layer
-from ziggurat.core.numbers import is_finite
 from ziggurat.core.path import is_beneath
 from ziggurat.core.reuse import key_of, recalled
 from ziggurat.core.service import Service
+from ziggurat.core.settings import is_finite, is_function
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -114,8 +114,8 @@ class DedupeStore:
 def _check(*, store: DedupeStore, key: Callable[[Any], str] | None) -> None:
     if not isinstance(store, DedupeStore):
         raise ConfigurationError(f"dedupe(store=...) takes a DedupeStore, got {type(store).__name__}")
-    if key is not None and not callable(key):
-        raise ConfigurationError(f"dedupe(key=...) takes a function of the request, got {key!r}")
+    if key is not None and not is_function(key):
+        raise ConfigurationError(f"dedupe(key=...) takes a function of the request, no async one; got {key!r}")
 
 
 @layer(check=_check)

@@ -9,6 +9,7 @@ from ziggurat.core.combinator import Combinator, annotate
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied, InvalidArguments, ServiceError, described, is_transient
 from ziggurat.core.service import Service
+from ziggurat.core.settings import is_function
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -74,6 +75,6 @@ def fallback(
     """
     if not others:
         raise ConfigurationError("fallback() needs at least two services; with one, use it as it is")
-    if not callable(when):
-        raise ConfigurationError(f"fallback(when=...) takes a function of the error, got {when!r}")
+    if not is_function(when):
+        raise ConfigurationError(f"fallback(when=...) takes a function of the error, no async one; got {when!r}")
     return _Fallback(first, *others, when=when)

@@ -10,8 +10,8 @@ from ziggurat.core.combinator import Combinator, annotate
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, described
 from ziggurat.core.facts import name_of, strongest
-from ziggurat.core.numbers import is_finite
 from ziggurat.core.service import Service
+from ziggurat.core.settings import is_finite
 
 Q = TypeVar("Q")
 R = TypeVar("R")

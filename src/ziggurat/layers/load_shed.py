@@ -8,8 +8,8 @@ from typing import TypeVar
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, Timeout
 from ziggurat.core.layer import layer
-from ziggurat.core.numbers import is_finite
 from ziggurat.core.service import Service
+from ziggurat.core.settings import is_finite, is_function
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -73,8 +73,8 @@ class LatencyGradient:
 def _check(*, when: Callable[[], bool] | None, gradient: LatencyGradient | None) -> None:
     if when is None and gradient is None:
         raise ConfigurationError("load_shed() never sheds: give when=bulkhead.is_full, or gradient=LatencyGradient()")
-    if when is not None and not callable(when):
-        raise ConfigurationError(f"load_shed(when=...) takes a function without arguments, got {when!r}")
+    if when is not None and not is_function(when):
+        raise ConfigurationError(f"load_shed(when=...) takes a function without arguments, no async one; got {when!r}")
     if gradient is not None and not isinstance(gradient, LatencyGradient):
         raise ConfigurationError(f"load_shed(gradient=...) takes a LatencyGradient, got {type(gradient).__name__}")
 

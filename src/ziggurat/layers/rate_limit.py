@@ -13,8 +13,8 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.event import Queued
 from ziggurat.core.layer import layer
-from ziggurat.core.numbers import is_finite
 from ziggurat.core.service import Service
+from ziggurat.core.settings import is_finite, is_function
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -259,8 +259,8 @@ def _check(
             "make one and pass it to all that should share it"
         )
     for name, value in (("estimate", estimate), ("measure", measure)):
-        if value is not None and not callable(value):
-            raise ConfigurationError(f"rate_limit({name}=...) takes a function, got {value!r}")
+        if value is not None and not is_function(value):
+            raise ConfigurationError(f"rate_limit({name}=...) takes a function, no async one; got {value!r}")
     if limiter.weight is not None and estimate is None:
         raise ConfigurationError(f"{limiter!r} limits weight: give rate_limit(estimate=...), a function of the request")
 

@@ -10,8 +10,8 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, described, is_transient
 from ziggurat.core.event import SILENCE, Dropped, Emit, Event, Retrying
 from ziggurat.core.layer import layer
-from ziggurat.core.numbers import is_finite
 from ziggurat.core.service import Service
+from ziggurat.core.settings import is_finite, is_function
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -133,8 +133,8 @@ def _check(
         raise ConfigurationError(f"retry(jitter=...) is 'full' or 'none', got {jitter!r}")
     if budget is not None and not isinstance(budget, RetryBudget):
         raise ConfigurationError(f"retry(budget=...) takes a RetryBudget, got {type(budget).__name__}")
-    if not callable(when):
-        raise ConfigurationError(f"retry(when=...) takes a function of the error, got {when!r}")
+    if not is_function(when):
+        raise ConfigurationError(f"retry(when=...) takes a function of the error, no async one; got {when!r}")
     if not isinstance(after_delta, bool):
         raise ConfigurationError(f"retry(after_delta=...) is True or False, got {after_delta!r}")
 

@@ -7,8 +7,8 @@ from typing import TypeVar
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.layer import layer
-from ziggurat.core.numbers import is_finite
 from ziggurat.core.service import Service
+from ziggurat.core.settings import is_finite
 
 Q = TypeVar("Q")
 R = TypeVar("R")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.numbers import is_finite
+from ziggurat.core.settings import is_finite
 from ziggurat.databases.writer import is_busy
 
 _TURNS = 10_000

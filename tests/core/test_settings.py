@@ -1,0 +1,26 @@
+"""What counts as a number, and as a function, where one is set."""
+
+import pytest
+
+from ziggurat.core.settings import is_finite, is_function
+
+
+@pytest.mark.parametrize("value", [0, -3, 2.5, 10**300])
+def test_numbers(value: object) -> None:
+    assert is_finite(value)
+
+
+@pytest.mark.parametrize("value", [True, "3", None, 1j, float("nan"), float("inf"), 10**400, [1]])
+def test_what_is_no_number(value: object) -> None:
+    assert not is_finite(value)
+
+
+async def _awaited(error: Exception) -> bool:
+    return False
+
+
+def test_functions() -> None:
+    assert is_function(len)
+    assert is_function(lambda: None)
+    assert not is_function(_awaited)
+    assert not is_function("len")
