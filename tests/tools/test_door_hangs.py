@@ -16,6 +16,7 @@ from ziggurat.core.errors import Timeout
 from ziggurat.core.event import Event
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Scope
+from ziggurat.messages import stops
 from ziggurat.messages.events import ToolAbandoned
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.models.scripted import ScriptedModel
@@ -306,6 +307,43 @@ def test_a_sync_tool_that_hangs_times_out_and_its_thread_is_written_off() -> Non
         await until(lambda: POOL.written_off == before)  # a thread's end is not ours to wait for
 
     asyncio.run(go())
+
+
+def _deaf(limit: float | None) -> Any:
+    @tool(timeout=limit)
+    async def deaf() -> str:
+        """Never stop."""
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                continue
+
+    return deaf
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(("limit", "of_all"), [(2, None), (None, 3)], ids=["its own timeout", "the run's"])
+def test_an_event_loop_ends_though_a_tool_never_does(limit: float | None, of_all: float | None) -> None:
+    leaked = LEAKS.count
+    agent = Agent(ScriptedModel(tool_call("deaf"), "well"), tools=[_deaf(limit)], timeout=of_all)
+    run = agent.run_sync("go", deps={CLOCK: HandClock(auto=True)})
+    assert LEAKS.count == leaked + 1
+    if limit is None:
+        assert run.stop == stops.Timeout(3)
+    else:
+        assert (run.text, run.observations) == ("well", ("the tool deaf timed out after 2 s",))
+
+
+@pytest.mark.timeout(10)
+def test_what_was_left_behind_is_found() -> None:
+    async def go() -> None:
+        async with assert_no_leaks():
+            agent = Agent(ScriptedModel(tool_call("deaf"), "well"), tools=[_deaf(2)])
+            await agent.run("go", deps={CLOCK: HandClock(auto=True)})
+
+    with pytest.raises(AssertionError, match=r"left behind:\n- task 'deaf at agent/step-1/tool-1:deaf'"):
+        asyncio.run(go())
 
 
 def test_settling_nothing_is_quick() -> None:

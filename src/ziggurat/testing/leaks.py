@@ -10,6 +10,7 @@ import threading
 from types import TracebackType
 
 from ziggurat.testing.clock import settle
+from ziggurat.tools.door import LEAKS
 
 POOLS = ("asyncio_", "ziggurat")
 """How the names of threads begin that are kept for later on purpose."""
@@ -76,7 +77,7 @@ class assert_no_leaks:  # noqa: N801 - it reads as what it does
 
 def _tasks() -> set["asyncio.Task[object]"]:
     try:
-        return asyncio.all_tasks()
+        return asyncio.all_tasks() | LEAKS.tasks(asyncio.get_running_loop())
     except RuntimeError:  # no event loop runs here
         return set()
 

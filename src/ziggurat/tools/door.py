@@ -37,11 +37,19 @@ class Leaks:
         self.count = 0
         self._running: set[asyncio.Future[object]] = set()
 
-    def add(self, work: "asyncio.Future[object]") -> None:
-        """Count one, and keep it from being collected until it ends."""
+    def add(self, work: "asyncio.Future[object]", name: str) -> None:
+        """Count one by its name, and keep it from being collected until it ends.
+
+        Whoever ends the event loop, as `asyncio.run` does, would wait for ever for a task that does not stop, so it is
+        taken from among the tasks of the loop.
+        """
         self.count += 1
         self._running.add(work)
         work.add_done_callback(self._ended)
+        if isinstance(work, asyncio.Task):
+            work.set_name(name)
+            work._log_destroy_pending = False  # type: ignore[attr-defined]
+            asyncio.tasks._unregister_task(work)
 
     def _ended(self, work: "asyncio.Future[object]") -> None:
         self._running.discard(work)
@@ -52,6 +60,10 @@ class Leaks:
     def running(self) -> int:
         """How many of them still run."""
         return len(self._running)
+
+    def tasks(self, loop: asyncio.AbstractEventLoop) -> "set[asyncio.Task[object]]":
+        """Return those of an event loop that still run."""
+        return {each for each in self._running if isinstance(each, asyncio.Task) and each.get_loop() is loop}
 
 
 LEAKS = Leaks()
@@ -192,7 +204,7 @@ async def settle(tasks: "Sequence[asyncio.Future[T]]", ctx: Context, *, name: st
         if task.done() and not task.cancelled():
             task.exception()  # heard, so that nobody is told of it as of one that was lost
     for task in waiting:
-        LEAKS.add(task)  # type: ignore[arg-type]
+        LEAKS.add(task, f"{name} at {ctx.path}")  # type: ignore[arg-type]
         logger.warning("%s at %s did not stop within %g s and was left behind", name, ctx.path, grace)
         if ctx.listens(ToolAbandoned):
             await ctx.emit(ToolAbandoned(ctx.path, name, LEAKS.count))
