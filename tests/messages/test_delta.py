@@ -138,3 +138,14 @@ def test_a_thought_said_twice_in_one_reply_is_kept_once(between: tuple[Text | Th
     assert made.thinking.count("so") == 1
     assert made.text.endswith("done")
     assert not validate_all([made], ValidationPolicy.sendable())
+
+
+@pytest.mark.parametrize(
+    "parts", [("a\ud800b",), ("a\ud800b", ToolCall("1", "add")), (Thinking("so"), "\udfffa\ud800")]
+)
+def test_texts_are_mended_so_that_they_can_be_written_as_they_are(parts: tuple[str | Thinking | ToolCall, ...]) -> None:
+    reply = assistant(*[Text(part) if isinstance(part, str) else part for part in parts])
+    made = fit(reply)
+    assert made.text == reply.text.encode("utf-8", "replace").decode()
+    assert decode(encode(made), Message) == made
+    assert fit(made) is made

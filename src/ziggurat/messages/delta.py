@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.messages.message import Message
-from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult, mended
 from ziggurat.messages.reasoning import is_proven
 
 
@@ -61,8 +61,6 @@ class WholePart(Struct, frozen=True, gc=False, tag="whole_part", tag_field="type
 
     part: Image | Audio | File | ToolResult
 
-
-_NOTHING = Text("")
 
 PartDelta = TextDelta | ThinkingDelta | ToolCallDelta | WholePart
 """Any piece of a reply."""
@@ -208,13 +206,14 @@ def fit(message: Message) -> Message:
         if isinstance(part, ToolCall):
             fits = part.id != ""
         else:
-            fits = part != _NOTHING if isinstance(part, Text) else not isinstance(part, (Thinking, ToolResult))
+            fits = _is_whole(part) if isinstance(part, Text) else not isinstance(part, (Thinking, ToolResult))
     else:
         ids = {part.id for part in parts if isinstance(part, ToolCall)}
         calls = sum(isinstance(part, ToolCall) for part in parts)
         alone = all(type(one) is not type(other) or isinstance(one, ToolCall) for one, other in pairwise(parts))
         alone = alone and sum(isinstance(part, Thinking) for part in parts) < 2
-        fits = alone and "" not in ids and len(ids) == calls and _NOTHING not in parts
+        whole = all(_is_whole(part) for part in parts if isinstance(part, Text))
+        fits = alone and "" not in ids and len(ids) == calls and whole
         strange = (parts and isinstance(parts[-1], Thinking)) or any(isinstance(part, ToolResult) for part in parts)
         fits = fits and not strange
     if fits and message.role == "assistant":
@@ -224,10 +223,18 @@ def fit(message: Message) -> Message:
     return message if made == message else made
 
 
+def _is_whole(part: Text) -> bool:
+    """Tell whether a text is one that can be kept and sent: not empty, and without halves of characters."""
+    text = part.text
+    return text != "" and (text.isascii() or mended(text) == text)
+
+
 def _finished(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Leave out what a model cannot say, thoughts said twice, and the proofs of thoughts at the end."""
+    """Leave out what a model cannot say, thoughts said twice, and the proofs of thoughts at the end; mend texts."""
     made: list[Part] = []
     for part in parts:
+        if isinstance(part, Text):
+            part = Text(mended(part.text))
         twice = isinstance(part, Thinking) and is_proven(part) and part in made
         if not twice and not isinstance(part, ToolResult):
             made.append(part)
