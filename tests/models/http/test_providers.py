@@ -100,7 +100,7 @@ def test_addresses_of_your_own(spec: str, base: str, model: str) -> None:
         ("openai@host/v1:name", "http:// or https://"),
         ("openai@ftp://host:name", "http:// or https://"),
         ("opnai@https://host/v1:name", "did you mean"),
-        ("local@https://host/v1:name", "there is no provider"),
+        ("local@https://host/v1:name", "has no address; write local or local:"),
         ("openai:", "lacks a name"),
     ],
 )
