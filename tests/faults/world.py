@@ -24,7 +24,7 @@ from ziggurat.tools.function import tool
 STEPS = 20
 PROMPT = "Do all of it."
 
-QUICK = "/dev/shm" if Path("/dev/shm").is_dir() else None
+QUICK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Where to work when nothing need survive a loss of power, or the loss is only played."""
 
 POINTS = tuple(
