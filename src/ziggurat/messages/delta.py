@@ -224,13 +224,13 @@ def fit(message: Message) -> Message:
 
 
 def _is_whole(part: Text) -> bool:
-    """Tell whether a text is one that can be kept and sent: not empty, and without halves of characters."""
+    """Return whether a text is one that can be kept and sent: not empty, and without lone surrogates."""
     text = part.text
     return text != "" and (text.isascii() or mended(text) == text)
 
 
 def _finished(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Leave out what a model cannot say, thoughts said twice, and the proofs of thoughts at the end; mend texts."""
+    """Leave out what a model cannot say, thoughts said twice, and the proofs of thoughts at the end; fix texts."""
     made: list[Part] = []
     for part in parts:
         if isinstance(part, Text):

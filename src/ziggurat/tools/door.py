@@ -40,7 +40,7 @@ class Leaks:
     def add(self, work: "asyncio.Future[object]", name: str) -> None:
         """Count one by its name, and keep it from being collected until it ends.
 
-        Whoever ends the event loop, as `asyncio.run` does, would wait for ever for a task that does not stop, so it is
+        Whoever ends the event loop, as `asyncio.run` does, would wait forever for a task that does not stop, so it is
         taken from among the tasks of the loop.
         """
         self.count += 1

@@ -91,7 +91,7 @@ def test_a_file_that_begins_wrongly_is_not_installed(cache: Path) -> None:
     with model_path().open("wb") as file:
         file.truncate(SIZE)
     assert not installed()
-    with pytest.raises(ConfigurationError, match="no GGUF file"):
+    with pytest.raises(ConfigurationError, match="not a GGUF file"):
         check_installed()
 
 
