@@ -1,14 +1,20 @@
 """The protocol of stores of memories, and their queries."""
 
-__all__ = ["Hit", "MemoryStore", "Query", "refuse_known"]
+__all__ = ["Hit", "MemoryStore", "Query", "findable", "refuse_known", "refuse_unfit"]
 
 from collections.abc import AsyncIterator, Container, Sequence
+from math import isfinite
 from typing import Protocol, runtime_checkable
 
+import msgspec
 from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.memory.record import MemoryRecord
+from ziggurat.core.store import ID, LONGEST, is_id
+from ziggurat.memory.record import MemoryRecord, unpack
+
+_LONGEST = LONGEST + 100
+"""The longest id of a memory that every store can keep, in characters; it may be made of an owner and more."""
 
 
 class Query(Struct, frozen=True, kw_only=True):
@@ -137,3 +143,40 @@ def refuse_known(ids: Sequence[str], known: Container[str]) -> None:
         if name in known or name in seen:
             raise ConfigurationError(f"a memory with the id {name!r} is there already; put() replaces one")
         seen.add(name)
+
+
+def refuse_unfit(records: Sequence[MemoryRecord]) -> None:
+    """Raise where one of several memories holds what not every store can keep.
+
+    Raises:
+        ConfigurationError: that is so; the text says what it is.
+    """
+    for record in records:
+        for what, name in (("owner", record.owner), ("kind", record.kind)):
+            if not is_id(name):
+                raise ConfigurationError(f"the {what} of a memory is {ID}; got {name[:100]!r}")
+        if not _may_be(record.id):
+            raise ConfigurationError(
+                f"the id of a memory is a text of {_LONGEST} characters at most, without NUL and halves of characters; "
+                f"got {record.id[:100]!r}"
+            )
+        words = (*record.tags, *record.taint, record.origin, record.supersedes or "")
+        if any("\0" in word for word in words):
+            raise ConfigurationError(f"the memory {record.id!r} holds NUL in its tags, its taint or what it supersedes")
+        try:
+            for text in (record.content, *words):
+                text.encode()
+            msgspec.json.encode(record.facts)
+        except UnicodeEncodeError:
+            raise ConfigurationError(f"the memory {record.id!r} holds half of a character, which is no text") from None
+        if record.embedding and not isfinite(sum(unpack(record.embedding))):
+            raise ConfigurationError(f"the embedding of memory {record.id!r} holds what is no finite number")
+
+
+def _may_be(name: str) -> bool:
+    return len(name) <= _LONGEST and is_id(name[:LONGEST]) and is_id(name[LONGEST:])
+
+
+def findable(ids: Sequence[str]) -> list[str]:
+    """Return those of several ids that a memory can have; for others no database need be asked."""
+    return [name for name in ids if _may_be(name)]

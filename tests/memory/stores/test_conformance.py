@@ -256,3 +256,51 @@ def test_a_connection_that_is_lost_over_a_memory_leaves_it_kept_once_and_its_vec
 
     asyncio.run(main())
     assert asked(url, "SELECT to_regclass('memories_near_3')::text") == "memories_near_3"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"id": "a\0b"},
+        {"id": "\ud800"},
+        {"id": "x" * 601},
+        {"owner": "a\0b"},
+        {"kind": "\ud800"},
+        {"tags": ("a\0b",)},
+        {"taint": ("\ud800",)},
+        {"supersedes": "a\0b"},
+        {"content": "half \ud800"},
+        {"facts": {"half": "\ud800"}},
+        {"embedding": pack([float("nan"), 1.0])},
+    ],
+    ids=lambda odd: next(iter(odd)),
+)
+def test_what_not_every_store_can_keep_is_refused_by_all_and_harms_nothing(
+    opens: Opens, odd: dict[str, object]
+) -> None:
+    async def body(store: MemoryStore) -> None:
+        await store.add([record("good")])
+        unfit = record("unfit", **odd) if "id" not in odd else record(str(odd["id"]))  # type: ignore[arg-type]
+        for verb in (store.add, store.put):
+            with pytest.raises(ConfigurationError, match="memory"):
+                await verb([record("other"), unfit])
+        await store.touch([unfit.id, "good"], 5.0)
+        assert await store.get([unfit.id]) == []
+        assert await store.remove([unfit.id]) == 0
+        await store.add([record("after")])
+        assert await names(store) == ["good", "after"]
+        assert (await store.get(["good"]))[0].uses == 1
+
+    run(opens, body)
+
+
+def test_the_longest_names_are_kept_by_all(opens: Opens) -> None:
+    async def body(store: MemoryStore) -> None:
+        letters = [chr(0x1F300 + place % 700) for place in range(600)]
+        name, owner = "".join(letters), "".join(reversed(letters))[:500]
+        await store.add([record(name, "bricks", owner)])
+        assert [each.id for each in await store.get([name])] == [name]
+        assert await found(store, owner=owner, text="bricks") == [name]
+        assert await store.remove([name]) == 1
+
+    run(opens, body)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.search import Candidate, best, compared, hits
-from ziggurat.memory.store import Hit, Query, refuse_known
+from ziggurat.memory.store import Hit, Query, refuse_known, refuse_unfit
 from ziggurat.memory.text import TextIndex, indexed
 from ziggurat.memory.vectors import VectorIndex
 
@@ -29,11 +29,13 @@ class InMemoryStore:
 
     async def add(self, records: Sequence[MemoryRecord], /) -> None:
         """Keep new memories; see `MemoryStore.add`."""
+        refuse_unfit(records)
         refuse_known([record.id for record in records], self._records)
         self._keep(records)
 
     async def put(self, records: Sequence[MemoryRecord], /) -> None:
         """Keep memories in the place of what was there; see `MemoryStore.put`."""
+        refuse_unfit(records)
         for record in records:
             self._forget(record.id)
         self._keep(list({record.id: record for record in records}.values()))

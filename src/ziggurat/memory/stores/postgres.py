@@ -14,7 +14,7 @@ from ziggurat.databases.postgres.schema import prepare
 from ziggurat.databases.writer import Writer
 from ziggurat.memory.record import MemoryRecord, unpack
 from ziggurat.memory.search import Candidate, best, hits
-from ziggurat.memory.store import Hit, Query, refuse_known
+from ziggurat.memory.store import Hit, Query, findable, refuse_known, refuse_unfit
 from ziggurat.memory.stores import postgres_tables as sql
 from ziggurat.memory.text import indexed
 
@@ -120,6 +120,7 @@ class PostgresMemoryStore:
 
     async def add(self, records: Sequence[MemoryRecord], /) -> None:
         """Keep new memories; see `MemoryStore.add`."""
+        refuse_unfit(records)
         names = [record.id for record in records]
 
         async def work(connection: Connection, again: bool) -> set[int]:
@@ -133,6 +134,7 @@ class PostgresMemoryStore:
 
     async def put(self, records: Sequence[MemoryRecord], /) -> None:
         """Keep memories in the place of what was there; see `MemoryStore.put`."""
+        refuse_unfit(records)
         last = {record.id: record for record in records}
 
         async def work(connection: Connection, again: bool) -> set[int]:
@@ -144,16 +146,16 @@ class PostgresMemoryStore:
     async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
         """Return memories by their ids; see `MemoryStore.get`."""
         statement = f"SELECT {sql.COLUMNS} FROM memories WHERE id = ANY($1)"  # noqa: S608
-        found = {row[1]: row for row in await self._fetch(statement, list(ids))}
+        found = {row[1]: row for row in await self._fetch(statement, findable(ids))}
         return [sql.record_of(found[name]) for name in ids if name in found]
 
     async def touch(self, ids: Sequence[str], at: float, /) -> None:
         """Note that memories were recalled; see `MemoryStore.touch`."""
-        await self._fetch(sql.TOUCH, list(ids), at)
+        await self._fetch(sql.TOUCH, findable(ids), at)
 
     async def remove(self, ids: Sequence[str], /) -> int:
         """Delete memories; see `MemoryStore.remove`."""
-        return len(await self._fetch(sql.DELETE, list(ids)))
+        return len(await self._fetch(sql.DELETE, findable(ids)))
 
     async def scan(
         self,

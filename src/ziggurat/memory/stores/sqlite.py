@@ -18,7 +18,7 @@ from ziggurat.databases.sqlite.connection import SqliteConnection
 from ziggurat.databases.writer import Job, Writer
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.search import Candidate, best, compared, hits
-from ziggurat.memory.store import Hit, Query, refuse_known
+from ziggurat.memory.store import Hit, Query, findable, refuse_known, refuse_unfit
 from ziggurat.memory.stores.sqlite_tables import CHOSEN, COLUMNS, INSERT, TABLES, record_of, row_of, where
 from ziggurat.memory.stores.vector_indexes import VectorIndexes
 from ziggurat.memory.text import BM25, MANY, expression, indexed
@@ -211,24 +211,26 @@ class SqliteMemoryStore:
 
     async def add(self, records: Sequence[MemoryRecord], /) -> None:
         """Keep new memories; see `MemoryStore.add`."""
+        refuse_unfit(records)
         await self._write(lambda: self._add(records))
 
     async def put(self, records: Sequence[MemoryRecord], /) -> None:
         """Keep memories in the place of what was there; see `MemoryStore.put`."""
+        refuse_unfit(records)
         await self._write(lambda: self._put(records))
 
     async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
         """Return memories by their ids; see `MemoryStore.get`."""
-        found = await self._read(lambda: self._numbered(ids))
+        found = await self._read(lambda: self._numbered(findable(ids)))
         return [found[name][1] for name in ids if name in found]
 
     async def touch(self, ids: Sequence[str], at: float, /) -> None:
         """Note that memories were recalled; see `MemoryStore.touch`."""
-        await self._read(lambda: self._touch(ids, at))
+        await self._read(lambda: self._touch(findable(ids), at))
 
     async def remove(self, ids: Sequence[str], /) -> int:
         """Delete memories; see `MemoryStore.remove`."""
-        return await self._write(lambda: self._remove(ids))
+        return await self._write(lambda: self._remove(findable(ids)))
 
     async def scan(
         self,
