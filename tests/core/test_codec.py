@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ziggurat.core.codec import Raw, as_type, decode, digest, encode, error_to_json
-from ziggurat.core.errors import ForeignError, InvalidArguments, JournalCorrupt, LimitExceeded, Timeout
+from ziggurat.core.errors import (
+    ForeignError,
+    InvalidArguments,
+    JournalCorrupt,
+    LimitExceeded,
+    Timeout,
+    described,
+    text_of,
+)
 
 from .calls import Answer
 
@@ -156,6 +164,17 @@ def test_an_error_whose_text_fails_is_coded_all_the_same() -> None:
             raise RuntimeError("no text")
 
     assert error_to_json(Mute())["message"] == "(its text cannot be shown)"
+
+
+@pytest.mark.parametrize("raised", [RuntimeError("no"), SystemExit(3), KeyboardInterrupt()])
+def test_an_error_whose_text_would_end_the_program_is_described(raised: BaseException) -> None:
+    class Deadly(Exception):
+        def __str__(self) -> str:
+            raise raised
+
+    assert text_of(Deadly()) == "(its text cannot be shown)"
+    assert described(Deadly()) == "Deadly: (its text cannot be shown)"
+    assert error_to_json(Deadly())["message"] == "(its text cannot be shown)"
 
 
 def test_a_number_that_json_does_not_know_becomes_null() -> None:

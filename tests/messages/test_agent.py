@@ -177,3 +177,11 @@ def test_errors_amount_to_stops(error: BaseException, stop: Stop) -> None:
 def test_what_is_waited_for_is_read_by_reference_or_from_a_record(items: list[PendingItem]) -> None:
     assert pending_of(errors.Suspend(tuple(items))) == tuple(items)
     assert pending_of(errors.Suspend(tuple(Raw(encode(item)) for item in items))) == tuple(items)
+
+
+def test_an_error_that_cannot_say_its_text_is_a_failure_like_any_other() -> None:
+    class Deadly(Exception):
+        def __str__(self) -> str:
+            raise SystemExit(3)
+
+    assert stop_of(Deadly()) == stops.Failed("(its text cannot be shown)", "Deadly")

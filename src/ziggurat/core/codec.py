@@ -136,10 +136,7 @@ def digest(value: object) -> str:
 
 def error_to_json(error: BaseException) -> dict[str, object]:
     """Code an error: its type, the nearest kind known everywhere, text, whether it is transient, its plain facts."""
-    try:
-        message = str(error)
-    except Exception:  # noqa: BLE001 - an error of a user's whose own text fails
-        message = "(its text cannot be shown)"
+    message = errors.text_of(error)
     known = vars(errors) if isinstance(error, ZigguratError) else vars(builtins)
     kind = next(each.__name__ for each in type(error).__mro__ if known.get(each.__name__) is each)
     name = errors.type_name_of(error)

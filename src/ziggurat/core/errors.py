@@ -58,6 +58,7 @@ __all__ = [
     "ZigguratError",
     "described",
     "is_transient",
+    "text_of",
     "type_name_of",
 ]
 
@@ -328,11 +329,16 @@ def is_transient(error: BaseException) -> bool:
 
 def described(error: BaseException) -> str:
     """Return an error's type and text in one line, also when it cannot say its text."""
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - an error of a user's whose own text fails
-        text = "(its text cannot be shown)"
+    text = text_of(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def text_of(error: BaseException) -> str:
+    """Return an error's own text; never raises, whatever the code of a user's error does."""
+    try:
+        return str(error)
+    except BaseException:  # noqa: BLE001 - SystemExit too: saying what went wrong must not end the program
+        return "(its text cannot be shown)"
 
 
 def type_name_of(error: BaseException) -> str:

@@ -279,7 +279,7 @@ def stop_of(error: BaseException) -> stops.Stop:
     if isinstance(error, errors.Suspend):
         return stops.Suspended()
     kind = errors.type_name_of(error)
-    return stops.Failed(str(error) or kind, kind)
+    return stops.Failed(errors.text_of(error) or kind, kind)
 
 
 def error_of(stop: stops.Stop) -> errors.ServiceError:

@@ -15,6 +15,7 @@ from ziggurat.core.errors import (
     ToolErrorKind,
     ZigguratError,
     is_transient,
+    text_of,
 )
 from ziggurat.messages.checks import problem_in_part
 from ziggurat.messages.parts import Audio, File, Image, Text, ToolCall, ToolResult, mended
@@ -202,12 +203,9 @@ def presentable(error: BaseException) -> BaseException:
 
 def text_of_error(error: BaseException) -> str:
     """Return an error's text, with its type where it is not one of ours, and the errors in a group; never raises."""
-    try:
-        text = str(error)
-        if isinstance(error, BaseExceptionGroup):
-            text += "".join(f"; {text_of_error(each)}" for each in error.exceptions[:_MAX_ERRORS])
-    except BaseException:  # noqa: BLE001 - the text of a user's error may fail in any way
-        text = "(its text cannot be shown)"
+    text = text_of(error)
+    if isinstance(error, BaseExceptionGroup):
+        text += "".join(f"; {text_of_error(each)}" for each in error.exceptions[:_MAX_ERRORS])
     if isinstance(error, ZigguratError):
         return text or type(error).__name__
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
