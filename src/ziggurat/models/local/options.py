@@ -62,7 +62,8 @@ def truths_for(parameter: Parameter, reading: Reading) -> Values:
     heard = re.findall(r"[a-z'\u2019]+", reading.text.lower())
     if sides is not None:
         yes, no = (_content(side) - _content(other) for side, other in (sides, sides[::-1]))
-        for_yes, for_no = bool(yes & set(heard)), bool(no & set(heard))
+        undone = {f"{prefix}{word}" for word in yes for prefix in ("un", "dis", "de")}
+        for_yes, for_no = bool(yes & set(heard)), bool((no | undone) & set(heard))
         if for_yes != for_no:
             yield Candidate(value=for_yes and not _denied(reading.text, yes), worth=1.0)
             return

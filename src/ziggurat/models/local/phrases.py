@@ -112,7 +112,12 @@ _SMALL_TAIL = re.compile(
     re.IGNORECASE,
 )
 _STOP = word_set("stop")
-_INFINITIVE = re.compile(rf"(?:\b|(?='))(?:{'|'.join(word_set('willing'))}) to $", re.IGNORECASE)
+_INFINITIVE = re.compile(
+    rf"(?:(?:\b|(?='))(?:{'|'.join(word_set('willing'))}) to|\bplease"
+    r"|\b(?:should|must|can|could|will|would|shall|may|might|cannot|does|do|did|\w+n['\u2019]t)"
+    r"(?: (?:i|you|we|they|he|she|it|not|please|just|also))*) $",
+    re.IGNORECASE,
+)
 """Stands before a verb, which names nothing: "I want to ..."."""
 
 

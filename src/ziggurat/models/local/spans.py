@@ -95,6 +95,10 @@ _NEVER = word_set("never")
 _ONE = re.compile(r"\b(half an?|an?)(?= (?:second|minute|hour|day|week|month|year|dozen)\b)", re.IGNORECASE)
 
 
+_TIMES_IN_DIGITS = {"twice": "2", "thrice": "3"}
+_TIMES = re.compile(r"\b(?:twice|thrice)\b(?! (?:as|the|that|this|\d))", re.IGNORECASE)
+
+
 class Span(msgspec.Struct, frozen=True, gc=False):
     """A stretch of a request, with what it looks like.
 
@@ -158,6 +162,8 @@ def _numbers_in_words(request: str, found: Sequence[Span]) -> Iterator[Span]:
     for match in _ONE.finditer(request):
         amount = "0.5" if match.group().lower().startswith("half") else "1"
         yield Span(kind="number", text=amount, start=match.start(), end=match.end())
+    for match in _TIMES.finditer(request):
+        yield Span(kind="number", text=_TIMES_IN_DIGITS[match.group().lower()], start=match.start(), end=match.end())
     for match in re.finditer(r"[A-Za-z]+(?:[ -][A-Za-z]+)*", request):
         start = match.start()
         for word in re.finditer(r"[A-Za-z]+(?:-[A-Za-z]+)?", match.group()):

@@ -76,6 +76,8 @@ _FILES = stems("file folder directory archive document picture image path photo 
 _ARTICLES = frozenset({"the", "a", "an", "my", "our", "your", "his", "her", "their", "some", "this", "that"})
 _BY_WHOM = re.compile(r"\b(?:artist|author|singer|band|composer|director|painter|who|by|brand|maker)\b", re.IGNORECASE)
 _BEFORE_NAME = r"(?:the|an?|my|our|in|into|of|for|with|from|to|and)"
+_ENDS = re.compile(r"(?:start|begin|end|until|till|since|from|to|deadline)s?", re.IGNORECASE)
+"""Names of parameters for which a day is as good as a place."""
 _FOLDER = re.compile(r"\b(?:folder|directory|drive)\b|^(?:.*: )?where\b", re.IGNORECASE)
 _STOP = word_set("stop")
 _VERBS = word_set("auxiliaries") | word_set("pasts")
@@ -125,6 +127,8 @@ def _stretches(parameter: Parameter, reading: Reading, others: Sequence[Paramete
     for kind, worth in _DIRECT.get(parameter.want, ()):
         if kind == "path" and parameter.want != "path" and not reading.own & _FILES:
             worth = 0.2
+        if kind == "date" and _ENDS.fullmatch(words_of(parameter.name)):
+            worth = 0.8
         for rank, span in enumerate(reading.of(kind)):
             name = _without_verb(reading, span)
             if name is None:
