@@ -3,11 +3,14 @@
     python -P benchmarks/local_requests.py [--seed N] [--json] [--failures]
 
 Arithmetic: twelve questions made from a seed, in three phrasings each; the calculator is run and its result must
-stand in the answer. Requests: those of tests/data/local_requests.jsonl, where tool and all arguments must be right.
+stand in the answer. Requests: those of tests/data/local_*.jsonl, where tool and all arguments must be right.
 ``dev`` requests were looked at while the rules were written, ``held`` ones only counted. ``other`` and ``bare`` are
 requests over tools of their own, ``bare`` without descriptions of their parameters; ``fresh`` ones were written when
 the rules stood. Of these three the failures were looked at afterwards: at first sight 28 of 36 ``other``, 24 of 36
 ``bare`` and 29 of 36 ``fresh`` ones were right. ``none`` wants no tool.
+The other sets are seven domains with twelve tools each: lists, dates, yes or no, choices, optional values. Every other
+request of the first four was looked at afterwards; 47 of the 80 others were right at first sight, 22 of 40 ``personal``
+ones. ``bank`` and ``office``, written when the rules stood again: 45 of 54 at first sight, looked at since.
 
 ``-P`` keeps the adapter beside this file, ``ziggurat.py``, from being taken for the package.
 """
@@ -31,8 +34,10 @@ from ziggurat.messages.parts import ToolResult
 from ziggurat.models.local import EmbeddedModel, install, local
 from ziggurat.tools.arithmetic import evaluate
 
-DATA = Path(__file__).parent.parent / "tests" / "data" / "local_requests.jsonl"
-KINDS = ("oblique", "simple", "fresh", "other", "bare", "none")
+DATA = Path(__file__).parent.parent / "tests" / "data"
+FILES = ("local_requests.jsonl", "local_domains.jsonl")
+DOMAINS = ("home", "travel", "files", "shop", "personal", "bank", "office")
+KINDS = ("oblique", "simple", "fresh", "other", "bare", "none", *DOMAINS)
 PHRASINGS = ("What is {}?", "Compute {}", "How much is {}?")
 CALCULATOR = ToolSpec(
     "calculator",
@@ -103,6 +108,8 @@ def same(wanted: Any, got: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [plain(part) for part in value]
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int | float):
@@ -130,7 +137,7 @@ async def requests(
     model: EmbeddedModel, show: bool = False, kinds: Sequence[str] = KINDS
 ) -> dict[str, tuple[int, int]]:
     """Right and all, by kind and part."""
-    rows = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
+    rows = [json.loads(line) for name in FILES for line in (DATA / name).read_text(encoding="utf-8").splitlines()]
     sets: dict[str, dict[str, Any]] = {}
     for row in rows:
         if row["kind"] == "tool":
@@ -141,7 +148,8 @@ async def requests(
         specs = [ToolSpec(tool["name"], tool["description"], tool["parameters"]) for tool in tools.values()]
         reply = await ask(model, [user(row["request"])], specs)
         good = right(row, reply, tools)
-        name = f"{row['kind']} {row['split']}" if row["kind"] in ("oblique", "none") else row["kind"]
+        halves = row["kind"] in ("oblique", "none", "home", "travel", "files", "shop")
+        name = f"{row['kind']} {row['split']}" if halves else row["kind"]
         hits, total = counts.get(name, (0, 0))
         counts[name] = (hits + good, total + 1)
         if show and not good and row["split"] == "dev":

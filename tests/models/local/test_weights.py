@@ -69,6 +69,13 @@ def test_oblique_requests(model: EmbeddedModel, scores: ModuleType) -> None:
     assert counts["simple"][0] >= 27, counts
 
 
+def test_requests_over_tools_of_other_domains(model: EmbeddedModel, scores: ModuleType) -> None:
+    counts = asyncio.run(scores.requests(model, kinds=("files", "personal", "office")))
+    right, asked = (sum(count[part] for count in counts.values()) for part in (0, 1))
+    assert asked == 106
+    assert right >= 74, counts
+
+
 def test_what_listeners_hear_is_the_message(model: EmbeddedModel) -> None:
     fold, deltas = Fold(), []
 

@@ -14,6 +14,7 @@ from ziggurat.models.local.kinds import Parameter, parameters_of, words_of
 from ziggurat.models.local.lexicon import word_set
 from ziggurat.models.local.minilm import Vector, cosine
 from ziggurat.models.local.reading import Embed, Reading, read, stems
+from ziggurat.models.local.spans import SpanKind
 
 THRESHOLD = 0.4
 """Score from which a tool is believed to be meant; below it the model just talks."""
@@ -25,6 +26,8 @@ _NAMED = 0.25
 _FAR = 0.08
 """Nearness in meaning below which it counts for little that a request would fill a tool's parameters."""
 _SMALL = stems(" ".join(word_set("stop")))
+_TELLING: tuple[SpanKind, ...] = ("path", "url", "email", "phone")
+"""What fits few tools, so that those it fits are meant."""
 _ASKS = re.compile(r"^(?:who|what|what's|where|when|which|why|how|is|are|was|were|does|did|any)\b", re.IGNORECASE)
 _ADDRESSED = re.compile(r"\b(?:are|can|do|is|were) you\b|\byour? (?:name|self)\b|^you\b", re.IGNORECASE)
 
@@ -136,7 +139,7 @@ def _choice(tool: Described, reading: Reading, vector: Vector) -> Choice:
         score -= _QUESTION
     elif anything and _ASKS.search(reading.text):
         score += _QUESTION
-    if meaning < _FAR and not named and not anything:
+    if meaning < _FAR and not (named or anything or reading.of(*_TELLING)):
         score -= _COVERAGE
     return Choice(tool=tool.name, filled=filled, score=score)
 
