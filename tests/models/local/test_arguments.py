@@ -110,6 +110,8 @@ def test_values(request_text: str, properties: dict[str, Any], arguments: dict[s
             {"input": {**S, "description": "What it should do."}},
             {"input": "Tell me of Rome, please"},
         ),
+        ("What is 555-1234?", {"expression": S}, {"expression": "555 - 1234"}),
+        ("Text 555-1234", {"expression": S}, {}),
         ("Cool it in the bedroom", {"room": S}, {"room": "bedroom"}),
     ],
 )

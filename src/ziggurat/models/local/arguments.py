@@ -11,6 +11,7 @@ from ziggurat.models.local.candidates import candidates_for
 from ziggurat.models.local.kinds import Parameter
 from ziggurat.models.local.reading import Candidate, Reading
 from ziggurat.models.local.spans import Span
+from ziggurat.models.local.texts import opens
 
 _MISSING = -0.6
 """What a required parameter without a value costs."""
@@ -86,7 +87,12 @@ def _overlap(one: Span, other: Span) -> bool:
 
 
 def _coverage(reading: Reading, used: Sequence[Span], arguments: dict[str, Any]) -> float:
-    telling = [span for span in reading.spans if not any(_covers(other, span) for other in reading.spans)]
+    telling = [
+        span
+        for span in reading.spans
+        if not any(_covers(other, span) for other in reading.spans)
+        and not (span.kind == "name" and opens(reading, span))
+    ]
     if not telling:
         return 0.5
     said = {str(value).lower().removesuffix("s") for value in arguments.values()}

@@ -2,6 +2,7 @@
 
 __all__ = ["candidates_for"]
 
+import re
 from collections.abc import Sequence
 
 from ziggurat.models.local.amounts import amounts_for
@@ -11,6 +12,12 @@ from ziggurat.models.local.listed import lists_for
 from ziggurat.models.local.options import choices_for, truths_for
 from ziggurat.models.local.reading import Candidate, Reading, Values
 from ziggurat.models.local.texts import taken_by_others, texts_for
+
+_WORK = re.compile(
+    r"^\W*[\d.]|\b(?:what(?:'s| is| are| does)|calculate|compute|evaluate|solve|work out|how much)\b.{0,12}\d|=",
+    re.IGNORECASE,
+)
+"""Says that what follows is a sum, whatever it looks like."""
 
 
 def candidates_for(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> list[Candidate]:
@@ -54,5 +61,7 @@ def _expressions(reading: Reading) -> Values:
         if not span.text.isalpha():
             text = text[: span.start] + "~" * (span.end - span.start) + text[span.end :]
     expression = expression_in(text)
+    if expression is None and _WORK.search(reading.text):
+        expression = expression_in(reading.text)  # 555-1234 may be a telephone number, but not here
     if expression is not None:
         yield Candidate(value=expression, worth=1.2, spans=tuple(reading.of("number")))

@@ -1,6 +1,6 @@
 """Words for parameters: names, places, files, days, messages, and whatever else a text can be."""
 
-__all__ = ["taken_by_others", "texts_for"]
+__all__ = ["opens", "taken_by_others", "texts_for"]
 
 import re
 from collections.abc import Mapping, Sequence
@@ -214,7 +214,7 @@ def _position(parameter: Parameter, reading: Reading, span: Span, pair: bool) ->
             bonus += 0.3
         elif last in ("with", "and", "by"):
             bonus -= 0.2
-    if span.kind == "name" and _opens(reading, span):
+    if span.kind == "name" and opens(reading, span):
         bonus -= _VERB
     return bonus
 
@@ -229,7 +229,7 @@ def _without_verb(reading: Reading, span: Span) -> Span | None:
     return Span(kind="name", text=rest, start=span.end - len(rest), end=span.end) if rest else None
 
 
-def _opens(reading: Reading, span: Span) -> bool:
+def opens(reading: Reading, span: Span) -> bool:
     """Whether a single word may open a sentence as its verb, so that its capital says nothing."""
     after = reading.after(span)
     if not _heads(reading.text, span) or " " in span.text or not re.match(r"\s+[\w(]", reading.text[span.end :]):
