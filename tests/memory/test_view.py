@@ -202,7 +202,10 @@ def test_tags_may_come_one_by_one() -> None:
             lambda store: asyncio.run(LongTermMemory(store, "ann").consolidate(wrong("x"))),
             "a number from 0 to 1, got 'x'",
         ),
-        (lambda store: asyncio.run(SemanticMemory(store, "ann").about(wrong([]))), "the key of a fact is a text"),
+        (
+            lambda store: asyncio.run(SemanticMemory(store, "ann").about(wrong([]))),
+            "the key of a fact is a non-empty string",
+        ),
         (lambda store: asyncio.run(WorkingMemory(store, "ann").set("a", wrong(3))), "a value at hand is text, got 3"),
         (
             lambda store: asyncio.run(WorkingMemory(store, "ann").get(wrong(3))),

@@ -157,7 +157,7 @@ def refuse_unfit(records: Sequence[MemoryRecord]) -> None:
                 raise ConfigurationError(f"the {what} of a memory is {ID}; got {name[:100]!r}")
         if not _may_be(record.id):
             raise ConfigurationError(
-                f"the id of a memory is a text of {_LONGEST} characters at most, without NUL and halves of characters; "
+                f"the id of a memory is a text of {_LONGEST} characters at most, without NUL and lone surrogates; "
                 f"got {record.id[:100]!r}"
             )
         words = (*record.tags, *record.taint, record.origin, record.supersedes or "")
@@ -168,9 +168,9 @@ def refuse_unfit(records: Sequence[MemoryRecord]) -> None:
                 text.encode()
             msgspec.json.encode(record.facts)
         except UnicodeEncodeError:
-            raise ConfigurationError(f"the memory {record.id!r} holds half of a character, which is no text") from None
+            raise ConfigurationError(f"the memory {record.id!r} holds half of a character, which is not text") from None
         if record.embedding and not isfinite(sum(unpack(record.embedding))):
-            raise ConfigurationError(f"the embedding of memory {record.id!r} holds what is no finite number")
+            raise ConfigurationError(f"the embedding of memory {record.id!r} holds what is not a finite number")
 
 
 def _may_be(name: str) -> bool:
