@@ -154,6 +154,17 @@ def test_a_stop_is_raised_where_it_is_no_success(stop: Stop) -> None:
     assert caught.value.partial is run
 
 
+@pytest.mark.parametrize("stop", ALL_STOPS, ids=lambda stop: type(stop).__name__)
+def test_what_kept_a_run_from_going_on_is_told_in_words(stop: Stop) -> None:
+    error = AgentRun(Transcript.of(), stop).error
+    if isinstance(stop, (stops.Completed, stops.ToolCalled, stops.StopCondition, stops.Suspended)):
+        assert error is None
+    elif isinstance(stop, stops.Failed):
+        assert error == stop.error
+    else:
+        assert error == str(error_of(stop))
+
+
 @pytest.mark.parametrize("stop", [stops.Timeout(3.0), stops.BudgetExceeded("tokens", 10, 12), stops.Denied("no")])
 def test_a_stop_made_an_error_is_that_stop(stop: Stop) -> None:
     assert stop_of(error_of(stop)) == stop

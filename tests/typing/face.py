@@ -106,6 +106,7 @@ async def use() -> None:
     assert_type(run.messages[0], Message)
     assert_type(run.messages[1:], list[Message])
     assert_type(run.raise_for_stop(), AgentRun)
+    assert_type(run.error, str | None)
     assert_type(agent.run_sync("Rain?"), AgentRun)
     agent.run_sync("Rain?", run_id="r", history=[user("hi")], deps={Key[str]("db"): "x"}, detached=True)
     agent.run_sync("Rain?", runid="r")  # type: ignore[call-arg]

@@ -142,6 +142,9 @@ class Step(Struct, frozen=True):
         return "; ".join(result.text for result in self.results)
 
 
+_WELL = (stops.Completed, stops.ToolCalled, stops.StopCondition)
+
+
 class AgentRun(Struct, frozen=True, weakref=True):
     """How a run went.
 
@@ -188,6 +191,14 @@ class AgentRun(Struct, frozen=True, weakref=True):
         return ""
 
     @property
+    def error(self) -> str | None:
+        """What kept the run from going on, in words; None if it ended where it should, or waits for a decision."""
+        stop = self.stop
+        if isinstance(stop, stops.Failed):
+            return stop.error
+        return None if isinstance(stop, (*_WELL, stops.Suspended)) else str(error_of(stop))
+
+    @property
     def history(self) -> Transcript:
         """Everything that was said, in order and as it was said, whether the conversation was made shorter or not."""
         past = self.past
@@ -199,7 +210,7 @@ class AgentRun(Struct, frozen=True, weakref=True):
         Raises:
             ServiceError: of the kind that stopped it, such as Timeout, LimitExceeded or Denied.
         """
-        if isinstance(self.stop, (stops.Completed, stops.ToolCalled, stops.StopCondition)):
+        if isinstance(self.stop, _WELL):
             return self
         error = error_of(self.stop)
         error.partial = self
