@@ -12,6 +12,7 @@ import pytest
 
 from tests.stores.proxy import Proxy
 from tests.stores.server import PASSWORD, asked, schema, server
+from tests.turns import until
 from ziggurat.core.errors import (
     ConfigurationError,
     LeaseHeld,
@@ -372,8 +373,7 @@ def test_what_reads_waits_for_a_server_that_what_writes_has_reached() -> None:
             await store.create(LogInfo("run:r"), rows(1))
             proxy.shut()
             reading = asyncio.ensure_future(store.read("run:r"))
-            while not proxy.refused:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
+            await until(lambda: proxy.refused)
             proxy.open()
             assert await reading == rows(1)
             await store.close()
