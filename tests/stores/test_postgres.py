@@ -84,7 +84,7 @@ def test_what_is_committed_is_on_the_disk_also_where_the_server_was_told_otherwi
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        (f"postgresql://ada:{PASSWORD}@127.0.0.1:none/db", "no address of a server"),
+        (f"postgresql://ada:{PASSWORD}@127.0.0.1:none/db", "is not an address of a server"),
         (f"postgresql://ada:{PASSWORD}@127.0.0.1/db?schema=No-good", "a schema is"),
         (f"postgresql://ada:{PASSWORD}@127.0.0.1/db?lease=-1", "lease is a positive number"),
         (f"postgresq://ada:{PASSWORD}@127.0.0.1/db", "no store is known"),
