@@ -1,12 +1,16 @@
 """resolve: a name, or a service, becomes a model; mistakes list what there is."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from types import ModuleType
 
 import pytest
 
+from tests.wrong import wrong
+from ziggurat.agents.agent import Agent
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.model import ModelRequest
 from ziggurat.models.resolve import PROVIDERS, known_models, resolve
 from ziggurat.models.scripted import ScriptedModel
 
@@ -33,6 +37,33 @@ def provider() -> Iterator[None]:
 def test_a_service_is_returned_as_it_is() -> None:
     model = ScriptedModel("x")
     assert resolve(model) is model
+
+
+def _sync(request: ModelRequest, ctx: Context) -> str:
+    return "hi"
+
+
+async def _pieces(request: ModelRequest, ctx: Context) -> AsyncIterator[str]:
+    yield "hi"
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (lambda request: "hi", r"cannot be called so; wrap it: FunctionModel\(\.\.\.\)"),
+        (lambda request, ctx, more: "hi", "cannot be called so"),
+        (_pieces, r"_pieces\(\) cannot be called so; wrap it: FunctionModel\(_pieces\)"),
+        (_sync, r"_sync\(\) is not async; wrap it"),
+    ],
+)
+def test_a_function_that_is_no_model_is_refused_with_the_fix(function: object, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        resolve(wrong(function))
+
+
+def test_a_function_that_passes_a_call_on_is_a_model() -> None:
+    inner = ScriptedModel("hi")
+    assert Agent(lambda request, ctx: inner(request, ctx)).run_sync("Hello").text == "hi"
 
 
 @pytest.mark.usefixtures("provider")

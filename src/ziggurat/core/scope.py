@@ -45,11 +45,10 @@ class Scope(dict[Key[Any], Any]):
         def __getitem__(self, key: Key[T], /) -> T: ...
 
     def __missing__(self, key: Key[Any]) -> Any:
-        given = ", ".join(sorted(known.name for known in self)) or "nothing"
-        raise ConfigurationError(
-            f"this run was not given {getattr(key, 'name', key)!r} (it has: {given}); "
-            "pass it with run(..., deps={KEY: value})"
-        )
+        name = getattr(key, "name", key)
+        alike = any(known.name == name for known in self)
+        other = ", but another key of this name was: make a key once, and import it where it is used" if alike else ""
+        raise ConfigurationError(f"this run was not given {name!r}; pass it with run(..., deps={{KEY: value}}){other}")
 
     def with_value(self, key: Key[T], value: T) -> "Scope":
         """Return a copy in which `key` has `value`."""

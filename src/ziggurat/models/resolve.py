@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
+from types import FunctionType
 from typing import cast
 
 from ziggurat.core.errors import ConfigurationError
@@ -24,6 +25,7 @@ PROVIDERS: dict[str, str] = {
 Imported when a model of the provider is first resolved. Add to it to give names of your own to models.
 """
 
+_VARIADIC, _GENERATOR, _COROUTINE = 0x04, 0x20 | 0x200, 0x80  # of code objects; inspect is slow to import
 _NAMELESS = frozenset({"local"})  # their name may be left out
 _FORMS = {
     "local": ("local", "local:/path/to/model.gguf"),
@@ -58,6 +60,7 @@ def resolve(spec: str | Model) -> Model:
     """
     if not isinstance(spec, str):
         if callable(spec) and not isinstance(spec, type):
+            _check_function(spec)
             return spec
         what = f"the class {spec.__name__}; make an object of it" if isinstance(spec, type) else type(spec).__name__
         raise ConfigurationError(f"a model is {_wanted()}; got {what}")
@@ -74,6 +77,29 @@ def resolve(spec: str | Model) -> Model:
         )
     factory = _factory(provider)
     return cast("Model", factory(name) if name else factory())
+
+
+def _check_function(model: Model) -> None:
+    """Raise where a plain function cannot be a model, which would fail only when it is first called."""
+    if not isinstance(model, FunctionType):
+        return
+    code, returns = model.__code__, model.__annotations__.get("return")
+    needed = code.co_argcount - len(model.__defaults__ or ())
+    many = bool(code.co_flags & _VARIADIC)
+    if needed > 2 or not (code.co_argcount >= 2 or many) or code.co_flags & _GENERATOR:
+        why = "cannot be called so"
+    elif not code.co_flags & _COROUTINE and getattr(returns, "__name__", returns) in (
+        "str",
+        "Message",
+        "ModelResponse",
+    ):
+        why = "is not async"
+    else:
+        return
+    raise ConfigurationError(
+        f"a model is an async callable (request, ctx), and the function {model.__name__}() {why}; "
+        f"wrap it: FunctionModel({model.__name__ if model.__name__.isidentifier() else '...'})"
+    )
 
 
 def _elsewhere(spec: str) -> Model:
