@@ -125,7 +125,7 @@ class Agent(Runnable):
 
     @property
     def model(self) -> Service[ModelRequest, ModelResponse]:
-        """The model, with the layers it was given in."""
+        """The model, with its layers."""
         return self._model
 
     @property
@@ -134,7 +134,7 @@ class Agent(Runnable):
         return self.settings.tools
 
     def _prepare(self, ctx: Context) -> Context:
-        """Give a context what this agent brings with it, for itself and all below."""
+        """Return a context with this agent's middleware, approvals and budget, for itself and all agents below."""
         if self._chain is not None:
             ctx = chained(ctx, self._chain)
         if self._approvals is not None:

@@ -1,4 +1,4 @@
-"""Agents as tools: the input is one string, the result the agent's answer."""
+"""AgentTool: an agent as a tool; its input is one string, its result the agent's answer."""
 
 __all__ = ["AgentTool"]
 

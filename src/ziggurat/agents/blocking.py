@@ -1,4 +1,4 @@
-"""Running a coroutine from code that is not async: a plain thread, a tool's thread, or a notebook."""
+"""Run a coroutine from code that is not async: a plain thread, a tool's thread, or a notebook."""
 
 __all__ = ["blocking", "loop_elsewhere"]
 
@@ -16,15 +16,15 @@ from ziggurat.tools.threads import POOL, loop_of_this_thread
 T = TypeVar("T")
 
 _LOOKS_UP = 0.5
-"""Seconds after which an interrupt is heard that came just as a thread fell asleep, which Python does not notice."""
+"""Seconds between checks for an interrupt; Python misses one that arrives just as a thread begins to wait."""
 
 
 def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run the coroutine made by `start` to its end and return its value.
+    """Run the coroutine that `start` makes and return its value.
 
-    In a tool's thread it runs on the event loop of the run, and the tool's place in the thread pool is free meanwhile.
-    The same holds in any other thread that was given the context variables of a run, as by `asyncio.to_thread`. In a
-    thread that already has a running event loop (a notebook), it runs on a new one in another thread.
+    In a tool's thread it runs on the run's event loop, and the tool's place in the thread pool is free meanwhile. The
+    same holds in any other thread that has the context variables of a run, as with `asyncio.to_thread`. In a thread
+    that already has a running event loop (a notebook), it runs on a new one in another thread.
 
     Raises:
         ConfigurationError: it would block the run that it is part of.
@@ -32,7 +32,7 @@ def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
     loop = loop_elsewhere()
     if loop is not None:
         return POOL.run_on(loop, start)
-    if asyncio._get_running_loop() is None:  # without an error that all errors of the run would bear
+    if asyncio._get_running_loop() is None:  # get_running_loop would raise, and add its error to all errors of the run
         return asyncio.run(start())
     if AMBIENT.get() is not None:
         raise ConfigurationError("run_sync() would block the run it is in: in async code, await run() instead")
@@ -40,7 +40,7 @@ def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def loop_elsewhere() -> asyncio.AbstractEventLoop | None:
-    """Return the event loop of the run that this code is a part of, where it stands in another thread than that."""
+    """Return the event loop of the run this code belongs to if that loop runs in another thread, otherwise None."""
     loop, ambient = loop_of_this_thread(), AMBIENT.get()
     if loop is None and ambient is not None and (frame := ambient.scope.get(FRAME)) is not None:
         loop = frame.loop
@@ -65,7 +65,7 @@ class _Elsewhere(Generic[T]):
         try:
             thread.start()
             self._wait()
-        except BaseException:  # such as KeyboardInterrupt: nobody waits any more
+        except BaseException:  # such as KeyboardInterrupt: the caller no longer waits
             self._given_up = True
             if self._task is not None and not self._ended.is_set():
                 self._task.get_loop().call_soon_threadsafe(self._task.cancel)
@@ -76,7 +76,7 @@ class _Elsewhere(Generic[T]):
         return self._outcome[0]
 
     def _wait(self) -> None:
-        while not self._ended.wait(_LOOKS_UP):  # not `thread.join`: interrupted, it forgets that the thread lives
+        while not self._ended.wait(_LOOKS_UP):  # not `thread.join`: after an interrupt it treats the thread as ended
             pass
 
     def _work(self) -> None:

@@ -1,4 +1,4 @@
-"""A listener made of a few plain functions."""
+"""Callbacks: a listener built from plain functions."""
 
 __all__ = ["Callbacks"]
 
@@ -18,7 +18,7 @@ _NOTHING = TextDelta("")
 class Callbacks(PerRun):
     """A listener that calls your functions: ``agent.run(..., listeners=[Callbacks(on_token=print)])``.
 
-    What plain functions return is not looked at; coroutine functions are awaited.
+    The results of plain functions are ignored; coroutine functions are awaited.
 
     Args:
         on_token: Called with each piece of text.
@@ -46,16 +46,16 @@ class Callbacks(PerRun):
         self.on_thought = on_thought
         self.on_action = on_action
         self.on_event = on_event
-        self._thoughts: dict[str, list[str]] = {}  # not complete, by the path of the reply
+        self._thoughts: dict[str, list[str]] = {}  # pieces of unfinished thoughts, by the path of the reply
 
     def for_run(self) -> "Callbacks":
-        """Make one that hears one run, with the same functions."""
+        """Return a new listener for one run, with the same functions."""
         return Callbacks(
             on_token=self.on_token, on_thought=self.on_thought, on_action=self.on_action, on_event=self.on_event
         )
 
     async def __call__(self, event: Event) -> None:
-        """Pass an event to the functions it concerns."""
+        """Call the functions that an event concerns."""
         waiting: list[object] = []
         if self.on_thought is not None:
             thought = self._completed(event)
@@ -72,7 +72,7 @@ class Callbacks(PerRun):
                 await answer
 
     def _completed(self, event: Event) -> str:
-        """Return the thought that is complete with this event, empty if none is."""
+        """Return the thought that this event completes, empty if none."""
         thoughts = self._thoughts
         if isinstance(event, Delta):
             if isinstance(event.delta, ThinkingDelta):

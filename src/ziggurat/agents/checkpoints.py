@@ -1,4 +1,4 @@
-"""Checkpoints: the steps of a recorded run from which it can be forked. The record holds every step anyway."""
+"""Checkpoints: the steps of a recorded run from which it can be forked. They need no storage of their own."""
 
 __all__ = ["Checkpoint", "Checkpoints"]
 

@@ -1,4 +1,4 @@
-"""Agents that one tool runs concurrently: if one waits for a person, the others finish first."""
+"""Run agents concurrently inside one tool call: if one waits for a person, the others finish first."""
 
 __all__ = ["ConcurrentAgents"]
 
@@ -15,7 +15,7 @@ class ConcurrentAgents:
     """The agents that one tool call runs at the same time.
 
     A tool that awaits several agents together would end as soon as one of them waits for a decision, and the work of
-    the others from then on would be lost. So that one waits until the others have finished or wait too.
+    the others from then on would be lost. So that one waits until the others have finished or are suspended too.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class ConcurrentAgents:
             self._going -= 1
             if not self._going:
                 self._wake()
-        await asyncio.sleep(0)  # those that were made in the same breath begin
+        await asyncio.sleep(0)  # lets agents that were created at the same time start
         while self._going:
             waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(waiting)

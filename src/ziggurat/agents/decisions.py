@@ -1,4 +1,4 @@
-"""Decisions about pending calls: checked against the run and its tools before any of them is recorded."""
+"""Check decisions about pending calls against the run and its tools, before any of them is recorded."""
 
 __all__ = ["TOOLS", "decided", "misfit"]
 
@@ -28,9 +28,9 @@ def misfit(agent: object, path: str, name: str, arguments: object) -> str | None
     arguments is checked.
 
     Args:
-        agent: Whose run it is, at the root.
-        path: Where the call stands.
-        name: What is called.
+        agent: The root agent of the run.
+        path: The path of the call.
+        name: The name of the tool or model.
         arguments: The arguments, a JSON object as text.
     """
     if not isinstance(arguments, str):
@@ -73,13 +73,13 @@ _UNSETTLED = (
 
 
 def decided(journal: MemoryJournal, decisions: Mapping[str, Decision], now: float, agent: object) -> list[Decided]:
-    """Return the entries that record decisions. For an item that has expired, the entry denies it whatever was decided.
+    """Return the entries that record decisions. An item that has expired is denied, whatever the decision says.
 
     Args:
         journal: The record of the run.
-        decisions: By the ids of what waits.
+        decisions: The decisions, by the ids of pending items.
         now: The time, in POSIX seconds of the run's clock.
-        agent: Whose run it is; its tools say whether changed arguments fit.
+        agent: The root agent of the run; its tools check changed arguments.
 
     Raises:
         ConfigurationError: something is not a decision, does not fit, or names no pending item (they are listed).

@@ -1,4 +1,4 @@
-"""Driving a run at its root: the only place where errors and suspensions become values."""
+"""Drive a run from its root: the only place where errors and suspensions become values."""
 
 __all__ = ["Prompt", "drive", "partial_of", "request_of", "unbegun"]
 
@@ -34,10 +34,10 @@ _SENDABLE = ValidationPolicy.sendable()
 
 
 def request_of(prompt: Prompt, history: Sequence[Message] = ()) -> AgentRequest:
-    """Turn what a user passes into a request.
+    """Turn a prompt and earlier messages into a request.
 
     Raises:
-        ConfigurationError: there is nothing in it, or something that is not a message.
+        ConfigurationError: the prompt is empty, or a message cannot be sent to a model.
     """
     earlier = () if history == () else _checked(_sound(history, "history"))
     if isinstance(prompt, str):
@@ -71,7 +71,7 @@ def _nothing() -> ConfigurationError:
 
 
 def _sound(messages: Sequence[Message], what: str) -> Sequence[Message]:
-    """Return messages made by hand if they are what they promise."""
+    """Return the messages, or raise if one of them is not a valid message."""
     if not isinstance(messages, Sequence) or not all(isinstance(message, Message) for message in messages):
         raise ConfigurationError(f"history is a list of messages, such as those of an earlier run; got {messages!r}")
     for number, message in enumerate(messages):
@@ -82,7 +82,7 @@ def _sound(messages: Sequence[Message], what: str) -> Sequence[Message]:
 
 
 def _checked(history: Sequence[Message]) -> Sequence[Message]:
-    """Return what was said before if it can be said again: each call of a tool with its result."""
+    """Return the history, or raise if it cannot be sent to a model: each tool call needs its result."""
     waiting: list[str] = []
     for message in history:
         if message.role == "tool":
@@ -103,7 +103,7 @@ def _checked(history: Sequence[Message]) -> Sequence[Message]:
 
 
 def partial_of(error: BaseException) -> AgentRun | None:
-    """Return the run so far that an error carries, itself or as its cause."""
+    """Return the partial run that an error or one of its causes carries, or None."""
     seen: BaseException | None = error
     for _ in range(10):
         if seen is None:
@@ -121,13 +121,18 @@ logger = logging.getLogger("ziggurat")
 async def drive(
     agent: AgentService, name: str, request: AgentRequest, ctx: Context, journal: MemoryJournal, store: Running
 ) -> AgentRun:
-    """Run an agent as the root of a run; how it stopped is in the run, and only wrong use is raised."""
+    """Run an agent as the root of a run and return the run, with the reason it stopped in ``run.stop``.
+
+    Raises:
+        ConfigurationError: something was used wrongly.
+        JournalError: the record cannot be read, written or followed.
+    """
     run_id, path, emit, seat = ctx.scope[RUN_ID], ctx.path, ctx.emit, ctx.scope.get(SEAT)
     store.begin(run_id, journal)
     run: AgentRun | None = None
     try:
         entering = enter(agent, request, ctx)
-        del ctx  # the agent makes its own of it; this one and its scope need not live as long as the run
+        del ctx  # the agent derives its own; this one and its scope can be freed while the run goes on
         run = await entering
         if seat is not None:
             run = await seat.close(run)
@@ -160,15 +165,15 @@ async def drive(
 
 
 async def _told(seat: Seat, run: AgentRun) -> AgentRun:
-    """Keep in its session what was said in a run whose error is about to be raised."""
+    """Save the run to its session before its error is raised."""
     try:
         return await finished(seat.close_anyway(run))
-    except asyncio.CancelledError:  # told to stop again; it is kept by now
+    except asyncio.CancelledError:  # cancelled again; the session is saved by now
         return run
 
 
 async def _ended(journal: MemoryJournal, run: AgentRun) -> None:
-    """Record how a run ended; who is told to stop meanwhile gets the run with the error."""
+    """Record how a run ended; if cancelled meanwhile, attach the run to the error."""
     waiting = journal.append(Ended("", type(run.stop).__name__, journal.elapsed))
     if waiting is None:
         return
@@ -180,20 +185,20 @@ async def _ended(journal: MemoryJournal, run: AgentRun) -> None:
 
 
 async def _ended_anyway(journal: MemoryJournal, stop: str) -> None:
-    """Record the end of a run whose error is about to be raised, which is not hidden by what goes wrong here."""
+    """Record the end of a run before its error is raised; a failure to store it must not hide that error."""
     waiting = journal.append(Ended("", stop, journal.elapsed))
     if waiting is None:
         return
     try:
         await finished(waiting)
-    except asyncio.CancelledError:  # told to stop again; it is recorded by now
+    except asyncio.CancelledError:  # cancelled again; the end is recorded by now
         return
     except StoreError as error:
         logger.warning("the end of a run (%s) could not be stored: %s", stop, error)
 
 
 def unbegun(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = "") -> AgentRun:
-    """Return a run in which nothing was done."""
+    """Return a run that stopped before it did anything."""
     start = len(request.messages)
     return AgentRun(Transcript.of(*request.messages), stop, None, id=run_id, start=start, agent=name)
 
@@ -201,7 +206,7 @@ def unbegun(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = ""
 def _stopped(error: BaseException, name: str, request: AgentRequest, run_id: str) -> AgentRun:
     stop = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
     partial = partial_of(error)
-    if partial is None or partial.agent != name or partial.id != run_id:  # an error may be raised by many runs
+    if partial is None or partial.agent != name or partial.id != run_id:  # one error object may pass through several runs
         partial = unbegun(name, request, stop)
     pending = pending_of(error) if isinstance(error, Suspend) else ()
     return replace(partial, stop=stop, pending=pending, id=run_id)

@@ -1,6 +1,6 @@
-"""The station of agents: every entry into an agent, at any depth, goes this way.
+"""Enter an agent: the order in which record, hooks and layers apply, the same at any depth.
 
-look-up > before_agent > entered on record > wrap_agent > the agent's own layers > its loop > after_agent > record
+look up the record > before_agent > record the entry > wrap_agent > the agent's layers > its loop > after_agent > record
 """
 
 __all__ = ["AGENT", "AgentParts", "AgentService", "Setup", "enter"]
@@ -33,13 +33,13 @@ from ziggurat.tools.permissions import GRANTS
 AgentService = Service[AgentRequest, AgentRun]
 
 MAX_DEPTH = 8
-"""How many agents may stand within each other, unless the outermost says otherwise."""
+"""How deep agents may be nested, unless the scope has `MAX_DEPTH_KEY`."""
 
 MAX_DEPTH_KEY: Key[int] = Key("max depth")
 
 
 class Setup:
-    """What an agent is made of, worked out when it is first entered."""
+    """A description of an agent's model, instructions, tools and settings, computed when it is first needed."""
 
     __slots__ = ("_known", "_look")
 
@@ -48,24 +48,24 @@ class Setup:
         self._known: dict[str, str] | None = None
 
     def known(self) -> dict[str, str]:
-        """Return names of what it is made of, each with something that tells a change."""
+        """Return the name of each part, with a value that differs when the part has changed."""
         if self._known is None:
             self._known = self._look()
         return self._known
 
 
 class AgentParts(Struct, frozen=True, eq=False):
-    """What the station must know of an agent, reachable through its layers.
+    """The facts about an agent that `enter` needs, reachable through its layers.
 
     Attributes:
         name: The agent's name.
-        prepare: Gives a context what the agent brings: middleware, budget, approvals; None for nothing.
-        setup: Says what it is made of, compared when a run is entered again.
-        description: When to call it, where it is offered as a tool.
-        permissions: What its tools need.
-        grants: What it gives to all below, never more than it was given; None for all of that.
-        read: Makes its output of the plain values that a record holds; None where those are the output.
-        chain: The middleware that it brings; `prepare` gives it to a context.
+        prepare: Adds the agent's middleware, budget and approvals to a context; None if it has none.
+        setup: Describes the agent; compared with the record when a run is entered again.
+        description: When to call it as a tool.
+        permissions: The permissions its tools need.
+        grants: The permissions it passes to all below, never more than it has itself; None to pass on all it has.
+        read: Turns the plain values of a record into its output; None if those are the output.
+        chain: The agent's middleware, which `prepare` adds to a context.
     """
 
     name: str
@@ -82,11 +82,11 @@ AGENT: Fact[AgentParts | None] = Fact("agent", None)
 
 
 async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> AgentRun:
-    """Run an agent at this context's path; a run that ended there before is answered from the record.
+    """Run an agent at this context's path, or return its recorded run if it ended there before.
 
     Raises:
-        LimitExceeded: agents stand too deep within each other.
-        Suspend: something below waits for a decision.
+        LimitExceeded: agents are nested too deep.
+        Suspend: a call below waits for a decision.
     """
     parts = fact(agent, AGENT) or AgentParts("agent", None, Setup(dict))
     journal = ctx.scope[JOURNAL]
@@ -109,7 +109,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
         run = await (agent if chain is None else _around(chain, agent))(request, ctx)
         if record is not None and record.result is not None:
             return _compared(run, _read(record.result.value, parts), ctx, journal, chain)
-        if run.model_calls != frame.model_calls or run.tool_calls != frame.tool_calls:  # other agents answered for it
+        if run.model_calls != frame.model_calls or run.tool_calls != frame.tool_calls:  # a layer ran other agents too, or ran this one more than once
             run = replace(run, usage=frame.usage, model_calls=frame.model_calls, tool_calls=frame.tool_calls)
         if chain is not None:
             run = await _after(chain, run, ctx)
@@ -128,7 +128,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
 async def _asked(
     parts: AgentParts, record: Record | None, request: AgentRequest, ctx: Context, chain: Chain | None
 ) -> AgentRequest:
-    """Return the request as the hooks leave it, or as they left it when the agent was first entered."""
+    """Return the request after the ``before_agent`` hooks, or as recorded when the agent was first entered."""
     if record is not None and record.entered is not None:
         return await _again(parts, record.entered, ctx)
     for middleware in chain.hooks["before_agent"] if chain is not None else ():
@@ -153,10 +153,10 @@ async def _after(chain: Chain, run: AgentRun, ctx: Context) -> AgentRun:
 
 
 async def _recorded(record: Record, parts: AgentParts, ctx: Context) -> AgentRun | None:
-    """Answer from the record: the run that ended here, or the verdict on it."""
+    """Return the recorded run, raise its recorded error, or return None if the agent must run."""
     outcome = record.answer()
     if outcome is None or (isinstance(outcome, Result) and ctx.scope[JOURNAL].replaying):
-        return None  # in a replay its loop is run again, so that a difference shows
+        return None  # a replay runs the loop again, to find differences
     meter = ctx.scope.get(METER)
     for usage in ctx.scope[JOURNAL].pass_over(outcome):
         if meter is not None:
@@ -177,7 +177,7 @@ def _read(recorded: object, parts: AgentParts) -> AgentRun:
 
 
 async def _told(run: AgentRun, ctx: Context) -> None:
-    """Tell of a run that is answered from the record: what was said in it, and how it ended."""
+    """Emit the replies and the end of a run that is answered from the record."""
     said = (message for message in run.history[run.start :] if message.role == "assistant")
     for number, message in enumerate(said, 1):
         at = ctx.at(f"step-{number}").at("model")
@@ -187,7 +187,7 @@ async def _told(run: AgentRun, ctx: Context) -> None:
 
 
 def _compared(run: AgentRun, recorded: AgentRun, ctx: Context, journal: Journal, chain: Chain | None) -> AgentRun:
-    """Return the recorded run in a replay; where no hook has changed it, it must have gone as it does now."""
+    """Return the recorded run in a replay, after comparing it with the new one unless hooks may have changed it."""
     if chain is None or not chain.has("after_agent", "wrap_agent"):
         journal.diverged(ctx.path, "stop", repr(recorded.stop), repr(run.stop))
         journal.diverged(ctx.path, "conversation", recorded.messages.digest(), run.messages.digest())
@@ -195,7 +195,7 @@ def _compared(run: AgentRun, recorded: AgentRun, ctx: Context, journal: Journal,
 
 
 def _framed(ctx: Context, parts: AgentParts) -> tuple[Context, Chain | None]:
-    """Return the context of an agent that is entered, and the middleware that stands around it."""
+    """Return the context inside an agent, and the middleware around the agent."""
     if parts.prepare is not None:
         ctx = parts.prepare(ctx)
     scope = ctx.scope
@@ -205,14 +205,14 @@ def _framed(ctx: Context, parts: AgentParts) -> tuple[Context, Chain | None]:
     if outer_frame is not None or ctx.frozen is not None or AGREED in scope:
         _check_stands(frame, ctx)
         within[AGREED] = None
-    if parts.grants is not None:  # also when there are none: agents below get no more
+    if parts.grants is not None:  # an empty set counts too: agents below get none
         outer = scope.get(GRANTS)
         within[GRANTS] = parts.grants if outer is None else outer & parts.grants
     return ctx.entered(Scope(within)), scope.get(MIDDLEWARE)
 
 
 def _check_stands(frame: Frame, ctx: Context) -> None:
-    """Raise where an agent cannot stand in another, or in a tool."""
+    """Raise if agents are nested too deep, or the agent runs inside a tool with ``effect="once"``."""
     limit = ctx.scope.get(MAX_DEPTH_KEY) or MAX_DEPTH
     if frame.depth > limit:
         why = f"agents may stand {limit} levels deep; {frame.agent} is one too deep"
@@ -226,7 +226,7 @@ def _check_stands(frame: Frame, ctx: Context) -> None:
 
 
 async def _again(parts: AgentParts, entered: Entered, ctx: Context) -> AgentRequest:
-    """Return what an agent was asked when it was first entered; tell where it is made of something else now."""
+    """Return the request recorded when the agent was first entered; report parts of the agent that have changed."""
     journal = ctx.scope[JOURNAL]
     before = as_type(entered.setup, dict[str, str])
     kept = journal.screened(Entered(ctx.path, parts.name, None, parts.setup.known()))

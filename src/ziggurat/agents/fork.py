@@ -1,4 +1,4 @@
-"""Forking: a run that starts with the first steps of another run, then goes its own way."""
+"""Fork a run: start a new run with the first steps of a recorded one."""
 
 __all__ = ["forked", "held"]
 
@@ -25,18 +25,18 @@ _STEP = re.compile(r"step-(\d+)(/|$)")
 def forked(
     entries: list[Entry], agent: str, run_id: str, origin: Origin, prompt: Prompt | None, at: float
 ) -> list[Entry]:
-    """Return what a fork has on record before it goes on by itself.
+    """Return the entries that a fork starts with.
 
     Args:
-        entries: The record of the run before.
+        entries: The record of the original run.
         agent: The path of its agent.
         run_id: The id of the fork.
-        origin: Where it comes from.
-        prompt: What is said at the step; at the first one it takes the place of the question.
-        at: POSIX seconds.
+        origin: The original run, the step, and what happens to side effects.
+        prompt: A message added at the step; at step 1 it replaces the question.
+        at: The time of the fork, in POSIX seconds.
 
     Raises:
-        ConfigurationError: there is no such step, it cannot go on from there, or the effects are of no known kind.
+        ConfigurationError: there is no such step, the run cannot be forked there, or `origin.effects` is unknown.
     """
     step = origin.step
     if not isinstance(origin.effects, str) or origin.effects not in EFFECTS:
@@ -53,7 +53,7 @@ def forked(
     if prompt is not None:
         last = steps[step - 2]
         steer = Steer("inject", request_of(prompt).messages, step, "before")
-        if not last.calls:  # it was the answer: the run goes on from there
+        if not last.calls:  # it was the answer: the prompt comes after it
             steer = replace(steer, step=last.number, place="response")
         number = 1 + sum(_is_steering(entry, agent) for entry in kept)
         kept.append(Result(f"{agent}/steering-{number}", "steering", steer, steer))
@@ -74,7 +74,7 @@ def _check_step(steps: list[RecordedStep], step: int, run_id: str, prompt: Promp
 
 
 def _before(entries: Iterable[Entry], agent: str, step: int) -> Iterable[Entry]:
-    """Yield what lies before a step in the order of the program: steps before it, whole, and what came before all."""
+    """Yield the entries before a step in program order: whole earlier steps, and all that precedes the first step."""
     reached = False
     for entry in entries:
         if not entry.path or not is_beneath(entry.path, agent):
@@ -103,11 +103,11 @@ def _is_steering(entry: Entry, agent: str) -> bool:
 
 
 def held(origin: Origin, before: Iterable[Entry]) -> ForkEffects | None:
-    """Return what keeps a fork from having side effects, None where it may.
+    """Return the gate that stops a fork's side effects, or None if the fork may have them.
 
     Args:
-        origin: Where the fork comes from.
-        before: The record of the run before; empty if it is gone.
+        origin: The original run, the step, and what happens to side effects.
+        before: The record of the original run; empty if it was removed.
     """
     if origin.effects == "live":
         return None

@@ -1,4 +1,4 @@
-"""Which agent is running, how deep, and what it and all below it have cost."""
+"""Frame: the agent that is running, its depth, and the usage of it and all agents below."""
 
 __all__ = ["FRAME", "Frame"]
 
@@ -12,7 +12,7 @@ from ziggurat.messages.usage import Tally
 
 
 class Frame(Tally):
-    """One entry into an agent; it counts what the agent and all below it cost, and knows what was said."""
+    """One entry into an agent: counts the usage of it and all agents below, and holds its conversation."""
 
     __slots__ = ("agent", "began", "conversation", "depth", "loop")
 
@@ -21,13 +21,13 @@ class Frame(Tally):
     def __init__(self, agent: str, outer: "Frame | None") -> None:
         super().__init__(outer)
         self.agent = agent
-        self.conversation: Conversation | None = None  # until its loop begins, and where it has none
+        self.conversation: Conversation | None = None  # None until its loop begins, or if it has none
         self.depth: int = 0 if outer is None else outer.depth + 1
-        self.loop = asyncio.get_running_loop()  # where all of the run goes on, whichever thread asks for it
-        self.began = 0.0  # seconds of the run's allowance used up when it was first entered
+        self.loop = asyncio.get_running_loop()  # the whole run uses this event loop, whichever thread calls into it
+        self.began = 0.0  # seconds of the run's time used up when it was first entered
 
     def said(self) -> Sequence[Message]:
-        """Return the conversation of the agent as it stands."""
+        """Return the agent's conversation so far."""
         return () if self.conversation is None else self.conversation.log
 
 

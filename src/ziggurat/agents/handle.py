@@ -23,7 +23,7 @@ from ziggurat.messages.message import Message
 T = TypeVar("T")
 
 _PATIENCE = 1.0
-"""Seconds after which another thread looks whether the event loop is still there."""
+"""Seconds between another thread's checks that the event loop still exists."""
 
 Begin = Callable[[Mailbox, Sequence[Listener]], Coroutine[Any, Any, AgentRun]]
 
@@ -35,9 +35,9 @@ class RunHandle:
         handle.inject("Mention the weather.")
         run = await handle.result()
 
-    It may be steered from any thread. From a thread other than that of its event loop, steering waits until that loop
-    has done it, so that loop must not wait for the thread meanwhile. Await its result and read its events on its own
-    event loop.
+    It may be steered from any thread. From a thread other than that of its event loop, a steering call blocks until
+    that loop has handled it, so the loop must not wait for that thread meanwhile. Await its result and read its events
+    on its own event loop.
 
     Args:
         begin: Makes the run, given the mailbox it is steered through and its listeners.
@@ -68,7 +68,7 @@ class RunHandle:
         except asyncio.CancelledError as error:
             if not self._cancelled:
                 raise
-            partial = partial_of(error)  # none while its record was being opened
+            partial = partial_of(error)  # None if its record was still being opened
             return self._unbegun if partial is None else replace(partial, stop=stops.Cancelled())
 
     @property
@@ -80,10 +80,10 @@ class RunHandle:
         """Wait for the run to end and return it."""
         return await asyncio.shield(self._task)
 
-    if not TYPE_CHECKING:  # a type checker refuses to await it without being told
+    if not TYPE_CHECKING:  # type checkers already reject `await handle`
 
         def __await__(self) -> NoReturn:
-            """Refuse to be awaited: whoever holds it may want to steer first, and asks for the result by name."""
+            """Refuse to be awaited: a handle may be used to steer first; ``handle.result()`` returns the run."""
             raise ConfigurationError(
                 "start() returns at once, with a handle on the run: handle = agent.start(...), and where you need "
                 "the run, run = await handle.result(); without steering, run = await agent.run(...)"
@@ -109,8 +109,8 @@ class RunHandle:
         """Stop the run; its result says `Cancelled`, and it can be resumed. Does nothing if it has ended.
 
         Args:
-            after_step: Let the current step finish, its tools included, and start no other. The result has what it has
-                cost and said. A run that is complete with that step is `Completed`.
+            after_step: Let the current step finish, its tools included, and start no other. The result includes that
+                step. A run that is complete with that step is `Completed`.
 
         Raises:
             Denied: the agent may not be cancelled.
@@ -177,7 +177,7 @@ class RunHandle:
         return self._there(put, False)
 
     def _there(self, steer: Callable[[], T], over: T) -> T:
-        """Do something in the thread of the run's event loop; answer `over` where that has ended, and the run too."""
+        """Call `steer` in the thread of the run's event loop and return its result; `over` if that loop is closed."""
         if threading.get_ident() == self._thread:
             return steer()
         outcome: Future[T] = Future()

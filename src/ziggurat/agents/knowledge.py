@@ -30,14 +30,14 @@ def graph_tools(graph: KnowledgeGraph | GraphStore, *, writes: bool = True, limi
         agent = Agent("openai:gpt-5-mini", tools=[*graph_tools(graph)])
 
     The first three need the permission ``database_read``, the others ``database_write``. What a model adds has the
-    origin ``"model"`` and is tainted by the tools whose results it has read; what is there already hands its taint on.
-    The model is told origin and taint of what others said; so are those who ask what the run has read. How often the
-    graph answered is `AgentRun.graph_lookups`.
+    origin ``"model"`` and the taint of all tool results it has read, graph results included. Results show the origin
+    and taint of what they list, and mark the run as having read from those tools. `AgentRun.graph_lookups` counts the
+    look-ups.
 
     Args:
         graph: A graph in memory or in a file.
         writes: Whether the model may add to it.
-        limit: How many entities or relations are told at most.
+        limit: The largest number of entities or relations in one result.
 
     Raises:
         ConfigurationError: `limit` is not a positive number.
@@ -144,7 +144,7 @@ def _add_relation(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
     return add_relation
 
 
-# -- in between ------------------------------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------------------------
 
 
 async def _current(graph: KnowledgeGraph | GraphStore) -> KnowledgeGraph:
@@ -162,7 +162,7 @@ async def _add(graph: KnowledgeGraph | GraphStore, thing: Entity | Relation) -> 
 
 
 def _known(work: Callable[[], T]) -> T:
-    """Do what the model's words may be wrong for, and tell it so."""
+    """Call `work`, and turn a ConfigurationError from the model's arguments into a ToolError."""
     try:
         return work()
     except ConfigurationError as error:
@@ -170,7 +170,7 @@ def _known(work: Callable[[], T]) -> T:
 
 
 def _hop(graph: KnowledgeGraph, source: str, target: str) -> Relation:
-    """Return the lightest relation between two, of equals the first."""
+    """Return the relation with the smallest weight between two entities; of equal ones the first."""
     return min(
         (one for one in graph.relations_of(source) if one.target == target), key=lambda relation: relation.weight
     )
@@ -192,7 +192,7 @@ def _answer(found: Sequence[Entity | Relation], limit: int) -> ToolResult:
 
 
 def _told(answer: object, things: Sequence[Entity | Relation]) -> ToolResult:
-    """Return a result that says of itself that it comes from a graph, and from which tools that had it."""
+    """Return a result whose origin says that it comes from a graph, and names the tools its facts came from."""
     taint = ",".join(sorted({each for thing in things for each in thing.taint}))
     return ToolResult("", "", encode(answer).decode(), None, f"{GRAPH_ORIGIN}:{taint}" if taint else GRAPH_ORIGIN)
 
