@@ -206,7 +206,7 @@ def unbegun(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = ""
 def _stopped(error: BaseException, name: str, request: AgentRequest, run_id: str) -> AgentRun:
     stop = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
     partial = partial_of(error)
-    if partial is None or partial.agent != name or partial.id != run_id:  # one error object may pass through several runs
+    if partial is None or partial.agent != name or partial.id != run_id:  # several runs may raise one error
         partial = unbegun(name, request, stop)
     pending = pending_of(error) if isinstance(error, Suspend) else ()
     return replace(partial, stop=stop, pending=pending, id=run_id)

@@ -109,7 +109,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
         run = await (agent if chain is None else _around(chain, agent))(request, ctx)
         if record is not None and record.result is not None:
             return _compared(run, _read(record.result.value, parts), ctx, journal, chain)
-        if run.model_calls != frame.model_calls or run.tool_calls != frame.tool_calls:  # a layer ran other agents too, or ran this one more than once
+        if run.model_calls != frame.model_calls or run.tool_calls != frame.tool_calls:  # layers ran others too
             run = replace(run, usage=frame.usage, model_calls=frame.model_calls, tool_calls=frame.tool_calls)
         if chain is not None:
             run = await _after(chain, run, ctx)

@@ -1,4 +1,4 @@
-"""The loop: ask the model, call the tools it asks for, and again, until something says stop."""
+"""AgentLoop: ask the model, run the tools it calls, and repeat until a stop condition holds."""
 
 __all__ = ["AgentLoop", "Instructions", "LoopSettings"]
 
@@ -40,14 +40,14 @@ Instructions = str | Callable[[Context], str | Awaitable[str]] | None
 _UNFINISHED = frozenset({"malformed", "paused"})
 
 PAUSES = 10
-"""How often a model that paused is let go on within one step."""
+"""How often a model that paused may continue within one step."""
 
 REPAIRS = 2
-"""How often a reply that cannot be parsed is asked for again within one step."""
+"""How often the model is asked again within one step when its reply cannot be parsed."""
 
 
 class LoopSettings(Struct, frozen=True, eq=False):
-    """What a loop works with; see Agent for the meaning of each."""
+    """The settings of a loop; see Agent for the meaning of each."""
 
     name: str
     model: Service[ModelRequest, ModelResponse]
@@ -63,7 +63,7 @@ class LoopSettings(Struct, frozen=True, eq=False):
 
 
 class _Run:
-    """One run of the loop, as it stands."""
+    """The state of one run of the loop."""
 
     __slots__ = (
         "asked", "complete", "conversation", "ctx", "instructions", "journal", "loop", "nudges", "results", "rewriters",
@@ -80,7 +80,7 @@ class _Run:
         scope = ctx.scope
         journal = scope[JOURNAL]
         if journal.known is None and journal.entries and journal.entries[-1].path != ctx.path:
-            journal.find(ctx.path)  # a layer has it run again: what is on record from before is to answer
+            journal.find(ctx.path)  # a layer runs it again: index the record so that earlier calls are answered from it
         self.tally = scope[FRAME]
         self.tally.conversation = self.conversation
         self.rewriters: Rewriters | None = rewriters(ctx) if MIDDLEWARE in scope else None
@@ -88,22 +88,22 @@ class _Run:
         self.nudges: list[Nudge] | None = None
         self.steering: Steering | None = steering(ctx) if STEERING in scope or journal.reopened else None
         self.seat: Seat | None = seat_of(ctx) if SEAT in scope else None
-        self.journal = journal if journal.plain(ctx) and unattended(ctx) else None  # where the loop itself may record
-        self.asked: Context | None = None  # where the model is asked, while its answer is the loop's to record
+        self.journal = journal if journal.plain(ctx) and unattended(ctx) else None  # None: `once` records
+        self.asked: Context | None = None  # the context of a model call in progress that the loop must record
 
     def question(self) -> ModelRequest:
-        """Return what the model is asked now."""
+        """Return the next request to the model."""
         loop = self.loop
         output = None if loop.output is None else loop.output.native()
         return ModelRequest(self.conversation.view(), self.instructions, loop.specs, loop.settings, output)
 
     def ask(self, ctx: Context, path: str) -> Awaitable[ModelResponse]:
-        """Ask the model, by way of those who may rewrite the conversation first."""
+        """Ask the model, after middleware has had a chance to rewrite the conversation."""
         loop = self.loop
         if self.rewriters is not None:
             return self.rewriters.ask(self, loop.model, ctx, path, name=loop.model_name)
         request = self.question()
-        if self.journal is not None:  # no coroutine stands between the loop and the model
+        if self.journal is not None:  # fast path: no coroutine between the loop and the model
             at = ctx.beneath(path)
             known = self.journal.known
             if known is None or at.path not in known:
@@ -113,7 +113,7 @@ class _Run:
         return ask(loop.model, request, ctx.at(path), name=loop.model_name)
 
     def answer(self, results: tuple[ToolResult, ...]) -> None:
-        """Append the results of the calls of a reply, which makes the step complete."""
+        """Append the results of a reply's calls, which completes the step."""
         log = self.conversation.log
         if len(results) == 1:
             log.append(Message("tool", results))
@@ -124,19 +124,19 @@ class _Run:
         self.complete = len(log)
 
     def close(self, calls: tuple[ToolCall, ...], answer: Answer | None, why: str) -> None:
-        """Make a step complete whose calls are not made."""
+        """Complete a step whose calls are not made; each call gets a result that says why."""
         if calls:
             self.answer(not_executed(calls, why) if answer is None else taken(calls))
         self.complete = len(self.conversation.log)
 
     def told(self, messages: Iterable[Message]) -> None:
-        """Append what is said to the model between two steps."""
+        """Append messages to the model between two steps."""
         for message in messages:
             self.conversation.append(message)
         self.complete = len(self.conversation.log)
 
     def heard(self, verdict: Verdict) -> stops.Stop | None:
-        """Return the stop that a policy names; what it has to say besides is kept until the step is done."""
+        """Return the stop in a policy's verdict; keep a nudge until the step ends."""
         if not isinstance(verdict, Nudge):
             return verdict
         if self.nudges is None:
@@ -145,7 +145,7 @@ class _Run:
         return None
 
     def said(self, response: ModelResponse) -> ModelResponse:
-        """Append what the model said, made fit for a conversation, and return the response with it."""
+        """Record and append the model's message, cleaned up for the conversation; return the response with it."""
         at = self.asked
         if at is not None and self.journal is not None:
             if response.__class__ is not ModelResponse:
@@ -160,14 +160,14 @@ class _Run:
         return response
 
     def failed(self, error: BaseException) -> None:
-        """Record that the model failed, if it was being asked."""
+        """Record that a model call failed, if one was in progress."""
         at, self.asked = self.asked, None
         if at is not None and self.journal is not None:
             kept = Mark(self.conversation, len(self.conversation.log))
             self.journal.lost(at, self.loop.model_name, kept, error)
 
     def ended(self, stop: stops.Stop, output: Any = None, suspend: Suspend | None = None) -> AgentRun:
-        """Return the run as it stands: what is complete, fit to be sent to a model again."""
+        """Return the run so far: its complete steps, in a form that can be sent to a model again."""
         log = self.conversation.log
         whole = self.conversation if self.complete == len(log) else Conversation(log[: self.complete])
         return AgentRun(
@@ -189,10 +189,10 @@ class _Run:
 
 
 class AgentLoop:
-    """A service from AgentRequest to AgentRun: a loop around steps, and nothing else.
+    """A service from AgentRequest to AgentRun that repeats steps until one of them stops the run.
 
-    It does no I/O and reads no clock, environment or randomness of its own, so that it can be run again from its
-    record anywhere.
+    It does no I/O and reads no clock, environment or randomness of its own, so that it can be replayed from its record
+    anywhere.
     """
 
     def __init__(self, settings: LoopSettings) -> None:
@@ -202,17 +202,17 @@ class AgentLoop:
         self._told = None if callable(given) else _with_output(given, settings.output)
 
     def __call__(self, request: AgentRequest, ctx: Context, /) -> Coroutine[Any, Any, AgentRun]:
-        """Run until something says stop; an error or a suspension flies on with the run so far as its `partial`."""
+        """Run until a stop; an error or a suspension is raised with the run so far as its `partial`."""
         run = _Run(self.settings, request, ctx)
         steps = self._steps(run, ctx) if self.settings.timeout is None else self._limited(run, ctx)
         return steps if run.steering is None else _stopped(steps, ctx)
 
     async def _limited(self, run: _Run, ctx: Context) -> AgentRun:
         allowed = self.settings.timeout or 0.0
-        used_up = ctx.scope[JOURNAL].elapsed - run.tally.began  # in the processes before
+        used_up = ctx.scope[JOURNAL].elapsed - run.tally.began  # by earlier processes
         limit = ctx.limit(allowed - used_up)
         async with limit as limited:
-            limit.seconds = allowed  # what is told of is the limit, not what earlier processes left of it
+            limit.seconds = allowed  # errors name the whole limit, not the rest that earlier processes left
             return await self._steps(run, limited)
 
     async def _steps(self, run: _Run, ctx: Context) -> AgentRun:
@@ -252,7 +252,7 @@ class AgentLoop:
                 if stop is not None:
                     text = response.text if settings.output is None else None
                     return run.ended(stop, text if answer is None else answer.value)
-                if task is not None and task.cancelling() > cancels:  # a tool kept to itself that we were told to stop
+                if task is not None and task.cancelling() > cancels:  # a tool swallowed our cancellation
                     raise asyncio.CancelledError
         except (Exception, Suspend, asyncio.CancelledError) as error:
             run.failed(error)
@@ -260,7 +260,7 @@ class AgentLoop:
             raise
 
     async def _step_begun(self, run: _Run, ctx: Context, step: str) -> None:
-        """Keep the step before in the session, let those in who steer the run, and tell that a step begins."""
+        """Save the previous step to the session, apply steering, and emit the start of the step."""
         if run.seat is not None and run.steps > 1:
             await run.seat.step(run)
         if run.steering is not None:
@@ -281,7 +281,7 @@ class AgentLoop:
         answer: Answer | None,
         stop: stops.Stop | None,
     ) -> stops.Stop | None:
-        """Go on from a response in a run that is steered from outside; return why it stops, if it does."""
+        """Continue after a response in a run that can be steered; return why it stops, if it does."""
         calls = response.message.tool_calls
         may_go_on = run.steps < self.settings.max_steps and (stop is None or isinstance(stop, stops.Completed))
         redirected = may_go_on and await steering.upon_response(run.steps)
@@ -300,7 +300,7 @@ class AgentLoop:
         return stop
 
     def _upon_step(self, run: _Run, response: ModelResponse) -> stops.Stop | None:
-        """Judge a step whose tools have run."""
+        """Return why the run stops after a step whose tools have run, or None."""
         policy = self.settings.policy
         stop = None if policy is None else run.heard(policy.on_step(self._progress(run, response)))
         if stop is None and run.steps >= self.settings.max_steps:
@@ -308,7 +308,7 @@ class AgentLoop:
         return stop
 
     async def _step_ended(self, run: _Run, ctx: Context, step: str, stop: stops.Stop | None) -> None:
-        """Pass on what policies had to say in a step, to the model only if it will be asked again; tell of its end."""
+        """Emit the events of nudges and the end of the step; add the nudges' texts if the run goes on."""
         nudges, run.nudges = run.nudges or (), None
         for event in (event for nudge in nudges for event in nudge.events):
             if ctx.emit is not SILENCE:
@@ -323,7 +323,7 @@ class AgentLoop:
     async def _accepted(
         self, run: _Run, response: ModelResponse, ctx: Context, step: str
     ) -> tuple[ModelResponse, Answer | None]:
-        """Return the first reply that can be used, asking again within a bound, and the answer it gives."""
+        """Return the first usable reply, asking again up to a limit, and the answer it gives."""
         settings = self.settings
         bound = REPAIRS if settings.output is None else settings.output.retries
         asked = 1
@@ -347,10 +347,10 @@ class AgentLoop:
             response = run.said(await run.ask(ctx, f"{step}/model#{asked + pauses}"))
 
     async def _instructed(self, ctx: Context) -> str | None:
-        """Ask the user's function for the instructions, once per run."""
+        """Call the user's function for the instructions, once per run."""
         given = self.settings.instructions
         assert callable(given)
-        token = AMBIENT.set(ctx.at("instructions"))  # an agent that it asks is a part of this run
+        token = AMBIENT.set(ctx.at("instructions"))  # an agent that it calls is a part of this run
         try:
             answer = given(ctx)
             told = answer if isinstance(answer, str) else await answer
@@ -363,7 +363,7 @@ class AgentLoop:
 
 
 async def _stopped(steps: Awaitable[AgentRun], ctx: Context) -> AgentRun:
-    """Wait for a run that is steered; in a replay, that it was stopped after a step is how it ended."""
+    """Await a steered run; in a replay, return the run that was stopped after a step instead of raising."""
     try:
         return await steps
     except StoppedAfterStep as stopped:

@@ -1,4 +1,4 @@
-"""Loop detection: notices when a model repeats itself."""
+"""Loop detection: a stop policy that notices when a model repeats itself."""
 
 __all__ = ["LoopAction", "LoopMode", "loop_detection"]
 
@@ -19,7 +19,7 @@ Batch = tuple[tuple[str, ...], ...]
 
 
 class _Seen(Struct):
-    """What one run did last, and how often in a row."""
+    """The last calls and results of one run, and how often each repeated in a row."""
 
     last: Batch = ()
     before: Batch = ()

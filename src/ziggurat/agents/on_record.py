@@ -1,4 +1,4 @@
-"""What can be done with a recorded run: resume, replay, fork, subscribe."""
+"""OnRecord: resume, replay, fork and subscribe to recorded runs."""
 
 __all__ = ["OnRecord", "heard"]
 
@@ -83,7 +83,7 @@ class OnRecord:
         listeners: Sequence[Listener] = (),
         session: Session | None = None,
     ) -> AgentRun:
-        """Continue a run that was suspended, cancelled or failed; what was done is not done again.
+        """Continue a run that was suspended, cancelled or failed; recorded calls are not made again.
 
         Args:
             run_id: The id of the run.
@@ -97,7 +97,7 @@ class OnRecord:
         Raises:
             RunNotFound: the store has no such run.
             LeaseHeld: another process drives the run, or another run writes its session.
-            ConfigurationError: a decision names nothing that is pending (the message lists what is), or changes a call
+            ConfigurationError: a decision names no pending item (the message lists those there are), or changes a call
                 to arguments that do not fit. None of the decisions is recorded then.
             JournalMismatch: with `strict`, the agent differs; the message shows where, with a diff.
         """
@@ -165,12 +165,11 @@ class OnRecord:
         deps: Deps | None = None,
         listeners: Sequence[Listener] = (),
     ) -> AgentRun:
-        """Run through a recorded run again without calling anything; nothing is recorded.
+        """Run a recorded run again, answering calls from its record; nothing is recorded.
 
         Args:
             run_id: The id of the run.
-            live: Call its ``"tools"`` again while models answer from the record, or its ``"models"`` while tools do.
-                Tools that are called have their side effects.
+            live: What is called again: ``"nothing"``, its ``"tools"`` (with their side effects), or its ``"models"``.
             strict: Raise where something differs. Otherwise it emits `Diverged` and continues as long as the record has
                 answers.
             deps: As for `run`; they are not recorded.
@@ -197,7 +196,7 @@ class OnRecord:
         deps: Deps | None = None,
         listeners: Sequence[Listener] = (),
     ) -> AgentRun:
-        """Start a new run with the steps a recorded run took before a given step, and go a new way from there::
+        """Start a new run with the steps of a recorded run before a given step, and continue differently from there::
 
             other = Agent("openai:gpt-5", tools=[...], store=agent.store)
             run = await other.fork("r-17", at=3, prompt="In one sentence, please.")
@@ -210,8 +209,7 @@ class OnRecord:
             at: The first step that is run again, from 1.
             prompt: A message added at that step; at step 1 it replaces the question.
             effects: What happens to calls of tools with side effects (all but ``effect="none"``): ``"refuse"`` them,
-                answer those that the original run made as they were answered then (``"recorded"``), or run them
-                (``"live"``).
+                return the original run's result for each call it made too (``"recorded"``), or run them (``"live"``).
             new_id: The id of the new run.
             deps: As for `run`; they are not recorded.
             listeners: As for `run`.
@@ -243,7 +241,7 @@ class OnRecord:
         decisions: Mapping[str, Decision],
         session: Session | None = None,
     ) -> tuple[Context, J, AgentRequest]:
-        """Continue a record: decisions are on it before they are acted on."""
+        """Reopen a record to continue its run; decisions are recorded before they are acted on."""
         request, terms = self._recorded_request(journal, run_id), terms_in(journal)
         self._screen(journal)
         clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
@@ -265,7 +263,7 @@ class OnRecord:
         return self._root(journal, run_id, deps, terms, seat), journal, request
 
     async def _copied(self, run_id: str, deps: Deps | None) -> "tuple[Context, MemoryJournal, Running]":
-        """Open a copy of the record of a run that has ended: it answers, and nothing is written."""
+        """Open a copy of the record of a run that has ended; all is answered from it and nothing is written."""
         assert isinstance(self._runs, StoredRuns)
         clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
         journal = await self._runs.read(run_id, clock=clock)
@@ -277,7 +275,7 @@ class OnRecord:
         self, run_id: str, deps: Deps | None, listeners: Sequence[Listener], decisions: Mapping[str, Decision] | None
     ) -> AgentRun:
         ctx, journal, runs = await self._copied(run_id, deps)
-        decided(journal, decisions or {}, 0.0, self)  # nothing waits: each is refused
+        decided(journal, decisions or {}, 0.0, self)  # nothing is pending, so each is refused
         request = self._recorded_request(journal, run_id)
         return await self._drive(request, heard(ctx, listeners), journal, runs, named=True)
 
@@ -309,7 +307,7 @@ class OnRecord:
         named: bool,
     ) -> Coroutine[Any, Any, AgentRun]:
         home = runs or self._runs
-        if named or self._runs.finished:  # somebody may know its id, and subscribe
+        if named or self._runs.finished:  # its id may be known, so someone may subscribe
             broadcast = Broadcast(journal, ctx.emit)
             home.announce(ctx.run_id, broadcast)
             ctx = ctx.emitting(broadcast)
@@ -318,14 +316,14 @@ class OnRecord:
         return run if seat is None else seat.until(run)
 
     def _screen(self, journal: MemoryJournal) -> None:
-        """Let this agent's middleware go over what is recorded of the run as a whole, before its path is known."""
+        """Set this agent's middleware to screen entries of the run as a whole, before the agent is entered."""
         if self._parts.chain is not None:
             screened(journal, self._parts.chain, "")
 
     def _recorded_request(self, journal: MemoryJournal, run_id: str) -> AgentRequest:
         opened = journal.entries[0] if journal.entries else None
         record = journal.find(self._path)
-        begun = any(isinstance(entry, Entered) for entry in journal.entries)  # not yet, if cancelled in a hook
+        begun = any(isinstance(entry, Entered) for entry in journal.entries)  # False if cancelled in a hook
         if not isinstance(opened, Opened) or opened.request is None or (begun and (not record or not record.entered)):
             raise RunNotFound(f"the run {run_id!r} was not begun by an agent named {self.name!r}")
         return as_type(opened.request, AgentRequest)
@@ -335,5 +333,5 @@ class OnRecord:
 
 
 def heard(ctx: Context, listeners: Sequence[Listener]) -> Context:
-    """Return a context whose events also go to listeners."""
+    """Return a context whose events also go to `listeners`."""
     return ctx.heard_by(*listeners) if listeners else ctx

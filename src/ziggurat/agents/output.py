@@ -1,4 +1,4 @@
-"""Typed answers: how a model is made to give one, how it is read, and what it is told when it does not fit."""
+"""Output: the type of an agent's answer; how a model is asked for it, and how the answer is read and checked."""
 
 __all__ = ["FINAL_ANSWER", "Output"]
 
@@ -19,7 +19,7 @@ class Output(Struct, frozen=True, eq=False):
 
     Attributes:
         kind: The type.
-        mode: How the model is made to give it.
+        mode: How the model is asked for it: ``"native"``, ``"tool"`` or ``"prompted"``.
         schema: Its JSON Schema; an object, with the value under ``value`` if the type is not an object.
         wrapped: Whether the value is under ``value``.
         retries: How often the model is asked again when its answer does not fit.
@@ -33,7 +33,7 @@ class Output(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, kind: Any, model: object, mode: OutputMode | None = None, retries: int = 2) -> "Output":
-        """Choose how `model` is made to give a value of `kind`: in the best way it supports, unless `mode` is given.
+        """Make the output of type `kind` for `model`, in the best mode the model supports unless `mode` is given.
 
         Raises:
             ConfigurationError: the type has no schema, or the model does not support this mode.
@@ -64,31 +64,31 @@ class Output(Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """What the type is called."""
+        """The name of the type."""
         return str(getattr(self.kind, "__name__", "answer"))
 
     def native(self) -> OutputSchema | None:
-        """Return the schema that goes with the request, where the model holds itself to one."""
+        """Return the schema to send with the request in the mode ``"native"``, otherwise None."""
         return OutputSchema(self.name, self.schema) if self.mode == "native" else None
 
     def tool(self) -> ToolSpec | None:
-        """Return the tool that takes the answer, where it comes through one."""
+        """Return the tool that takes the answer in the mode ``"tool"``, otherwise None."""
         if self.mode != "tool":
             return None
         return ToolSpec(FINAL_ANSWER, "Give the final answer; call this when you are done.", self.schema, "none")
 
     def instructions(self) -> str | None:
-        """Return what the model is told, where it is only told."""
+        """Return the instructions that ask for the answer in the mode ``"prompted"``, otherwise None."""
         if self.mode != "prompted":
             return None
         schema = msgspec.json.encode(self.schema).decode()
         return f"Answer with one JSON object that fits this JSON Schema, and nothing else:\n{schema}"
 
     def read(self, text: str) -> Any:
-        """Read an answer.
+        """Parse an answer from the model's text.
 
         Raises:
-            InvalidArguments: it does not fit; the text is written for the model.
+            InvalidArguments: it does not fit the type; the message is written for the model.
         """
         body = _json_in(text)
         try:
@@ -102,10 +102,10 @@ class Output(Struct, frozen=True, eq=False):
             raise InvalidArguments(f"the answer does not fit the type {self.name}: {error}") from error
 
     def revived(self, value: Any) -> Any:
-        """Return an answer of this type from the plain values of its JSON.
+        """Convert the plain values of a recorded answer to this type.
 
         Raises:
-            JournalCorrupt: they do not fit it, as the type was another one when they were written.
+            JournalCorrupt: they do not fit, because the type was different when they were written.
         """
         try:
             return msgspec.convert(value, self.kind, str_keys=True, dec_hook=_made)
@@ -114,7 +114,7 @@ class Output(Struct, frozen=True, eq=False):
 
 
 def _made(kind: Any, value: object) -> object:
-    """Make a model of pydantic's, without importing it."""
+    """Make a pydantic model from plain values, without importing pydantic."""
     if hasattr(kind, "model_validate"):
         return kind.model_validate(value)
     raise NotImplementedError(f"{kind!r} cannot be read from JSON")

@@ -1,4 +1,4 @@
-"""List prices for budgets that limit cost and have no price function of their own."""
+"""List prices for budgets that limit cost and have no price function."""
 
 __all__ = ["priced"]
 
@@ -11,14 +11,14 @@ from ziggurat.messages.usage import Usage
 
 
 def priced(budget: Budget) -> Budget:
-    """Return a budget that knows what calls cost: the list prices of providers, where it limits cost and knows none.
+    """Return a budget with the providers' list prices if it limits cost and has no price function.
 
     Raises:
         MissingExtra: the extra ``prices`` is not installed.
     """
     if budget.cost is None or budget.price is not None:
         return budget
-    _listed("", Usage(0, 0))  # so that what is missing shows here
+    _listed("", Usage(0, 0))  # raises MissingExtra here rather than during a run
     return replace(budget, price=_listed)
 
 

@@ -1,4 +1,4 @@
-"""Replaying a recorded run: nothing is called, or only its tools, or only its models."""
+"""Journals that replay a recorded run: nothing is called, or only its tools, or only its models."""
 
 __all__ = ["Live", "PartialJournal", "replaying"]
 
@@ -14,19 +14,19 @@ from ziggurat.core.json_lines import write_entry
 from ziggurat.core.path import parent_of
 
 Live = Literal["nothing", "tools", "models"]
-"""What is called in a replay; all else answers from the record."""
+"""What is called in a replay; everything else is answered from the record."""
 
 _STEP = re.compile(r"(^|/)step-\d+(/|$)")
 
 
 class PartialJournal(MemoryJournal):
-    """The record of a run in which its tools, or its models, are called again; nothing else is.
+    """The record of a run whose tools, or whose models, are called again, and nothing else.
 
     Args:
-        whole: All that is on record.
-        live: Which of them.
-        strict: Raise where anything differs from the record, rather than emit `Diverged`.
-        clock: Measures the run's allowance.
+        whole: All entries of the record.
+        live: What is called again.
+        strict: Raise if anything differs from the record, instead of emitting `Diverged`.
+        clock: The clock that measures the run's time.
     """
 
     __slots__ = ("_made", "_whole", "live")
@@ -34,7 +34,7 @@ class PartialJournal(MemoryJournal):
     def __init__(self, whole: Sequence[Entry], live: Live, *, strict: bool = True, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__("replay", strict=strict, clock=clock)
         self.strict = strict
-        self.replaying = False  # what is made of calls is not compared as a whole: its calls are
+        self.replaying = False  # composites are not compared as a whole, only the calls in them
         self.live = live
         self._whole = whole
         self._made = {path for entry in whole if isinstance(entry, Entered) for path in _upwards(entry.path)}
@@ -42,11 +42,11 @@ class PartialJournal(MemoryJournal):
 
     @property
     def original(self) -> Sequence[Entry]:
-        """What differences are told from: what is called again, too."""
+        """All entries to compare with, including those of calls that are made again."""
         return self._whole
 
     def missing(self, path: str, what: str, /) -> None:
-        """Raise for what is not called here."""
+        """Raise for a call that is not recorded, unless it is one that is made again."""
         if not self.is_live(path) and path not in self._made:
             super().missing(path, what)
 
@@ -55,7 +55,7 @@ class PartialJournal(MemoryJournal):
         return (self.live == "tools") == _is_of_tool(path)
 
     def _answers(self, entry: Entry) -> bool:
-        """Return whether an entry is used: not the answers of what is called again and of what is made of calls."""
+        """Return whether an entry answers a call: not for calls that are made again, nor for composites."""
         if not isinstance(entry, Result | Failure | Intent | Returned):
             return not isinstance(entry, Ended)
         return entry.path not in self._made and not self.is_live(entry.path)
@@ -68,7 +68,7 @@ def _upwards(path: str) -> Iterator[str]:
 
 
 def _is_of_tool(path: str) -> bool:
-    """Return whether a call is that of a tool or made by one itself, not by an agent within."""
+    """Return whether a path is a tool call or a call made directly by a tool, not by an agent within it."""
     _, tool, within = path.rpartition("/tool-")
     return bool(tool) and _STEP.search(within) is None
 
@@ -76,16 +76,16 @@ def _is_of_tool(path: str) -> bool:
 def replaying(
     data: bytes, live: Live = "nothing", *, strict: bool = True, clock: Clock = SYSTEM_CLOCK
 ) -> MemoryJournal:
-    """Return a journal that goes through a record again.
+    """Return a journal that replays a record.
 
     Args:
         data: The record, as JSON lines.
-        live: What is called.
-        strict: Raise where anything differs from the record, rather than emit `Diverged`.
-        clock: Measures the run's allowance.
+        live: What is called again.
+        strict: Raise if anything differs from the record, instead of emitting `Diverged`.
+        clock: The clock that measures the run's time.
 
     Raises:
-        ConfigurationError: `live` is none of its words.
+        ConfigurationError: `live` has an unknown value.
         JournalCorrupt: a line cannot be read; the message names it.
     """
     if live not in get_args(Live):

@@ -1,4 +1,4 @@
-"""Checks whether a model's reply can be used, and what the model is told if not."""
+"""Check whether a model's reply can be used, and build the messages that tell the model if not."""
 
 __all__ = ["Answer", "asking_again", "judged", "refused", "taken"]
 
@@ -21,7 +21,7 @@ class Answer:
 
 
 def judged(response: ModelResponse, output: Output | None) -> tuple[str | None, Answer | None]:
-    """Tell what is wrong with a reply, or which answer it gives; neither when it continues with tools."""
+    """Return what is wrong with a reply, or the answer it gives; neither if it only calls tools."""
     if response.finish == "malformed":
         told = (response.raw or {}).get("malformed")
         return str(told or "your last reply could not be read"), None
@@ -40,17 +40,17 @@ def judged(response: ModelResponse, output: Output | None) -> tuple[str | None, 
 
 
 def refused(calls: tuple[ToolCall, ...], fault: str) -> tuple[ToolResult, ...]:
-    """Answer the calls of a reply that is not used."""
+    """Return error results for the calls of a reply that is not used."""
     return tuple(ToolResult(call.id, call.name, fault, "invalid_arguments", call.name) for call in calls)
 
 
 def asking_again(fault: str) -> Message:
-    """Return the message that asks for another reply."""
+    """Return the message that asks the model for another reply."""
     return Message("user", (Text(f"{fault}\nPlease answer again."),), None, "runtime")
 
 
 def taken(calls: tuple[ToolCall, ...]) -> tuple[ToolResult, ...]:
-    """Answer the calls of a reply that gives the final answer; the first that gives one counts."""
+    """Return results for the calls of a reply with the final answer: the first final answer counts."""
     final = next((call.id for call in calls if call.name == FINAL_ANSWER), None)
     return tuple(
         ToolResult(call.id, call.name, "accepted", None, call.name)

@@ -1,6 +1,6 @@
-"""The station of conversations: before each question, whoever may rewrite the conversation is asked.
+"""Rewrite the conversation: middleware may shorten or change it before each model call.
 
-look-up > rewrite > check > record; and again where the model says that it cannot read so much.
+look up the record > rewrite > check > record; repeated when the model reports that its context window is exceeded.
 """
 
 __all__ = ["Rewritable", "Rewriters", "overflow_of", "rewriters", "rewritten"]
@@ -33,16 +33,16 @@ _TOLD = ("context_length_exceeded", "context length", "maximum context", "contex
 
 
 def rewriters(ctx: Context) -> "Rewriters | None":
-    """Return those who may rewrite the conversation of the run that begins here, None if nobody does."""
+    """Return the rewriters of a run that begins, or None if no middleware rewrites conversations."""
     chain = ctx.scope.get(MIDDLEWARE)
     given = chain.hooks["rewrite"] if chain is not None else ()
     return Rewriters(given) if given else None
 
 
 def overflow_of(error: BaseException | None) -> str | None:
-    """Return what a model said when the conversation was too long for it, None where it failed otherwise.
+    """Return the message of an error if the conversation was too long for the model, otherwise None.
 
-    Found also below errors that were raised for it, and in texts of errors that are not sorted by kind.
+    Causes and grouped errors are searched too, and the text of errors whose kind is vague.
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
@@ -64,40 +64,40 @@ class Rewritable(Protocol):
     complete: int
 
     def question(self) -> ModelRequest:
-        """Return what the model is asked now."""
+        """Return the next request to the model."""
         ...
 
 
 class Rewriters:
-    """Those who may rewrite the conversation of one run, and what was said before they did."""
+    """The middleware that may rewrite one run's conversation, and the messages from before it was rewritten."""
 
     def __init__(self, middlewares: tuple[Middleware, ...]) -> None:
         self.middlewares = middlewares
         self._said: list[Message] = []
         self._since = 0
         self._rewritings: list[Rewriting] = []
-        self._measured = (0, 0)  # what the provider counted, and of how many messages
+        self._measured = (0, 0)  # tokens counted by the provider, and for how many messages
         self._turns = self._seen = 0
         self._fixed: int | None = None
 
     def past(self) -> Past | None:
-        """Return what was said before the last rewriting, None if there was none."""
+        """Return the messages before the last rewriting, None if there was none."""
         return Past(tuple(self._said), self._since, tuple(self._rewritings)) if self._rewritings else None
 
     async def ask(self, run: Rewritable, model: Model, ctx: Context, at: str, *, name: str) -> ModelResponse:
-        """Ask a model; before that, and where it cannot read it all, have the conversation rewritten.
+        """Ask a model; offer the conversation for rewriting before that, and again if it is too long for the model.
 
         Raises:
-            ContextOverflow: the conversation was made no shorter.
+            ContextOverflow: the conversation was rewritten but is no shorter.
         """
         place = at.replace("/model", "/rewrite")
         asked = ctx.at(at)
         tries = 1
         known = ctx.scope[JOURNAL].find(asked.path)
         unasked = known is None or not known.outcomes
-        if at.endswith("/model"):  # a reply is asked for again with the conversation as it is
+        if at.endswith("/model"):  # not when the model is only asked again
             await self._offer(run, self._outlook(run, model), ctx, place, live=unasked)
-        if known is not None and unasked:  # it failed in the end and is made again, but not what was too long before
+        if known is not None and unasked:  # a failed call is repeated: apply the recorded rewritings first
             while await self._offer(run, replace(self._outlook(run, model), tries=tries), ctx, place, live=False):
                 tries += 1
         while True:
@@ -122,7 +122,7 @@ class Rewriters:
                 return response
 
     def _outlook(self, run: Rewritable, model: Model) -> Outlook:
-        """Return what the model would be asked now, in figures; each message is looked at once."""
+        """Return the size of the next request; each message is examined only once."""
         request = run.question()
         messages = Transcript(run.conversation, run.complete)
         for index in range(self._seen, len(messages)):
@@ -140,7 +140,7 @@ class Rewriters:
         return Outlook(messages, model, tokens, self._fixed, self._turns, fact(model, WINDOW))
 
     async def _offer(self, run: Rewritable, outlook: Outlook, ctx: Context, place: str, *, live: bool = True) -> bool:
-        """Ask each in the order given until one rewrites the conversation; what is on record is not asked again."""
+        """Offer the conversation to each in order until one rewrites it; recorded rewritings are applied instead."""
         journal = ctx.scope[JOURNAL]
         for number, middleware in enumerate(self.middlewares, outlook.tries * len(self.middlewares) + 1):
             at = ctx.at(f"{place}-{number}")
@@ -165,7 +165,7 @@ class Rewriters:
         return False
 
     def _apply(self, run: Rewritable, rewriting: Rewriting) -> None:
-        """Begin a new log with the rewritten conversation; what the old one holds stays as what was said."""
+        """Start a new log with the rewritten conversation; the messages of the old log are kept in `past`."""
         log = run.conversation.log
         self._said += log[self._since : run.complete]
         self._rewritings.append(rewriting)
@@ -177,12 +177,12 @@ class Rewriters:
 
 
 def rewritten(messages: list[Message], rewriting: Rewriting) -> list[Message]:
-    """Return a conversation as a rewriting makes it."""
+    """Return the messages with a rewriting applied."""
     return [*messages[: rewriting.start], *rewriting.messages, *messages[rewriting.end :]]
 
 
 async def _recorded(outlook: Outlook, ctx: Context) -> Rewriting | None:
-    """Return what was made of the conversation here before, with what that has cost counted once."""
+    """Return the rewriting recorded here, None if none; its recorded usage is counted once."""
     journal = ctx.scope[JOURNAL]
     record = journal.find(ctx.path)
     result = None if record is None else record.result
@@ -200,7 +200,7 @@ async def _recorded(outlook: Outlook, ctx: Context) -> Rewriting | None:
 
 
 async def _asked(middleware: Middleware, outlook: Outlook, ctx: Context) -> Rewriting | None:
-    """Ask live, check the answer and record it: made of recorded calls, it is a composite."""
+    """Call the middleware, check its rewriting and record it as a composite."""
     if ctx.listens(MiddlewareStarted):
         await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, "rewrite"))
     token = AMBIENT.set(ctx)
@@ -227,7 +227,7 @@ async def _asked(middleware: Middleware, outlook: Outlook, ctx: Context) -> Rewr
 
 
 def _check(middleware: Middleware, outlook: Outlook, rewriting: Rewriting) -> None:
-    """Refuse what would make a conversation that no model takes of one that models take."""
+    """Raise if a rewriting makes a valid conversation invalid."""
     messages = list(outlook.messages)
     if not 0 <= rewriting.start <= rewriting.end <= len(messages):
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""The options of a run: dependencies, listeners, ids. Checked when they are passed, before anything is written."""
+"""The options of a run: dependencies, listeners, ids; checked when they are passed, before anything is written."""
 
 __all__ = ["Deps", "RunOptions", "check_id", "check_options", "given", "guarded"]
 
@@ -19,11 +19,11 @@ from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.permissions import AUDIT, DECLARED_ONLY, GRANTS, narrowed
 
 Deps = Mapping[Key[Any], Any] | Mapping[object, Any]
-"""Dependencies of a run: tools read them with ``ctx.scope[KEY]``. mypy joins keys of several types to `object`."""
+"""Dependencies of a run, read with ``ctx.scope[KEY]``; `object` because mypy joins keys of several types to it."""
 
 
 class RunOptions(TypedDict, total=False):
-    """The options of `run`, beside the prompt."""
+    """The options of `run` other than the prompt."""
 
     history: Sequence[Message]
     deps: Deps | None
@@ -48,10 +48,10 @@ def check_options(deps: Deps | None, listeners: Sequence[Listener], run_id: str 
 
 
 def check_id(run_id: object) -> None:
-    """Check that something can be the id of a run; whether there is such a run shows later.
+    """Check that a value can be the id of a run; whether the run exists is checked later.
 
     Raises:
-        ConfigurationError: it is a run, a list or the like.
+        ConfigurationError: it is a run, a list or similar.
     """
     if isinstance(run_id, AgentRun):
         raise ConfigurationError(f"a run is named by its id: give run.id ({run_id.id!r}), not the run")
@@ -79,7 +79,7 @@ def _check_listeners(listeners: Sequence[Listener]) -> None:
 def given(ctx: Context, deps: Deps | None) -> Context:
     """Return a context with these dependencies in its scope.
 
-    Inside a run they can only restrict: approvals are added, grants are narrowed.
+    Inside a run they can only restrict: approvals are added and grants are narrowed.
     """
     if not deps:
         return ctx
@@ -94,7 +94,7 @@ def given(ctx: Context, deps: Deps | None) -> Context:
 
 
 def guarded(ctx: Context) -> Context:
-    """Return a context whose calls pass the gates that its dependencies ask for."""
+    """Return a context whose calls pass through the gates that its dependencies require."""
     scope = ctx.scope
     if scope.get(APPROVALS) is None and (DECLARED_ONLY in scope or AUDIT in scope or FORK_EFFECTS in scope):
         ctx = ctx.within(APPROVALS, ())  # so that calls of tools that declare nothing are checked too

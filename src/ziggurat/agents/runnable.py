@@ -43,7 +43,7 @@ J = TypeVar("J", bound=MemoryJournal)
 
 
 Opening = tuple[Context, MemoryJournal, Running]
-"""Where a run stands, its record, and where it is driven."""
+"""The context of a run, its journal, and the registry of running runs it is driven in."""
 
 
 class Runnable(OnRecord):
@@ -99,7 +99,7 @@ class Runnable(OnRecord):
             run = self._begun(request, deps, listeners, run_id, chat)
         elif run_id is None and not listeners and isinstance(self._runs, InMemoryRunStore):
             run = self._drive(request, *self._open(request, deps), named=False)
-        else:  # with an id it is opened when it begins: another may have begun under it by then
+        else:  # the record is opened when the coroutine starts: a run with this id may exist by then
             run = self._begun(request, deps, listeners, run_id)
         return run if ambient is None else self._detached(ambient, run)
 
@@ -130,7 +130,7 @@ class Runnable(OnRecord):
         request = request_of(prompt, history)
         check_options(deps, listeners, run_id)
         ambient = AMBIENT.get()
-        if ambient is not None:  # who listens to the run around hears this one too
+        if ambient is not None:  # listeners of the outer run get these events too
             _check_joins(run_id, session)
             _check_on_loop()
             joined = _Heard(self, (*listeners, *(() if ambient.emit is SILENCE else (ambient.emit,))))
@@ -159,7 +159,7 @@ class Runnable(OnRecord):
             async with open_stream(service, request_in(ctx, request), ctx, buffer=buffer) as events:
                 yield events
         finally:
-            if seat is not None:  # also when it was left before it began
+            if seat is not None:  # also if the block ended before the run began
                 await seat.leave()
 
     def start(self, prompt: Prompt, **options: Unpack[RunOptions]) -> RunHandle:
@@ -202,7 +202,7 @@ class Runnable(OnRecord):
     ) -> AgentRun:
         _check_joins(run_id, session)
         loop = loop_elsewhere()
-        if loop is not None:  # a thread made a loop of its own
+        if loop is not None:  # called from a thread with an event loop of its own
             return POOL.run_on(loop, lambda: self._joined(ambient, request, deps, listeners, run_id, session))
         ctx = given(ambient.under(self.name), deps)
         beside = ambient.state(ConcurrentAgents, ConcurrentAgents)
@@ -223,7 +223,7 @@ class Runnable(OnRecord):
     async def _opened(
         self, request: AgentRequest, deps: Deps | None, run_id: str | None, session: Session | None = None
     ) -> Opening:
-        """Open the record of a new run, or that of the run with this id, and say where it is driven."""
+        """Open the record of a new run, or of the run with this id."""
         if session is not None:
             return await self._seated(session, request, deps, run_id)
         runs, given_deps = self._runs, {} if deps is None else deps
@@ -241,7 +241,7 @@ class Runnable(OnRecord):
     async def _continued(
         self, runs: StoredRuns, run_id: str, asked: str, deps: Deps | None, session: Session | None = None
     ) -> Opening | None:
-        """Open the record of the run with this id, which must have been asked the same; None when there is none."""
+        """Open the record of the run with this id and check that its request is the same; None if there is none."""
         info = await runs.find(run_id)
         if info is None:
             return None
@@ -258,7 +258,7 @@ class Runnable(OnRecord):
         return ctx, known, runs
 
     async def _seated(self, session: Session, request: AgentRequest, deps: Deps | None, run_id: str | None) -> Opening:
-        """Open the record of a run that has a session to itself until it ends; what was said there comes first."""
+        """Open the record of a run that holds a session until it ends; the session's messages come first."""
         runs, asked = self._runs, asked_of(request, session)
         while True:
             if run_id is not None:
@@ -282,7 +282,7 @@ class Runnable(OnRecord):
                 return self._root(journal, seat.run_id, deps, None, seat), journal, runs
             except BaseException as error:
                 await seat.leave()
-                if not isinstance(error, RunExists) or run_id is None:  # else it was begun while we waited
+                if not isinstance(error, RunExists) or run_id is None:  # it was begun while we waited
                     raise
 
     async def _remembered(
@@ -300,7 +300,7 @@ class Runnable(OnRecord):
     def _here(
         self, runs: InMemoryRunStore, request: AgentRequest, deps: Deps | None, run_id: str
     ) -> tuple[Context, MemoryJournal] | None:
-        """Open the record of the run with this id in this process; None when there is none."""
+        """Open the record of the run with this id in this process; None if there is none."""
         runs.check_idle(run_id)
         known = runs.find(run_id)
         if known is None:

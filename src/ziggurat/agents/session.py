@@ -1,4 +1,4 @@
-"""A run's place in its session: the messages it starts with, and what is saved after each step."""
+"""Seat: a run's write access to its session, which loads its messages and saves new ones after each step."""
 
 __all__ = [
     "SEAT",
@@ -40,7 +40,7 @@ logger = logging.getLogger("ziggurat")
 
 
 class Seatable(Protocol):
-    """A run of a loop, of which the first `complete` messages are as they will stay."""
+    """A run of a loop; its first `complete` messages are final."""
 
     conversation: Conversation
     complete: int
@@ -52,10 +52,10 @@ class Seat:
     """One run's right to write its session.
 
     Args:
-        hold: The right.
-        run_id: The run.
-        request: What it begins with, the session's messages first.
-        loaded: How many those are.
+        hold: The lock on the session.
+        run_id: The id of the run.
+        request: The run's first messages: those of the session, then the new ones.
+        loaded: How many of them came from the session.
         rows: How many rows the session had when they were loaded.
     """
 
@@ -79,15 +79,15 @@ class Seat:
         return self._hold.session.id
 
     def terms(self, terms: Terms | None, store: InMemoryRunStore | Store) -> Terms:
-        """Return terms of the run with those that it has by its session."""
+        """Return the terms of the run with the facts about its session."""
         elsewhere = self._hold.session.store is not store
         return replace(terms or Terms(), session=self.id, elsewhere=elsewhere, loaded=self.loaded, rows=self.rows)
 
     async def step(self, run: Seatable) -> None:
-        """Keep what has become complete since the last step.
+        """Save the messages that have become complete since the last step.
 
         Raises:
-            LeaseLost: the session is written by another by now.
+            LeaseLost: another writer has taken the session over.
             StoreError: it cannot be written.
         """
         log = run.conversation.log
@@ -95,7 +95,7 @@ class Seat:
             new = log[self._seen : run.complete]
             await self._write(self._entries(self._length, new))
             self._length += len(new)
-        else:  # another try, or it was made shorter
+        else:  # another try, or the conversation was compacted
             past = None if run.rewriters is None else run.rewriters.past()
             history = log[: run.complete] if past is None else [*past.messages, *log[past.since : run.complete]]
             own = [*self.request.messages[self.loaded :], *history[run.start :]]
@@ -105,16 +105,16 @@ class Seat:
         self._seen = run.complete
 
     async def close(self, run: AgentRun) -> AgentRun:
-        """Keep how a run went, give the session back, and return the run with the session's id.
+        """Save the rest of a run, release the session, and return the run with the session's id.
 
         Raises:
-            LeaseLost: the session is written by another by now.
+            LeaseLost: another writer has taken the session over.
             StoreError: it cannot be written.
         """
         try:
             history, start = run.history, run.start
             asked = self.request.messages
-            if start == 0 and history[: len(asked)] == list(asked):  # of a service that does not say where it began
+            if start == 0 and history[: len(asked)] == list(asked):  # from a service that does not set `start`
                 start = len(asked)
             entries = self._entries(0, [*asked[self.loaded :], *history[start:]])
             entries += self._shorter(0 if run.past is None else len(run.past.rewritings), run.messages)
@@ -124,7 +124,7 @@ class Seat:
         return run if run.session == self.id else replace(run, session=self.id)
 
     async def close_anyway(self, run: AgentRun) -> AgentRun:
-        """As `close`, for a run that may go on: what cannot be kept now is kept when it does."""
+        """Do as `close`, but only log a store error if the run can be resumed; it is saved then."""
         try:
             return await self.close(run)
         except StoreError as error:
@@ -134,30 +134,30 @@ class Seat:
         return replace(run, session=self.id)
 
     async def until(self, run: Awaitable[AgentRun]) -> AgentRun:
-        """Await a run, and give the session back however it ends."""
+        """Await a run, and release the session however it ends."""
         try:
             return await run
         finally:
             await self.leave()
 
     async def leave(self) -> None:
-        """Give the session back."""
+        """Release the session."""
         try:
             await self._hold.leave()
-        except StoreError as error:  # its lease runs out by itself
+        except StoreError as error:  # its lease expires by itself
             logger.warning("the session %s could not be given back: %s", self.id, error)
 
     # -- within --------------------------------------------------------------------------------------------------
 
     def _entries(self, start: int, messages: Sequence[Message]) -> list[SessionEntry]:
-        """Return what is to be written so that these are the run's messages from number `start` on."""
+        """Return the entries to write so that the run's messages from number `start` on are these."""
         first = start
         while first < start + len(messages) and self._has(first, messages[first - start]):
             first += 1
         new = messages[first - start :]
         if not new:
             return []
-        if first < self._count:  # it went another way this time
+        if first < self._count:  # this try differs from what was saved before
             self._known = {index: known for index, known in self._known.items() if index < first}
             self._shortened = 0
         self._known.update(enumerate(new, first))
@@ -167,7 +167,7 @@ class Seat:
     def _has(self, index: int, message: Message) -> bool:
         if index >= self._count:
             return False
-        known = self._known.get(index)  # None once it was taken out by hand
+        known = self._known.get(index)  # None if the message was removed from the session
         return known is None or known is message or known == message or known == self._screened([message])[0]
 
     def _shorter(self, number: int, messages: Iterable[Message]) -> list[SessionEntry]:
@@ -177,7 +177,7 @@ class Seat:
         return [Shortened(self._now(), self.run_id, self.rows, self._count, number, self._screened(messages))]
 
     def _screened(self, messages: Iterable[Message]) -> tuple[Message, ...]:
-        """Return messages as the run's record may keep them."""
+        """Return messages as redacted for the run's record."""
         kept = tuple(messages)
         if self.journal is None:
             return kept
@@ -203,16 +203,16 @@ SEAT: Key[Seat] = Key("seat")
 
 
 def seat_of(ctx: Context) -> Seat | None:
-    """Return the seat of the run whose loop begins here; agents below have none."""
+    """Return the seat of the run if its root agent's loop begins here; agents below have none."""
     seat = ctx.scope.get(SEAT)
     return None if seat is None or ctx.scope[FRAME].depth else seat
 
 
 def session_for(session: str | Session, store: InMemoryRunStore | Store, history: Sequence[Message]) -> Session:
-    """Return the session that a run was given.
+    """Return the session for a run's `session` argument.
 
     Raises:
-        ConfigurationError: it is none, or the run was given a history too.
+        ConfigurationError: it is not a session, or the run was given a history too.
     """
     if not isinstance(session, (str, Session)):
         raise ConfigurationError(f"session is an id or a Session, got {session!r}")
@@ -225,18 +225,18 @@ def session_for(session: str | Session, store: InMemoryRunStore | Store, history
 
 
 def asked_of(request: AgentRequest, session: Session) -> str:
-    """Return a digest of what is asked in a session, whatever was said there before."""
+    """Return a digest of a request in a session, independent of the session's earlier messages."""
     return digest([request.messages, session.id])
 
 
 def begun_in(recorded: AgentRequest, terms: Terms, request: AgentRequest, session: Session) -> bool:
-    """Return whether a run on record was asked this in this session, or in a branch of it."""
+    """Return whether a recorded run had this request in this session, or in a branch of it."""
     same = terms.session == session.id or terms.session.rpartition("~")[0] == session.id
     return same and digest(recorded.messages[terms.loaded :]) == digest(request.messages)
 
 
 def request_in(ctx: Context, request: AgentRequest) -> AgentRequest:
-    """Return what a run begins with: in a session, what was said there and then the request."""
+    """Return the request with the session's messages before it, if the run has a session."""
     seat = ctx.scope.get(SEAT)
     return request if seat is None else seat.request
 
@@ -245,7 +245,7 @@ async def sit(session: Session, run_id: str, request: AgentRequest) -> Seat:
     """Wait until a new run may write a session, and load what it holds.
 
     Raises:
-        LeaseHeld: another writes it, and that is not to be waited for, or took too long.
+        LeaseHeld: another run writes it, and waiting is not allowed or took too long.
         JournalCorrupt: the session is damaged elsewhere than at its end.
     """
     hold = await session.hold()
@@ -258,11 +258,11 @@ async def sit(session: Session, run_id: str, request: AgentRequest) -> Seat:
 async def sit_again(
     session: Session | None, terms: Terms, run_id: str, request: AgentRequest, store: InMemoryRunStore | Store
 ) -> Seat:
-    """Wait until a run that goes on may write its session.
+    """Wait until a resumed run may write its session.
 
     Raises:
-        LeaseHeld: another writes it, and that is not to be waited for, or took too long.
-        ConfigurationError: the session is kept elsewhere, and was not given.
+        LeaseHeld: another run writes it, and waiting is not allowed or took too long.
+        ConfigurationError: the session is kept in another store and was not passed.
     """
     if session is None and terms.elsewhere:
         raise ConfigurationError(

@@ -1,7 +1,7 @@
-"""How a run that goes on is steered from outside: stopped after its step, told something, sent another way.
+"""Steer a run in progress from outside: stop it after a step, give it a message, or redirect it.
 
-What was done is on record at a path of its own, ``steering-1``, ``steering-2`` ..., with the place in the run where it
-took effect. A run that is resumed or replayed takes it from there, at the same place.
+Each act is recorded at its own path, ``steering-1``, ``steering-2`` ..., with the place in the run where it took
+effect. A run that is resumed or replayed applies the recorded acts at the same places.
 """
 
 __all__ = ["STEERABLE", "STEERING", "Mailbox", "Steer", "Steerable", "Steering", "StoppedAfterStep", "Verb", "steering"]
@@ -37,7 +37,7 @@ class Steer(Struct, frozen=True):
 
     Attributes:
         verb: The kind of steering.
-        messages: What the model is told.
+        messages: Messages for the model.
         step: The step in which it took effect.
         place: Where in the step: ``"before"`` the model call, after its ``"response"``, or while its ``"tools"`` ran.
     """
@@ -79,19 +79,19 @@ STEERABLE: Fact[frozenset[str] | None] = Fact("steerable", None)
 
 
 class StoppedAfterStep(asyncio.CancelledError):
-    """The run was told to stop once its step was done, and it is; `partial` is the run."""
+    """Raised when a run stops after a step as requested; `partial` is the run."""
 
     partial: AgentRun
 
 
 class Mailbox:
-    """What was put to a run and has not taken effect yet.
+    """Steering acts that have not taken effect yet.
 
     Args:
-        depth: How many agents stand around the one that is steered.
+        depth: How many agents the steered one is nested in.
 
     Attributes:
-        open: Whether the run can still take something.
+        open: Whether the run still accepts steering.
     """
 
     def __init__(self, depth: int) -> None:
@@ -101,13 +101,13 @@ class Mailbox:
         self._bell: asyncio.Future[None] | None = None
 
     def put(self, verb: Verb, messages: tuple[Message, ...] = ()) -> None:
-        """Leave something for the run."""
+        """Add an act; a ``"redirect"`` also wakes `redirected`."""
         self._waiting.append((verb, messages))
         if verb == "redirect" and self._bell is not None and not self._bell.done():
             self._bell.set_result(None)
 
     def take(self, verbs: tuple[str, ...]) -> tuple[Verb, tuple[Message, ...]] | None:
-        """Return the first thing of these kinds, None if there is none."""
+        """Remove and return the first act with one of these verbs, None if there is none."""
         for item in self._waiting:
             if item[0] in verbs:
                 self._waiting.remove(item)
@@ -115,7 +115,7 @@ class Mailbox:
         return None
 
     async def redirected(self) -> None:
-        """Wait until the run is sent another way."""
+        """Wait until the run is redirected."""
         if not any(verb == "redirect" for verb, _ in self._waiting):
             self._bell = asyncio.get_running_loop().create_future()
             await self._bell
@@ -125,7 +125,7 @@ STEERING = Key[Mailbox]("steering")
 
 
 class Steering:
-    """The steering of one run, as its loop meets it."""
+    """Applies steering to one run, from its record and its mailbox."""
 
     def __init__(self, ctx: Context, mailbox: Mailbox | None) -> None:
         self._ctx = ctx
@@ -139,14 +139,14 @@ class Steering:
             self._mailbox.open = is_open
 
     def ends(self) -> None:
-        """Take nothing more: the run has decided to stop."""
+        """Accept no more steering, because the run is about to stop."""
         self._open(False)
 
     async def before(self, step: int) -> list[Message]:
-        """Return what the model is told before the question of a step.
+        """Return the messages to add before the model call of a step.
 
         Raises:
-            StoppedAfterStep: the step is not to begin.
+            StoppedAfterStep: the run was cancelled before this step.
         """
         steers = await self._taken(step, "before", ("cancel", *_TOLD))
         if any(steer.verb == "cancel" for steer in steers):
@@ -155,16 +155,16 @@ class Steering:
         return due
 
     async def upon_response(self, step: int) -> bool:
-        """Take what came while the model was asked; return whether its plan is to be dropped."""
+        """Apply what arrived during the model call; return whether the run was redirected."""
         return any(steer.verb == "redirect" for steer in await self._taken(step, "response", _TOLD))
 
     @property
     def waits(self) -> bool:
-        """Whether there is something that the model is to be told."""
+        """Whether there are messages for the model's next request."""
         return bool(self._due)
 
     def dropping(self, step: int) -> Unwanted | None:
-        """Return what waits until the tool calls of a step are not wanted any more; None if that cannot come."""
+        """Return a function that waits for a redirect during the tool calls of a step; None if none can come."""
         if self._mailbox is None and not self._recorded(step, "tools"):
             return None
 
@@ -176,7 +176,7 @@ class Steering:
         return dropped
 
     async def _taken(self, step: int, place: Place, verbs: tuple[str, ...]) -> list[Steer]:
-        """Return what takes effect at this place: what is on record, then what waits."""
+        """Return the acts that take effect at this place: first the recorded ones, then those in the mailbox."""
         taken: list[Steer] = []
         replaying = self._ctx.scope[JOURNAL].replaying
         while True:
@@ -189,7 +189,7 @@ class Steering:
             await at.once("steering", steer, _itself, returns=Steer)
             self._number += 1
             if steer.verb == "cancel" and known and not replaying:
-                continue  # it stopped the run then; now it goes on
+                continue  # it stopped the run then, and the run has been resumed since
             self._due.extend(steer.messages)
             taken.append(steer)
             if at.listens(Steered):
@@ -205,7 +205,7 @@ class Steering:
         return steer if steer is not None and (steer.step, steer.place) == (step, place) else None
 
     def _new(self, step: int, place: Place, verbs: tuple[str, ...]) -> Steer | None:
-        if self._mailbox is None or self._next() is not None:  # what is on record comes first
+        if self._mailbox is None or self._next() is not None:  # recorded acts come first
             return None
         item = self._mailbox.take(verbs)
         return None if item is None else Steer(*item, step, place)
@@ -216,10 +216,10 @@ async def _itself(steer: Steer, ctx: Context) -> Steer:
 
 
 def steering(ctx: Context) -> Steering | None:
-    """Return the steering of the run that begins here; None where nobody steers it, nor has."""
+    """Return the steering of a run that begins; None if it has no mailbox and no recorded steering."""
     mailbox = ctx.scope.get(STEERING)
     if mailbox is not None and mailbox.depth != ctx.scope[FRAME].depth:
-        mailbox = None  # an agent below the one that is steered
+        mailbox = None  # this agent is below the steered one
     if mailbox is None and ctx.scope[JOURNAL].find(f"{ctx.path}/steering-1") is None:
         return None
     return Steering(ctx, mailbox)

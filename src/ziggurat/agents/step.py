@@ -1,4 +1,4 @@
-"""Running the tool calls of one reply concurrently, with results in order and none left unanswered."""
+"""Run the tool calls of one reply concurrently; results come in call order, and every call gets one."""
 
 __all__ = ["Unwanted", "call_tool", "call_tools", "not_executed"]
 
@@ -17,19 +17,19 @@ from ziggurat.tools.door import CANCELLED_ITSELF, GRACE, settle
 from ziggurat.tools.toolbox import Quorum, Toolbox
 
 Unwanted = Callable[[], Awaitable[None]]
-"""Returns when the calls of a reply are not wanted any more."""
+"""Returns when the calls of a reply are no longer wanted."""
 
 
 def _grace(ctx: Context) -> float:
-    """Return the seconds in which cancelled calls must end; under a deadline their doors' grace is to come first.
+    """Return the seconds cancelled calls have to end.
 
-    Or a tool would be left behind, and counted, by both.
+    Under a deadline it is longer than the grace in `door`, so that a tool is not abandoned and counted twice.
     """
     return GRACE if ctx.deadline is None else 1.25 * GRACE
 
 
 def call_tool(box: Toolbox, call: ToolCall, ctx: Context, step: str) -> Awaitable[ToolResult]:
-    """Make the only tool call of a reply; no task is made for it."""
+    """Make the only tool call of a reply, without a task."""
     name = call.name if call.name.isidentifier() else escaped(call.name)
     at = ctx.at(f"{step}/tool-1:{name}")
     return act(box, call, at) if box.on_error == "return" else _strictly(box, call, at)
@@ -44,15 +44,15 @@ async def _strictly(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
 async def call_tools(
     box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str, dropped: Unwanted | None = None
 ) -> tuple[ToolResult, ...]:
-    """Make the tool calls of a reply at once and return their results in the order of the calls.
+    """Make the tool calls of a reply concurrently and return their results in the order of the calls.
 
-    Calls stand at ``step-1/tool-1:name``, ``step-1/tool-2:name`` ... below the context, whatever ids the provider
-    gave them. When one waits for a decision, the others finish and are kept first. When `dropped` returns, those that
-    still run are cancelled, and answered as what they are.
+    Their paths are ``step-1/tool-1:name``, ``step-1/tool-2:name`` ... below the context, whatever ids the provider
+    gave them. When one waits for a decision, the others finish and are recorded first. When `dropped` returns, those
+    that still run are cancelled, and their results say so.
 
     Raises:
         Suspend: at least one call waits for a decision.
-        ToolError: a call failed and the box says that this ends the run.
+        ToolError: a call failed and the toolbox has ``on_error="raise"``.
     """
     contexts = [ctx.at(f"{step}/tool-{number}:{escaped(call.name)}") for number, call in enumerate(calls, 1)]
     results = await _together(box, calls, contexts, ctx, dropped)
@@ -93,7 +93,7 @@ async def _together(
 
 
 async def _waiting_as_value(call: Awaitable[ToolResult]) -> ToolResult | Suspend:
-    """Keep a suspension from flying out of its task, where a BaseException would stop the event loop."""
+    """Return a Suspend as a value: raised out of a task, a BaseException would stop the event loop."""
     try:
         return await call
     except Suspend as suspend:
@@ -106,7 +106,7 @@ _REDIRECTED = "the run was redirected"
 
 
 async def _joined(box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]", ctx: Context) -> str:
-    """Wait for the calls, and say why those that were cancelled were."""
+    """Wait for the calls; return why the rest were cancelled, empty if none were."""
     waiting = set(tasks)
     until = asyncio.FIRST_EXCEPTION if box.join == "join_all" else asyncio.FIRST_COMPLETED
     while waiting:
@@ -143,7 +143,7 @@ async def _joined_or_dropped(
 
 
 def _decided(box: Toolbox, outcomes: list[ToolResult | Suspend]) -> str:
-    """Return why the calls that still run are not needed, empty if they are."""
+    """Return why the calls that still run are no longer needed, empty if they are needed."""
     results = [outcome for outcome in outcomes if isinstance(outcome, ToolResult)]
     if box.join == "fail_fast":
         return _FAILED if any(result.error is not None for result in results) else ""
@@ -155,16 +155,16 @@ def _decided(box: Toolbox, outcomes: list[ToolResult | Suspend]) -> str:
 async def _outcome(
     box: Toolbox, task: "asyncio.Task[ToolResult | Suspend]", call: ToolCall, ctx: Context, why: str, begun: bool
 ) -> ToolResult | Suspend:
-    """Return what came of a call; that it was cancelled depended on timing, so it is recorded."""
+    """Return the outcome of a call; record a cancellation, because it depended on timing."""
     if task.done() and not task.cancelled():
         outcome = task.result()
         if isinstance(outcome, ToolResult) or why in ("", _FAILED):
             return outcome
-        begun = False  # it waits for a decision that nobody needs any more
+        begun = False  # it waits for a decision that is no longer needed
     journal = ctx.scope[JOURNAL]
     record = journal.find(ctx.path)
     if record is not None and record.result is not None:
-        return await act(box, call, ctx)  # it was over before, here or in the process whose record this is
+        return await act(box, call, ctx)  # it has a recorded result, from this process or an earlier one
     result = not_executed((call,), why)[0]
     if not why:
         result = ToolResult(call.id, call.name, CANCELLED_ITSELF, "permanent", call.name)
@@ -193,5 +193,5 @@ def _raise_failures(box: Toolbox, results: tuple[ToolResult, ...]) -> None:
 
 
 def not_executed(calls: tuple[ToolCall, ...], why: str) -> tuple[ToolResult, ...]:
-    """Answer calls that the end of a run left unexecuted, so that the conversation can be sent again."""
+    """Return results for calls that were not made, so that the conversation can be sent again."""
     return tuple(ToolResult(call.id, call.name, f"not executed: {why}", "interrupted", call.name) for call in calls)

@@ -1,9 +1,8 @@
-"""When a loop stops. Policies look at how far it got and name a reason, or None to go on.
+"""Stop policies: they decide when a loop stops, from its progress.
 
-They are asked twice per step: on the model's response, and on the step with its tools done. What they need to
-know is in `Progress`, and what they must remember of a run is kept by it, so a policy keeps nothing of a run on
-itself and serves many runs at once. A run that goes on from its record passes all its steps again, and policies with
-it, so they remember then what they remembered before.
+They are called twice per step: with the model's response, and after its tools have run. A policy keeps its state for a
+run in `Progress.state`, not on itself, so one policy can serve many runs at once. A resumed run passes through all its
+recorded steps again, which rebuilds that state.
 """
 
 __all__ = [
@@ -106,11 +105,11 @@ class BasePolicy:
     """The base of the built-in policies: never stops, and composes with ``|``, ``&`` and ``~``."""
 
     def on_response(self, progress: Progress) -> Verdict:
-        """Go on."""
+        """Return None, to continue."""
         return None
 
     def on_step(self, progress: Progress) -> Verdict:
-        """Go on."""
+        """Return None, to continue."""
         return None
 
     def __or__(self, other: Policy) -> "BasePolicy":
@@ -308,7 +307,7 @@ def _checked(policies: tuple[Policy, ...]) -> tuple[Policy, ...]:
 
 
 def _first(verdicts: list[Verdict]) -> Verdict:
-    """Return the first stop, or all nudges as one."""
+    """Return the first stop, or all nudges merged into one."""
     stop = next((each for each in verdicts if each is not None and not isinstance(each, Nudge)), None)
     return _merged(verdicts) if stop is None else stop
 

@@ -1,4 +1,4 @@
-"""Runs in a store: created, taken over by one process at a time, readable by any."""
+"""StoredRuns: runs in a store; one process at a time drives a run, and any process can read it."""
 
 __all__ = ["StoredRuns", "effects_of", "is_finished", "plant", "record_of", "runs_in"]
 
@@ -28,17 +28,17 @@ from ziggurat.stores.running import Running
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 
 POLL = 0.1
-"""Seconds between looks at a run that goes on in another process."""
+"""Seconds between checks of a run that another process drives."""
 
 WAIT = 1.0
-"""The same where the store tells of what other processes write."""
+"""The same for stores that notify of writes by other processes."""
 
 
 class StoredRuns(Running):
-    """The runs of one store, as the agents of this process see them.
+    """The runs of one store, shared by the agents of this process.
 
     Args:
-        store: Where they are.
+        store: The store.
     """
 
     finished = True
@@ -48,7 +48,7 @@ class StoredRuns(Running):
         self.store = store
 
     async def find(self, run_id: str) -> LogInfo | None:
-        """Return what is known of a run, None when there is none."""
+        """Return the status and request digest of a run, None if there is none."""
         return await self.store.find(run_log(run_id))
 
     async def create(
@@ -61,20 +61,20 @@ class StoredRuns(Running):
         terms: Terms | None = None,
         asked: str = "",
     ) -> StoredJournal:
-        """Begin a run: its first entry is durable and its lease is ours when this returns.
+        """Begin a run; when this returns, its first entry is stored and this process has its lease.
 
         Args:
-            run_id: Its id.
-            agent: Who answers.
-            request: What is asked.
-            deps: What goes with it.
-            screen: Sets what goes over entries before they are kept.
-            terms: What it is begun under.
-            asked: By what the same run is known again; by the request where this is empty.
+            run_id: The id of the run.
+            agent: The name of its agent.
+            request: The request.
+            deps: The dependencies.
+            screen: Sets the functions that redact entries before they are stored.
+            terms: The grants and the session of the run.
+            asked: The digest that identifies the same request later; the request's own digest if empty.
 
         Raises:
-            RunExists: another process has begun one of this id.
-            StoreError: it cannot be written.
+            RunExists: another process has begun a run with this id.
+            StoreError: the store cannot be written.
         """
         self.check_idle(run_id)
         self._running[run_id] = None
@@ -90,7 +90,7 @@ class StoredRuns(Running):
             try:
                 await finished(self.store.create(info, rows, blobs))
             except asyncio.CancelledError:
-                await finished(self.store.release(log, 1))  # it may be begun by now, and nobody drives it
+                await finished(self.store.release(log, 1))  # the run may exist by now, but nothing will drive it
                 raise
             journal.begun(opened)
         except BaseException:
@@ -99,12 +99,12 @@ class StoredRuns(Running):
         return journal
 
     async def take(self, run_id: str, deps: Deps) -> StoredJournal:
-        """Take a run up where it stopped, as the only process that drives it.
+        """Take over a run that stopped, so that only this process drives it.
 
         Raises:
-            RunNotFound: there is none of this id.
+            RunNotFound: there is no run with this id.
             LeaseHeld: another process drives it.
-            JournalCorrupt: an entry was damaged; the message names it.
+            JournalCorrupt: an entry is damaged; the message names it.
         """
         self.check_idle(run_id)
         self._running[run_id] = None
@@ -130,11 +130,11 @@ class StoredRuns(Running):
         return journal
 
     async def plant(self, run_id: str, agent: str, lines: Sequence[bytes]) -> None:
-        """Begin a run with these entries, and leave it for whoever resumes it.
+        """Create a run with these entries, to be resumed later.
 
         Raises:
-            RunExists: there is one of this id.
-            StoreError: it cannot be written.
+            RunExists: there is a run with this id.
+            StoreError: the store cannot be written.
         """
         log = run_log(run_id)
         opened = read_entry(lines[0])
@@ -145,16 +145,16 @@ class StoredRuns(Running):
         await self.store.release(log, epoch)
 
     async def let_go(self, run_id: str, journal: StoredJournal) -> None:
-        """Give a run back that was taken and not driven."""
+        """Release a run that was taken over but not driven."""
         self._running.pop(run_id, None)
         await finished(journal.release())
 
     async def read(self, run_id: str, mode: Mode = "resume", clock: Clock = SYSTEM_CLOCK) -> MemoryJournal:
-        """Return a copy of a run's record, which may go on elsewhere.
+        """Return a copy of a run's record; the run may be in progress elsewhere.
 
         Raises:
-            RunNotFound: there is none of this id.
-            JournalCorrupt: an entry was damaged; the message names it.
+            RunNotFound: there is no run with this id.
+            JournalCorrupt: an entry is damaged; the message names it.
         """
         log = run_log(run_id)
         self._check_sound(await self._known(run_id))
@@ -175,7 +175,7 @@ class StoredRuns(Running):
             raise JournalCorrupt(f"the run {info.id!r} is set apart: {info.problem}")
 
     async def subscribe(self, run_id: str, after: int) -> AsyncGenerator[Heard, None]:
-        """Yield what happens to a run, wherever it goes on."""
+        """Yield the entries and events of a run, whichever process drives it."""
         journal = self._running.get(run_id)
         if journal is not None:
             async for heard in subscribe(journal, self.broadcast(run_id), after=after):
@@ -204,10 +204,10 @@ _runs: "WeakValueDictionary[int, StoredRuns]" = WeakValueDictionary()
 
 
 def runs_in(store: InMemoryRunStore | Store) -> InMemoryRunStore | StoredRuns:
-    """Return the runs of a store, the same for every agent that has it."""
+    """Return the runs of a store, the same object for every agent that uses the store."""
     if isinstance(store, InMemoryRunStore):
         return store
-    runs = _runs.get(id(store))  # which keeps the store, so that its id is not used again
+    runs = _runs.get(id(store))  # a StoredRuns keeps its store alive, so the id is not reused
     if runs is None:
         runs = _runs[id(store)] = StoredRuns(store)
     return runs
@@ -217,18 +217,18 @@ async def record_of(runs: InMemoryRunStore | StoredRuns, run_id: str) -> bytes:
     """Return the record of a run as JSON lines.
 
     Raises:
-        RunNotFound: there is none of this id.
-        JournalCorrupt: an entry was damaged; the message names it.
+        RunNotFound: there is no run with this id.
+        JournalCorrupt: an entry is damaged; the message names it.
     """
     return runs.dump(run_id) if isinstance(runs, InMemoryRunStore) else (await runs.read(run_id)).dump()
 
 
 async def plant(runs: InMemoryRunStore | StoredRuns, run_id: str, agent: str, entries: Sequence[Entry]) -> None:
-    """Begin a run with a record that it did not make itself; resume it to go on.
+    """Create a run from existing entries; resume it to continue.
 
     Raises:
-        RunExists: there is one of this id.
-        StoreError: it cannot be written.
+        RunExists: there is a run with this id.
+        StoreError: the store cannot be written.
     """
     lines = [write_entry(entry) for entry in entries]
     if isinstance(runs, StoredRuns):
@@ -241,18 +241,18 @@ async def plant(runs: InMemoryRunStore | StoredRuns, run_id: str, agent: str, en
 
 
 async def effects_of(runs: InMemoryRunStore | StoredRuns, journal: MemoryJournal, deps: Deps | None) -> Deps | None:
-    """Return dependencies with what keeps a fork from having side effects; as they are for any other run."""
+    """Return the dependencies, for a fork with the gate on its side effects added."""
     opened = journal.entries[0]
     if not isinstance(opened, Opened) or opened.forked is None:
         return deps
     before: list[Entry] = []
     if opened.forked.effects == "recorded":
-        with suppress(RunNotFound):  # it may have been removed since
+        with suppress(RunNotFound):  # the original run may have been removed
             before = MemoryJournal.load(await record_of(runs, opened.forked.run_id)).entries
     kept = held(opened.forked, before)
     return deps if kept is None else dict[Any, Any](deps or {}) | {FORK_EFFECTS: kept}
 
 
 def is_finished(info: LogInfo) -> bool:
-    """Return whether a run came to its end, so that it is answered from its record."""
+    """Return whether a run has ended for good, so that it is answered from its record."""
     return info.status not in UNFINISHED

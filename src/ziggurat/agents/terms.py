@@ -1,4 +1,4 @@
-"""Terms: the grants and the session a run was started with, kept in its record so that they hold on resume."""
+"""Terms: the grants and the session a run was started with, recorded so that they still apply on resume."""
 
 __all__ = ["Terms", "bound", "terms_in", "terms_of"]
 
@@ -15,10 +15,10 @@ from ziggurat.tools.permissions import DECLARED_ONLY, GRANTS
 
 
 class Terms(Struct, frozen=True, omit_defaults=True):
-    """What a run may do, and which session it belongs to, wherever it goes on.
+    """The grants of a run and its session, as kept in its record.
 
     Attributes:
-        grants: What the run was granted, sorted; None where nothing was said.
+        grants: The permissions granted to the run, sorted; None if none were given.
         session: The id of its session; empty without one.
         elsewhere: Whether the session is kept in another store than the run.
         loaded: How many messages of the request came from the session.
@@ -36,13 +36,13 @@ _NONE = Terms()
 
 
 def terms_of(deps: Deps | None) -> Terms | None:
-    """Return what goes with a run that must not be lost with the process, None if nothing does."""
+    """Return the terms to record for a run with these dependencies, None if there are none."""
     grants = None if deps is None else deps.get(GRANTS)
     return None if grants is None else Terms(tuple(sorted(grants)))
 
 
 def terms_in(journal: MemoryJournal) -> Terms:
-    """Return the terms of a run that is on record; a fork belongs to no session."""
+    """Return the terms of a recorded run; a fork belongs to no session."""
     opened = journal.entries[0] if journal.entries else None
     if not isinstance(opened, Opened) or opened.terms is None:
         return _NONE
@@ -51,7 +51,7 @@ def terms_in(journal: MemoryJournal) -> Terms:
 
 
 def bound(values: dict[Key[Any], Any], terms: Terms) -> bool:
-    """Keep what goes with a run within its terms: never more is granted than was; return whether they say anything."""
+    """Limit the grants in `values` to those in the terms; return whether the terms have any."""
     if terms.grants is None:
         return False
     grants = frozenset(terms.grants)
