@@ -1,10 +1,10 @@
-"""The ground floor: services, layers, the context of a call, and the journal of a run.
+"""The base package: services, layers, the context of a call, and the journal of a run.
 
-- The idea: `service`, `layer`, `combinator`, `facts`.
+- The core idea: `service`, `layer`, `combinator`, `facts`.
 - A call: `context`, `scope`, `path`, `clock`, `event`, `stream`, `broadcast`, `shield`.
 - The record of a run: `entries`, `journal`, `recorder`, `codec`, `json_lines`, `reuse`. In a store: `store`,
   `stored_journal`.
-- Errors: `errors`; what settings are held to: `settings`.
+- Errors: `errors`; checks of settings: `settings`.
 
-Nothing here knows of models, tools or agents.
+Nothing here knows about models, tools or agents.
 """

@@ -1,4 +1,4 @@
-"""Many readers of one run, also late ones: recorded entries by number, other events as they happen."""
+"""Subscriptions to one run, for many readers: recorded entries by number, other events as they happen."""
 
 __all__ = ["Broadcast", "Heard", "subscribe"]
 
@@ -13,12 +13,12 @@ from ziggurat.core.journal import MemoryJournal
 
 
 class Heard(Struct, frozen=True):
-    """One thing a reader hears.
+    """One item that a subscriber receives.
 
     Attributes:
-        number: The entry's number, from 1 and without gaps; of an event, that of the last entry before it.
+        number: The entry's number, from 1 and without gaps; for an event, the number of the last entry before it.
         index: 0 for an entry; events after it are counted from 1.
-        what: An entry of the record, or an event that was passing.
+        what: A recorded entry, or an event that is not recorded.
     """
 
     number: int
@@ -27,7 +27,7 @@ class Heard(Struct, frozen=True):
 
 
 class _Reader:
-    """What one reader has not taken yet; when it is slow the oldest passing events are lost, entries never."""
+    """The unread events of one reader; when the buffer is full the oldest are dropped. Entries are never lost."""
 
     __slots__ = ("passing",)
 
@@ -36,11 +36,11 @@ class _Reader:
 
 
 class Broadcast:
-    """The way out (an Emit) for events of a run that may be subscribed to.
+    """An `Emit` that also delivers the events of a run to its subscribers.
 
     Args:
         journal: The run's record.
-        outer: Where events go besides.
+        outer: The `Emit` that receives each event after the subscribers.
     """
 
     def __init__(self, journal: MemoryJournal, outer: Emit) -> None:
@@ -52,15 +52,15 @@ class Broadcast:
 
     @property
     def blocked(self) -> float:
-        """As of the outer way; subscribers never make a run wait."""
+        """The blocked seconds of `outer`; subscribers never make a run wait."""
         return self.outer.blocked
 
     def listens(self, kind: type[Event], /) -> bool:
-        """Return whether a subscriber or anybody further out wants it."""
+        """Return whether there is a subscriber, or `outer` listens to this kind of event."""
         return bool(self.readers) or self.outer.listens(kind)
 
     async def __call__(self, event: Event, /) -> None:
-        """Hand an event to all readers, then further out."""
+        """Deliver an event to all readers, then to `outer`."""
         if self.readers:
             number = self.journal.stable
             self._index = self._index + 1 if number == self._number else 1
@@ -76,10 +76,10 @@ class Broadcast:
 async def subscribe(
     journal: MemoryJournal, broadcast: Broadcast | None = None, *, after: int = 0, buffer: int = 1000
 ) -> AsyncGenerator[Heard, None]:
-    """Yield what is on record of a run after entry number `after`, then what happens, until the run has ended.
+    """Yield the recorded entries of a run after number `after`, then new items, until the run has ended.
 
-    Entries come all and in order, whenever one joins; events that are not recorded, such as pieces of a reply, only
-    while one listens, and when a reader is more than `buffer` of them behind the oldest are lost.
+    A reader gets all entries in order, whenever it joins. Events that are not recorded, such as pieces of a reply,
+    arrive only while it is subscribed; when it is more than `buffer` events behind, the oldest are dropped.
     """
     reader = _Reader(buffer)
     if broadcast is not None:

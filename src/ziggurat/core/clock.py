@@ -1,4 +1,4 @@
-"""Time, ids and randomness, each replaceable, so that any run can be made deterministic."""
+"""Clock, id source and random source of a run; each can be replaced, so that any run can be made deterministic."""
 
 __all__ = ["CLOCK", "IDS", "RANDOM", "SYSTEM_CLOCK", "Clock", "SystemClock", "Timer", "new_id"]
 
@@ -14,26 +14,26 @@ from ziggurat.core.scope import Key
 
 
 class Timer(Protocol):
-    """Something that will happen and can be called off."""
+    """A scheduled callback that can be cancelled."""
 
     def cancel(self) -> None:
-        """Call it off; harmless when it has happened."""
+        """Cancel the callback; no effect if it has already run."""
         ...
 
 
 class Clock(Protocol):
-    """Where time comes from."""
+    """The protocol of a time source."""
 
     def now(self) -> float:
-        """Return POSIX seconds, for people and records."""
+        """Return the time in POSIX seconds, for people and records."""
         ...
 
     def monotonic(self) -> float:
-        """Return seconds that never run backwards, for measuring and deadlines."""
+        """Return seconds that never go backwards, for measuring and deadlines."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for `seconds` seconds."""
         ...
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
@@ -42,7 +42,7 @@ class Clock(Protocol):
 
 
 class _Alarm:
-    """A timer among the alarms of an event loop."""
+    """One timer in the `_Alarms` of an event loop."""
 
     __slots__ = ("alarms", "callback")
 
@@ -51,22 +51,22 @@ class _Alarm:
         self.alarms = alarms
 
     def cancel(self) -> None:
-        """Call it off."""
+        """Cancel the timer."""
         if self.callback is not None:
             self.callback = None
             self.alarms.cancelled(self)
 
     def ring(self) -> None:
-        """Call back, unless it was called off in this very turn of the event loop."""
+        """Run the callback, unless it was cancelled in this same turn of the event loop."""
         callback, self.callback = self.callback, None
         if callback is not None:
             callback()
 
 
 class _Alarms:
-    """The timers of one event loop, of which only the next is one of the loop's own.
+    """The timers of one event loop; only the earliest is set as a timer of the loop itself.
 
-    Nearly all are called off before they are due, and the loop's own cost several times as much to set.
+    Nearly all timers are cancelled before they are due, and a timer of the loop costs several times as much to set.
     """
 
     __slots__ = ("_armed", "_dead", "_number", "_waiting", "loop")
@@ -105,7 +105,7 @@ class _Alarms:
             self._arm(waiting[0][0])
 
     def cancelled(self, alarm: _Alarm) -> None:
-        """Forget one that was called off: at once if it came last, as in nested blocks; else when they are most."""
+        """Remove a cancelled timer: at once if it is last, as in nested blocks; else when most are cancelled."""
         waiting = self._waiting
         if waiting and waiting[-1][2] is alarm:
             waiting.pop()
@@ -127,7 +127,7 @@ _HERE = _Here()
 
 
 class SystemClock:
-    """The machine's clock and the event loop's timers."""
+    """The clock of the machine, with the timers of the event loop."""
 
     now = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
@@ -137,7 +137,7 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        """Set a timer of the running event loop."""
+        """Set a timer on the running event loop."""
         loop = asyncio.get_running_loop()
         alarms = _HERE.alarms
         if alarms is None or alarms.loop is not loop:
@@ -148,24 +148,24 @@ class SystemClock:
 SYSTEM_CLOCK = SystemClock()
 
 CLOCK = Key[Clock]("clock")
-"""The clock of a run; the system's where none is given."""
+"""The clock of a run; the system clock if none is given."""
 
 IDS = Key[Callable[[], str]]("ids")
-"""Makes the ids of a run."""
+"""Generates the ids of a run."""
 
 RANDOM = Key[Callable[[], float]]("random")
-"""Draws a number from [0, 1), for jitter and the like."""
+"""Returns a random number from [0, 1), for jitter and the like."""
 
 
 _READY: list[str] = []
-"""Ids that were drawn and not given yet: the system's randomness is asked for many at once."""
+"""Ids generated but not used yet; `os.urandom` is called for many at once."""
 
-if hasattr(os, "register_at_fork"):  # a child that gave its parent's ids would give them twice
+if hasattr(os, "register_at_fork"):  # else a child process would return the same ids as its parent
     os.register_at_fork(after_in_child=_READY.clear)
 
 
 def new_id() -> str:
-    """Return 128 random bits as 32 digits and letters, fit for a path, a file name and a URL."""
+    """Return 128 random bits as 32 hexadecimal digits, valid in a path, a file name and a URL."""
     try:
         return _READY.pop()
     except IndexError:

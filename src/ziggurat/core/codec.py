@@ -1,6 +1,6 @@
-"""JSON encoding and decoding of every data type; objects are never created by name, so a record is safe to read.
+"""JSON encoding and decoding of every data type; reading never creates objects of arbitrary classes, so it is safe.
 
-A class that is not plain data says how it is written with ``to_json()`` and read with ``from_json(value)``.
+A class that is not plain data defines ``to_json()`` for writing and ``from_json(value)`` for reading.
 """
 
 __all__ = ["SHAPE_VERSION", "Raw", "as_type", "canonical", "decode", "digest", "encode", "error_to_json"]
@@ -20,7 +20,7 @@ from ziggurat.core.errors import JournalCorrupt, ZigguratError
 T = TypeVar("T")
 
 SHAPE_VERSION = 1
-"""The version of everything written; readers refuse a newer one."""
+"""The format version written into every record; readers refuse a newer one."""
 
 _TOO_DEEP = "it is nested too deeply for JSON, or holds itself"
 
@@ -36,7 +36,7 @@ def _write(value: object) -> object:
     if isinstance(value, BaseException):
         return error_to_json(value)
     for plain in (str, int, float):
-        if isinstance(value, plain):  # of a class of its own, such as a number of NumPy's or marked-up text
+        if isinstance(value, plain):  # a subclass of it, such as a NumPy float or marked-up text
             return plain(value)
     if hasattr(value, "model_dump"):  # a pydantic model, without importing pydantic
         return value.model_dump(mode="json")
@@ -56,7 +56,7 @@ _encoder = msgspec.json.Encoder(enc_hook=_write)
 
 
 def encode(value: object) -> bytes:
-    """Write a value as JSON.
+    """Encode a value as JSON.
 
     Raises:
         TypeError: something in it has no JSON form, or it is nested too deeply.
@@ -72,7 +72,7 @@ def encode(value: object) -> bytes:
 
 
 def _writable(value: object) -> object:
-    """Return the plain values of a value, with a question mark for each half of a character that JSON cannot have."""
+    """Return a value as plain data, with each lone surrogate, which JSON cannot hold, replaced by a question mark."""
     plain = msgspec.to_builtins(value, enc_hook=_write)
     if isinstance(plain, str):
         return plain.encode("utf-8", "replace").decode()
@@ -91,7 +91,7 @@ def decode(data: bytes | str | Raw, kind: type[T]) -> T: ...
 @overload
 def decode(data: bytes | str | Raw, kind: UnionType) -> Any: ...
 def decode(data: bytes | str | Raw, kind: Any) -> Any:
-    """Read JSON as a value of type `kind`, a class or a union of some.
+    """Decode JSON as a value of type `kind`, a class or a union of classes.
 
     Raises:
         JournalCorrupt: it is not JSON, or not of this type.
@@ -103,12 +103,12 @@ def decode(data: bytes | str | Raw, kind: Any) -> Any:
 
 
 def as_type(value: object, kind: type[T]) -> T:
-    """Return a recorded value as `kind`: as it is when it was kept by reference, decoded when it was read."""
+    """Return a recorded value as `kind`: decoded if it was read as raw JSON, unchanged if it was kept by reference."""
     return decode(value, kind) if isinstance(value, Raw) else cast("T", value)
 
 
 def canonical(value: object) -> bytes:
-    """Write a value as JSON with sorted keys: equal values are written alike, whatever order their keys came in.
+    """Encode a value as JSON with sorted keys, so that equal values give equal bytes, whatever their key order.
 
     Raises:
         TypeError: something in it has no JSON form, or it is nested too deeply.
@@ -124,9 +124,9 @@ def canonical(value: object) -> bytes:
 
 
 def digest(value: object) -> str:
-    """Return 128 bits of BLAKE2b over the JSON of a value with sorted keys, as text.
+    """Return the 128-bit BLAKE2b digest of a value's JSON with sorted keys, as hexadecimal text.
 
-    Equal values have equal digests, whatever order their keys came in.
+    Equal values have equal digests, whatever their key order.
 
     Raises:
         TypeError: something in it has no JSON form.
@@ -135,7 +135,10 @@ def digest(value: object) -> str:
 
 
 def error_to_json(error: BaseException) -> dict[str, object]:
-    """Code an error: its type, the nearest kind known everywhere, text, whether it is transient, its plain facts."""
+    """Return an error as plain data: type name, nearest known base class, text, `transient`, plain attributes.
+
+    Known classes are those of `core.errors` for our own errors, and Python's built-ins for all others.
+    """
     message = errors.text_of(error)
     known = vars(errors) if isinstance(error, ZigguratError) else vars(builtins)
     kind = next(each.__name__ for each in type(error).__mro__ if known.get(each.__name__) is each)

@@ -16,17 +16,17 @@ R = TypeVar("R")
 
 
 class Combinator(Generic[Q, R]):
-    """Several services that answer one kind of request.
+    """A service made of several alternatives that answer one kind of request.
 
-    It states as its own facts those on which all alternatives agree, its name, the strongest effect that any has,
-    and that it is composite if any is. A subclass has an async ``__call__(request, ctx)`` and asks through `ask`.
+    Its facts are those on which all alternatives agree, its name, the strongest effect of any of them, and that it
+    is composite if any of them is. A subclass defines an async ``__call__(request, ctx)`` and calls through `ask`.
 
     Raises:
         ConfigurationError: an alternative is not a service.
     """
 
     title = "combinator"
-    """What it is called in its repr and its name."""
+    """The title used in its repr and its name."""
 
     def __init__(self, *alternatives: Service[Q, R]) -> None:
         for number, each in enumerate(alternatives, 1):
@@ -44,11 +44,11 @@ class Combinator(Generic[Q, R]):
         self.facts[cast("Fact[object]", COMPOSITE)] = any(fact(each, COMPOSITE) for each in alternatives)
 
     def ask(self, index: int, request: Q, ctx: Context) -> Awaitable[R]:
-        """Ask one alternative at `ctx`, a child of the call's context; how it ends stands on replay."""
+        """Call one alternative at `ctx`, a child of the call's context; replay repeats its recorded outcome."""
         return ask_at(ctx, self.names[index], self.alternatives[index], request, self.returns[index])
 
     async def abandon(self, ctx: Context, why: str) -> None:
-        """Tell listeners to drop what they hold of the alternative at `ctx`."""
+        """Emit `Dropped`, so that listeners discard what they hold of the alternative at `ctx`."""
         if ctx.listens(Dropped):
             await ctx.emit(Dropped(ctx.path, why))
 
@@ -60,14 +60,14 @@ class Combinator(Generic[Q, R]):
 
 
 def shown(service: object) -> str:
-    """Return how a service is shown in the repr of what it is a part of."""
+    """Return the text for a service in the repr of the combinator that contains it."""
     return str(getattr(service, "__name__", None) or repr(service))
 
 
 def ask_at(ctx: Context, name: str, service: Service[Q, R], request: Q, returns: type[R]) -> Awaitable[R]:
-    """Ask a part of a combinator at `ctx`, a child of the call's context; how it ends stands on replay.
+    """Call a part of a combinator at `ctx`, a child of the call's context; replay repeats its recorded outcome.
 
-    Beneath a call that is itself recorded whole (a model's), and without a journal, it is simply called.
+    Without a journal, and below a call that is recorded as a whole (a model call), the part is only called.
     """
     if ctx._beneath or ctx.scope.get(JOURNAL) is None:
         return service(request, ctx)
@@ -75,7 +75,7 @@ def ask_at(ctx: Context, name: str, service: Service[Q, R], request: Q, returns:
 
 
 def annotate(error: Exception, notes: Iterable[str]) -> None:
-    """Add notes that an error does not bear yet; one answered from a record in memory is the same object again."""
+    """Add the notes that an error does not have yet; an error replayed from memory is the same object again."""
     known = getattr(error, "__notes__", ())
     for note in notes:
         if note not in known:

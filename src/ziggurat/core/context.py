@@ -25,22 +25,22 @@ T = TypeVar("T")
 
 
 class _Counter(Struct):
-    """The names used so far under one entry into a call, and the state that its middleware keeps."""
+    """The names used so far during one entry into a call, and the state of its middleware."""
 
     names: dict[str, int] | None = None
-    states: dict[int, tuple[object, object]] | None = None  # each with its owner, which keeps its id taken
+    states: dict[int, tuple[object, object]] | None = None  # with the owner, so that its id is not reused
 
 
 class Context(Struct, frozen=True, eq=False):
-    """Where a call stands. Frozen: children are made, never mutated.
+    """The context of one call. It is frozen: methods return new contexts.
 
     Attributes:
-        path: The address of this call in the run: names and positions, never an id of a provider or a time.
-        emit: ``await ctx.emit(event)`` tells the listeners; ask `listens` first and build nothing for nobody.
+        path: The address of this call in the run: names and positions, never a provider's id or a time.
+        emit: ``await ctx.emit(event)`` notifies the listeners; call `listens` first, and build no event if it is False.
         deadline: When this call must stop, in seconds of the clock's `monotonic`; None for never.
         scope: What the whole run shares.
-        frozen: What the function at the bottom of this call is held to; an agent that is entered holds nothing.
-        tries: How many tries of this very call were made before this one.
+        frozen: The checked call, the only one that the tool function at the bottom may run; None inside an agent.
+        tries: The number of earlier tries of this same call.
     """
 
     path: str
@@ -48,15 +48,15 @@ class Context(Struct, frozen=True, eq=False):
     deadline: float | None = None
     scope: Scope = Scope()
     frozen: object = None
-    _beneath: bool = False  # below a call that is recorded whole, such as a model's
+    _beneath: bool = False  # inside a call that is recorded as a whole, such as a model call
     _counter: _Counter | None = None
     _entered: bool = False
     tries: int = 0
 
     def under(self, name: str) -> "Context":
-        """Make the context of a call named `name`; a name used again is numbered: ``x``, ``x#2``, ``x#3``.
+        """Return the context of a child call named `name`; a repeated name is numbered: ``x``, ``x#2``, ``x#3``.
 
-        Numbers follow the order of the calls to this method, so take them before tasks start.
+        Numbers follow the order of the calls to this method, so call it before starting tasks.
         """
         counter = self._counting()
         names = counter.names
@@ -67,34 +67,34 @@ class Context(Struct, frozen=True, eq=False):
         return self.at(name if number == 1 else f"{name}#{number}")
 
     def at(self, name: str) -> "Context":
-        """Make the context of a call whose `name` is unique here by construction, such as ``step-3``."""
+        """Return the context of a child call whose `name` is known to be unique here, such as ``step-3``."""
         return Context(f"{self.path}/{name}", self.emit, self.deadline, self.scope, self.frozen, self._beneath)
 
     def beneath(self, name: str) -> "Context":
-        """Make the context of a call as `at` does, that is recorded whole by who makes it, as a model's is."""
+        """Return a child context as `at` does, for a call that its caller records as a whole, such as a model call."""
         return Context(f"{self.path}/{name}", self.emit, self.deadline, self.scope, self.frozen, True)
 
     def again(self) -> "Context":
-        """Make the context of another try of this same call: same path, numbering starts again."""
+        """Return the context for another try of this same call: same path, numbering starts again."""
         tries = self.tries + 1
         return Context(
             self.path, self.emit, self.deadline, self.scope, self.frozen, self._beneath, None, self._entered, tries
         )
 
     def within(self, key: Key[T], value: T) -> "Context":
-        """Make a context whose scope has `value` under `key`, for this call and all below it."""
+        """Return a context whose scope has `value` under `key`, for this call and all calls below it."""
         return self.scoped(self.scope.with_value(key, value))
 
     def scoped(self, scope: Scope) -> "Context":
-        """Make a context with another scope."""
+        """Return a context with another scope."""
         return self._with(scope=scope)
 
     def freezing(self, frozen: object, *, alone: bool = False) -> "Context":
-        """Make the context of this call with its function held to `frozen`.
+        """Return a context of this call whose tool function may run only the call `frozen`.
 
         Args:
-            frozen: What it is held to.
-            alone: Nobody continues with this context beside the new one, so names and state need not be shared.
+            frozen: The call as it was checked.
+            alone: Whether only the new context will be used from here on, so names and state need not be shared.
         """
         counter = self._counter if alone else self._counting()
         return Context(
@@ -102,15 +102,15 @@ class Context(Struct, frozen=True, eq=False):
         )
 
     def heard_by(self, *listeners: Listener) -> "Context":
-        """Make a context whose events also go to `listeners`."""
+        """Return a context whose events also go to `listeners`."""
         return self._with(emit=listening_to(self.emit, listeners))
 
     def emitting(self, emit: Emit) -> "Context":
-        """Make a context whose events go out through `emit`."""
+        """Return a context whose events go to `emit` instead."""
         return self._with(emit=emit)
 
     def entered(self, scope: Scope) -> "Context":
-        """Make a context that says the station of this call has been passed; all below it has `scope`."""
+        """Return a context marked as having passed the checks and hooks of this call, with `scope` for all below it."""
         return Context(self.path, self.emit, self.deadline, scope, None, self._beneath, self._counter, True)
 
     def _with(self, emit: Emit | None = None, deadline: float | None = None, scope: Scope | None = None) -> "Context":
@@ -134,12 +134,12 @@ class Context(Struct, frozen=True, eq=False):
         return counter
 
     def limit(self, seconds: float) -> "Limit":
-        """Bound what is awaited inside ``async with ctx.limit(30) as ctx`` to `seconds`.
+        """Limit the block ``async with ctx.limit(30) as ctx`` to `seconds`.
 
-        Time that emitting waits for a slow reader is not charged.
+        Time spent waiting for a slow reader of events does not count.
 
         Raises:
-            Timeout: on leaving the block, when the limit passed and its work was cancelled.
+            Timeout: on leaving the block, if the limit passed and the work was cancelled.
         """
         return Limit(self, seconds)
 
@@ -148,7 +148,7 @@ class Context(Struct, frozen=True, eq=False):
         return None if self.deadline is None else self.deadline - self.clock.monotonic()
 
     def listens(self, kind: type[Event]) -> bool:
-        """Return whether anybody wants events of this kind."""
+        """Return whether any listener wants events of this kind."""
         return self.emit is not SILENCE and self.emit.listens(kind)
 
     def once(
@@ -160,29 +160,29 @@ class Context(Struct, frozen=True, eq=False):
         returns: type[R],
         composite: bool = False,
     ) -> Awaitable[R]:
-        """Make a call that the run's journal answers for if it was made before.
+        """Answer a call from the run's journal if it was made before; otherwise make it and record it.
 
         Args:
             name: The service's name, unique per application.
-            request: What is asked; compared by its `fingerprint()` where it has one.
+            request: The request; compared by its `fingerprint()` if it has one, else by a digest of its JSON.
             call: Makes the call.
-            returns: The type of the response, by which it is coded.
-            composite: The call is made of others that are on record themselves: only how it ended is recorded.
+            returns: The type of the response, used to decode it.
+            composite: The call consists of other recorded calls, so only its outcome is recorded.
         """
         if self._beneath:
             return call(request, self)
         return self.scope[JOURNAL].once(self, name, request, call, returns, composite)
 
     def charge(self, usage: object) -> None:
-        """Add what a failed or lost try below a model's `once` has cost; nothing for None, or elsewhere."""
+        """Add the usage of a failed or lost try inside a model's `once`; no effect for None, or outside of one."""
         if usage is not None and self._beneath:
             self.scope[JOURNAL].charge(self.path, usage)
 
     @property
     def replayed(self) -> bool:
-        """Whether this call is run again on the record of its parts.
+        """Whether this call is replayed from the record of its parts.
 
-        What load decided about it stands then, so nothing that depends on load may wait or refuse.
+        Decisions that depended on load are not made again, so limiters and the like must neither wait nor refuse.
         """
         if self._beneath:
             return False
@@ -190,7 +190,7 @@ class Context(Struct, frozen=True, eq=False):
         return journal is not None and journal.replaying
 
     def state(self, owner: object, factory: Callable[[], S]) -> S:
-        """Return what `owner` keeps for this call, made by `factory` at first; it dies with the call."""
+        """Return the state of `owner` for this call, made by `factory` on first use and discarded with the call."""
         counter = self._counting()
         states = counter.states
         if states is None:
@@ -201,7 +201,7 @@ class Context(Struct, frozen=True, eq=False):
 
     @property
     def clock(self) -> Clock:
-        """The run's clock."""
+        """The clock of the run."""
         return self.scope.get(CLOCK) or SYSTEM_CLOCK
 
     @property
@@ -211,16 +211,16 @@ class Context(Struct, frozen=True, eq=False):
 
     @property
     def idempotency_key(self) -> str:
-        """A key for this very call, the same when it is made again after a crash: run id and path."""
+        """A key of this call, run id and path: the same when the call is repeated after a crash."""
         run_id = self.scope.get(RUN_ID)
         return f"{run_id or ''}:{self.path}"
 
     def new_id(self) -> str:
-        """Draw an id from the run's source of ids."""
+        """Return a new id from the run's id source."""
         return (self.scope.get(IDS) or new_id)()
 
     def random(self) -> float:
-        """Draw a number from [0, 1) from the run's source of randomness."""
+        """Return a number from [0, 1) from the run's random source."""
         source = self.scope.get(RANDOM)
         if source is not None:
             return source()
@@ -230,7 +230,7 @@ class Context(Struct, frozen=True, eq=False):
 
 
 class Journal(Protocol):
-    """The record of a run, as a call meets it."""
+    """The protocol of a journal, the record of a run, as used by calls."""
 
     @property
     def durable(self) -> bool:
@@ -239,76 +239,76 @@ class Journal(Protocol):
 
     @property
     def replaying(self) -> bool:
-        """Whether nothing may be called, so that composites are run again on the record of their parts."""
+        """Whether this is a replay: no live calls, and composites are run again from the record of their parts."""
         ...
 
     @property
     def refusing(self) -> bool:
-        """Whether no call may be made live: in a replay, and when nothing can be recorded any more."""
+        """Whether live calls are refused: in a replay, and when nothing can be recorded any more."""
         ...
 
     @property
     def known(self) -> Container[str] | None:
-        """The paths of calls of which something is on record, None until somebody asks what is."""
+        """The paths of calls that have entries; None until the entries were first searched."""
         ...
 
     @property
     def reopened(self) -> bool:
-        """Whether it holds what was done before the run went on."""
+        """Whether it holds entries from before the run was continued."""
         ...
 
     def spent(self, path: str, /) -> Iterable[tuple[Outcome, Iterable[object]]]:
-        """Return every try of every call on record below `path`, each with its usage."""
+        """Return every recorded try of every call at or below `path`, each with its usage."""
         ...
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """All that happened, in order."""
+        """All entries, in order."""
         ...
 
     @property
     def elapsed(self) -> float:
-        """Seconds of the run's allowance used up so far, in this process and before; waiting for people is free."""
+        """Seconds of the run's time allowance used so far, in all processes; waiting for people does not count."""
         ...
 
     def find(self, path: str, /) -> Record | None:
-        """Return what is known of the call at `path`."""
+        """Return the record of the call at `path`, or None."""
         ...
 
     def append(self, entry: Entry, /) -> Awaitable[None] | None:
-        """Record what happened; await what is returned, if anything, before acting on it."""
+        """Record an entry; if an awaitable is returned, await it before acting on the entry."""
         ...
 
     def screen(self, path: str, screen: Screen, /) -> None:
-        """Have `screen` go over each entry at or below `path`, from now on, before it is kept anywhere."""
+        """Apply `screen` from now on to each entry at or below `path`, before the entry is stored anywhere."""
         ...
 
     def screened(self, entry: Entry, /) -> Entry:
-        """Return an entry as it may be kept."""
+        """Return an entry after all screens for its path were applied."""
         ...
 
     def settled(self) -> Awaitable[None] | None:
-        """Return what is done when all that was appended is durable, None when it is already."""
+        """Return an awaitable for when all appended entries are durable; None if they are already."""
         ...
 
     def failed(self, path: str, name: str, request: object, error: Exception, /) -> None:
-        """Record a verdict on the call at `path`, unless the error is on record below it already."""
+        """Record a failure of the call at `path`, unless the error is recorded already."""
         ...
 
     def pass_over(self, outcome: Outcome, /) -> list[object]:
-        """Count what stands on record below an answered call as answered; returns the usage found there."""
+        """Mark what is recorded below an answered call as answered; return the usage not counted yet."""
         ...
 
     def charge(self, path: str, usage: object, /) -> None:
-        """Keep what a failed or lost try at `path` has cost for the call that it is a part of."""
+        """Keep the usage of a failed or lost try at `path`, for the record of the call it is a part of."""
         ...
 
     def missing(self, path: str, what: str, /) -> None:
-        """Say that a call at `path` is about to be made live; raises where nothing may be called."""
+        """Announce a live call at `path`; raise if no live calls are allowed."""
         ...
 
     def diverged(self, path: str, what: str, recorded: str, asked: str, /) -> Diverged | None:
-        """Say that a recorded call is asked differently; returns the event to emit, or raises where strict."""
+        """Report that a request differs from the recorded one: return the event to emit, or raise if strict."""
         ...
 
     def once(
@@ -321,27 +321,27 @@ class Journal(Protocol):
         composite: bool = False,
         /,
     ) -> Awaitable[R]:
-        """Answer from the record, or call and record."""
+        """Answer the call from the record, or make it and record it."""
         ...
 
     def plain(self, ctx: Context, /) -> bool:
-        """Return whether calls here and below are made and recorded at once."""
+        """Return whether calls at and below `ctx` may skip `once`: no admission, no wait for durability, no replay."""
         ...
 
     def made(self, ctx: Context, name: str, request: object, value: object, /) -> None:
-        """Record what a plain call made without `once`, below its context, was answered with."""
+        """Record the answer of a call that was made without `once` because `plain` allowed it."""
         ...
 
     def lost(self, ctx: Context, name: str, request: object, error: BaseException, /) -> None:
-        """Record how such a call has failed."""
+        """Record the failure of a call that was made without `once`."""
         ...
 
 
 class Meter(Protocol):
-    """Adds up what calls have cost."""
+    """A sum of the usage of calls."""
 
     def add(self, usage: object, /) -> None:
-        """Add what one call has cost."""
+        """Add the usage of one call."""
         ...
 
 
@@ -350,11 +350,11 @@ RUN_ID = Key[str]("run id")
 METER = Key[Meter]("meter")
 
 AMBIENT: ContextVar[Context | None] = ContextVar("ziggurat", default=None)
-"""The context of the user's function that is running; read by an agent's `run`, `stream` and `run_sync` only."""
+"""The context of the user function that is running; read only by an agent's `run`, `stream` and `run_sync`."""
 
 
 def root(name: str = "run", scope: Scope | None = None, emit: Emit = SILENCE) -> Context:
-    """Make the first context of a run, mostly for tests and services called by hand."""
+    """Return the first context of a run, mostly for tests and for services called directly."""
     return Context(escaped(name), emit, None, scope or Scope())
 
 
@@ -362,7 +362,7 @@ _WHILE = 0.01
 
 
 class Limit:
-    """The block of `Context.limit`: one timer, no task."""
+    """The context manager of `Context.limit`; it uses one timer and no task."""
 
     __slots__ = ("_before", "_blocked", "_ctx", "_expired", "_task", "_timer", "_when", "seconds")
 
@@ -385,7 +385,7 @@ class Limit:
         clock = self._ctx.clock
         when = self._when + self._ctx.emit.blocked - self._blocked
         now = clock.monotonic()
-        if when > self._when and now < when:  # never sooner than in a while: blocked time may grow as fast as time
+        if when > self._when and now < when:  # wait at least _WHILE: blocked time may grow as fast as the clock
             self._timer = clock.call_at(max(when, now + _WHILE), self._fire)
             return
         self._expired = True

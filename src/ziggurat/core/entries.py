@@ -1,4 +1,4 @@
-"""Journal entries: one frozen record per thing that happened, and the record of one call made of them."""
+"""Journal entries, one frozen struct per kind, and `Record`, the entries of one call taken together."""
 
 __all__ = [
     "LABELS",
@@ -26,22 +26,22 @@ from ziggurat.core.scope import Key
 
 
 class Entry(Struct, frozen=True, gc=False, tag=True, tag_field="entry"):
-    """Something that happened to the call at `path`.
+    """The base of all entries: something that happened to the call at `path`.
 
-    Entries are not looked at by the garbage collector: a process with thousands of runs holds many of them, and
-    nothing that is recorded refers back to the journal, but for failures, by their tracebacks: those are looked at.
+    The garbage collector does not track entries, because a process with thousands of runs holds many. That is safe:
+    what is recorded has no reference back to the journal. Only a failure may, by its traceback, so it is tracked.
     """
 
     path: str
 
 
 class Origin(Struct, frozen=True, gc=False):
-    """Where a forked run comes from.
+    """The origin of a forked run.
 
     Attributes:
-        run_id: The run whose record it began with.
-        step: The first step of that run that is not in it.
-        effects: What becomes of calls with side effects.
+        run_id: The run whose record was copied.
+        step: The first step of that run that was not copied.
+        effects: How the fork treats calls with side effects.
     """
 
     run_id: str
@@ -50,31 +50,31 @@ class Origin(Struct, frozen=True, gc=False):
 
 
 class Opened(Entry, frozen=True, gc=False):
-    """A run began, or went on in a new process."""
+    """A run was started, or continued in a new process."""
 
     run_id: str
     version: int
     at: float
     """POSIX seconds."""
     request: object = None
-    """What was asked, before any hook; where the run goes on it is not said again."""
+    """The request before any hook; not repeated when the run is continued."""
     forked: Origin | None = None
-    """Where the run comes from, if it is a fork."""
+    """The origin of the run, if it is a fork."""
     labels: object = None
-    """What whoever began the run wanted to be kept with it: a mapping from names to plain values."""
+    """Values that the caller attached to the run: a mapping from names to plain values."""
     terms: object = None
-    """What the run was begun under and goes on under: its grants, its session."""
+    """The conditions that the run was started with and keeps: its grants, its session."""
 
 
 class Entered(Entry, frozen=True, gc=False):
-    """A composite (an agent, a team) was entered; `request` is what its hooks left of the request."""
+    """A composite (an agent, a team) was entered; `request` is the request as its hooks returned it."""
 
     name: str
     request: object
     setup: object = None
-    """What the composite was made of, compared on re-entry: a mapping from names to plain values."""
+    """The configuration of the composite, compared on re-entry: a mapping from names to plain values."""
     elapsed: float = 0.0
-    """Seconds of the run's allowance used up when it was entered."""
+    """Seconds of the run's time allowance used when it was entered."""
 
 
 class Intent(Entry, frozen=True, gc=False):
@@ -86,26 +86,26 @@ class Intent(Entry, frozen=True, gc=False):
 
 
 class Returned(Entry, frozen=True, gc=False):
-    """What a tool that acts once has returned, before layers and hooks had their say."""
+    """The value returned by a tool with ``effect="once"``, before layers and hooks process it."""
 
     value: object
 
 
 class Result(Entry, frozen=True, gc=False):
-    """A call's answer: from now on it is this, whoever asks."""
+    """The final answer of a call, used whenever the call is repeated."""
 
     name: str
     request: object
-    """The request by reference while it lives here, its fingerprint once written."""
+    """The request object in this process; its fingerprint once written and read back."""
     value: object
     spent: tuple[object, ...] = ()
-    """What failed and lost tries below it have cost, besides the value's own usage."""
+    """The usage of failed and lost tries below this call; the value's own usage is not included."""
     elapsed: float = 0.0
-    """Seconds of the run's allowance used up when this was written; 0 for a tool's in memory: its model's tells."""
+    """Seconds of the run's time allowance used at this point; 0 for a tool in memory (the model's entry has it)."""
 
 
 class Failure(Entry, frozen=True, gc=True):
-    """A try of a call that failed, or a verdict on it (a timeout, a refusal)."""
+    """A failed try of a call, or its failure as a whole (a timeout, a refusal)."""
 
     name: str
     request: object
@@ -115,25 +115,25 @@ class Failure(Entry, frozen=True, gc=True):
 
 
 class Pending(Entry, frozen=True, gc=False):
-    """A call waits for a decision; `id` is a digest of its path and frozen request."""
+    """A call waits for a decision; `id` is a digest of its path and request."""
 
     id: str
     name: str
     request: object
     reason: str = ""
     until: float | None = None
-    """When it is denied unless somebody has decided, in POSIX seconds."""
+    """When the call is denied if there is no decision, in POSIX seconds."""
 
 
 class Decided(Entry, frozen=True, gc=False):
-    """A decision on a pending call, written before it is acted on; each counts once."""
+    """A decision on a pending call, written before it is carried out; each is used once."""
 
     id: str
     decision: object
 
 
 class Ended(Entry, frozen=True, gc=False):
-    """The run came to an end here, for the reason that `stop` names."""
+    """The run ended; `stop` names the reason."""
 
     stop: str
     elapsed: float = 0.0
@@ -142,19 +142,22 @@ class Ended(Entry, frozen=True, gc=False):
 Outcome = Result | Failure
 
 LABELS = Key[Mapping[str, object]]("labels")
-"""Plain values to be kept with a stored run from its beginning: ``run(..., deps={LABELS: {"asked by": "ada"}})``."""
+"""Plain values to store with a run from its start: ``run(..., deps={LABELS: {"asked by": "ada"}})``."""
 
 Screen = Callable[[Entry], Entry]
-"""Returns an entry as it may be kept, without what must not be written down."""
+"""Returns an entry without what must not be stored, such as secrets."""
 
 
 class Record(Struct, eq=False):
-    """What is known of the call at one path: tries that failed, then perhaps a result, and what led to them."""
+    """The entries of the call at one path: failed tries, then perhaps a result, and the steps that led to them.
+
+    `cursor` is the index of the next outcome to answer with.
+    """
 
     outcomes: list[Outcome] = []
     cursor: int = 0
     counted: int = 0
-    """How many outcomes have been added to the meters of this process."""
+    """The number of outcomes whose usage was added to the meters of this process."""
     entered: Entered | None = None
     intent: Intent | None = None
     returned: Returned | None = None
@@ -162,14 +165,14 @@ class Record(Struct, eq=False):
     decided: Decided | None = None
 
     def add(self, entry: Entry) -> None:
-        """Take in an entry."""
+        """Add an entry."""
         if isinstance(entry, (Result, Failure)):
             self.outcomes.append(entry)
         elif isinstance(entry, Entered):
             self.entered = entry
         elif isinstance(entry, Intent):
             self.intent = entry
-            self.pending = self.decided = None  # what was decided is carried out from here on, and counts no more
+            self.pending = self.decided = None  # the decision is carried out now, and must not be used again
         elif isinstance(entry, Returned):
             self.returned = entry
         elif isinstance(entry, Pending):
@@ -178,14 +181,14 @@ class Record(Struct, eq=False):
             self.decided = entry
 
     def happened(self, entry: Entry) -> None:
-        """Take in an entry that happened in this process, where it was counted and a try that failed was seen."""
+        """Add an entry made by this process: its usage is counted already, and its failure needs no answer again."""
         self.add(entry)
         self.counted = len(self.outcomes)
         if isinstance(entry, Failure):
             self.cursor = self.counted
 
     def answer(self) -> Outcome | None:
-        """Return the next outcome to answer with: each failed try once, in order, then the result forever."""
+        """Return the next outcome to answer with: each failed try once, in order, then always the result."""
         if self.cursor >= len(self.outcomes):
             return None
         outcome = self.outcomes[self.cursor]
@@ -204,7 +207,7 @@ class Record(Struct, eq=False):
         return bool(self.outcomes) and isinstance(self.outcomes[-1], Failure)
 
     def number(self, outcome: Outcome) -> int:
-        """Return which of the outcomes this is, from 1; 0 for one that was forgotten."""
+        """Return the position of an outcome, from 1; 0 if it was removed."""
         return next((number for number, known in enumerate(self.outcomes, 1) if known is outcome), 0)
 
     @property

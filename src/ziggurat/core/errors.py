@@ -1,4 +1,4 @@
-"""All errors, in one tree, sorted by who must act.
+"""All errors, in one tree, grouped by who must act.
 
 ::
 
@@ -7,26 +7,26 @@
     │   ├── MissingExtra            … an optional package is not installed
     │   ├── RunExists               … this run id belongs to another request
     │   └── RunNotFound             … no run with this id is known here
-    ├── InvalidArguments            the model: it is told, as a tool result
-    ├── ServiceError                the operator: a call went wrong; `transient` says if again may help
+    ├── InvalidArguments            the model: it gets the message as a tool result
+    ├── ServiceError                the operator: a call failed; `transient` says whether a retry may help
     │   ├── ModelError              … the model or its provider; `kind` says what to do
     │   │   ├── ContextOverflow     … the conversation does not fit: make it shorter
-    │   │   └── StreamInterrupted   … a reply that was cut; `partial` is what had come
-    │   ├── ToolError               … a tool, with the kind the model is told
+    │   │   └── StreamInterrupted   … a reply was cut off; `partial` is the received part
+    │   ├── ToolError               … a tool; the model gets the message and `kind`
     │   ├── Timeout                 … a deadline passed
     │   ├── LimitExceeded           … a budget or a limit refused the call
-    │   │   └── CircuitOpen         … a circuit breaker did: the service fails too often
+    │   │   └── CircuitOpen         … a circuit breaker refused it: the service fails too often
     │   ├── Denied                  … a person or a policy refused the call
     │   └── ForeignError            … an error of a type unknown here, read back from a journal
     └── JournalError                the operator: the record of a run
         ├── JournalMismatch         … replay would differ from the record
         ├── JournalCorrupt          … an entry cannot be read
         └── StoreError              … the store cannot write or read: the disk is full, the server is gone
-            ├── LeaseHeld           … another process drives the run, or writes the session
-            ├── LeaseLost           … the right to write has passed to another
+            ├── LeaseHeld           … another process executes the run, or writes the session
+            ├── LeaseLost           … another process has taken over the right to write
             └── StoreUnavailable    … the server cannot be reached; resume the run when it is back
 
-    Suspend (BaseException)         a signal in flight: the run waits for a person
+    Suspend (BaseException)         not an error but a signal: the run waits for a person
 """
 
 __all__ = [
@@ -71,16 +71,16 @@ class ZigguratError(Exception):
     """The base of all errors that Ziggurat raises on purpose."""
 
     transient: bool = False
-    """Whether the same call may succeed when it is made again."""
+    """Whether the same call may succeed on a retry."""
 
     retry_after: float | None = None
-    """Seconds to wait before trying again, if the other side said so."""
+    """Seconds to wait before a retry, if the other side gave them."""
 
     usage: object | None = None
     """The cost of the failed call, if known."""
 
     partial: object | None = None
-    """What there was when the call failed: the AgentRun so far, or the received part of a reply."""
+    """The part completed before the failure: the AgentRun so far, or the received part of a reply."""
 
 
 _LONGEST = 2_000
@@ -196,7 +196,7 @@ class StreamInterrupted(ModelError):
 
 
 class ToolError(ServiceError):
-    """Raised by a tool to say how it failed; the model is told the message and the `kind`."""
+    """Raised by a tool to report how it failed; the model gets the message and the `kind`."""
 
     def __init__(self, message: str, *, kind: ToolErrorKind = "permanent", retry_after: float | None = None) -> None:
         super().__init__(message, transient=kind == "transient", retry_after=retry_after)
@@ -274,7 +274,7 @@ class ForeignError(ServiceError):
 
 
 class JournalError(ZigguratError):
-    """The record of a run cannot be used in the way that was asked for."""
+    """The record of a run cannot be used as requested."""
 
 
 class JournalMismatch(JournalError):
@@ -286,17 +286,17 @@ class JournalCorrupt(JournalError):
 
 
 class StoreError(JournalError):
-    """A store cannot read or write. Nothing was done on the basis of an entry not written; the run can be resumed."""
+    """A store cannot read or write. No action was based on an entry that was not written; the run can be resumed."""
 
 
 class LeaseHeld(StoreError):
-    """Another process drives the run, or writes the session; try again when it has ended."""
+    """Another process executes the run, or writes the session; try again when it has ended."""
 
     transient = True
 
 
 class LeaseLost(StoreError):
-    """The right to write has passed to another process; nothing more may be recorded or done here."""
+    """Another process has taken over the right to write; nothing more may be recorded or done here."""
 
 
 class StoreUnavailable(StoreError):
@@ -320,7 +320,7 @@ class Suspend(BaseException):
 def is_transient(error: BaseException) -> bool:
     """Return whether trying again may help.
 
-    Our own errors say so themselves; of others, connection and timeout errors of the standard library count.
+    Our own errors have the attribute `transient`; of others, the standard connection and timeout errors count.
     """
     if isinstance(error, ZigguratError):
         return error.transient
@@ -328,20 +328,20 @@ def is_transient(error: BaseException) -> bool:
 
 
 def described(error: BaseException) -> str:
-    """Return an error's type and text in one line, also when it cannot say its text."""
+    """Return an error's type and text in one line, also when its `__str__` fails."""
     text = text_of(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def text_of(error: BaseException) -> str:
-    """Return an error's own text; never raises, whatever the code of a user's error does."""
+    """Return an error's own text; never raise, even when the `__str__` of a user's error does."""
     try:
         return str(error)
-    except BaseException:  # noqa: BLE001 - SystemExit too: saying what went wrong must not end the program
+    except BaseException:  # noqa: BLE001 - SystemExit too: reporting an error must not end the program
         return "(its text cannot be shown)"
 
 
 def type_name_of(error: BaseException) -> str:
-    """Return the name of an error's type, also of one that was read back from a journal as the kind next to it."""
+    """Return the name of an error's type; for one read back from a journal as its base class, the original name."""
     recorded = getattr(error, "type_name", None) if isinstance(error, ZigguratError) else None
     return recorded if isinstance(recorded, str) else type(error).__name__

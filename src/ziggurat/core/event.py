@@ -1,4 +1,4 @@
-"""Events of any call, and listeners."""
+"""Event types that any call can emit, and listeners."""
 
 __all__ = [
     "SILENCE",
@@ -35,16 +35,16 @@ class Event(Struct, frozen=True, tag=True, tag_field="event"):
 
 
 class Dropped(Event, frozen=True):
-    """A call was abandoned: listeners drop what they hold under its path."""
+    """A call was abandoned: listeners discard what they hold for its path."""
 
     why: str
 
 
 class Retrying(Event, frozen=True):
-    """A call failed and will be made again."""
+    """A call failed and will be retried."""
 
     attempt: int
-    """The try that failed, counted from 1."""
+    """The number of the failed try, from 1."""
     error: str
     delay: float
     """Seconds until the next try."""
@@ -57,7 +57,7 @@ class CacheHit(Event, frozen=True):
 
 
 class CircuitChanged(Event, frozen=True):
-    """A circuit breaker went from one state to another by this call."""
+    """This call changed the state of a circuit breaker."""
 
     circuit: str
     before: str
@@ -69,28 +69,28 @@ class Queued(Event, frozen=True):
 
     limit: str
     ahead: int
-    """How many wait before it."""
+    """The number of calls that wait before it."""
     seconds: float | None = None
-    """How long it will wait as things stand; None where nobody knows."""
+    """The expected wait at present; None if unknown."""
 
 
 class UnderPressure(Event, frozen=True):
-    """A call was let in while so many are under way that more will soon be refused."""
+    """A call was accepted while so many are in progress that more will soon be refused."""
 
     depth: int
-    """How many are under way, this one included."""
+    """The number of calls in progress, this one included."""
     soft: int
     hard: int
 
 
 class Joined(Event, frozen=True):
-    """A call waits for the answer of one like it that is in progress, and is not made itself."""
+    """A call waits for the answer of an identical call in progress, and is not made itself."""
 
     key: str
 
 
 class Diverged(Event, frozen=True):
-    """A resumed run asks something else than its record holds; the record wins."""
+    """A resumed run makes a request that differs from its record; the recorded answer is used."""
 
     what: str
     recorded: str
@@ -98,7 +98,7 @@ class Diverged(Event, frozen=True):
 
     @property
     def diff(self) -> str:
-        """Both sides as lines with ``-`` (on record) and ``+`` (asked now)."""
+        """Both sides as lines with ``-`` (recorded) and ``+`` (asked now)."""
         return difference(self.recorded, self.asked)
 
 
@@ -106,7 +106,7 @@ _DIFF_LINES = 60
 
 
 def difference(recorded: str, asked: str) -> str:
-    """Return how two texts differ, for people: both, or of longer ones the lines around each difference.
+    """Return the difference of two texts for people to read: both lines, or a unified diff of longer texts.
 
     >>> print(difference("Be brief.", "Be formal."))
     - recorded: Be brief.
@@ -123,24 +123,24 @@ def difference(recorded: str, asked: str) -> str:
 
 
 class Emit(Protocol):
-    """The way out for events of a run."""
+    """The protocol of objects that pass events of a run to listeners."""
 
     @property
     def blocked(self) -> float:
-        """Seconds that emitting has waited for slow readers so far; charged to no timeout."""
+        """Seconds that emitting has waited for slow readers so far; not counted against any timeout."""
         ...
 
     def __call__(self, event: Event, /) -> Awaitable[None]:
-        """Tell the listeners."""
+        """Pass an event to the listeners."""
         ...
 
     def listens(self, kind: type[Event], /) -> bool:
-        """Return whether anybody wants events of this kind; if not, none need be built."""
+        """Return whether any listener wants events of this kind; if not, none need be built."""
         ...
 
 
 class Silence:
-    """Nobody listens."""
+    """An `Emit` without listeners."""
 
     blocked = 0.0
 
@@ -148,26 +148,26 @@ class Silence:
         """Do nothing."""
 
     def listens(self, kind: type[Event], /) -> bool:
-        """Nobody does."""
+        """Return False."""
         return False
 
 
 SILENCE = Silence()
 
 Listener = Callable[[Event], object]
-"""Whatever is called with each event: a plain function, whose answer is not looked at, or a coroutine function."""
+"""A function called with each event: a plain one, whose return value is ignored, or a coroutine function."""
 
 
 class PerRun:
-    """Base of listeners that keep what belongs to a run: each run is heard by one of its own."""
+    """The base of listeners with state per run: each run gets a listener of its own."""
 
     def for_run(self) -> Listener:
-        """Make the listener that hears one run."""
+        """Return a new listener for one run."""
         raise NotImplementedError
 
 
 class _Listeners:
-    """Passes events to an outer way out and to listeners, in the order given."""
+    """An `Emit` that calls its listeners in the order given, then an outer `Emit`."""
 
     def __init__(self, outer: Emit, listeners: Sequence[Listener]) -> None:
         self.outer = outer
@@ -183,7 +183,7 @@ class _Listeners:
                 waiting = listener(event)
                 if waiting is not None and isinstance(waiting, Awaitable):
                     await waiting
-            except Exception:  # a listener changes nothing, so neither does its failure
+            except Exception:  # a failing listener must not affect the run
                 logger.exception("a listener failed on %s at %s", type(event).__name__, event.path)
         await self.outer(event)
 
@@ -192,8 +192,8 @@ class _Listeners:
 
 
 def listening_to(outer: Emit, listeners: Sequence[Listener]) -> Emit:
-    """Return a way out that calls each of `listeners` and then `outer`.
+    """Return an `Emit` that calls each of `listeners` and then `outer`.
 
-    A listener that raises is logged and otherwise ignored.
+    An exception of a listener is logged and otherwise ignored.
     """
     return _Listeners(outer, listeners) if listeners else outer

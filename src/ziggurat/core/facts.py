@@ -1,6 +1,6 @@
-"""Facts: what a service states about itself, readable through any number of layers.
+"""Facts: typed metadata of a service, readable through any number of layers.
 
-A service states facts in an attribute `facts`; a layer or wrapper keeps what it wraps in an attribute `inner`.
+A service has its facts in an attribute `facts`; a layer or wrapper has the wrapped service in an attribute `inner`.
 """
 
 __all__ = [
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Fact(Generic[T]):
-    """One thing that can be asked of a service, with the answer where nothing is stated."""
+    """The key of one fact, with the default for services that do not state it."""
 
     __slots__ = ("default", "name")
 
@@ -36,7 +36,7 @@ class Fact(Generic[T]):
 
 
 def fact(service: object, what: Fact[T]) -> T:
-    """Ask `service`, then what it wraps, and so on inwards; the first statement counts."""
+    """Return a fact of `service`: the first value found on it and on what it wraps, outermost first."""
     seen: object | None = service
     while seen is not None:
         facts: Mapping[Fact[Any], Any] | None = getattr(seen, "facts", None)
@@ -47,23 +47,23 @@ def fact(service: object, what: Fact[T]) -> T:
 
 
 NAME: Fact[str] = Fact("name", "")
-"""What the service is called: in paths, journals and messages; unique in an application."""
+"""The name of the service in paths, journals and messages; unique in an application."""
 
 COMPOSITE: Fact[bool] = Fact("composite", False)
-"""Whether it is made of other calls (an agent, a team): then it is entered again on resume, never redone blindly."""
+"""Whether it is made of other calls (an agent, a team): resume enters it again; its parts answer from the record."""
 
 RETURNS: Fact[type] = Fact("returns", object)
-"""The type of its responses, by which a recorded one is read."""
+"""The type of its responses, used to decode recorded ones."""
 
 
 Effect = Literal["none", "repeatable", "once"]
 
 EFFECT: Fact[Effect] = Fact("effect", "none")
-"""What a call does to the world: nothing, something that may be done again under the same key, or once only."""
+"""The side effect of a call: none, one that may be repeated under the same key, or one that must happen only once."""
 
 
 def strongest(services: Iterable[object]) -> Effect:
-    """Return the strongest effect that any of several services states."""
+    """Return the strongest effect among several services."""
     known: tuple[Effect, ...] = get_args(Effect)
     return max((fact(each, EFFECT) for each in services), key=known.index, default="none")
 
@@ -75,7 +75,7 @@ def _innermost(service: object) -> object:
 
 
 def returns_of(service: object) -> type:
-    """Return the type of the service's responses: as stated, else the class that its function is annotated with."""
+    """Return the type of the service's responses: as stated, else the class in its function's return annotation."""
     stated = fact(service, RETURNS)
     if stated is not object:
         return stated
@@ -83,7 +83,7 @@ def returns_of(service: object) -> type:
     function = function if hasattr(function, "__code__") else type(function).__call__
     try:
         annotated = get_type_hints(function).get("return", object)
-    except (NameError, TypeError):  # a name that is known to the type checker only, or a function without any
+    except (NameError, TypeError):  # a name known only to the type checker, or an object without annotations
         return object
     return annotated if isinstance(annotated, type) else object
 

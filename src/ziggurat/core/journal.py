@@ -1,4 +1,4 @@
-"""The journal of a run in memory: entries are kept by reference, and written as JSON lines when asked."""
+"""The in-memory journal of a run: entries are kept by reference, and `dump` writes them as JSON lines."""
 
 __all__ = ["MemoryJournal"]
 
@@ -18,16 +18,16 @@ from ziggurat.core.recorder import ADMISSION, Mode, Recorder
 from ziggurat.core.shield import ring
 
 _READING = threading.Lock()
-"""Held by who is about to be the first reader of a run."""
+"""Held while a journal's list of waiting readers is created."""
 
 
 class MemoryJournal(Recorder):
-    """The journal of a run that lives as long as the process, unless `dump` writes it out.
+    """The journal of a run, in memory; `dump` writes it out.
 
     Args:
         mode: Whether calls without a record are made (`record`, `resume`) or refused (`replay`).
         strict: Raise on a request that differs from the recorded one, rather than emit `Diverged`.
-        clock: Measures the run's allowance.
+        clock: Measures the run's time allowance.
     """
 
     __slots__ = ()
@@ -35,9 +35,9 @@ class MemoryJournal(Recorder):
     # -- reading -------------------------------------------------------------------------------------------------
 
     def find(self, path: str, /) -> Record | None:
-        """Return what is known of the call at `path`."""
+        """Return the record of the call at `path`, or None."""
         if self.known is None and (not (told := self.entries) or (len(told) == 1 and not told[0].path)):
-            return None  # the run was opened at most; one that goes on alone is not looked through for it
+            return None  # only `Opened` so far: do not build the index for that
         index = self._index()
         known = index.get(path)
         if known is None or isinstance(known, Record):
@@ -48,11 +48,11 @@ class MemoryJournal(Recorder):
         return record
 
     def paths(self) -> tuple[str, ...]:
-        """Return the paths of all calls on record."""
+        """Return the paths of all recorded calls."""
         return tuple(self._index())
 
     def _index(self) -> dict[str, Entry | list[Entry] | Record]:
-        """Return the entries by path, looked through when somebody first asks; a run that goes on alone never does."""
+        """Return the entries by path; built on first use, since many runs never need it."""
         if self.known is None:
             self.known = {}
             for entry in self.entries:
@@ -60,25 +60,25 @@ class MemoryJournal(Recorder):
         return self.known
 
     def pending(self) -> list[Pending]:
-        """Return the calls that wait for a decision, in the order in which they came to wait."""
+        """Return the calls that wait for a decision, in the order in which they started waiting."""
         waiting = [self.find(entry.path) for entry in self.entries if isinstance(entry, Pending)]
         return [record.pending for record in waiting if record is not None and record.waits and record.pending]
 
     @property
     def stable(self) -> int:
-        """How many entries readers may be told of; those of a store, once they are durable."""
+        """The number of entries that readers may see; with a store, only durable ones."""
         return len(self.entries)
 
     @property
     def ended(self) -> Ended | None:
-        """How the run last ended, if nothing has happened since."""
+        """The last entry if the run has ended with it, else None."""
         last = self.entries[-1] if self.entries else None
         return last if isinstance(last, Ended) else None
 
     async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, Entry]]:
-        """Yield entries with their numbers, from the one after number `after` on, until the run has ended.
+        """Yield the entries after number `after` with their numbers, until the run has ended.
 
-        Numbers start at 1 and have no gaps; any number of readers may follow, late or again.
+        Numbers start at 1 and have no gaps; any number of readers may follow, at any time.
         """
         number = after
 
@@ -94,10 +94,10 @@ class MemoryJournal(Recorder):
             await self.changed(news)
 
     async def changed(self, news: Callable[[], bool] = bool) -> None:
-        """Wait until something happens to the run, also one of another thread.
+        """Wait for the next entry or event of the run, also of a run in another thread.
 
         Args:
-            news: Tells whether something has happened already; asked once more when whatever comes next will wake us.
+            news: Returns whether there is news already; checked after registering, so that nothing is missed.
         """
         waiting = asyncio.get_running_loop().create_future()
         with _READING:
@@ -108,7 +108,7 @@ class MemoryJournal(Recorder):
             await waiting
 
     def wake(self) -> None:
-        """Let those go on who wait for something to happen."""
+        """Wake all that wait in `changed`."""
         readers = self._readers
         for _ in range(0 if readers is None else len(readers)):
             assert readers is not None
@@ -117,7 +117,7 @@ class MemoryJournal(Recorder):
     # -- writing -------------------------------------------------------------------------------------------------
 
     def append(self, entry: Entry, /) -> Awaitable[None] | None:
-        """Record what happened; nothing need be awaited, memory is quick."""
+        """Record an entry; always return None, since nothing has to be awaited."""
         if self._screens is not None:
             entry = self.screened(entry)
         self.entries.append(entry)
@@ -128,11 +128,11 @@ class MemoryJournal(Recorder):
         return None
 
     def plain(self, ctx: Context, /) -> bool:
-        """Return whether calls here and below are made and recorded at once: nobody is asked or waited for."""
+        """Return whether calls at and below `ctx` may skip `once`: no admission, no wait for durability, no replay."""
         return not self.durable and not self.refusing and ADMISSION not in ctx.scope and not ctx._beneath
 
     def made(self, ctx: Context, name: str, request: object, value: object, /) -> None:
-        """Record what a call that was begun has been answered with."""
+        """Record the answer of a call that was made without `once`."""
         meter = ctx.scope.get(METER)
         spent = () if self._charges is None else tuple(self._charged(ctx.path))
         elapsed = self._elapsed + self._monotonic() - self._since
@@ -143,16 +143,16 @@ class MemoryJournal(Recorder):
             meter.add(getattr(value, "usage", None))
 
     def lost(self, ctx: Context, name: str, request: object, error: BaseException, /) -> None:
-        """Record how a call that was begun has failed."""
+        """Record the failure of a call that was made without `once`."""
         self._broken(ctx, name, request, error, None)
 
     def settled(self) -> Awaitable[None] | None:
-        """Return what is done when all that was appended is durable, None when it is already."""
+        """Return None: there is nothing to wait for in memory."""
         return None
 
     def _take(self, entry: Entry, index: dict[str, Entry | list[Entry] | Record]) -> None:
         path = entry.path
-        if not path:  # what speaks of the whole run has no record
+        if not path:  # entries of the whole run belong to no call
             return
         known = index.get(path)
         if self._reading:
@@ -160,7 +160,7 @@ class MemoryJournal(Recorder):
             record.add(entry)
             index[path] = record
         elif known is None:
-            index[path] = entry  # most calls have one entry, which needs no record around it
+            index[path] = entry  # most calls have one entry, so no Record is built
         elif isinstance(known, Record):
             known.happened(entry)
         elif isinstance(known, list):
@@ -194,7 +194,7 @@ class MemoryJournal(Recorder):
         return journal
 
     def read_in(self, lines: Iterable[bytes]) -> None:
-        """Take in entries that were written before.
+        """Append entries from JSON lines that were written before.
 
         Raises:
             JournalCorrupt: a line cannot be read; the message names it.
@@ -209,15 +209,15 @@ class MemoryJournal(Recorder):
             if isinstance(entry, Opened):
                 if entry.version > SHAPE_VERSION:
                     raise JournalCorrupt(f"entry {number} was written by a newer version ({entry.version})")
-                self._ask_again()  # as it was done when the run went on
+                self._ask_again()  # the process that continued the run did the same here
             MemoryJournal.append(self, entry)
             self._elapsed = max(self._elapsed, getattr(entry, "elapsed", 0.0))
         self._reading = False
 
     def _ask_again(self) -> None:
-        """If the run has ended with a failure, forget those that ended it: their calls are made again.
+        """If the run ended with a failure, remove the failures that ended it, so that their calls are made again.
 
-        Those that an answer further up answers for did not end it, nor did an alternative before another answered.
+        A failure did not end the run if a call above it has an answer, or if another alternative answered instead.
         """
         if self.ended is None or self.ended.stop in ("Suspended", "Cancelled"):
             return
@@ -235,7 +235,7 @@ class MemoryJournal(Recorder):
                 record.outcomes.pop()
 
     def reopen(self, run_id: str, at: float, clock: Clock | None = None) -> Awaitable[None] | None:
-        """Continue a run: the time since it stopped is free, and calls whose failure ended it are asked again."""
+        """Continue a run: time since it stopped does not count, and calls whose failure ended it are made again."""
         self.reopened = True
         ended = next((entry for entry in reversed(self.entries) if isinstance(entry, (Ended, Opened))), None)
         if self.mode != "replay":
@@ -253,5 +253,5 @@ class MemoryJournal(Recorder):
 
 
 def _is_alternative(path: str) -> bool:
-    """Return whether one of several that may answer a call stands at `path`."""
+    """Return whether `path` is that of one of a combinator's alternatives, such as ``alt-1``."""
     return path.rpartition("/")[2].startswith("alt-")

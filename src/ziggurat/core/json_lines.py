@@ -1,4 +1,4 @@
-"""Journal entries as JSON lines. Values of the user stay raw JSON until their type is known."""
+"""Reading and writing of journal entries as JSON lines. User values stay raw JSON until their type is known."""
 
 __all__ = ["as_error", "fingerprint", "read_entry", "write_entry"]
 
@@ -20,7 +20,7 @@ _RAW = frozenset({"request", "value", "error", "decision", "setup", "labels", "t
 
 
 def _as_read(kind: type[Entry]) -> type[Struct]:
-    """Return a class for what a line of this kind holds, with users' values as raw JSON."""
+    """Return a class to decode a line of this kind of entry, with user values as raw JSON."""
     fields: list[tuple[str, object, object]] = []
     for field in msgspec.structs.fields(kind):
         held = Raw if field.name in _RAW else list[Raw] if field.name == "spent" else field.type
@@ -41,20 +41,20 @@ _OURS: dict[str, type[Exception]] = {
 
 
 def fingerprint(request: object) -> str:
-    """Return what tells two requests apart: their own `fingerprint()`, or a digest of their JSON."""
+    """Return a text that identifies a request: its own `fingerprint()`, or a digest of its JSON."""
     own: Callable[[], str] | None = getattr(request, "fingerprint", None)
     return digest(request) if own is None else own()
 
 
 def write_entry(entry: Entry) -> bytes:
-    """Write one entry as one line of JSON; of a request that was answered only its fingerprint is kept."""
+    """Return an entry as one line of JSON; for an answered request only the fingerprint is written."""
     if isinstance(entry, (Result, Failure)) and not isinstance(entry.request, Raw):
         entry = replace(entry, request=fingerprint(entry.request))
     return encode(entry)
 
 
 def read_entry(line: bytes) -> Entry:
-    """Read what `write_entry` wrote.
+    """Return the entry that `write_entry` wrote.
 
     Raises:
         JournalCorrupt: it is not an entry.
@@ -69,11 +69,11 @@ def read_entry(line: bytes) -> Entry:
 
 
 def as_error(recorded: object) -> Exception:
-    """Return a recorded error: as it was when it lives here, else one of its kind with its text and plain facts.
+    """Return a recorded error: the object itself in the same process, else a new one with its text and attributes.
 
-    Only our own kinds and a few of the standard library are made again. One of a subclass of ours comes back as the
-    nearest kind of ours, with `type_name` for what it was; any other is a `ForeignError`, and so is KeyError, whose
-    text would gain quotes each time.
+    Only our own classes and a few standard ones are recreated. An instance of a user's subclass of ours becomes the
+    nearest class of ours, with the original name in `type_name`; any other error becomes a `ForeignError`. So does
+    KeyError, whose text would gain quotes each time.
     """
     if isinstance(recorded, Exception):
         return recorded

@@ -1,4 +1,4 @@
-"""Layers: what turns one service into another that keeps its request and response types."""
+"""Layers: functions that wrap a service and keep its request and response types."""
 
 __all__ = ["Layer", "Layered", "layer", "passage", "stack"]
 
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 class Layer(Protocol[Q, R]):
-    """Wraps a service; the result takes the same requests and returns the same responses."""
+    """The protocol of layers: the wrapped service takes the same requests and returns the same responses."""
 
     def __call__(self, inner: Service[Q, R], /) -> Service[Q, R]:
         """Return `inner`, wrapped."""
@@ -25,7 +25,7 @@ class Layer(Protocol[Q, R]):
 
 
 class Layered(Generic[Q, R]):
-    """A service with one layer around it; `inner` is what is wrapped."""
+    """A service with one layer around it; `inner` is the wrapped service."""
 
     __slots__ = ("_body", "_passage", "_settings", "_title", "inner")
 
@@ -51,16 +51,16 @@ class Layered(Generic[Q, R]):
 
 
 def passage(service: Service[Q, R]) -> Service[Q, R]:
-    """Return the plain function to call in place of a layered service: the same, a little faster."""
+    """Return the plain function behind a layered service; calling it does the same, a little faster."""
     return service._passage if isinstance(service, Layered) else service
 
 
 def _bound(body: Callable[..., Awaitable[R]], settings: dict[str, object], inner: Service[Q, R]) -> Service[Q, R]:
-    """Return the body of a layer with what it wraps and its settings as defaults: a passage is one plain call.
+    """Return a copy of a layer's function with the wrapped service and the settings as default arguments.
 
-    Layers call each other through these, so only the outermost costs the look-up of an object's `__call__`. Settings
-    are keywords where a layer is written and positional here, which Python fills in sooner. What is wrapped stays
-    reachable as `inner`, for facts.
+    Layers call each other through these plain functions, so only the outermost costs the look-up of `__call__`.
+    The settings, keyword-only in the source, are positional here, which Python fills in faster. The wrapped service
+    stays available as `inner`, for facts.
     """
     function = cast("FunctionType", body)
     code, given = function.__code__, {**(function.__kwdefaults__ or {}), **settings}
@@ -74,7 +74,7 @@ def _bound(body: Callable[..., Awaitable[R]], settings: dict[str, object], inner
 
 
 class _Configured:
-    """A layer with its settings, not yet around anything."""
+    """A layer with its settings, before it wraps a service."""
 
     __slots__ = ("_body", "_settings", "_title")
 
@@ -116,7 +116,7 @@ def layer(*, check: Callable[..., None]) -> Callable[[_Body[Q, R, P]], _Configur
 def layer(body: Any = None, /, *, check: Callable[..., None] | None = None) -> Any:
     """Make a layer from one flat async function.
 
-    Its third argument is the wrapped service, named for what it is; settings are keyword-only::
+    Its third argument is the wrapped service, named after its kind; settings are keyword-only::
 
         @layer
         async def polite(request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse],
@@ -130,7 +130,7 @@ def layer(body: Any = None, /, *, check: Callable[..., None] | None = None) -> A
 
     Args:
         body: The function.
-        check: Called with all settings as keywords when the layer is made; raises for wrong values.
+        check: Called with all settings as keywords when the layer is made; must raise for wrong values.
 
     Raises:
         ConfigurationError: the function does not have this form.
@@ -181,23 +181,23 @@ def _is_coroutine_function(value: object) -> bool:
 def stack(service: Service[Q, R], *layers: Callable[[Service[Q, R]], Service[Q, R]]) -> Service[Q, R]:
     """Put layers around a service; the first listed meets the request first.
 
-    ``stack(model, retry(attempts=3), timeout(seconds=30))`` gives every try 30 seconds; the other way round all
+    ``stack(model, retry(attempts=3), timeout(seconds=30))`` gives every try 30 seconds; in the other order all
     tries together have 30. ``print`` shows the stack in this order. Recommended, outermost first:
 
-    1. cache, then dedupe: what was answered, or is being answered, costs nothing further in;
-    2. a timeout for everything: tries, waits and queues together have an end;
-    3. backpressure, load shedding: what is refused has cost nothing and is not tried again here;
-    4. retry: every try passes what follows again;
-    5. circuit breaker: every try is counted, and an open one is not hammered;
-    6. a timeout for each try: a late try is a failure to the breaker;
-    7. concurrency limit: waiting between tries takes no slot, and waiting for one has an end;
-    8. rate limit: only what is really asked counts.
+    1. cache, then dedupe: an answered request, or one in progress, costs nothing further in;
+    2. a timeout for everything: it limits tries, waits and queues together;
+    3. backpressure, load shedding: a refused call has cost nothing and is not retried here;
+    4. retry: every try passes the layers below again;
+    5. circuit breaker: it counts every try, and while it is open the service is not called;
+    6. a timeout for each try: the breaker counts a late try as a failure;
+    7. concurrency limit: a pause between tries holds no slot, and the timeout limits the wait for one;
+    8. rate limit: only calls that are really made count.
 
-    A tap goes where you want to look: around a retry it sees calls, inside it tries. fallback, hedge and steer go
-    around what is stacked already.
+    A tap goes where you want to observe: outside a retry it sees calls, inside it sees tries. fallback, hedge and
+    steer take services that are stacked already.
 
     Raises:
-        ConfigurationError: something listed is not a layer or the first is not a service.
+        ConfigurationError: the first argument is not a service, or another one is not a layer.
     """
     if not callable(service) or isinstance(service, (_Configured, type)):
         raise ConfigurationError(f"stack() needs a service first{_what_first(service)}")

@@ -1,16 +1,16 @@
-"""Addresses of calls in a run: ``trip/step-2/tool-1:search/researcher/step-1/model``.
+"""Paths, the addresses of calls in a run: ``trip/step-2/tool-1:search/researcher/step-1/model``.
 
-A path is text: names joined by ``/``. It holds names and positions only, never an id of a provider or a time,
-so a run that is replayed has the same paths.
+A path is text: names joined by ``/``. It contains only names and positions, never a provider's id or a time,
+so a replayed run has the same paths.
 """
 
 __all__ = ["escaped", "is_beneath", "is_question", "is_tool_call", "parent_of"]
 
 
 def escaped(name: str) -> str:
-    """Make any name fit to be one segment of a path, unlike that of every other name.
+    """Return a name as one segment of a path; different names give different segments.
 
-    ``#`` is for numbering and ``:`` for the calls of tools (``tool-1:search``), so no other segment has them.
+    ``#`` is reserved for numbering and ``:`` for tool calls (``tool-1:search``), so they are escaped as ``/`` is.
     """
     if not name:
         return "unnamed"
@@ -25,16 +25,16 @@ def parent_of(path: str) -> str:
 
 
 def is_beneath(path: str, ancestor: str) -> bool:
-    """Return whether `path` is `ancestor` or lies under it, comparing whole names (``a/b`` is not below ``a/bc``)."""
+    """Return whether `path` is `ancestor` or below it, comparing whole names (``a/bc`` is not below ``a/b``)."""
     return not ancestor or path == ancestor or path.startswith(ancestor + "/")
 
 
 def is_tool_call(path: str) -> bool:
-    """Return whether a tool call that a model asked for stands at `path`."""
+    """Return whether `path` is that of a tool call requested by a model."""
     return ":" in path.rpartition("/")[2]
 
 
 def is_question(path: str) -> bool:
-    """Return whether the question of an agent's step to its model stands at `path`: ``.../step-2/model``."""
+    """Return whether `path` is that of the model call of an agent's step: ``.../step-2/model``."""
     above, _, name = path.rpartition("/")
     return (name == "model" or name.startswith("model#")) and above.rpartition("/")[2].startswith("step-")

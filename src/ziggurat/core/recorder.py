@@ -1,8 +1,8 @@
-"""How a call is answered from the record, or made and recorded; the same for every journal.
+"""The base class of all journals: answers a call from the record, or makes it and records it.
 
-A journal finds and keeps entries; all else is here. Recording, resuming and replaying are one mechanism in three
-modes: `record` and `resume` answer what is known and call the rest; `replay` calls nothing and raises where the
-record has no answer.
+A journal only finds and stores entries; the rest is here. Recording, resuming and replaying are one mechanism in
+three modes: `record` and `resume` answer recorded calls and make the others; `replay` makes no calls and raises if
+the record has no answer.
 """
 
 __all__ = ["ADMISSION", "Admission", "Mode", "Permit", "Recorder", "must_be"]
@@ -35,18 +35,18 @@ class Permit(Protocol):
     """A reservation for one live call."""
 
     def settle(self, usage: Iterable[object], /) -> None:
-        """Give back the reservation and take what the call has really cost."""
+        """Replace the reservation by the actual usage of the call."""
         ...
 
 
 class Admission(Protocol):
-    """Decides whether a live call may be made at all: budgets and the like."""
+    """Decides whether a live call may be made: a budget, for instance."""
 
     def admit(self, request: object, ctx: Context, name: str, /) -> Permit:
         """Reserve for the call of the service `name`.
 
         Raises:
-            LimitExceeded: the call is refused; the refusal is recorded and never decided again.
+            LimitExceeded: the call is refused; the refusal is recorded, and replay repeats it.
         """
         ...
 
@@ -55,13 +55,13 @@ ADMISSION = Key[tuple[Admission, ...]]("admission")
 
 
 class _WithUsage(Struct):
-    """The usage of a recorded value, whatever else it has."""
+    """Decodes only the usage of a recorded value."""
 
     usage: Raw = Raw(b"null")
 
 
 def _cost_of(outcome: Result | Failure) -> list[object]:
-    """Return the usage that an outcome tells of: that of the tries before it, and its value's own."""
+    """Return the usage in an outcome: of failed and lost tries, and of its value."""
     if isinstance(outcome, Failure):
         return [*outcome.spent]
     if isinstance(outcome.value, Raw):
@@ -74,7 +74,7 @@ def _cost_of(outcome: Result | Failure) -> list[object]:
 
 
 def must_be(value: object, returns: type, name: str, ctx: Context) -> None:
-    """Raise ConfigurationError unless a call was answered with what it must be."""
+    """Raise ConfigurationError unless the answer of a call has the type `returns`."""
     if not isinstance(value, returns):
         raise ConfigurationError(
             f"{name} at {ctx.path} must answer with a {returns.__name__}, it did with {type(value).__name__}"
@@ -82,12 +82,12 @@ def must_be(value: object, returns: type, name: str, ctx: Context) -> None:
 
 
 class Recorder:
-    """The ground of all journals: a subclass has `find` and `append`.
+    """The base of all journals: a subclass defines `find`, `paths` and `append`.
 
     Args:
         mode: Whether calls without a record are made (`record`, `resume`) or refused (`replay`).
         strict: Raise on a request that differs from the recorded one, rather than emit `Diverged`.
-        clock: Measures the run's allowance.
+        clock: Measures the run's time allowance.
     """
 
     __slots__ = (
@@ -101,40 +101,40 @@ class Recorder:
         self.strict = strict or mode == "replay"
         self.durable = False
         self.entries: list[Entry] = []
-        self.known: dict[str, Entry | list[Entry] | Record] | None = None  # what is on record of each call, once asked
+        self.known: dict[str, Entry | list[Entry] | Record] | None = None  # entries by path, once built
         self._monotonic = clock.monotonic
         self._since = clock.monotonic()
         self._elapsed = 0.0
         self._composite: set[str] | None = None
-        self._looked_at = 0  # up to which entry, for composites
+        self._looked_at = 0  # the number of entries searched for composites
         self._charges: list[tuple[str, object]] | None = None
-        self._mark: object | None = None  # on errors: recorded here
+        self._mark: object | None = None  # set on errors that this journal has recorded
         self._screens: dict[str, tuple[Screen, ...]] | None = None
         self._readers: deque[Future[None]] | None = None
-        self._reading = False  # what was written before
-        self.reopened = False  # it holds what was done before
+        self._reading = False  # while entries written before are read in
+        self.reopened = False  # whether it has entries from before the run was continued
 
     def find(self, path: str, /) -> Record | None:
-        """Return what is known of the call at `path`."""
+        """Return the record of the call at `path`, or None."""
         raise NotImplementedError
 
     def paths(self) -> tuple[str, ...]:
-        """Return the paths of all calls on record."""
+        """Return the paths of all recorded calls."""
         raise NotImplementedError
 
     def append(self, entry: Entry, /) -> Awaitable[None] | None:
-        """Record what happened; await what is returned, if anything, before acting on it."""
+        """Record an entry; if an awaitable is returned, await it before acting on the entry."""
         raise NotImplementedError
 
     def screen(self, path: str, screen: Screen, /) -> None:
-        """Have `screen` go over each entry at or below `path`, from now on, before it is kept anywhere."""
+        """Apply `screen` from now on to each entry at or below `path`, before the entry is stored anywhere."""
         if self._screens is None:
             self._screens = {}
         if screen not in self._screens_of(path):
             self._screens[path] = (*self._screens.get(path, ()), screen)
 
     def _screens_of(self, path: str) -> Iterable[Screen]:
-        """Return what goes over entries at a path, given furthest in first."""
+        """Yield the screens for entries at a path, those registered at the deepest path first."""
         while self._screens is not None:
             yield from self._screens.get(path, ())
             if not path:
@@ -142,9 +142,9 @@ class Recorder:
             path = parent_of(path)
 
     def screened(self, entry: Entry, /) -> Entry:
-        """Return an entry as it may be kept: `append` of every journal keeps this, and nothing of what it was given.
+        """Return an entry after all screens for its path were applied; every journal's `append` stores only this.
 
-        Screens given further in go over it first.
+        Screens registered at deeper paths are applied first.
         """
         for screen in self._screens_of(entry.path):
             entry = screen(entry)
@@ -152,21 +152,21 @@ class Recorder:
 
     @property
     def original(self) -> Sequence[Entry]:
-        """What differences are told from."""
+        """The entries with which differing requests are compared."""
         return self.entries
 
     @property
     def elapsed(self) -> float:
-        """Seconds of the run's allowance used up: time in this process and all before, waiting excluded."""
+        """Seconds of the run's time allowance used, in this process and all before; waiting for people excluded."""
         return self._elapsed + self._monotonic() - self._since
 
     def missing(self, path: str, what: str, /) -> None:
-        """Raise where nothing may be called: in `replay`, when the record holds no answer for this call."""
+        """Raise JournalMismatch in `replay`, because the record has no answer for this call."""
         if self.mode == "replay":
             raise JournalMismatch(f"replay came to {path} ({what}), which the record does not hold")
 
     def diverged(self, path: str, what: str, recorded: str, asked: str, /) -> Diverged | None:
-        """Return the event that tells of a difference; raise where the journal is strict."""
+        """Return the event that reports a difference, None if there is none; raise if the journal is strict."""
         if recorded == asked:
             return None
         if self.strict:
@@ -185,7 +185,7 @@ class Recorder:
         composite: bool = False,
         /,
     ) -> R:
-        """Answer from the record, or admit, call and record."""
+        """Answer the call from the record, or check admission, make it and record it."""
         record = self.find(ctx.path)
         if record is not None:
             outcome = record.answer()
@@ -210,7 +210,7 @@ class Recorder:
             await self._caught(ctx, name, request, error, permits)
             raise
         finally:
-            force_setattr(ctx, "_beneath", False)  # the next call in this context is another one
+            force_setattr(ctx, "_beneath", False)  # the context may be used for another call
         elapsed = self._elapsed + self._monotonic() - self._since
         kept = getattr(request, "kept", request)
         usage = getattr(value, "usage", None)
@@ -238,7 +238,7 @@ class Recorder:
     def _broken(
         self, ctx: Context, name: str, request: object, error: BaseException, permits: list[Permit] | None
     ) -> Awaitable[None] | None:
-        """Settle a call that failed, and append its failure; one that was cancelled has none."""
+        """Settle a call that failed, and append its failure; a cancelled call has none."""
         if not isinstance(error, Exception):
             self._settle(ctx, permits, self._charged(ctx.path))
             return None
@@ -247,20 +247,20 @@ class Recorder:
         return self._record_failure(Failure(ctx.path, name, request, error, tuple(spent), self.elapsed), error)
 
     def charge(self, path: str, usage: object, /) -> None:
-        """Keep what a failed or lost try at `path` has cost for the call that it is a part of."""
+        """Keep the usage of a failed or lost try at `path`, for the record of the call it is a part of."""
         if self._charges is None:
             self._charges = []
         self._charges.append((path, usage))
 
     def _charged(self, path: str, usage: object | None = None) -> list[object]:
-        """Take what was charged below a call, and what it has cost itself."""
+        """Remove and return the usage charged at and below a call, followed by the call's own."""
         charges = self._charges or []
         taken = [cost for at, cost in charges if is_beneath(at, path)]
         self._charges = [(at, cost) for at, cost in charges if not is_beneath(at, path)] or None
         return taken if usage is None else [*taken, usage]
 
     async def _through(self, ctx: Context, name: str, request: Q, call: Callable[[Q, Context], Awaitable[R]]) -> R:
-        """Call what is made of recorded calls, and record how it ended unless it has done so itself."""
+        """Call a composite, and record its outcome unless it has recorded that itself."""
         try:
             value = await call(request, ctx)
         except Exception as error:
@@ -278,12 +278,10 @@ class Recorder:
         return value
 
     def pass_over(self, outcome: Result | Failure, /) -> list[object]:
-        """Let a recorded outcome answer for itself and the calls below it; return what was not counted yet.
+        """Use a recorded outcome for its call and all calls below it; return the usage not counted yet.
 
-        That is the usage of each call where it has one, else its outcome.
-
-        It answers for what happened since the outcome before it at the same path: nobody will ask for those tries
-        again, so those that failed are marked as seen.
+        The list has the usage of each call, or its outcome if it has no usage. The calls below will not be made
+        again, so failures recorded there before the outcome are marked as answered.
         """
         record = self.find(outcome.path)
         spent = [] if record is None else self._uncounted(record, outcome)
@@ -303,16 +301,16 @@ class Recorder:
         return spent
 
     def _uncounted(self, record: Record, outcome: Result | Failure) -> list[object]:
-        """Return what an outcome has cost unless that was counted before; a composite's cost is that of its parts."""
+        """Return the usage of an outcome unless it was counted before; for a composite, its parts have the usage."""
         number = record.number(outcome)
-        if record.counted >= number:  # also when it was forgotten
+        if record.counted >= number:  # also when it was removed, with number 0
             return []
         record.counted = number
         cost = [] if outcome.path in self._composites() else _cost_of(outcome)
         return cost or [outcome]
 
     def _composites(self) -> set[str]:
-        """Return the paths below which an agent was entered, its own included."""
+        """Return the paths at or below which a composite was entered."""
         composite = self._composite
         if composite is None:
             composite = self._composite = set()
@@ -327,14 +325,14 @@ class Recorder:
         return composite
 
     def failed(self, path: str, name: str, request: object, error: Exception, spent: tuple[object, ...] = ()) -> None:
-        """Record a try that failed, or a verdict; an error already recorded is not recorded twice."""
+        """Record a failed call; an error that this journal recorded already is not recorded again."""
         if self._mark is None or vars(error).get("_recorded") is not self._mark:
             self._record_failure(Failure(path, name, request, error, spent, self.elapsed), error)
 
     def _record_failure(self, failure: Failure, error: Exception) -> Awaitable[None] | None:
         waiting = self.append(failure)
         self._mark = self._mark or object()
-        vars(error)["_recorded"] = self._mark  # around `__setattr__`, which a frozen dataclass forbids
+        vars(error)["_recorded"] = self._mark  # not by setattr(), which a frozen dataclass forbids
         return waiting
 
     @staticmethod
@@ -356,7 +354,7 @@ class Recorder:
         composite: bool,
     ) -> R:
         event = self.diverged(ctx.path, "service", outcome.name, name)
-        if event is None and (self.strict or ctx.listens(Diverged)):  # nobody else would hear of a difference
+        if event is None and (self.strict or ctx.listens(Diverged)):  # else nobody would be notified
             was = outcome.request
             recorded = decode(was, str) if isinstance(was, Raw) else fingerprint(was)
             asked = fingerprint(request)
@@ -369,7 +367,7 @@ class Recorder:
             self._settle(ctx, [], spent)
             error = as_error(outcome.error)
             self._mark = self._mark or object()
-            vars(error).update(_recorded=self._mark, _answered=True)  # answered: nobody waits before the next try
+            vars(error).update(_recorded=self._mark, _answered=True)  # _answered: retry does not pause after it
             raise error
         try:
             value = as_type(outcome.value, returns)
@@ -379,7 +377,7 @@ class Recorder:
         return value
 
     def _compared(self, path: str, request: object, recorded: str, asked: str) -> tuple[str, str, str]:
-        """Return what differs and both sides of it, as people can read it where the request can tell."""
+        """Return what differs and both sides as text: the request's own `compared()` if possible, else fingerprints."""
         own: Callable[[Sequence[Entry], str, str], tuple[str, str, str] | None] | None
         own = getattr(request, "compared", None)
         return (None if own is None else own(self.original, path, recorded)) or ("request", recorded, asked)
@@ -387,7 +385,7 @@ class Recorder:
     # -- what calls have cost ------------------------------------------------------------------------------------
 
     def spent(self, path: str, /) -> list[tuple[Outcome, list[object]]]:
-        """Return every try of every call on record below `path` with its usage; composites only sum up others."""
+        """Return every recorded try at or below `path` with its usage; a composite has none, its parts have it."""
         composites = self._composites()
         spent: list[tuple[Outcome, list[object]]] = []
         for known in self.paths():

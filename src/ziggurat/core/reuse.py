@@ -1,4 +1,4 @@
-"""Keys for layers that reuse answers, such as a cache: what identifies a request, and how an answer is given again."""
+"""Keys and copies for layers that reuse answers, such as a cache."""
 
 __all__ = ["identity", "key_of", "recalled"]
 
@@ -14,15 +14,15 @@ R = TypeVar("R")
 
 
 def identity(request: object) -> str:
-    """Return what tells two requests apart when an answer may be given again: all that bears on it counts.
+    """Return a text that identifies a request, including everything that can affect its answer.
 
-    It is SHA-256 over what the request's own `identity()` returns, in bytes, or over its JSON with sorted keys; of
-    a request with nothing but a `fingerprint()`, that is it.
+    It is the SHA-256 of the bytes that the request's own `identity()` returns; without that method its own
+    `fingerprint()`; without either the SHA-256 of its JSON with sorted keys.
 
     Raises:
         TypeError: the request has no JSON form.
     """
-    kind = type(request)  # asked of it rather than of a protocol: that takes ten times as long as all else here
+    kind = type(request)  # hasattr, since isinstance with a protocol takes ten times as long as all else here
     if hasattr(kind, "identity"):
         return sha256(cast("Any", request).identity()).hexdigest()
     if hasattr(kind, "fingerprint"):
@@ -31,15 +31,15 @@ def identity(request: object) -> str:
 
 
 def recalled(answer: R) -> R:
-    """Return an answer as it is given again: what its own `recalled()` returns, where it has one."""
+    """Return an answer prepared for reuse: the result of its own `recalled()` if it has that method."""
     return cast("R", cast("Any", answer).recalled()) if hasattr(type(answer), "recalled") else answer
 
 
 def key_of(layer: str, service: object, request: object, key: Callable[[Any], str] | None) -> str:
-    """Return the key by which a layer finds the answer to a request: by default service name and identity.
+    """Return the key under which a layer stores the answer to a request: by default service name and identity.
 
     Raises:
-        ConfigurationError: the request has no JSON form, and there is no function that makes its key.
+        ConfigurationError: the request has no JSON form, and no `key` function is given.
     """
     if key is not None:
         return key(request)

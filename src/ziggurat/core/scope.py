@@ -1,4 +1,4 @@
-"""The scope of a run: an immutable map keyed by objects, so that core needs no names from other rooms."""
+"""The scope of a run: an immutable map with typed keys, so that core needs no names from other packages."""
 
 __all__ = ["Key", "Scope"]
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Key(Generic[T]):
-    """Names one thing in a scope and its type; compared by identity, so two rooms never clash.
+    """The typed key of one value in a scope; compared by identity, so keys of different modules never clash.
 
     >>> DATABASE = Key[str]("database")
     >>> Scope().with_value(DATABASE, "x.db")[DATABASE]
@@ -30,9 +30,9 @@ class Key(Generic[T]):
 
 
 class Scope(dict[Key[Any], Any]):
-    """An immutable map from keys to values; a changed copy is made by `with_value`.
+    """An immutable map from keys to values; `with_value` makes a changed copy.
 
-    It is a dict, because it is asked several times in every call and nothing is quicker.
+    It is a dict, because every call reads it several times and nothing is faster.
     """
 
     __slots__ = ()
@@ -40,7 +40,7 @@ class Scope(dict[Key[Any], Any]):
     if TYPE_CHECKING:
 
         def get(self, key: Key[T], default: None = None, /) -> T | None:  # type: ignore[override]
-            """Return what is kept under `key`, or None."""
+            """Return the value of `key`, or None."""
 
         def __getitem__(self, key: Key[T], /) -> T: ...
 
@@ -51,7 +51,7 @@ class Scope(dict[Key[Any], Any]):
         raise ConfigurationError(f"this run was not given {name!r}; pass it with run(..., deps={{KEY: value}}){other}")
 
     def with_value(self, key: Key[T], value: T) -> "Scope":
-        """Return a copy in which `key` has `value`."""
+        """Return a copy with `key` set to `value`."""
         copy = Scope(self)
         dict.__setitem__(copy, key, value)
         return copy

@@ -1,4 +1,4 @@
-"""``async (request, context) -> response``: the shape of everything that runs."""
+"""The protocol of services, ``async (request, context) -> response``: everything that runs is one."""
 
 __all__ = ["Service"]
 
@@ -12,12 +12,12 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Service(Protocol[Q_contra, R_co]):
-    """Anything that answers a request: a plain ``async def f(request, ctx)``, or an object with such a ``__call__``.
+    """The protocol of a service: an ``async def f(request, ctx)``, or an object with such a ``__call__``.
 
     A model, a tool, a step, an agent and a team of agents are services, so that a layer can wrap any of them. A service
-    returns its whole response; what happens meanwhile is emitted as events, through ``ctx.emit``.
+    returns its whole response; progress is emitted as events, through ``ctx.emit``.
     """
 
     def __call__(self, request: Q_contra, ctx: Context, /) -> Coroutine[Any, Any, R_co]:
-        """Answer `request`; the context has the path of this call, its listeners and its deadline."""
+        """Return the response to `request`; the context has the path of this call, its listeners and its deadline."""
         ...

@@ -1,4 +1,4 @@
-"""What settings are held to where they are given."""
+"""Checks of setting values, used where settings are passed."""
 
 __all__ = ["is_finite", "is_function"]
 
@@ -8,18 +8,18 @@ from typing import TypeGuard
 
 
 def is_finite(value: object) -> TypeGuard[float]:
-    """Return whether a value is a whole or floating-point number that is finite.
+    """Return whether a value is a finite int or float.
 
-    True and infinity are numbers to Python, but nobody means them.
+    Booleans and infinity are numbers in Python, but never meant as settings.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     try:
         return isfinite(value)
-    except OverflowError:  # a whole number that no float can hold
+    except OverflowError:  # an int too large for a float
         return False
 
 
 def is_function(value: object) -> bool:
-    """Return whether a value can be called for a plain answer: what must be awaited is always true."""
+    """Return whether a value is a plain callable; a coroutine function is not, since a coroutine is always true."""
     return callable(value) and not iscoroutinefunction(value)

@@ -1,4 +1,4 @@
-"""What is begun is seen through, also by who is told to stop meanwhile; and who waits is told, in whichever thread."""
+"""Completing work despite cancellation, and waking a waiting future from any thread."""
 
 __all__ = ["finished", "ring"]
 
@@ -11,12 +11,12 @@ T = TypeVar("T")
 
 
 async def finished(work: Awaitable[T]) -> T:
-    """Await `work` to its end, however often one is told to stop; that is heard when it has ended.
+    """Await `work` to its end, however often the task is cancelled; the cancellation is raised afterwards.
 
-    For what must not be left half-done, such as taking or giving back a lease, and ends by itself in bounded time.
+    For work that must not stop half-way, such as taking or releasing a lease, and that ends in bounded time.
 
     Raises:
-        CancelledError: one was told to stop; what became of the work is not said.
+        CancelledError: the task was cancelled; the outcome of the work is not reported.
     """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -27,13 +27,13 @@ async def finished(work: Awaitable[T]) -> T:
             cancelled = error
     if cancelled is not None:
         if not task.cancelled():
-            task.exception()  # seen, so that nobody is told that it was not
+            task.exception()  # retrieve it, so that asyncio does not log it
         raise cancelled
     return task.result()
 
 
 def ring(waiting: "asyncio.Future[None]") -> None:
-    """Let who waits for a future go on, also in the event loop of another thread; harmless when that has ended."""
+    """Complete a future, also in the event loop of another thread; no effect if that loop is closed."""
     loop = waiting.get_loop()
     if loop is asyncio._get_running_loop():
         _ring(waiting)

@@ -1,8 +1,8 @@
-"""The protocol of stores: append-only logs of rows, with one writer at a time each.
+"""The protocol of stores: append-only logs of rows, each with one writer at a time.
 
-A log is a run (``run:<id>``) or a session (``session:<id>``). A store knows nothing of what the rows say: it keeps
-them in order, refuses a writer whose lease has passed to another, and gives them back. Whoever builds one checks it
-with `ziggurat.testing.stores`.
+A log is a run (``run:<id>``) or a session (``session:<id>``). A store does not interpret rows: it stores them in
+order, refuses a writer that has lost its lease, and returns them. Check your own store with
+`ziggurat.testing.stores`.
 """
 
 __all__ = [
@@ -26,14 +26,14 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct
 
 UNFINISHED = frozenset({"running", "Suspended", "Cancelled", "Failed", "Timeout"})
-"""The states of runs that can go on."""
+"""The states of runs that can be continued."""
 
 
 LONGEST = 500
 """The longest id of a run or a session that every store can keep, in characters."""
 
 ID = f"a non-empty string, of {LONGEST} characters at most, without NUL and lone surrogates"
-"""What such an id is, in words."""
+"""The description of a valid id, for error messages."""
 
 
 class Row(Struct, frozen=True, gc=False):
@@ -41,9 +41,9 @@ class Row(Struct, frozen=True, gc=False):
 
     Attributes:
         number: From 1, without gaps.
-        digest: Of the row before and this one, so that a change anywhere shows; see `chained`.
+        digest: Made of the previous row's digest and this row's data, so that any change is detected; see `chained`.
         data: One JSON document without line breaks.
-        status: What state the log is in from here on.
+        status: The state of the log from this row on.
     """
 
     number: int
@@ -53,17 +53,17 @@ class Row(Struct, frozen=True, gc=False):
 
 
 class LogInfo(Struct, frozen=True):
-    """What is known of a log without reading it.
+    """The header of a log, available without reading its rows.
 
     Attributes:
         log: Its name, such as ``run:r-17``.
-        agent: Who answers in it.
-        request: A digest of what was asked, by which the same run is known again.
-        created: POSIX seconds.
+        agent: The name of the agent.
+        request: A digest of the request, to recognise the same run.
+        created: When it was created, in POSIX seconds.
         status: ``running``, how it ended, or ``Quarantined``.
         updated: When its last row was written, in POSIX seconds.
-        count: How many rows it has.
-        owner: Who holds its lease; empty when nobody does.
+        count: The number of rows.
+        owner: The holder of its lease; empty if there is none.
         problem: Why it is in quarantine.
     """
 
@@ -79,11 +79,11 @@ class LogInfo(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """The name without its kind: the run's or session's id."""
+        """The id of the run or session: the name without its prefix."""
         return self.log.partition(":")[2]
 
     def fits(self, agent: str | None, status: str | None, before: float | None) -> bool:
-        """Return whether `Store.logs` would list it, whatever its name."""
+        """Return whether `Store.logs` with these filters would list it, apart from its name."""
         return (
             agent in (None, self.agent) and status in (None, self.status) and (before is None or self.updated < before)
         )
@@ -91,28 +91,29 @@ class LogInfo(Struct, frozen=True):
 
 @runtime_checkable
 class Store(Protocol):
-    """Keeps logs. Every verb may raise StoreError: the disk is full, the server is gone; nothing was written then.
+    """The protocol of a store of logs.
 
-    What an awaited verb has written is durable: it is there after a crash of the process, and, unless the store was
-    told otherwise, after a loss of power.
+    Every method may raise StoreError (the disk is full, the server is gone); then nothing was written. What an
+    awaited method has written is durable: it survives a crash of the process and, unless the store is configured
+    otherwise, a loss of power.
     """
 
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
-        """Begin a log with its first rows, lease it, and return the epoch of the lease.
+        """Create a log with its first rows, lease it, and return the epoch of the lease.
 
         Raises:
-            RunExists: there is one of this name.
+            RunExists: a log of this name exists.
         """
         ...
 
     async def lease(self, log: str) -> int:
         """Become the only writer of a log until `release`, and return the epoch, which is higher than any before.
 
-        A lease is renewed while the store lives in this process; it passes on when it has run out, or when its
-        owner is known to be gone.
+        The store renews the lease while it is open in this process; another writer can take it when it has expired,
+        or when its owner is known to be gone.
 
         Raises:
-            LeaseHeld: another writer holds it; try again later.
+            LeaseHeld: another writer has the lease; try again later.
             RunNotFound: there is no such log.
         """
         ...
@@ -126,42 +127,42 @@ class Store(Protocol):
         *,
         release: bool = False,
     ) -> Awaitable[None]:
-        """Write rows after those there are, with the large values that they name.
+        """Append rows to a log, with the large values that they refer to.
 
-        When it fails none of them stays; after a crash in the middle of it there may be a beginning of them.
+        If it fails, none of the rows is kept; after a crash during the write, the first few may be there.
 
         Args:
             log: The log's name.
-            epoch: That of the writer's lease.
-            rows: In order; the first is numbered one more than the log's count.
+            epoch: The epoch of the writer's lease.
+            rows: In order; the number of the first is the log's count plus one.
             blobs: Large values by their digests.
-            release: Give the lease back with the last row.
+            release: Release the lease with the last row.
 
         Raises:
-            LeaseLost: the lease has passed to another, or the rows do not follow those there are.
+            LeaseLost: another writer has the lease, or the rows do not follow the last one in the log.
         """
         ...
 
     def release(self, log: str, epoch: int) -> Awaitable[None]:
-        """Give a lease back; harmless when it has passed on already."""
+        """Release a lease; no effect if another writer has it already."""
         ...
 
     async def find(self, log: str) -> LogInfo | None:
-        """Return what is known of a log, None when there is none."""
+        """Return the header of a log, or None if there is no such log."""
         ...
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
-        """Return the rows numbered higher than `after`, in order, at most `limit`; empty when there are none.
+        """Return the rows numbered higher than `after`, in order, at most `limit`; an empty list if there are none.
 
-        A row that is there and cannot be read has its data as found, and an empty digest.
+        A row that exists and cannot be read has its data as found, and an empty digest.
 
         Raises:
-            JournalCorrupt: rows cannot be told apart; the message says where.
+            JournalCorrupt: the boundaries between rows cannot be found; the message says where.
         """
         ...
 
     async def blob(self, log: str, digest: str) -> bytes | None:
-        """Return a large value of a log."""
+        """Return a large value of a log, or None if it is missing."""
         ...
 
     async def logs(
@@ -173,51 +174,51 @@ class Store(Protocol):
         before: float | None = None,
         limit: int = 100,
     ) -> list[LogInfo]:
-        """Return what is known of logs, the latest changed first.
+        """Return the headers of logs, the most recently changed first.
 
         Args:
-            prefix: Of their names: ``run:`` for runs.
-            agent: Only those of this agent.
-            status: Only those in this state.
-            before: Only those last changed before this time, in POSIX seconds.
-            limit: At most so many.
+            prefix: The start of their names: ``run:`` for runs.
+            agent: Only logs of this agent.
+            status: Only logs in this state.
+            before: Only logs last changed before this time, in POSIX seconds.
+            limit: The maximum number.
         """
         ...
 
     async def quarantine(self, log: str, problem: str) -> None:
-        """Set a damaged log apart: its status is ``Quarantined`` from now on, whoever holds its lease loses it."""
+        """Quarantine a damaged log: its status becomes ``Quarantined``, and the holder of its lease loses it."""
         ...
 
     async def delete(self, log: str) -> bool:
-        """Remove a log with all that it holds; return whether there was one."""
+        """Delete a log with its rows and large values; return whether it existed."""
         ...
 
     async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
-        """Remove logs last changed before a time (POSIX seconds), give the room back, and return how many they were.
+        """Delete logs last changed before a time, free their space, and return their number.
 
         Args:
-            before: The time.
-            prefix: Of their names.
-            unfinished: Remove also those that could go on.
+            before: The time, in POSIX seconds.
+            prefix: The start of their names.
+            unfinished: Also delete runs that could be continued.
         """
         ...
 
     async def close(self) -> None:
-        """Write what is left, give back leases, and close files, threads and connections."""
+        """Write what is left, release leases, and close files, threads and connections."""
         ...
 
 
 @runtime_checkable
 class Wakes(Protocol):
-    """A store that can tell when another process has written; who follows a log then need not look time and again."""
+    """A store that can signal writes of other processes, so that a follower of a log need not poll."""
 
     async def changed(self, log: str, count: int, seconds: float) -> None:
-        """Return when a log may have more rows than `count`, at the latest after so many seconds."""
+        """Wait until a log may have more rows than `count`, at most `seconds` seconds."""
         ...
 
 
 def is_id(text: str) -> bool:
-    """Return whether a text can be the id of a run or a session, or the name of an agent, in every store."""
+    """Return whether every store accepts a text as the id of a run or a session, or the name of an agent."""
     return len(text) <= LONGEST and "\0" not in text and not any("\ud800" <= each <= "\udfff" for each in text)
 
 
@@ -232,5 +233,5 @@ def session_log(session_id: str) -> str:
 
 
 def chained(before: str, data: bytes) -> str:
-    """Return the digest of a row: of the digest of the row before (empty for the first) and its data."""
+    """Return the digest of a row, made of the previous row's digest (empty for the first row) and its data."""
     return blake2b(data, key=before.encode(), digest_size=16).hexdigest()

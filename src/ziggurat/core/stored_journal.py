@@ -1,4 +1,4 @@
-"""A journal that outlives the process: kept in memory as usual, and written to a store."""
+"""A durable journal: kept in memory as usual, and written to a store."""
 
 __all__ = ["BLOB_BYTES", "PROBE", "StoredJournal", "lines_of", "read_rows"]
 
@@ -20,7 +20,7 @@ from ziggurat.core.scope import Key
 from ziggurat.core.store import Row, Store, chained
 
 BLOB_BYTES = 64 * 1024
-"""An entry longer than this is kept beside its log, and the row names its digest."""
+"""An entry longer than this is stored as a separate large value, and its row has only the digest."""
 
 PROBE: Key[Callable[[str, str], None]] = Key("probe")
 """Called with a point (``before intent``, ``after result`` ...) and a path, for tests that crash a run there."""
@@ -29,28 +29,27 @@ _POINTS: dict[type[Entry], str] = {Intent: "intent", Result: "result", Decided: 
 
 
 class _Blob(Struct, frozen=True):
-    """What stands in a row for an entry that is kept beside the log."""
+    """The data of a row whose entry is stored as a separate large value."""
 
     blob: str
     size: int
 
 
 class StoredJournal(MemoryJournal):
-    """The journal of a run in a store; `append` returns what is done when the entry is durable.
+    """The journal of a run in a store; `append` returns an awaitable for when the entry is durable.
 
-    Entries that are appended in one turn of the event loop are written together, and one batch of a run is on its way
-    at a time. What a step's model has answered goes along with what follows from it, the intent of a tool call or the
-    end of the run, so it is not waited for alone; `settled` waits for it.
+    Entries appended in one turn of the event loop are written as one batch, and a run writes one batch at a time. The
+    answer of a step's model is written together with what follows from it, the intent of a tool call or the end of
+    the run, so it is not awaited alone; `settled` waits for it.
 
-    When a batch cannot be written, everything after it is refused with the same error: what is recorded later never
-    stands without what came before.
+    If a batch cannot be written, everything after it is refused with the same error, so the log never has gaps.
 
     Args:
-        store: Where it is written.
-        log: Its name there.
-        epoch: That of the lease.
+        store: The store to write to.
+        log: The name of the log.
+        epoch: The epoch of the lease.
         mode: As for any journal.
-        clock: Measures the run's allowance.
+        clock: Measures the run's time allowance.
         probe: See `PROBE`.
     """
 
@@ -94,29 +93,29 @@ class StoredJournal(MemoryJournal):
 
     @property
     def stable(self) -> int:
-        """How many entries are durable."""
+        """The number of durable entries."""
         return self._stable
 
     def take_in(self, rows: Iterable[Row], lines: Iterable[bytes]) -> None:
-        """Take in what the store holds of the run, before anything is appended."""
+        """Load the rows of the run from the store, before anything is appended."""
         self.read_in(lines)
         for row in rows:
             self._chain = row.digest
         self._stable = len(self.entries)
 
     def begun(self, opened: Entry) -> None:
-        """Take in the first entry, with which the log was made."""
+        """Add the first entry, with which the log was created."""
         self._keep(opened)
         self._stable = 1
 
     def _keep(self, entry: Entry) -> None:
-        """Take in an entry that has been screened."""
+        """Keep an entry in memory without screening it a second time."""
         screens, self._screens = self._screens, None
         super().append(entry)
         self._screens = screens
 
     def settled(self) -> Awaitable[None] | None:
-        """Return what is done when all that was appended is durable, None when it is already."""
+        """Return an awaitable for when all appended entries are durable; None if they are already."""
         if self._failed is None and not self._writing:
             return None
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -127,7 +126,7 @@ class StoredJournal(MemoryJournal):
         return waiting
 
     def append(self, entry: Entry, /) -> Awaitable[None] | None:
-        """Record what happened; await what is returned before acting on it.
+        """Record an entry; if an awaitable is returned, await it before acting on the entry.
 
         Raises:
             ConfigurationError: something in it has no JSON form.
@@ -149,7 +148,7 @@ class StoredJournal(MemoryJournal):
         if type(entry) is Result and is_question(entry.path):
             if not self._writing:
                 self._writing = True
-                loop.call_soon(loop.call_soon, self._flush)  # a turn later: the tasks of a batch of calls come first
+                loop.call_soon(loop.call_soon, self._flush)  # a turn later, so that tool calls of the step can join
             return None
         waiting = loop.create_future()
         self._waiting.append(waiting)
@@ -159,7 +158,7 @@ class StoredJournal(MemoryJournal):
         return waiting
 
     def written(self, entry: Entry) -> bytes:
-        """Return an entry as it is written.
+        """Return the JSON of an entry.
 
         Raises:
             ConfigurationError: something in it has no JSON form.
@@ -170,10 +169,10 @@ class StoredJournal(MemoryJournal):
             raise ConfigurationError(f"what is recorded at {entry.path or 'the root'} must be JSON: {error}") from error
 
     def _flush(self) -> None:
-        """Hand all that waits to the store."""
+        """Pass all waiting entries to the store."""
         entries, self._rows = self._rows, []
         self._batch, self._waiting = self._waiting, []
-        if not entries:  # they were refused meanwhile
+        if not entries:  # they were refused in the meantime
             return
         last = next((entry for entry, _ in reversed(entries) if isinstance(entry, (Ended, Opened))), None)
         rows, blobs = self.rows_of([data for _, data in entries], last)
@@ -183,16 +182,16 @@ class StoredJournal(MemoryJournal):
         except StoreError as error:
             self._fail(error)
             return
-        except BaseException:  # an interrupt, while it was written at once
+        except BaseException:  # such as KeyboardInterrupt, in a store that writes synchronously
             self._fail(StoreError(f"{self._log} was being written when the process was interrupted; resume the run"))
             raise
-        if done.done():  # a store may write at once
+        if done.done():  # a store may write synchronously
             self._wrote(done, entries, release)
         else:
             done.add_done_callback(lambda done: self._wrote(done, entries, release))
 
     def rows_of(self, written: list[bytes], last: Entry | None = None) -> tuple[list[Row], dict[str, bytes]]:
-        """Return rows that follow those there are, and the large values beside them; the chain goes on from here."""
+        """Return the next rows for entries, and their large values by digest; continues the digest chain."""
         rows: list[Row] = []
         blobs: dict[str, bytes] = {}
         number = self._stable
@@ -233,7 +232,7 @@ class StoredJournal(MemoryJournal):
             self._writing = False
 
     def _fail(self, error: StoreError) -> None:
-        """Refuse what was not written, and all that comes later."""
+        """Refuse all entries not written yet, and all later ones."""
         self._failed = error
         self.refusing = True
         refused, self._batch, self._waiting = [*self._batch, *self._waiting], [], []
@@ -243,13 +242,13 @@ class StoredJournal(MemoryJournal):
         self.wake()
 
     def missing(self, path: str, what: str, /) -> None:
-        """Raise where the run can no longer be recorded: nothing more is called then."""
+        """Raise if the run can no longer be recorded, or in `replay`; the call is not made then."""
         if self._failed is not None:
             raise self._failed
         super().missing(path, what)
 
     def release(self) -> Awaitable[None]:
-        """Give the lease back without a word; for a run that was opened and not driven."""
+        """Release the lease without writing an entry; for a run that was opened and not executed."""
         return self._store.release(self._log, self._epoch)
 
     def _tell(self, when: str, entry: Entry) -> None:
@@ -261,11 +260,11 @@ class StoredJournal(MemoryJournal):
 def _refuse(waiting: "asyncio.Future[None]", error: StoreError) -> None:
     if not waiting.done():
         waiting.set_exception(error)
-        waiting.exception()  # who does not await it hears of it at the next entry
+        waiting.exception()  # retrieve it; a caller that does not await this one gets the error at the next entry
 
 
 async def lines_of(store: Store, log: str, rows: Iterable[Row]) -> list[bytes]:
-    """Return what rows say, with the large values they name in their place.
+    """Return the data of rows as JSON lines, with separate large values put back in.
 
     Raises:
         JournalCorrupt: a large value is missing or damaged; the message names the entry.
@@ -284,16 +283,16 @@ async def lines_of(store: Store, log: str, rows: Iterable[Row]) -> list[bytes]:
 
 
 async def read_rows(store: Store, log: str, after: int = 0, before: str = "") -> list[Row]:
-    """Return the rows of a log after checking that each follows from the one before it.
+    """Return the rows of a log after checking their numbers and their chain of digests.
 
     Args:
-        store: Where it is.
-        log: Its name.
-        after: Read from the row after this number on.
-        before: The digest of that row.
+        store: The store.
+        log: The name of the log.
+        after: Return only rows after this number.
+        before: The digest of the row with that number.
 
     Raises:
-        JournalCorrupt: a row was changed, lost or damaged; the message names it, and the log is in quarantine now.
+        JournalCorrupt: a row was changed, lost or damaged; the message names it, and the log is now in quarantine.
     """
     problem = ""
     try:

@@ -1,4 +1,4 @@
-"""Streaming: from a call to an async iterator of its events. The call itself is the same."""
+"""Streaming: an async iterator over the events of a call. The call itself runs as without streaming."""
 
 __all__ = ["EventStream", "StreamBlock", "open_stream"]
 
@@ -23,9 +23,9 @@ logger = logging.getLogger("ziggurat")
 
 
 class EventStream(Generic[R]):
-    """Events as they happen, for one reader; a full buffer makes the producer wait.
+    """The events of a call as they happen, for one reader; a full buffer makes the producer wait.
 
-    Iterate to the end, then read `response`. An error of the service itself is raised by the iteration.
+    Iterate to the end, then read `response`. An error of the service is raised by the iteration.
     """
 
     def __init__(self, buffer: int, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -44,15 +44,15 @@ class EventStream(Generic[R]):
 
     @property
     def blocked(self) -> float:
-        """Seconds that emitting has waited for the reader, counted once however many wait."""
+        """Seconds that emitting has waited for the reader; waits at the same time count once."""
         return self._blocked + (self._monotonic() - self._since if self._blocking else 0.0)
 
     def listens(self, kind: type[Event], /) -> bool:
-        """The reader takes every kind until it has left."""
+        """Return True, for every kind of event, until the reader has left."""
         return not self._closed
 
     async def __call__(self, event: Event, /) -> None:
-        """Hand an event to the reader; waits while the buffer is full, returns at once when the reader has left."""
+        """Pass an event to the reader: wait while the buffer is full, return at once if the reader has left."""
         while len(self._events) >= self._buffer and not self._closed:
             await self._wait_for_room()
         if self._closed:
@@ -70,7 +70,7 @@ class EventStream(Generic[R]):
             await room
         except asyncio.CancelledError:
             if not room.cancelled():
-                self._wake_writer()  # there is room that this writer will not use
+                self._wake_writer()  # pass the free place on to the next writer
             raise
         finally:
             self._blocking -= 1
@@ -114,22 +114,22 @@ class EventStream(Generic[R]):
 
     @property
     def response(self) -> R:
-        """What the service returned.
+        """The response of the service.
 
         Raises:
-            ConfigurationError: the stream has not been read to its end, or was left before it.
+            ConfigurationError: the stream has not been read to its end, or was left before.
         """
         if self._task is None or not self._task.done() or (self._closed and self._task.cancelled()):
             raise ConfigurationError("the stream is not at its end: iterate over it first, then read the response")
         return self._task.result()
 
     def follow(self, task: "asyncio.Task[R]") -> None:
-        """Be the stream of a call that runs already; the reader comes to the end with it."""
+        """Attach a running call to this stream; the stream ends when the call does."""
         self._task = task
         task.add_done_callback(lambda _: self._wake_reader())
 
     def close(self) -> None:
-        """Hand out nothing more: the reader's iteration ends, also where it waits."""
+        """Discard all events and end the reader's iteration, even if it is waiting."""
         self._closed = True
         self._events.clear()
         while self._writers:
@@ -143,7 +143,7 @@ class EventStream(Generic[R]):
         self.follow(asyncio.get_running_loop().create_task(run()))
 
     async def _leave(self) -> None:
-        """Cancel what still runs; from now on emitting returns at once."""
+        """Cancel the call if it still runs, and wait for it; from now on emitting returns at once."""
         self.close()
         task = self._task
         if task is None or task.done():
@@ -155,7 +155,7 @@ class EventStream(Generic[R]):
             task.cancel()
             try:
                 await asyncio.wait([task])
-            except asyncio.CancelledError as error:  # told again: the call is told too, and still waited for
+            except asyncio.CancelledError as error:  # cancelled again: cancel the call again and keep waiting
                 cancelled = error
         if not task.cancelled() and (failed := task.exception()) is not None:
             logger.warning("the run failed while its reader left: %r", failed)
@@ -164,7 +164,7 @@ class EventStream(Generic[R]):
 
 
 class StreamBlock(AbstractAsyncContextManager[EventStream[R]]):
-    """A stream that is opened and left with its block, ``async with ... as events``; read otherwise it says so."""
+    """The context manager of a stream, ``async with ... as events``; any other use raises ConfigurationError."""
 
     __slots__ = ("_block",)
 
@@ -191,7 +191,7 @@ class StreamBlock(AbstractAsyncContextManager[EventStream[R]]):
 def open_stream(
     service: Service[Q, R], request: Q, ctx: Context | None = None, *, buffer: int = 64
 ) -> AbstractAsyncContextManager[EventStream[R]]:
-    """Call `service` and read what happens meanwhile.
+    """Call `service` and iterate over the events that it emits.
 
     ::
 
@@ -203,13 +203,13 @@ def open_stream(
     Args:
         service: Any service.
         request: Its request.
-        ctx: The context to call it in; a fresh one by default. Its own listeners do not hear this call.
-        buffer: How many events may wait for the reader before the producer does.
+        ctx: The context to call it in; a new one by default. Its own listeners get no events of this call.
+        buffer: The number of unread events at which the producer starts to wait.
 
     Leaving the block early cancels the call and waits for it to clean up.
 
     Raises:
-        ConfigurationError: it is not a service, or no number of events, or it is read without its block.
+        ConfigurationError: `service` or `buffer` is not valid, or the stream is read outside of its block.
     """
     if not callable(service) or isinstance(service, type):
         raise ConfigurationError(f"open_stream() calls a service, an async callable (request, ctx); got {service!r}")
