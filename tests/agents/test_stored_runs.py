@@ -19,13 +19,14 @@ from ziggurat.core.errors import (
     RunNotFound,
     StoreError,
 )
-from ziggurat.core.store import Row, Store, run_log
+from ziggurat.core.store import LogInfo, Row, Store, run_log
 from ziggurat.core.stored_journal import PROBE
 from ziggurat.messages import stops
 from ziggurat.messages.agent import Approve
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import Reply, ScriptedModel
 from ziggurat.stores.connect import connect
+from ziggurat.stores.file import FileStore
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.memory_rows import MemoryRows
 from ziggurat.stores.sqlite import SqliteStore
@@ -96,6 +97,27 @@ def test_the_same_id_and_request_is_the_same_run(place: Place) -> None:
             await World().agent(store, "x", name="clerk").resume("r")
         with pytest.raises(RunNotFound, match="the latest: r"):
             await silent.resume("s")
+
+    asyncio.run(main())
+
+
+class _LateStore(FileStore):
+    """Looks for a run just before another process begins it."""
+
+    looks = 0
+
+    async def find(self, log: str) -> LogInfo | None:
+        self.looks += 1
+        return None if self.looks == 1 else await super().find(log)
+
+
+def test_a_run_that_another_process_begins_meanwhile_is_the_same_run(tmp_path: Path) -> None:
+    async def main() -> None:
+        first = await World().agent(FileStore(tmp_path), "Hello.").run("Hi", run_id="r")
+        again = await World().agent(_LateStore(tmp_path), "never said").run("Hi", run_id="r")
+        assert again.messages == first.messages
+        with pytest.raises(RunExists, match="another request"):
+            await World().agent(_LateStore(tmp_path), "never said").run("Bye", run_id="r")
 
     asyncio.run(main())
 

@@ -230,13 +230,18 @@ class Runnable(OnRecord):
         if isinstance(runs, InMemoryRunStore):
             here = None if run_id is None else self._here(runs, request, deps, run_id)
             return *(here or self._open(request, deps, run_id)), runs
-        if run_id is not None:
-            known = await self._continued(runs, run_id, digest(request), deps)
-            if known is not None:
-                return known
-        run_id = run_id or given_deps.get(IDS, fresh_id)()
-        journal = await runs.create(run_id, self.name, request, given_deps, self._screen, terms_of(deps))
-        return self._root(journal, run_id, deps), journal, runs
+        known = None if run_id is None else await self._continued(runs, run_id, digest(request), deps)
+        if known is not None:
+            return known
+        new_id = run_id or given_deps.get(IDS, fresh_id)()
+        try:
+            journal = await runs.create(new_id, self.name, request, given_deps, self._screen, terms_of(deps))
+        except RunExists:  # another process has begun it since we looked
+            known = None if run_id is None else await self._continued(runs, run_id, digest(request), deps)
+            if known is None:
+                raise
+            return known
+        return self._root(journal, new_id, deps), journal, runs
 
     async def _continued(
         self, runs: StoredRuns, run_id: str, asked: str, deps: Deps | None, session: Session | None = None
