@@ -1,7 +1,7 @@
-"""The station of tool calls: every tool call of every agent goes through here.
+"""Make a tool call: every tool call of every agent goes through `act`, in this order.
 
-look-up in the journal > check > before_tool > check > freeze > permissions > approval > intent
-> wrap_tool > the tool's own layers > the function's door > error made a result > after_tool > record
+look up the journal > check > before_tool > check > freeze > permissions > approval > intent
+> wrap_tool > the tool's own layers > the function's door > error becomes a result > after_tool > record
 """
 
 __all__ = ["act"]
@@ -36,10 +36,11 @@ _NO_CHAIN = Chain()
 
 
 async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
-    """Make one tool call; whatever goes wrong with it is in the result.
+    """Make one tool call and return its result; errors of the tool become error results.
 
     Raises:
         Suspend: the call waits for a decision.
+        JournalError: the record cannot be written or followed.
     """
     scope = ctx.scope
     journal = scope[JOURNAL]
@@ -63,7 +64,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
             result = await service(call, ctx if plainly.held is None else _held(plainly.held, call, ctx))
         except JournalError:
             raise
-        except Exception as error:  # noqa: BLE001 - a tool's failure is the model's to know
+        except Exception as error:  # noqa: BLE001 - the model is told of any failure of a tool
             result = error_result(error, call)
     else:
         result = await _guarded(box, entry, record, call, ctx, journal, chain or _NO_CHAIN)
@@ -86,14 +87,14 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
 
 
 def _refuse(record: Record | None, call: ToolCall, ctx: Context, journal: Journal) -> None:
-    """Make no call that is not on record; one that waited for a decision waits again."""
+    """Raise for a call that has no recorded result, as Suspend if it was waiting for a decision."""
     if journal.replaying and record is not None and record.waits:
         raise Suspend((item_of(waiting_call(record, ctx) or call, ctx),))
     journal.missing(ctx.path, call.name)
 
 
 def _held(tool: FunctionTool, call: ToolCall, ctx: Context) -> Context:
-    """Check a call that goes through layers, and hold its function to it: a layer cannot change what is run."""
+    """Check a call that goes through layers and freeze it, so that a layer cannot change what is run."""
     return ctx.freezing(Frozen(call, tool.spec.effect, ctx.path, 0, tool.decoded(call)), alone=True)
 
 
@@ -123,7 +124,7 @@ async def _guarded(
     journal: Journal,
     chain: Chain,
 ) -> ToolResult:
-    """The whole way, for calls that are hooked, layered, decided on, or have been begun before."""
+    """Make a call through all stages; used when hooks, approvals, a durable journal or an earlier attempt need it."""
     try:
         if entry is None:
             note_unknown(call.name, ctx)
@@ -144,13 +145,13 @@ async def _guarded(
             result = frozen if isinstance(frozen, ToolResult) else await _run(entry, frozen, ctx, chain)
     except JournalError:
         raise
-    except Exception as error:  # noqa: BLE001 - a tool's failure is the model's to know
+    except Exception as error:  # noqa: BLE001 - the model is told of any failure of a tool
         await tell(chain, error, ctx)
         result = error_result(error, call)
     for middleware in reversed(chain.hooks["after_tool"]):
         try:
             result = await hooked(middleware, "after_tool", middleware.after_tool, result, ctx)
-        except Exception as error:  # noqa: BLE001 - as above; the result is not known to be fit without its hook
+        except Exception as error:  # noqa: BLE001 - as above; a result the hook did not pass must not be used
             await tell(chain, error, ctx)
             result = error_result(error, call)
     return result if result.id == call.id else msgspec.structs.replace(result, id=call.id)
@@ -159,13 +160,13 @@ async def _guarded(
 async def _begun(
     entry: Entry, record: Record | None, call: ToolCall, ctx: Context, chain: Chain
 ) -> ToolCall | ToolResult:
-    """Return the frozen call of an intent without a result, or what came of it, where a person has found out.
+    """Return the frozen call of an intent without a result, or its result if a person has reported it.
 
     Raises:
-        ToolError: it acts once only, and nobody knows whether it did.
-        Suspend: a person is to find out whether it did.
-        Denied: what was granted when it began is no longer.
-        JournalCorrupt: it is not what was written down.
+        ToolError: the tool has ``effect="once"`` and it is unknown whether the call took effect.
+        Suspend: a person must find out whether it took effect.
+        Denied: a permission it had when it began is no longer granted.
+        JournalCorrupt: the record is damaged, or its decision belongs to another call.
     """
     assert record is not None
     assert record.intent is not None
@@ -195,7 +196,7 @@ def _kept_otherwise(call: ToolCall) -> ToolError:
 async def _freeze(
     entry: Entry, record: Record | None, call: ToolCall, ctx: Context, journal: Journal, chain: Chain
 ) -> ToolCall:
-    """Bring a call to the point from which on it cannot change: checked, permitted, agreed to, and on record."""
+    """Check, permit, approve and record a call, and return it in its final form."""
     waits = record is not None and record.pending is not None
     frozen = waiting_call(record, ctx) if record is not None and waits else None
     if frozen is None:
@@ -231,7 +232,7 @@ async def _prepared(entry: Entry, call: ToolCall, ctx: Context, chain: Chain) ->
 
 
 async def _run(entry: Entry, frozen: ToolCall, ctx: Context, chain: Chain) -> ToolResult:
-    kept = ToolCall(frozen.id, frozen.name, frozen.arguments)  # nobody below has it in hand
+    kept = ToolCall(frozen.id, frozen.name, frozen.arguments)  # a copy that nothing below can reach
     service = entry.service
     frozen_at = Frozen(kept, entry.spec.effect, ctx.path)
     ctx = ctx.within(AGREED, kept) if entry.composite else ctx.freezing(frozen_at)

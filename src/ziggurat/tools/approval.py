@@ -1,4 +1,4 @@
-"""The approval gate of tool calls: what is executed is, byte for byte, what was approved."""
+"""The approval gate of tool calls: the call that is executed is byte for byte the one that was approved."""
 
 __all__ = ["APPROVALS", "Agreed", "Approvals", "Approver", "Predicate", "Rule", "agree"]
 
@@ -33,8 +33,8 @@ class Agreed(Struct, frozen=True):
     """A call that has passed the gate.
 
     Attributes:
-        call: What is executed.
-        id: The id of the item that was decided on; empty if the rules let it through.
+        call: The call to execute.
+        id: The id of the approved item; empty if the rules allowed the call.
     """
 
     call: ToolCall
@@ -42,21 +42,21 @@ class Agreed(Struct, frozen=True):
 
 
 async def agree(spec: ToolSpec, check: Check, call: ToolCall, record: Record | None, ctx: Context) -> Agreed:
-    """Bring a call through the gate: judge it by the rules, ask where they say so, and freeze what was agreed to.
+    """Check a call against the approval rules, ask for a decision if they require one, and freeze the approved call.
 
     Args:
         spec: The tool.
         check: Checks arguments against the tool's schema.
-        call: The call as the hooks left it, or the one that waits already.
-        record: What is known of this call.
-        ctx: Where it stands.
+        call: The call after the hooks, or the recorded one that is already pending.
+        record: The record of this call, if any.
+        ctx: The context of the call.
 
     Raises:
         Denied: a rule or a person said no.
-        InvalidArguments: it cannot be shown to a person as it is, or a decision from elsewhere changed it to what
-            does not fit.
-        ConfigurationError: the approver in this process answered with what cannot be done.
-        Suspend: nobody in this process decides.
+        InvalidArguments: the arguments cannot be shown to a person unambiguously, or a recorded decision changed them
+            to ones that do not fit.
+        ConfigurationError: the approver in this process returned an invalid decision.
+        Suspend: there is no approver in this process.
     """
     if record is not None and record.pending is not None:
         frozen = call
@@ -64,7 +64,7 @@ async def agree(spec: ToolSpec, check: Check, call: ToolCall, record: Record | N
     else:
         if not spec.approval and not any(gate.concern(spec.name) for gate in ctx.scope.get(APPROVALS) or ()):
             return Agreed(call)
-        frozen = ToolCall(call.id, call.name, call.arguments)  # nobody else has it in hand
+        frozen = ToolCall(call.id, call.name, call.arguments)  # a copy that no other code can reach
         readable = canonical(frozen.arguments, call.name)
         judgement = await judge(spec.name, readable, ctx, "tool", always=spec.approval)
         if judgement.verdict == "allow":
@@ -76,7 +76,7 @@ async def agree(spec: ToolSpec, check: Check, call: ToolCall, record: Record | N
 
 
 async def _again(spec: ToolSpec, frozen: ToolCall, record: Record, ctx: Context) -> Judgement:
-    """Return who decides on a call that waits already; the rules are not judged again where a decision is known."""
+    """Return the rules' verdict on a call that is already pending; skip the rules if a decision is recorded."""
     if record.decided is not None:
         return Judgement("ask")
     readable = canonical(frozen.arguments, frozen.name)
@@ -102,6 +102,6 @@ async def _as_decided(decision: Decision, frozen: ToolCall, check: Check, ctx: C
     if check is not None:
         check(changed)
     judgement = await judge(frozen.name, readable, ctx, "tool")
-    if judgement.verdict == "deny":  # also for who may change a call
+    if judgement.verdict == "deny":  # a person's change cannot override a rule that denies
         raise Denied(f"denied: {judgement.reason}")
     return changed

@@ -1,4 +1,4 @@
-"""Reading a model's arguments strictly, and explaining its mistakes so that it can correct them."""
+"""Read a model's arguments strictly, and explain its mistakes so that it can correct them."""
 
 __all__ = ["MAX_DEPTH", "MAX_PROBLEMS", "expectation", "explain", "has_infinity", "listing", "near", "read", "shown"]
 
@@ -13,10 +13,10 @@ import msgspec
 from ziggurat.core.errors import InvalidArguments
 
 MAX_DEPTH = 100
-"""Levels of arrays and objects within each other that a tool's arguments may have."""
+"""How many levels deep the arrays and objects in a tool's arguments may be nested."""
 
 MAX_PROBLEMS = 20
-"""Problems that a model is told of one call; the rest is counted."""
+"""Problems listed for one call; the rest are only counted."""
 
 _MAX_LINE = 1_000
 
@@ -26,18 +26,18 @@ _WORDS = {
     "string": "a string", "boolean": "true or false", "datetime": "a date and time", "date": "a date",
     "time": "a time", "timedelta": "a duration", "decimal": "a decimal number", "uuid": "a UUID",
 }  # fmt: skip
-# Patterns for the decoder's messages, compiled when a mistake is made, as most processes see none.
+# Patterns for the decoder's messages, compiled on the first mistake, because most processes see none.
 _PLACE = r" - at (?:`key` in )?`\$(.*)`$"
 _STEP = r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]"
 _EXPECTED = r"Expected `([^`]*)`(?:, got `[^`]*`)?"
 
 
 def read(text: str | bytes) -> object:
-    """Parse JSON, refusing what two readers could understand differently.
+    """Parse JSON strictly: refuse text that two parsers could read differently.
 
     Raises:
-        InvalidArguments: no valid JSON, a key given twice, NaN or infinity, a number of more than 4,300 digits,
-            a lone surrogate, or deeper than `MAX_DEPTH`.
+        InvalidArguments: the text is not valid JSON, or has a key twice, NaN or infinity, a number of more than 4,300
+            digits, a lone surrogate, or nesting deeper than `MAX_DEPTH`.
     """
     import json
 
@@ -83,7 +83,7 @@ def _too_deep() -> InvalidArguments:
 
 
 def _check(value: object) -> None:
-    """Walk level by level (not by recursion), refusing what is too deep, overflowed, or not text."""
+    """Raise for nesting that is too deep, infinite numbers and lone surrogates; iterates, so it cannot overflow."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         following: list[object] = []
@@ -118,7 +118,7 @@ def has_infinity(value: object) -> bool:
 
 
 def near(name: str, names: Iterable[str]) -> str | None:
-    """Find the known name that an unknown one was probably meant to be: alike but for case and dashes, or nearly."""
+    """Return the known name closest to an unknown one, ignoring case, underscores and dashes; None if none is close."""
     import difflib
 
     known = list(names)
@@ -129,7 +129,7 @@ def near(name: str, names: Iterable[str]) -> str | None:
 
 
 def listing(problems: Iterable[str]) -> str:
-    """Write problems a line each: no more than `MAX_PROBLEMS`, of a bounded length, and how many more there are."""
+    """Join problems, one per line: at most `MAX_PROBLEMS` lines of bounded length, then a count of the rest."""
     lines = [line for problem in problems for line in problem.split("\n")]
     kept = [line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 3]}..." for line in lines[:MAX_PROBLEMS]]
     if len(lines) > MAX_PROBLEMS:
@@ -138,7 +138,7 @@ def listing(problems: Iterable[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """Show a wrong value briefly, the way JSON names it."""
+    """Return a short text for a wrong value, in JSON terms."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
@@ -149,7 +149,7 @@ def shown(value: object) -> str:
 
 
 def explain(name: str, error: msgspec.ValidationError, value: object, schema: Mapping[str, object]) -> str:
-    """Turn a decoder's complaint about one parameter into ``path: what was expected, got what``."""
+    """Turn the decoder's error about one parameter into ``path: what was expected, got what``."""
     message = str(error)
     place = re.search(_PLACE, message)
     message = message[: place.start()] if place else message
@@ -158,7 +158,7 @@ def explain(name: str, error: msgspec.ValidationError, value: object, schema: Ma
         key: str | int | None = step[1] or (int(step[2]) if step[2] else None)
         wanted = _within(wanted, key)
         if key is None and isinstance(found, Mapping) and len(found) == 1:
-            key = next(iter(found))  # the decoder does not say which, but here is only one
+            key = next(iter(found))  # the decoder names no key, but there is only one
         path += step[0] if step[0] != "[...]" or key is None else f".{key}"
         found = _item(found, key)
     if (missing := re.match(r"Object missing required field `([^`]*)`", message)) is not None:
@@ -184,7 +184,7 @@ def _item(value: object, key: str | int | None) -> object:
 
 
 def _within(schema: Mapping[str, object], key: str | int | None) -> Mapping[str, object]:
-    """Follow one step of a path through a schema; an empty one where that is not possible."""
+    """Return the schema one step further along a path, empty if there is none."""
     choices: list[object] = []
     for arm in _arms(schema):
         inner: object = None
@@ -214,7 +214,7 @@ def _in_words(match: re.Match[str]) -> str:
 
 
 def _mend(message: str, schema: Mapping[str, object]) -> str:
-    """Say what would have been right, where the decoder only says that a text is invalid."""
+    """Return what was expected, for errors where the decoder only says that a text is invalid."""
     samples = {
         "date-time": "a date and time such as '2026-01-31T09:30:00Z'",
         "date": "a date such as '2026-01-31'",
@@ -232,7 +232,7 @@ def _mend(message: str, schema: Mapping[str, object]) -> str:
 
 
 def expectation(schema: Mapping[str, object]) -> str:
-    """Say in a few words what a schema wants, for problems that have no decoder's text."""
+    """Return a few words for what a schema expects, for problems that have no decoder message."""
     if isinstance(choices := schema.get("enum"), list):
         return "one of " + ", ".join(map(shown, choices))
     if isinstance(arms := schema.get("anyOf"), list):

@@ -1,4 +1,4 @@
-"""Arithmetic from text, without ``eval``: exact, and bounded in time and memory."""
+"""Evaluate arithmetic from text without ``eval``: exact, and bounded in time and memory."""
 
 __all__ = ["MAX_LENGTH", "evaluate"]
 
@@ -12,10 +12,10 @@ MAX_LENGTH = 2000
 """Characters an expression may have."""
 
 MAX_DEPTH = 50
-"""Parentheses, signs and powers that may stand within each other."""
+"""How deep parentheses, signs and powers may be nested."""
 
 MAX_BITS = 14_000
-"""Bits of the largest whole number; what Python prints without being asked twice (4,300 digits) is a little more."""
+"""Bits of the largest whole number, just below Python's default limit for printing (4,300 digits)."""
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)"
@@ -32,8 +32,8 @@ Number = int | Fraction | float
 
 
 def evaluate(expression: str) -> int | float:
-    """Work out an expression of numbers, ``+ - * / // % **`` (also ``^`` and the signs of a
-    school book, U+00D7, U+00F7 and U+2212), signs and parentheses.
+    """Evaluate an expression of numbers, signs, parentheses and ``+ - * / // % **`` (also ``^``, U+00D7, U+00F7 and
+    U+2212).
 
     Numbers are exact fractions until the end, so ``0.1 + 0.2`` is 0.3 and ``6 / 2`` is the integer 3; only a power
     with a fractional exponent is rounded on the way. The operators bind as in Python.
@@ -79,7 +79,7 @@ class _Parser:
         return value
 
     def climb(self, lowest: int) -> Number:
-        """Read operators that bind at least this tightly."""
+        """Parse and apply the operators that bind at least this tightly."""
         left = self.operand()
         while (strength := _BINARY.get(self.tokens[self.index][1], 0)) >= lowest:
             _, operator, position = self.tokens[self.index]

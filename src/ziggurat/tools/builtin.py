@@ -1,4 +1,4 @@
-"""Three small tools without dependencies, for first steps and tests."""
+"""Three small tools without dependencies, for first experiments and tests."""
 
 __all__ = ["calculator", "echo", "timestamp"]
 

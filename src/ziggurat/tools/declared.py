@@ -1,4 +1,4 @@
-"""Checks for the lists a tool is declared with: permissions and validators."""
+"""Check the permissions and validators that a tool is declared with, and call the validators."""
 
 __all__ = ["Validator", "complaint_of", "functions", "listed"]
 
@@ -15,7 +15,7 @@ Validator = Callable[..., str | None]
 
 
 def listed(permissions: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the permissions that a tool declares, none for None.
+    """Return the permissions that a tool declares as a tuple, empty for None.
 
     Raises:
         ConfigurationError: they are not a list of strings, or one has no known name.
@@ -32,10 +32,10 @@ def listed(permissions: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def functions(validators: Sequence[Validator], name: str) -> tuple[Validator, ...]:
-    """Return what checks the arguments of a tool.
+    """Return a tool's validators as a tuple.
 
     Raises:
-        ConfigurationError: that is not a list of functions, or one of them is async.
+        ConfigurationError: they are not a list of functions, or one of them is async.
     """
     given = tuple(validators) if isinstance(validators, Iterable) else (None,)
     if not all(map(callable, given)):
@@ -48,10 +48,10 @@ def functions(validators: Sequence[Validator], name: str) -> tuple[Validator, ..
 
 
 def complaint_of(validator: Validator, arguments: dict[str, Any]) -> str | None:
-    """Return what a validator says of a call's arguments.
+    """Return what a validator finds wrong with a call's arguments, or None.
 
     Raises:
-        ToolError: it says neither text nor None, or ended with what ends a program.
+        ToolError: it returned neither text nor None, or raised SystemExit or similar.
     """
     try:
         wrong: object = validator(**arguments)

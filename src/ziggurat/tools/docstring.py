@@ -1,7 +1,7 @@
-"""Docstrings of tools: the summary, and a description for each parameter.
+"""Parse the docstrings of tools: the summary, and a description for each parameter.
 
-The Google style is read here, so that most tools cost no import; NumPy, Sphinx and Epytext are read by the
-`docstring-parser` library where it is installed. Without it their text reaches the model whole.
+The Google style is parsed here, so that most tools need no import; NumPy, Sphinx and Epytext are parsed by the
+`docstring-parser` library if it is installed. Without it their whole text becomes the summary.
 """
 
 __all__ = ["Docstring", "describe", "parse"]
@@ -15,12 +15,12 @@ import msgspec
 
 
 class Docstring(msgspec.Struct, frozen=True):
-    """A docstring taken apart.
+    """A parsed docstring.
 
     Attributes:
         summary: The text before the first section: what the tool does.
         parameters: Description by parameter name; names without a description are left out.
-        returns: What comes back, or an empty text.
+        returns: The description of the result, or an empty text.
     """
 
     summary: str = ""
@@ -39,9 +39,9 @@ _OTHER_STYLE = r"^[ ]*[:@](param|parameter|arg|argument|key|keyword|type|returns
 
 
 def describe(function: Callable[..., object]) -> Docstring:
-    """Read the docstring of a function, a method, a partial or an object that can be called.
+    """Parse the docstring of a function, a method, a partial or a callable object.
 
-    An object's own class says what it is for, unless its ``__call__`` has a docstring.
+    For an object, the docstring of ``__call__`` is used, or else that of its class.
     """
     target = function
     while isinstance(target, functools.partial):
@@ -50,13 +50,13 @@ def describe(function: Callable[..., object]) -> Docstring:
         return parse(target.__doc__ or "")
     kind = type(target)
     own = kind.__doc__ or ""
-    if own.startswith(f"{kind.__name__}("):  # what `dataclass` writes where there is no docstring
+    if own.startswith(f"{kind.__name__}("):  # the text `dataclass` generates if there is no docstring
         own = ""
     return parse(kind.__call__.__doc__ or own)
 
 
 def parse(text: str) -> Docstring:
-    """Take a docstring apart, in whichever of the four styles it is written.
+    """Parse a docstring in any of the four styles.
 
     Example:
         >>> parse("Add two numbers.").summary
@@ -66,7 +66,7 @@ def parse(text: str) -> Docstring:
     if "\n" not in text and not text.startswith((":", "@")):
         return Docstring(text)
     if re.match(_SECTION, text.partition("\n")[0]):
-        text = inspect.cleandoc(f"\n{whole}")  # or what stands below the first line would lose its indent
+        text = inspect.cleandoc(f"\n{whole}")  # otherwise the lines below the header would lose their indent
     if re.search(_OTHER_STYLE, text, re.MULTILINE):
         return _by_library(text)
     return _google(text)
@@ -94,7 +94,7 @@ def _is_header(lines: list[str], index: int) -> bool:
 
 
 def _indented(lines: list[str]) -> list[str]:
-    """Keep the lines of a section: those that are indented, up to the first that is not."""
+    """Return the lines of a section: the indented ones, up to the first that is not."""
     end = next((index for index, line in enumerate(lines) if line.strip() and not line[0].isspace()), len(lines))
     return lines[:end]
 

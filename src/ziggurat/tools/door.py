@@ -1,7 +1,7 @@
-"""The function's door: the only place where user code runs, and where it is kept from doing harm.
+"""The function's door: the only place where a tool's code runs, with its errors and cancellation contained.
 
-Whatever it raises, SystemExit and a CancelledError of its own included, comes out as an error of this call; our
-own cancellation and `Suspend` pass. What does not stop when it is told to is left behind, and counted.
+Whatever the code raises, including SystemExit and a CancelledError of its own, becomes an error of this call; our own
+cancellation and `Suspend` pass through. A tool that ignores cancellation is abandoned after a grace, and counted.
 """
 
 __all__ = ["CANCELLED_ITSELF", "GRACE", "LEAKS", "Leaks", "bounded", "guarded", "in_thread", "settle"]
@@ -22,26 +22,26 @@ from ziggurat.tools.threads import POOL, ThreadCall, ThreadRaised
 T = TypeVar("T")
 
 GRACE = 1.0
-"""Seconds that a cancelled tool is given to clean up before it is left behind."""
+"""Seconds that a cancelled tool has to clean up before it is abandoned."""
 
 CANCELLED_ITSELF = "the tool cancelled the task it ran in"
-"""What the model is told of a tool that did."""
+"""The error text for a tool that cancelled its own task."""
 
 logger = logging.getLogger("ziggurat")
 
 
 class Leaks:
-    """Counts the calls that were left behind in this process because they would not stop."""
+    """Counts the calls that were abandoned in this process because they did not stop."""
 
     def __init__(self) -> None:
         self.count = 0
         self._running: set[asyncio.Future[object]] = set()
 
     def add(self, work: "asyncio.Future[object]", name: str) -> None:
-        """Count one by its name, and keep it from being collected until it ends.
+        """Count an abandoned call, and keep a reference to it until it ends.
 
-        Whoever ends the event loop, as `asyncio.run` does, would wait forever for a task that does not stop, so it is
-        taken from among the tasks of the loop.
+        `asyncio.run` waits for all tasks of its loop, and would wait forever for one that does not stop, so the task is
+        removed from the loop's set of tasks.
         """
         self.count += 1
         self._running.add(work)
@@ -58,11 +58,11 @@ class Leaks:
 
     @property
     def running(self) -> int:
-        """How many of them still run."""
+        """How many abandoned calls still run."""
         return len(self._running)
 
     def tasks(self, loop: asyncio.AbstractEventLoop) -> "set[asyncio.Task[object]]":
-        """Return those of an event loop that still run."""
+        """Return the abandoned tasks of an event loop that still run."""
         return {each for each in self._running if isinstance(each, asyncio.Task) and each.get_loop() is loop}
 
 
@@ -72,7 +72,7 @@ LEAKS = Leaks()
 async def guarded(
     function: Callable[..., Awaitable[object]], arguments: dict[str, object], ctx: Context, call: ToolCall
 ) -> ToolResult:
-    """Await a user's function here and now; what must not pass becomes a ToolError."""
+    """Await a user's function in the current task; SystemExit and similar become a ToolError."""
     token = AMBIENT.set(ctx)
     try:
         value = await function(**arguments)
@@ -90,18 +90,18 @@ async def guarded(
 
 
 def _waiting_in(group: BaseExceptionGroup[BaseException]) -> tuple[object, ...]:
-    """Return what is waited for by agents that a tool ran side by side in a task group."""
+    """Return the pending items of agents that a tool ran concurrently in a task group."""
     pending: list[object] = []
     for error in group.exceptions:
         if isinstance(error, Suspend):
-            pending.extend(item for item in error.pending if item not in pending)  # each tells of the others too
+            pending.extend(item for item in error.pending if item not in pending)  # each holds those of the others too
         elif isinstance(error, BaseExceptionGroup):
             pending.extend(item for item in _waiting_in(error) if item not in pending)
     return tuple(pending)
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Tell our cancellation, and a coroutine being closed, from what the function raised of its own."""
+    """Return whether an error is our cancellation or a coroutine being closed, not raised by the function itself."""
     try:
         task = asyncio.current_task()
     except RuntimeError:
@@ -114,7 +114,7 @@ def _is_ours(error: BaseException) -> bool:
 async def in_thread(
     function: Callable[..., object], arguments: dict[str, object], ctx: Context, call: ToolCall
 ) -> ToolResult:
-    """Run a user's function that is not async in a thread; if it gives an awaitable, that is awaited here."""
+    """Run a user's sync function in a thread; if it returns an awaitable, await that here."""
     token = AMBIENT.set(ctx)
     thread = ThreadCall()
     try:
@@ -134,21 +134,22 @@ async def in_thread(
         if isinstance(raised.error, Suspend):
             raise raised.error from None
         raise ended_by(raised.error) from raised.error
-    if hasattr(type(value), "__await__"):  # of its type: a value may do anything when it is asked itself
+    if hasattr(type(value), "__await__"):  # looked up on the type: a value's own attributes may run its code
         return await guarded(lambda: cast("Awaitable[object]", value), {}, ctx, call)
     return result_of(value, call)
 
 
 def _seen(done: "asyncio.Future[object]") -> None:
-    """Take note of an error that nobody awaits any more."""
+    """Retrieve the error of a future that is no longer awaited, so that asyncio does not log it."""
     done.exception()
 
 
 async def bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, seconds: float | None) -> T:
-    """Await `work` in a task of its own once it waits, so that control comes back even if it ignores cancellation.
+    """Await `work`, in its own task once it blocks, so that control returns even if it ignores cancellation.
 
     Raises:
-        Timeout: it took longer than `seconds`; it was cancelled, and after the grace left behind.
+        Timeout: it took longer than `seconds`; it was cancelled, and abandoned if it did not stop within the grace.
+        ToolError: it cancelled its own task.
     """
     clock = ctx.clock
     end = None if seconds is None else clock.monotonic() + seconds
@@ -156,7 +157,7 @@ async def bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, seco
         task, bell = begin(work)
     except StopIteration as done:
         if ctx.deadline is not None and clock.monotonic() >= ctx.deadline:
-            await asyncio.sleep(0)  # or the limit of a run that never waits would never be heard of
+            await asyncio.sleep(0)  # otherwise a run that never waits would never notice its deadline
         return done.value  # type: ignore[no-any-return]
     timer = None if end is None else clock.call_at(end, lambda: _ring(bell))
     try:
@@ -172,7 +173,7 @@ async def bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, seco
     finally:
         if timer is not None:
             timer.cancel()
-    if task.cancelled():  # by whom, if not by us
+    if task.cancelled():  # not by us, so by itself
         raise ToolError(CANCELLED_ITSELF)
     return task.result()
 
@@ -183,7 +184,7 @@ def _ring(bell: "asyncio.Future[None]") -> None:
 
 
 async def settle(tasks: "Sequence[asyncio.Future[T]]", ctx: Context, *, name: str, grace: float = GRACE) -> None:
-    """Cancel tasks and wait for them within the grace; those that go on are left behind, counted and told of."""
+    """Cancel tasks and wait up to `grace` seconds; those that still run are abandoned, counted and reported."""
     waiting = [task for task in tasks if not task.done()]
     for task in waiting:
         task.cancel()
@@ -194,7 +195,7 @@ async def settle(tasks: "Sequence[asyncio.Future[T]]", ctx: Context, *, name: st
         while waiting and not ring.done():
             try:
                 await asyncio.wait([*waiting, ring], return_when=asyncio.FIRST_COMPLETED)
-            except asyncio.CancelledError as error:  # told again while cleaning up: the grace still bounds it
+            except asyncio.CancelledError as error:  # cancelled again while waiting: the grace still applies
                 cancelled = error
             waiting = [task for task in waiting if not task.done()]
     finally:
@@ -202,7 +203,7 @@ async def settle(tasks: "Sequence[asyncio.Future[T]]", ctx: Context, *, name: st
         ring.cancel()
     for task in tasks:
         if task.done() and not task.cancelled():
-            task.exception()  # heard, so that nobody is told of it as of one that was lost
+            task.exception()  # retrieved, so that asyncio does not log it as lost
     for task in waiting:
         LEAKS.add(task, f"{name} at {ctx.path}")  # type: ignore[arg-type]
         logger.warning("%s at %s did not stop within %g s and was left behind", name, ctx.path, grace)

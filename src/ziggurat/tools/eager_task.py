@@ -1,7 +1,7 @@
-"""Eager tasks: the work starts at once, and becomes a task only if it has to wait.
+"""Eager tasks: a coroutine starts at once, and becomes a task only if it has to wait.
 
-Python 3.12 has this as eager tasks. Here the task is made before it is known whether it is needed, and the work takes
-its first step in the name of that task; what ends without waiting leaves the task to whoever comes next.
+Python 3.12 has eager tasks built in. Here the task is created in advance, and the coroutine runs its first step as that
+task; if it ends without waiting, the unused task is kept for the next coroutine.
 """
 
 __all__ = ["begin"]
@@ -16,22 +16,22 @@ T = TypeVar("T")
 
 
 class _Host(Coroutine[Any, Any, Any]):
-    """What a task runs that has been made ahead: the work it is given until the event loop comes to it, or nothing."""
+    """The coroutine of a task created in advance: runs the work given to it, or nothing if none comes in time."""
 
     __slots__ = ("bell", "context", "task", "waits_for", "work")
 
     def __init__(self) -> None:
         self.work: Coroutine[Any, Any, Any] | None = None
-        self.task: asyncio.Task[Any] | None = asyncio.Task(self)  # None from when it is given work, or too late for it
+        self.task: asyncio.Task[Any] | None = asyncio.Task(self)  # None once the event loop has started it
 
     def give(self, work: Coroutine[Any, Any, T], context: Context, waits_for: Any) -> "asyncio.Future[None]":
-        """Continue work that has begun and waits; returns what is rung when it is over."""
+        """Take over work that has begun and waits; return a future that is set when the work ends."""
         self.work, self.context, self.waits_for = work, context, waits_for
         self.bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         return self.bell
 
     def send(self, value: Any, /) -> Any:
-        """Take the next step."""
+        """Run the next step of the work."""
         if self.task is not None:
             self.task = None
             if self.work is None:
@@ -40,13 +40,13 @@ class _Host(Coroutine[Any, Any, Any]):
         return self._step("send", value)
 
     def throw(self, error: Any, /, *_: Any) -> Any:
-        """Take the next step, which begins with an error."""
+        """Run the next step of the work by raising an error in it."""
         if self.task is not None:
             self.task = None
             if self.work is None:
                 raise error
             if asyncio.isfuture(self.waits_for) and self.waits_for.cancel():
-                return self.waits_for  # as every task does: what is waited for is cancelled, and brings the error
+                return self.waits_for  # as in every task: the future is cancelled, and raises the error
         return self._step("throw", error)
 
     def _step(self, how: str, what: Any) -> Any:
@@ -58,12 +58,12 @@ class _Host(Coroutine[Any, Any, Any]):
             raise
 
     def close(self) -> None:
-        """End the work where it stands."""
+        """Close the work where it is."""
         if self.work is not None:
             self.context.run(self.work.close)
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        """Refuse: it is run by its own task and nobody else.
+        """Refuse to be awaited: only its own task may run it.
 
         Raises:
             TypeError: always.
@@ -72,7 +72,7 @@ class _Host(Coroutine[Any, Any, Any]):
 
 
 class _Here(threading.local):
-    """The host that waits for work in this thread."""
+    """The unused host of each thread."""
 
     spare: _Host | None = None
 
@@ -81,15 +81,15 @@ _HERE = _Here()
 
 
 def begin(work: Coroutine[Any, Any, T]) -> "tuple[asyncio.Task[T], asyncio.Future[None]]":
-    """Take the first step of `work` here and now, in its own copy of the context variables.
+    """Run the first step of `work` immediately, in its own copy of the context variables.
 
     Returns:
-        The task that continues it, and what is set when it is over: sooner by a turn of the event loop than
-        whoever awaits the task would know.
+        The task that continues the work, and a future that is set when the work ends, one turn of the event loop
+        before awaiting the task would return.
 
     Raises:
-        StopIteration: the work has ended with this value, and there is no task.
-        BaseException: whatever else it ended with.
+        StopIteration: the work has already ended with this value, so there is no task.
+        BaseException: any other error of the first step.
     """
     loop, caller = asyncio.get_running_loop(), asyncio.current_task()
     host, _HERE.spare = _HERE.spare, None

@@ -1,4 +1,4 @@
-"""What happens to tool calls with side effects in a forked run."""
+"""ForkEffects: decide what happens to tool calls with side effects in a forked run."""
 
 __all__ = ["EFFECTS", "FORK_EFFECTS", "Effects", "ForkEffects"]
 
@@ -11,16 +11,16 @@ from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 
 Effects = Literal["refuse", "recorded", "live"]
-"""Refuse them, answer as the run before was answered and refuse all others, or make them."""
+"""Refuse the calls, return the original run's results and refuse all others, or make the calls."""
 
 EFFECTS = frozenset(get_args(Effects))
 
 
 class ForkEffects:
-    """Keeps calls from having side effects; those of tools that only read (``effect="none"``) are made.
+    """Stops calls with side effects; calls of tools with ``effect="none"`` are made.
 
     Args:
-        recorded: Results of calls as they were made before, by path and by fingerprint; None to refuse all.
+        recorded: The fingerprint and result of each call of the original run, by path; None to refuse all.
     """
 
     def __init__(self, recorded: Mapping[str, tuple[str, ToolResult]] | None = None) -> None:
@@ -30,12 +30,12 @@ class ForkEffects:
             self._like.setdefault(asked, result)
 
     def instead(self, spec: ToolSpec, call: ToolCall, path: str) -> ToolResult | None:
-        """Return what answers for a call, None if it is to be made.
+        """Return the recorded result to use for a call, None if the call is to be made.
 
-        Of calls on record with the same arguments the one at the same place answers, else the first.
+        Of recorded calls with the same arguments, the one at the same path is used, otherwise the first.
 
         Raises:
-            ToolError: it is refused.
+            ToolError: the call is refused.
         """
         if spec.effect == "none":
             return None

@@ -1,4 +1,4 @@
-"""Tools made from typed functions."""
+"""FunctionTool: tools made from typed functions, and the check that they run only approved calls."""
 
 __all__ = [
     "AGREED",
@@ -45,7 +45,7 @@ _CUT = "\n[cut: the rest was not asked for]"
 
 
 class Frozen(Struct):
-    """The call that was approved, how often it has been made, and its arguments if they were read already."""
+    """The approved call, how often it has been run, and its arguments if they are decoded already."""
 
     call: ToolCall
     effect: Effect
@@ -55,18 +55,18 @@ class Frozen(Struct):
 
 
 def frozen_in(ctx: Context) -> Frozen | None:
-    """Return the call that the function at the bottom of this call is held to."""
+    """Return the approved call of this context, the only one the function may run; None if there is none."""
     return ctx.frozen if isinstance(ctx.frozen, Frozen) else None
 
 
 AGREED: Key[ToolCall | None] = Key("agreed call")
-"""What was approved of a tool that is made of other calls."""
+"""The approved call of a composite tool."""
 
 
 class FunctionTool:
-    """A tool made of a function; a service from ToolCall to ToolResult.
+    """A tool made from a function: a service from ToolCall to ToolResult.
 
-    Made by `tool` and `raw_tool`. `function` is the function itself, to be called as it is.
+    Made by `tool` and `raw_tool`. `function` is the original function.
     """
 
     __slots__ = ("_async", "_context", "_streams", "_timeout", "_validators", "arguments", "facts", "function", "spec")
@@ -100,7 +100,7 @@ class FunctionTool:
         self.decoded(call)
 
     def decoded(self, call: ToolCall) -> dict[str, Any]:
-        """Return the call's arguments as the function takes them; raise InvalidArguments if they do not fit."""
+        """Return the call's arguments as keyword arguments; raise InvalidArguments if they do not fit."""
         arguments = self.arguments.decode(call.arguments)
         for validator in self._validators:
             wrong = complaint_of(validator, arguments)
@@ -113,7 +113,7 @@ class FunctionTool:
 
         Raises:
             InvalidArguments: they do not fit.
-            ToolError: the call is not the one that was approved, or an effect would be repeated.
+            ToolError: the call is not the approved one, or a tool with ``effect="once"`` would run twice.
         """
         frozen = None if ctx.frozen is None else frozen_in(ctx)
         arguments = None if frozen is None else passes(call, frozen, ctx)
@@ -134,7 +134,7 @@ class FunctionTool:
         return bounded(work, ctx, name=self.spec.name, seconds=self._timeout)
 
     async def _collected(self, arguments: dict[str, Any], ctx: Context, call: ToolCall) -> str:
-        """Join what an async generator yields, telling of each piece; the rest beyond the bound is not asked for."""
+        """Join the pieces of an async generator and emit each; stop reading at `MAX_RESULT` characters."""
         pieces: list[str] = []
         size = 0
         stream: AsyncGenerator[object, None] = self.function(**arguments)
@@ -157,7 +157,7 @@ class FunctionTool:
 
 
 async def _kept(work: Awaitable[ToolResult], frozen: Frozen, ctx: Context) -> ToolResult:
-    """Record what a tool that acts once has returned before anything else may wait."""
+    """Await a tool with ``effect="once"`` and record its result at once."""
     result = await work
     waiting = ctx.scope[JOURNAL].append(Returned(frozen.path, result))
     if waiting is not None:
@@ -166,13 +166,13 @@ async def _kept(work: Awaitable[ToolResult], frozen: Frozen, ctx: Context) -> To
 
 
 def must_be(call: ToolCall, agreed: ToolCall) -> None:
-    """Raise ToolError unless a call is the one that passed the gate."""
+    """Raise ToolError unless the call has the name and arguments of the approved one."""
     if call.name != agreed.name or call.arguments != agreed.arguments:
         raise ToolError(f"{call.name} was called with other arguments than those that were approved; it was not run")
 
 
 async def _told(text: str, ctx: Context) -> str:
-    """Return what the middleware makes of a piece of a tool's output."""
+    """Return a piece of a tool's output as changed by middleware."""
     chain = ctx.scope.get(MIDDLEWARE)
     for middleware in chain.hooks["on_tool_delta"] if chain is not None else ():
         text = await hooked(middleware, "on_tool_delta", middleware.on_tool_delta, text, ctx)
@@ -180,12 +180,12 @@ async def _told(text: str, ctx: Context) -> str:
 
 
 def passes(call: ToolCall, frozen: Frozen, ctx: Context) -> dict[str, Any] | None:
-    """Let a call through a tool's door: the one that was approved, where it was, and once if it acts once.
+    """Check that a call is the approved one, at its path, and not a second run of a tool with ``effect="once"``.
 
-    Returns the arguments, for its first run, if they were read already.
+    Returns the decoded arguments on the first run, if there are any.
 
     Raises:
-        ToolError: it is another one.
+        ToolError: the call must not run.
     """
     if call is not frozen.call:
         must_be(call, frozen.call)
@@ -194,12 +194,12 @@ def passes(call: ToolCall, frozen: Frozen, ctx: Context) -> dict[str, Any] | Non
     if frozen.effect == "once" and frozen.runs:
         raise ToolError(f"{call.name} acts once only and has been run; it was not run again")
     frozen.runs += 1
-    arguments, frozen.arguments = frozen.arguments, None  # given away once: a function may change them
+    arguments, frozen.arguments = frozen.arguments, None  # used for one run only: the function may change them
     return arguments
 
 
 class _Door:
-    """The door in front of a service that is a tool without being a function."""
+    """Wraps a tool that is not a FunctionTool, and refuses calls that were not approved."""
 
     __slots__ = ("inner",)
 
@@ -217,7 +217,7 @@ class _Door:
 
 
 def with_door(service: Service[ToolCall, ToolResult]) -> Service[ToolCall, ToolResult]:
-    """Return a tool whose innermost service refuses every call but the one that was approved, below its layers."""
+    """Return the tool with a check below its layers that refuses every call but the approved one."""
     if isinstance(service, (FunctionTool, _Door)):
         return service
     inner: Service[ToolCall, ToolResult] | None = getattr(service, "inner", None)
@@ -229,7 +229,7 @@ def with_door(service: Service[ToolCall, ToolResult]) -> Service[ToolCall, ToolR
     layered = copy(service)
     try:
         layered.inner = behind  # type: ignore[attr-defined]
-    except AttributeError:  # it will not have another: then the door stands in front of it
+    except AttributeError:  # `inner` cannot be replaced: check in front of the layer instead
         return _Door(service)
     return layered
 
@@ -261,7 +261,7 @@ def tool(
     validators: Sequence[Validator] = (),
     interrupted: Interrupted = "report",
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
-    """Make a tool of a typed function, sync or async, or an async generator whose pieces are told as they come.
+    """Make a tool from a typed function, sync or async, or from an async generator whose pieces are emitted.
 
     ::
 
@@ -280,14 +280,14 @@ def tool(
         description: When to use it; the docstring's by default.
         effect: ``"none"`` if it only reads, ``"repeatable"`` if doing it again under the same
             ``ctx.idempotency_key`` is harmless, ``"once"`` if it must never be done twice.
-        permissions: What must have been granted, such as ``"network"``; an empty list says that it needs nothing,
-            None that it does not say: then it is denied in a run that was given grants.
+        permissions: The permissions it needs, such as ``"network"``; an empty list if it needs none. With None it is
+            denied in a run that was given grants.
         approval: Whether a person must agree to each call.
         timeout: Seconds it may take.
         validators: Called with the arguments; each returns what is wrong with them, or None.
-        interrupted: What is done about a call with ``effect="once"`` that was begun and not heard of again, as after a
-            crash: ``"report"`` tells the model, ``"ask"`` waits for a person to find out, ``"retry_if_idempotent"``
-            makes it again under the same ``ctx.idempotency_key``, which the function must take a Context for.
+        interrupted: What to do about a call with ``effect="once"`` that began but has no result, as after a crash:
+            ``"report"`` tells the model, ``"ask"`` waits for a person to find out, ``"retry_if_idempotent"`` makes it
+            again with the same ``ctx.idempotency_key``, for which the function must take a Context.
 
     Raises:
         ConfigurationError: the signature cannot be offered to a model; the message says which parameter and why.
@@ -331,11 +331,11 @@ def raw_tool(
     approval: bool = False,
     timeout: float | None = None,
 ) -> FunctionTool:
-    """Make a tool whose schema you write; the function takes the arguments as one mapping, and the Context if it
-    has a second parameter.
+    """Make a tool with a hand-written schema; the function takes the arguments as one mapping, and the Context if
+    it has a second parameter.
 
     Raises:
-        ConfigurationError: `parameters` is not the JSON Schema of an object, or something else cannot be.
+        ConfigurationError: `parameters` is not the JSON Schema of an object, or another argument is invalid.
     """
     _refuse_tool(function)
     schema = RawSchema.of(function, name, parameters)
@@ -345,10 +345,10 @@ def raw_tool(
 
 
 def checked_spec(spec: ToolSpec) -> ToolSpec:
-    """Return a tool's spec if models can be offered it.
+    """Return a tool's spec, after checking that it can be offered to models.
 
     Raises:
-        ConfigurationError: something it declares cannot be; the message says what can.
+        ConfigurationError: a declaration is invalid; the message says what is allowed.
     """
     plain = isinstance(spec.name, str) and spec.name.isascii()
     if not plain or not 0 < len(spec.name) <= 64 or not all(c.isalnum() or c in "_-" for c in spec.name):

@@ -1,4 +1,4 @@
-"""Inspecting a Python function: its name, its typed parameters, and what it must not have."""
+"""Inspect a Python function: its name and typed parameters, and whether it can be a tool."""
 
 __all__ = ["Inspection", "inspect_function"]
 
@@ -21,22 +21,22 @@ from ziggurat.tools.schema import note_of
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NO_VALUES = ("FieldInfo", "Field")
-"""Classes of defaults, of pydantic, msgspec and dataclasses, that mean something in the body of a class only."""
+"""Classes of defaults in pydantic, msgspec and dataclasses that only have a meaning in a class body."""
 
 _INFERABLE = (bool, int, float, str, list, dict, enum.Enum)
 
 
 class Inspection(msgspec.Struct, frozen=True, eq=False):
-    """What a function says of itself.
+    """What a function's signature declares.
 
     Attributes:
         name: Name for the model.
         inputs: Parameters the model fills, by name.
-        extra: Type of further arguments, where the function takes ``**kwargs``.
+        extra: Type of further arguments, if the function takes ``**kwargs``.
         context_parameter: Name of the parameter that takes the Context.
-        is_async: Whether a call gives a coroutine.
-        returns: Annotation of the result, ``Any`` where there is none.
-        described: Names of the parameters whose annotation holds their description.
+        is_async: Whether a call returns a coroutine.
+        returns: Annotation of the result, ``Any`` if there is none.
+        described: Names of the parameters whose annotation has a description.
     """
 
     name: str
@@ -49,10 +49,10 @@ class Inspection(msgspec.Struct, frozen=True, eq=False):
 
 
 def inspect_function(function: Callable[..., object], name: str | None = None) -> Inspection:
-    """Read a function, a bound method, a partial or an object with ``__call__``.
+    """Inspect a function, a bound method, a partial or an object with ``__call__``.
 
     Raises:
-        ConfigurationError: it cannot be offered to a model; the message names what, where and the fix.
+        ConfigurationError: it cannot be offered to a model; the message says what is wrong, where, and how to fix it.
     """
     runs = _runs(function)
     title = _title(function, runs, name)
@@ -80,7 +80,7 @@ def inspect_function(function: Callable[..., object], name: str | None = None) -
 
 
 def _runs(function: Any) -> Callable[..., object]:
-    """Find the function a call will run, below partials and objects."""
+    """Return the function that a call runs, below partials and objects."""
     while isinstance(function, functools.partial):
         function = function.func
     if isinstance(function, type):
@@ -146,7 +146,7 @@ def _is_context(annotation: object) -> bool:
 
 
 def _fixed(function: object) -> set[str]:
-    """Name the arguments that partials have fixed by keyword: they are out of the model's reach."""
+    """Return the arguments that partials fix by keyword; the model cannot set them."""
     names: set[str] = set()
     while isinstance(function, functools.partial):
         names.update(function.keywords)

@@ -1,4 +1,4 @@
-"""Interrupted calls of tools that act once: whether they took effect is unknown. Report, ask, or run again."""
+"""Handle interrupted calls of tools with ``effect="once"``, which may or may not have taken effect."""
 
 __all__ = ["settled"]
 
@@ -15,19 +15,20 @@ from ziggurat.tools.results import result_of
 
 
 async def settled(spec: ToolSpec, call: ToolCall, record: Record, ctx: Context) -> ToolResult | None:
-    """Return what came of an interrupted call, as a person says; None if it is to be run now.
+    """Return the result of an interrupted call as reported by a person; None if it is to be run now.
 
-    Nobody in this process is asked: who lets through whatever is asked would have it done twice.
+    The approver in this process is not asked: one that approves everything would let the call run twice.
 
     Args:
-        spec: The tool, which acts once.
-        call: The call as it is on record.
-        record: What is known of it: an intent without a result.
-        ctx: Where it stands.
+        spec: The tool, with ``effect="once"``.
+        call: The recorded call.
+        record: Its record: an intent without a result.
+        ctx: The context of the call.
 
     Raises:
-        ToolError: it is to be reported, or a person leaves it at that.
-        Suspend: a person is to find out.
+        ToolError: the interruption is reported to the model, or a person decided not to run it again.
+        Suspend: a person must find out whether it took effect.
+        JournalCorrupt: the recorded decision belongs to another call.
     """
     if spec.interrupted == "retry_if_idempotent":
         return None

@@ -1,4 +1,4 @@
-"""One parameter of a tool: its schema, and converting what a model wrote into what the function takes."""
+"""Parameter: one parameter of a tool, with its schema and the conversion of a model's JSON to the function's type."""
 
 __all__ = ["Parameter", "Problem"]
 
@@ -13,7 +13,7 @@ from ziggurat.tools.schema import alternatives, is_pydantic, schema_of
 
 
 class Problem(ValueError):
-    """What is wrong with one argument, one sentence for each place, for the model to read."""
+    """What is wrong with one argument, one sentence per place; the model reads it."""
 
 
 class Parameter(msgspec.Struct, frozen=True, eq=False):
@@ -21,12 +21,12 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         name: Name in the function and in the schema.
-        wire: Type the JSON decoder reads; ``Any`` where `check` does the reading.
+        wire: Type the JSON decoder reads; ``Any`` if `check` converts the value.
         schema: JSON Schema of a value.
         required: Whether the function has no default for it.
-        check: Turns plain JSON data into the annotated type where the decoder alone cannot; raises `Problem`.
-        inexact: Whether values may hold floats or decimals, for which texts such as ``"nan"`` must be refused.
-        nested: Whether values may hold other values.
+        check: Converts plain JSON data to the annotated type if the decoder alone cannot; raises `Problem`.
+        inexact: Whether values may contain floats or decimals, for which texts such as ``"nan"`` must be refused.
+        nested: Whether values may contain other values.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, name: str, annotation: object, *, required: bool) -> "Parameter":
-        """Prepare a parameter of this type.
+        """Make a parameter for a type.
 
         Raises:
             ConfigurationError: the type has no JSON form.
@@ -57,13 +57,12 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         return cls(name, wire, schema, required, None, inexact, nested=not _flat(schema))
 
     def convert(self, value: object) -> object:
-        """Read one plain JSON value, repairing what is unmistakable.
+        """Convert one plain JSON value, repairing unambiguous mistakes.
 
-        A text that itself holds JSON is read as such, and a single value stands for a list of one, if only
-        that fits the type.
+        A string that contains JSON is parsed, and a single value becomes a list of one, if only that fits the type.
 
         Raises:
-            Problem: the value fits in no reading.
+            Problem: the value does not fit, not even repaired.
         """
         first: Problem | None = None
         for reading in _readings(value):
@@ -86,7 +85,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         return found
 
     def _explained(self, error: msgspec.ValidationError, value: object) -> str:
-        """Put the decoder's complaint into words; of a mapping it does not say which entry it means, so find it."""
+        """Explain the decoder's error; it does not name the entry of a mapping, so try the entries one by one."""
         for key, each in value.items() if isinstance(value, dict) and "`$[...]" in str(error) else ():
             try:
                 msgspec.convert({key: each}, self.wire, strict=False)
@@ -102,7 +101,7 @@ def _flat(schema: dict[str, object]) -> bool:
 
 
 def _readings(value: object) -> Iterator[object]:
-    """Yield a value and what else it may have been meant as, the likeliest first."""
+    """Yield a value and its possible repairs, the likeliest first."""
     yield value
     if isinstance(value, str) and value.strip():
         inner = _inner(value)
@@ -146,7 +145,7 @@ def _by_pydantic(name: str, annotation: Any) -> Callable[[object], object]:
 
 
 def _by_arms(name: str, annotation: object, schema: dict[str, object]) -> Callable[[object], object]:
-    """Read a union the decoder refuses (of two dataclasses, say): the first member that fits, exactly or else laxly."""
+    """Return a check for a union the decoder refuses, such as two dataclasses: first strict matches, then lax ones."""
     arms = alternatives(annotation)
     if not arms:
         raise ConfigurationError(f"{annotation} cannot be decoded from JSON; use a simpler type")

@@ -31,23 +31,23 @@ PERMISSIONS = frozenset(
 """The permissions that have a fixed meaning; any other is written ``custom:name``."""
 
 GRANTS: Key[frozenset[str]] = Key("grants")
-"""What the tools of a run and of all agents below have been granted."""
+"""The permissions granted to the tools of a run and of all agents below."""
 
 DECLARED_ONLY: Key[bool] = Key("declared only")
-"""Whether grants were given to the run, so that a tool that does not say what it needs is denied."""
+"""Whether the run was given grants, so that a tool that declares no permissions is denied."""
 
 
 class AuditEntry(Struct, frozen=True):
     """One check of a tool's permissions.
 
     Attributes:
-        who: The agent that called.
-        path: Where the call stands in the run.
-        tool: The tool.
-        wanted: What it declares, sorted.
-        granted: What has been granted there, sorted.
-        missing: What was missing, sorted, or why it was denied otherwise; empty if it was allowed.
-        at: When, in POSIX seconds of the run's clock.
+        who: The name of the agent that called.
+        path: The path of the call in the run.
+        tool: The name of the tool.
+        wanted: The permissions it declares, sorted.
+        granted: The permissions granted at that path, sorted.
+        missing: The missing permissions, sorted, or another reason for the denial; empty if it was allowed.
+        at: The time, in POSIX seconds of the run's clock.
     """
 
     who: str
@@ -60,19 +60,19 @@ class AuditEntry(Struct, frozen=True):
 
     @property
     def allowed(self) -> bool:
-        """Whether the call was let through."""
+        """Whether the call was allowed."""
         return not self.missing
 
 
 class Audit:
-    """The last checks of permissions, allowed and denied, and how many there were::
+    """Keeps the last permission checks, allowed and denied, and counts all of them::
 
         audit = Audit()
         await agent.run("...", deps=granting("network", audit=audit))
         [entry.tool for entry in audit if not entry.allowed]
 
     Args:
-        size: How many entries are kept; the oldest go first.
+        size: How many entries are kept; the oldest are dropped.
 
     Raises:
         ConfigurationError: the size is not a positive number.
@@ -86,7 +86,7 @@ class Audit:
         self.denials = 0
 
     def add(self, entry: AuditEntry) -> None:
-        """Keep an entry."""
+        """Add an entry."""
         self._entries.append(entry)
         self.checks += 1
         self.denials += not entry.allowed
@@ -102,23 +102,23 @@ class Audit:
 
 
 AUDIT: Key[Audit] = Key("audit")
-"""Where checks of permissions are written down."""
+"""The audit of a run's permission checks."""
 
 
 def granting(*grants: str, audit: Audit | None = None) -> dict[Key[Any], Any]:
-    """Return the dependencies that grant one run no more than this::
+    """Return dependencies that limit one run to these permissions::
 
         await agent.run("...", deps=granting("network", "file_read"))
 
-    Its agents get the intersection with what they are granted themselves. Tools that do not declare what they need
-    are denied: they say ``permissions=[]`` if it is nothing. Give it again to `resume`.
+    Its agents get the intersection with their own grants. Tools that declare no permissions are denied; a tool that
+    needs none declares ``permissions=[]``. Pass it to `resume` again.
 
     Args:
         grants: Permissions; none grants nothing.
-        audit: Where checks are written down.
+        audit: Records the checks.
 
     Raises:
-        ConfigurationError: a grant has no known name.
+        ConfigurationError: a permission is unknown.
     """
     given: dict[Key[Any], Any] = {GRANTS: known(grants), DECLARED_ONLY: True}
     return given if audit is None else {**given, AUDIT: audit}
@@ -127,7 +127,7 @@ def granting(*grants: str, audit: Audit | None = None) -> dict[Key[Any], Any]:
 def check(spec: ToolSpec, ctx: Context) -> None:
     """Raise Denied unless everything that the tool declares is granted; the message lists what is missing, sorted.
 
-    Where grants were given to the run, a tool that does not say what it needs is denied too.
+    In a run that was given grants, a tool that declares nothing is denied too.
     """
     scope = ctx.scope
     has = scope.get(GRANTS) or frozenset()
@@ -147,7 +147,7 @@ def check(spec: ToolSpec, ctx: Context) -> None:
 
 
 def note_unknown(name: str, ctx: Context) -> None:
-    """Write down that a tool was called that there is not."""
+    """Record a call of a tool that does not exist in the audit, if there is one."""
     if ctx.scope.get(AUDIT) is not None:
         _note(name, (), ("[no such tool]",), ctx)
 
@@ -160,10 +160,10 @@ def _note(tool: str, wanted: Iterable[str], missing: tuple[str, ...], ctx: Conte
 
 
 def known(grants: Iterable[str]) -> frozenset[str]:
-    """Return permissions as a set.
+    """Return the permissions as a set, after checking their names.
 
     Raises:
-        ConfigurationError: one has no known name.
+        ConfigurationError: a permission is unknown.
     """
     wanted = frozenset(grants)
     unknown = sorted(
@@ -179,10 +179,10 @@ def known(grants: Iterable[str]) -> frozenset[str]:
 
 
 def narrowed(ctx: Context, grants: frozenset[str]) -> frozenset[str]:
-    """Return what a child gets: never more than its parent has.
+    """Return the grants limited to those of the context: a child never gets more than its parent.
 
     Raises:
-        ConfigurationError: a grant has no known name.
+        ConfigurationError: a permission is unknown.
     """
     known(grants)
     outer = ctx.scope.get(GRANTS)

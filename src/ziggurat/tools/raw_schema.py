@@ -1,4 +1,4 @@
-"""Arguments of a tool whose JSON Schema was written by hand or came from elsewhere."""
+"""RawSchema: the arguments of a tool whose JSON Schema was written by hand or came from elsewhere."""
 
 __all__ = ["RawSchema"]
 
@@ -14,7 +14,7 @@ from ziggurat.tools.validator import SchemaValidator
 
 
 class RawSchema(Struct, frozen=True):
-    """A JSON Schema as a tool's door: arguments are taken as they are, when they fit all of it."""
+    """Checks a tool's arguments against a JSON Schema, and passes them on unchanged."""
 
     name: str
     validator: SchemaValidator
@@ -24,10 +24,10 @@ class RawSchema(Struct, frozen=True):
 
     @classmethod
     def of(cls, function: Callable[..., Any], name: str, schema: dict[str, Any]) -> "RawSchema":
-        """Look at a function `(arguments)` or `(arguments, ctx)` and the schema of its arguments.
+        """Make one from a function `(arguments)` or `(arguments, ctx)` and the schema of its arguments.
 
         Raises:
-            ConfigurationError: either is not as it must be, or the schema is refused by `SchemaValidator`.
+            ConfigurationError: the function has other parameters, or `SchemaValidator` refuses the schema.
             MissingExtra: the extra ``schemas`` is not installed.
         """
         if not isinstance(schema, dict) or schema.get("type", "object") != "object":
@@ -55,10 +55,10 @@ class RawSchema(Struct, frozen=True):
         )
 
     def decode(self, arguments: str | bytes) -> dict[str, Any]:
-        """Return the arguments as the one keyword that the function takes.
+        """Return the arguments as the function's one keyword argument.
 
         Raises:
-            InvalidArguments: they do not fit; every problem on a line of its own.
+            InvalidArguments: they do not fit; one problem per line.
         """
         given = read(arguments) if arguments.strip() else {}
         if not isinstance(given, dict):

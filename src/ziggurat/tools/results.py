@@ -1,4 +1,4 @@
-"""Results of tools, made fit for a conversation: bounded, and always text or parts."""
+"""Turn what tools return or raise into results for the conversation: bounded, and always text or parts."""
 
 __all__ = ["MAX_DATA", "MAX_RESULT", "ended_by", "error_result", "presentable", "result_of", "text_of_error"]
 
@@ -21,10 +21,10 @@ from ziggurat.messages.checks import problem_in_part
 from ziggurat.messages.parts import Audio, File, Image, Text, ToolCall, ToolResult, mended
 
 MAX_RESULT = 200_000
-"""Characters of a result that reach the conversation; the rest is cut, and the cut is marked."""
+"""Characters of a result that enter the conversation; the rest is cut, with a note."""
 
 MAX_DATA = 32_000_000
-"""Bytes of pictures, sound and files in one result; providers take no larger requests."""
+"""Bytes of images, audio and files in one result; providers accept no larger requests."""
 
 _MAX_PARTS = 1_000
 _Part = Text | Image | Audio | File
@@ -32,10 +32,10 @@ _PARTS = (Text, Image, Audio, File)
 _MAX_NODES = 1_000_000
 _MAX_DEPTH = 200
 _MAX_SIZE = 16_000_000
-"""Characters and bytes that a result may hold before it is written; only its beginning will be shown anyway."""
+"""Characters and bytes in a returned value before it is encoded; only its beginning is shown anyway."""
 
 _MAX_ERRORS = 10
-"""How many errors of a group are told."""
+"""How many errors of an exception group are named."""
 
 _CONTAINERS = (dict, list, tuple, set, frozenset, msgspec.Struct)
 _TEXTS = (str, bytes, bytearray)
@@ -45,7 +45,7 @@ def result_of(value: object, call: ToolCall) -> ToolResult:
     """Turn what a tool returned into its result.
 
     Raises:
-        ToolError: it cannot be written as JSON, or is too deep or too large to be.
+        ToolError: it cannot be written as JSON, or is nested too deep or too large.
     """
     kind = type(value)
     if kind is str:
@@ -58,7 +58,7 @@ def result_of(value: object, call: ToolCall) -> ToolResult:
         return _written(value, call)
     except Exception:
         raise
-    except BaseException as error:  # code of the value's own, such as what writes it, may do anything
+    except BaseException as error:  # the value's own code, such as its encoder, may raise anything
         raise ToolError(
             f"{call.name} returned a {kind.__name__} that ended with {text_of_error(error)} when it was looked at"
         ) from error
@@ -80,7 +80,7 @@ def _written(value: object, call: ToolCall) -> ToolResult:
 
 
 def _of_parts(made: ToolResult) -> ToolResult:
-    """Return a result that a tool made by hand, if it is what it should be, with what its parts hold bounded."""
+    """Check a ToolResult or parts that a tool returned, and limit their size."""
     wrong = problem_in_part(made)
     if wrong is not None:
         raise ToolError(f"{made.name} returned what cannot be shown: {wrong}")
@@ -122,9 +122,9 @@ def _clean(text: str, most: int = MAX_RESULT) -> str:
 
 
 def _measure(value: object, call: ToolCall) -> bool:
-    """Refuse what would grow without bound when written: shared parts count as often as they occur.
+    """Raise for values that are too large when encoded; shared parts count each time they occur.
 
-    Tells whether there is a set in it.
+    Returns whether the value contains a set.
     """
     nodes, size, sets = _MAX_NODES, _MAX_SIZE, False
     waiting: list[tuple[object, int]] = [(value, 0)]
@@ -144,7 +144,7 @@ def _measure(value: object, call: ToolCall) -> bool:
 
 
 def _in_order(value: object) -> object:
-    """Make lists of sets: numbers by size, others by what is written; their own order is another in every process."""
+    """Turn sets into sorted lists (numbers by size, others by their JSON): a set's order varies between processes."""
     if isinstance(value, dict):
         return {key: _in_order(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -170,7 +170,7 @@ def _children(node: object) -> "list[object]":
 
 
 def error_result(error: BaseException, call: ToolCall) -> ToolResult:
-    """Turn an error into a result that tells the model what went wrong and of which kind it is."""
+    """Turn an error into a result that tells the model what went wrong, with the kind of error."""
     return ToolResult(call.id, call.name, _clean(text_of_error(error)), _kind(error), call.name)
 
 
@@ -187,22 +187,22 @@ def _kind(error: BaseException) -> ToolErrorKind:
 
 
 def ended_by(error: BaseException) -> ToolError:
-    """Return what is told of a tool that raised SystemExit or the like."""
+    """Return the error for a tool that raised SystemExit or similar."""
     return ToolError(f"the tool raised what ends a program, not a call: {text_of_error(error)}")
 
 
 def presentable(error: BaseException) -> BaseException:
-    """Return an error as it is, or one of ours in place of one whose class does not even let it be looked at."""
+    """Return the error, or a ToolError in its place if its class raises when inspected."""
     try:
         isinstance(error, ZigguratError)
         str(type(error).__name__)
-    except BaseException:  # noqa: BLE001 - code of the error's own may do anything
+    except BaseException:  # noqa: BLE001 - the error's own code may raise anything
         return ToolError("the tool raised an error that cannot be looked at")
     return error
 
 
 def text_of_error(error: BaseException) -> str:
-    """Return an error's text, with its type where it is not one of ours, and the errors in a group; never raises."""
+    """Return an error's text, with its type unless it is one of ours, and the errors of a group; never raises."""
     text = text_of(error)
     if isinstance(error, BaseExceptionGroup):
         text += "".join(f"; {text_of_error(each)}" for each in error.exceptions[:_MAX_ERRORS])

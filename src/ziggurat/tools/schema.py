@@ -1,4 +1,4 @@
-"""From a Python type to the JSON Schema a model is shown.
+"""Translate Python types into JSON Schema for models.
 
 The dialect is JSON Schema 2020-12. Definitions are written in place where they are used, because several
 providers cannot follow references; only a type that contains itself keeps its name under ``$defs``.
@@ -41,7 +41,7 @@ def schema_of(annotation: object) -> JSONSchema:
         {'type': 'array', 'items': {'type': 'integer'}}
 
     Raises:
-        ConfigurationError: the type has no JSON form that is known here; the message says what to write instead.
+        ConfigurationError: the type has no known JSON form; the message says what to write instead.
     """
     if annotation is object:
         return {}
@@ -60,7 +60,7 @@ def schema_of(annotation: object) -> JSONSchema:
 
 
 def alternatives(annotation: object) -> tuple[object, ...]:
-    """List the members of a union, also of one with notes; empty for anything that is not a union."""
+    """Return the members of a union, also inside ``Annotated``; empty for anything that is not a union."""
     if typing.get_origin(annotation) is Annotated:
         return alternatives(typing.get_args(annotation)[0])
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
@@ -69,7 +69,7 @@ def alternatives(annotation: object) -> tuple[object, ...]:
 
 
 def note_of(annotation: object) -> str | None:
-    """Find the description within ``Annotated``: a string, a `msgspec.Meta` or a PEP 727 ``Doc``."""
+    """Return the description in ``Annotated`` (a string, a `msgspec.Meta` or a PEP 727 ``Doc``), or None."""
     for note in getattr(annotation, "__metadata__", ()):
         text = note if isinstance(note, str) else getattr(note, "description", getattr(note, "documentation", None))
         if isinstance(text, str):
@@ -78,9 +78,9 @@ def note_of(annotation: object) -> str | None:
 
 
 def is_pydantic(annotation: object) -> bool:
-    """Return whether pydantic must handle this type: it is, contains, or is annotated with something of pydantic's.
+    """Return whether pydantic must handle this type: it is, contains, or is annotated with something from pydantic.
 
-    Looks at the classes only, so nothing is imported.
+    Only inspects classes, so pydantic is not imported.
     """
     if isinstance(annotation, type):
         return hasattr(annotation, "__pydantic_core_schema__") or hasattr(annotation, "__get_pydantic_core_schema__")
@@ -88,7 +88,7 @@ def is_pydantic(annotation: object) -> bool:
 
 
 def _bounds(note: object) -> bool:
-    """Return whether a note within ``Annotated`` says which values are allowed, in the words of pydantic."""
+    """Return whether a note in ``Annotated`` is a pydantic or annotated_types constraint on values."""
     if type(note).__module__.partition(".")[0] not in ("pydantic", "annotated_types"):
         return False
     described = type(note).__name__ == "FieldInfo"
@@ -122,7 +122,7 @@ def _unsupported(annotation: object, error: Exception) -> str:
 
 
 def _enrich(annotation: Any) -> Any:
-    """Write what the schema engine leaves out into the type: formats of times, strings as descriptions."""
+    """Add to the type what the schema generator omits: formats of times, and strings as descriptions."""
     if isinstance(annotation, type) and annotation in _FORMATS:
         return _FORMATS[annotation]
     arguments = typing.get_args(annotation)
@@ -141,7 +141,7 @@ def _enrich(annotation: Any) -> Any:
 
 
 def _tidy(schema: JSONSchema) -> JSONSchema:
-    """Write definitions in place, except those that contain themselves; drop titles made up from names."""
+    """Inline definitions, except recursive ones; drop titles generated from names."""
     definitions = cast("dict[str, JSONSchema]", schema.pop("$defs", {}))
     recursive = {name for name in definitions if name in _reachable(definitions[name], definitions)}
     for name, definition in definitions.items():
@@ -185,7 +185,7 @@ def _target(schema: JSONSchema) -> str:
 
 
 def _reachable(schema: JSONSchema, definitions: dict[str, JSONSchema]) -> set[str]:
-    """Name every definition that following references from here can arrive at."""
+    """Return the names of all definitions reachable by references from a schema."""
     found: set[str] = set()
     waiting = [schema]
     while waiting:

@@ -1,8 +1,8 @@
-"""How expensive a JSON Schema can be to validate, computed before any value is checked against it.
+"""Compute how expensive a JSON Schema can be to validate, before any value is checked against it.
 
-A few lines of schema can be worth millions of checks: references that fan out at every level, or a recursion that
-visits each child twice. The work is bounded from above by two figures: how many checks one place in a value can
-need (`breadth`), and by how much that grows with each level of the value (`growth`).
+A few lines of schema can cause millions of checks: references that fan out at every level, or a recursion that visits
+each child twice. Two figures give an upper bound of the work: how many checks one place in a value can need
+(`breadth`), and the factor by which that grows with each level of the value (`growth`).
 """
 
 __all__ = ["MAX_WORK", "Unfolding", "weight_of_patterns"]
@@ -20,7 +20,7 @@ MAX_BREADTH = 100_000
 """Checks that one place in a value may need."""
 
 MAX_WORK = 20_000_000
-"""Checks that one value may need, a fraction of a second."""
+"""Checks that one whole value may need, which take a fraction of a second."""
 
 _MAX_CHAIN = 200
 _MAX_STEPS = 1_000_000
@@ -35,12 +35,12 @@ _ITEMS = ("items", "additionalItems", "unevaluatedItems", "contains")
 
 
 class Unfolding(Struct, frozen=True):
-    """The bounds of a schema.
+    """Upper bounds of the work to validate values against a schema.
 
     Attributes:
         breadth: How many checks one place in a value can need.
-        growth: By how much that can grow with each level of the value.
-        patterns: How heavy the patterns are that a text can be matched with, 0 where there are none.
+        growth: The factor by which that can grow with each level of the value.
+        patterns: The total weight of the patterns that a text can be matched with, 0 if there are none.
     """
 
     breadth: int
@@ -49,20 +49,20 @@ class Unfolding(Struct, frozen=True):
 
     @classmethod
     def of(cls, schema: dict[str, Any] | bool, what: str) -> "Unfolding":
-        """Find the bounds of a valid schema.
+        """Compute the bounds of a valid schema.
 
         Raises:
-            ConfigurationError: it is too much work, or refers to itself without a step into the value.
+            ConfigurationError: it needs too much work, or refers to itself without a step into the value.
         """
         return _Survey(schema, what).result() if isinstance(schema, dict) else cls(1, 1, 0)
 
     @property
     def modest(self) -> bool:
-        """Whether the work can only grow with the size of a value, so that none need be measured."""
+        """Whether the work grows only with the size of a value, so that values need not be measured."""
         return self.growth <= 1 and self.breadth <= 1_000
 
     def work(self, value: object) -> int:
-        """Return how many checks a value may need, at most; more than `MAX_WORK` is not counted."""
+        """Return an upper bound of the checks a value needs; counting stops above `MAX_WORK`."""
         total, checks = 0, self.breadth
         for level in _levels(value):
             total += len(level) * checks
@@ -72,7 +72,7 @@ class Unfolding(Struct, frozen=True):
         return total
 
     def matching(self, value: object) -> int:
-        """Return how many characters of a value may be matched, at most, times the weight of the patterns."""
+        """Return an upper bound of the characters to match in a value, times the weight of the patterns."""
         total, times = 0, self.patterns
         for level in _levels(value):
             texts = [each for each in level if isinstance(each, str)]
@@ -83,12 +83,12 @@ class Unfolding(Struct, frozen=True):
 
 
 def weight_of_patterns(schema: object) -> int:
-    """Return how heavy all patterns of a schema are, each counted once; about 100 states of a machine make 1."""
+    """Return the weight of all patterns of a schema, each counted once; about 100 states of an automaton weigh 1."""
     return sum(map(_patterns, _parts(schema)))
 
 
 def _levels(value: object) -> Iterator[list[object]]:
-    """Yield the values at each depth, the whole first."""
+    """Yield the values at each depth, starting with the value itself."""
     level = [value]
     while level:
         yield level
@@ -102,7 +102,7 @@ def _levels(value: object) -> Iterator[list[object]]:
 
 
 class _Bounds(Struct):
-    """What holds of one place: how many checks, how many into each kind of child, how heavy its patterns."""
+    """The bounds at one place: its checks, how many lead into each kind of child, and the weight of its patterns."""
 
     checks: int
     into: Counter[str]
@@ -110,7 +110,7 @@ class _Bounds(Struct):
 
 
 class _Survey:
-    """A walk over a schema; every part is looked at once."""
+    """A traversal of a schema that visits every part once."""
 
     def __init__(self, schema: dict[str, Any], what: str) -> None:
         self.what = what
@@ -130,7 +130,7 @@ class _Survey:
         return Unfolding(max(each.checks for each in found), growth, max(each.patterns for each in found))
 
     def bounds(self, part: dict[str, Any], depth: int) -> _Bounds:
-        """Return the bounds of the place that a part of the schema is applied to."""
+        """Return the bounds for the place in a value that a part of the schema applies to."""
         if id(part) in self.known:
             known = self.known[id(part)]
             if known is None:
@@ -157,7 +157,7 @@ class _Survey:
         return result
 
     def _beside(self, part: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield what is applied to the same place as a part."""
+        """Yield the schemas that apply to the same place as a part."""
         for name in _LISTS:
             yield from _schemas(part.get(name))
         for name in _SINGLE:
@@ -170,7 +170,7 @@ class _Survey:
                 yield from self._targets(reference)
 
     def _targets(self, reference: str) -> list[dict[str, Any]]:
-        """Return every part that a reference may mean: at least the one it does."""
+        """Return every part that a reference may point to, always including the right one."""
         base, _, fragment = reference.partition("#")
         if fragment and not fragment.startswith("/"):
             return self.anchored.get(fragment, [])
@@ -183,7 +183,7 @@ class _Survey:
 
 
 def _parts(schema: object) -> Iterator[dict[str, Any]]:
-    """Yield every mapping in a schema, as any of them may be referred to."""
+    """Yield every mapping in a schema, because a reference may point to any of them."""
     waiting: list[Any] = [schema]
     while waiting:
         each = waiting.pop()
@@ -195,7 +195,7 @@ def _parts(schema: object) -> Iterator[dict[str, Any]]:
 
 
 def _anchors_of(part: dict[str, Any]) -> set[str]:
-    """Return the names by which a part can be referred to, in any dialect."""
+    """Return the anchor names of a part, in any dialect."""
     names = {part.get(name) for name in _ANCHORS} | {
         str(part.get(name, "")).partition("#")[2] for name in ("$id", "id")
     }
@@ -232,7 +232,7 @@ def _patterns(part: dict[str, Any]) -> int:
 
 
 def _weight(pattern: str) -> int:
-    """Return 1 for a pattern of the usual size, and more for one whose repetitions make it long."""
+    """Return the weight of a pattern: 1 for a usual one, more if it is long or its repetitions are."""
     states = len(pattern)
     for repeated in re.findall(r"\{(?:\d*,)?(\d+),?\}", pattern):
         times = min(int(repeated[:6]), 10_000)

@@ -1,4 +1,4 @@
-"""JSON Schema errors in the wording of typed tools."""
+"""Write JSON Schema errors in the same wording as the errors of typed tools."""
 
 __all__ = ["schema_errors"]
 
@@ -31,7 +31,7 @@ _SIZES = {
 
 
 def schema_errors(errors: "Iterable[jsonschema_rs.ValidationError]", schema: Any, most: int) -> list[str]:
-    """Return a line for each place that is wrong, what is missing last; beyond `most`, one that counts the rest."""
+    """Return one line per problem, missing names last; after `most` lines, one that counts the rest."""
     found: dict[str, None] = {}
     for error in errors:
         found.update(dict.fromkeys(_lines(error, schema if len(found) < most else None)))
@@ -43,7 +43,7 @@ def schema_errors(errors: "Iterable[jsonschema_rs.ValidationError]", schema: Any
 
 
 def _lines(error: "jsonschema_rs.ValidationError", schema: Any) -> list[str]:
-    """Say what is wrong at one place; the schema is for hints, None for no more of them, as each takes a while."""
+    """Return the lines for one error; pass None as the schema to skip hints, which are slow."""
     path = error.instance_path
     kind: Any = error.kind
     name = kind.name
@@ -64,7 +64,7 @@ def _lines(error: "jsonschema_rs.ValidationError", schema: Any) -> list[str]:
 
 
 def _sentence(name: str, kind: Any, value: object) -> str:
-    """Say what was expected of a value and what came."""
+    """Return what was expected of a value, and what it was."""
     if name in _LIMITS:
         return f"expected {_LIMITS[name].format(shown(kind.value))}, got {shown(value)}"
     if name in _SIZES and isinstance(value, (str, list, dict)):
@@ -95,7 +95,7 @@ def _sentence(name: str, kind: Any, value: object) -> str:
 
 
 def _no_alternative(error: "jsonschema_rs.ValidationError", schema: Any) -> list[str]:
-    """Say why none of some alternatives fits, or that too many do; those whose type fits are the ones meant."""
+    """Return why no alternative fits, or that too many do; explains only alternatives whose type fits."""
     arms: list[list[Any]] = error.kind.context  # type: ignore[attr-defined]
     path, got = _path(error.instance_path), shown(error.instance)
     if type(error.kind).__name__ == "OneOfMultipleValid":
@@ -122,7 +122,7 @@ def _unknown(name: str, known: list[str], *, nested: bool) -> str:
 
 
 def _known(schema: Any, path: list[str | int]) -> list[str]:
-    """Return the names that the object at a path in the schema knows, as far as it can be followed, if not too many."""
+    """Return the property names of the object at a path in the schema; empty if not found, or if too many."""
     for step in path[:-1]:
         inner = isinstance(schema, dict) or (isinstance(schema, list) and isinstance(step, int))
         try:
@@ -134,7 +134,7 @@ def _known(schema: Any, path: list[str | int]) -> list[str]:
 
 
 def _path(steps: list[str | int]) -> str:
-    """Write a path as typed tools do: ``trip.legs[0].city``; ``arguments`` for the whole."""
+    """Return a path in the style of typed tools: ``trip.legs[0].city``, or ``arguments`` for the whole."""
     text = ""
     for step in steps:
         text += f"[{step}]" if isinstance(step, int) else f".{_short(step, _MAX_STEP)}"

@@ -1,4 +1,4 @@
-"""The signature of a tool: what the model is told, and how its arguments are read."""
+"""Signature: a tool's name, description and schema for the model, and the decoding of its arguments."""
 
 __all__ = ["Signature"]
 
@@ -19,17 +19,17 @@ _Reader = Callable[[str | bytes], dict[str, object]]
 
 
 class Signature(msgspec.Struct, frozen=True, eq=False):
-    """The contract between a model and a function, read once from the function's annotations and docstring.
+    """The interface between a model and a function, read once from the function's annotations and docstring.
 
-    Make one with `Signature.of`; `decode` is then all a call costs.
+    Make one with `Signature.of`; each call then only needs `decode`.
 
     Attributes:
-        name: Name the model calls.
-        description: What the model is told the tool does; may be empty.
+        name: Name by which the model calls it.
+        description: What the tool does, for the model; may be empty.
         parameters: JSON Schema of the arguments, an object.
-        context_parameter: Parameter that is given the call's Context, never shown to the model.
-        is_async: Whether calling the function gives a coroutine.
-        returns: Annotation of the result, ``Any`` where there is none.
+        context_parameter: Parameter that receives the call's Context; never shown to the model.
+        is_async: Whether calling the function returns a coroutine.
+        returns: Annotation of the result, ``Any`` if there is none.
     """
 
     name: str
@@ -58,18 +58,18 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
         description: str | None = None,
         unknown: Literal["refuse", "ignore"] = "refuse",
     ) -> "Signature":
-        """Read a function, a coroutine function, a bound method, a partial or an object with ``__call__``.
+        """Make the signature of a function, a coroutine function, a bound method, a partial or a callable object.
 
-        Arguments that a `functools.partial` has fixed are out of the model's reach.
+        The model cannot set arguments that a `functools.partial` has fixed.
 
         Args:
-            function: What a call of the tool will run.
-            name: Name for the model, where the function's own will not do.
-            description: Text for the model in place of the docstring's; parameters keep theirs.
-            unknown: Whether arguments the function does not have are an error the model is told, or dropped.
+            function: The function that a call of the tool runs.
+            name: Name for the model; the function's own by default.
+            description: Text for the model instead of the docstring's; parameters keep theirs.
+            unknown: Whether unknown arguments are an error for the model, or are dropped.
 
         Raises:
-            ConfigurationError: The function cannot be offered to a model; the message names what, where and the fix.
+            ConfigurationError: The function cannot be offered to a model; the message says what, where and the fix.
         """
         found = inspect_function(function, name)
         text = describe(function)
@@ -91,13 +91,13 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
         )
 
     def decode(self, arguments: str | bytes) -> dict[str, object]:
-        """Read a model's JSON into keyword arguments for the function; what was not given is left out.
+        """Decode a model's JSON into keyword arguments for the function; omitted ones are left out.
 
-        Small mistakes are mended: ``"3"`` for 3, null for a parameter with a default, one value for a list,
-        JSON within a text, no text at all for no arguments.
+        Small mistakes are repaired: ``"3"`` for 3, null for a parameter with a default, one value for a list, JSON
+        within a string, an empty text for no arguments.
 
         Raises:
-            InvalidArguments: The text lists every problem found, a line each: path, what was expected, what came.
+            InvalidArguments: The text lists every problem, one per line: path, what was expected, what was given.
         """
         read = self._read
         try:
@@ -106,9 +106,9 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             return self.validate(_object_in(arguments))
         except Exception:
             raise
-        except BaseException as error:  # code of the types' own, such as a dataclass's __post_init__
+        except BaseException as error:  # raised by the types' own code, such as a dataclass's __post_init__
             raise ended_by(error) from error
-        # As many colons as keys that were kept: then no key was unknown, and none was given twice.
+        # If there are as many colons as decoded keys, no key was unknown and none was given twice.
         colons = arguments.count(":") if isinstance(arguments, str) else arguments.count(b":")
         if colons != len(values) or len(arguments) > self._length:
             plain = _object_in(arguments)
@@ -122,7 +122,7 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
         return values
 
     def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """Convert plain JSON data into keyword arguments, as `decode` does for text; for arguments that were edited.
+        """Convert plain JSON data into keyword arguments, as `decode` does for text; used for edited arguments.
 
         Raises:
             InvalidArguments: As for `decode`.
@@ -164,7 +164,7 @@ def _named(problem: str, name: str, parameter: Parameter | None) -> str:
 
 
 def _object_in(text: str | bytes) -> dict[str, object]:
-    """Read a text as an object; no text and null stand for the empty one, a JSON text for the object in it."""
+    """Parse a text as an object; empty text and null give an empty object, a JSON string the object in it."""
     if not text.strip():
         return {}
     value = read(text)
@@ -178,14 +178,14 @@ def _object_in(text: str | bytes) -> dict[str, object]:
 
 
 def _reader(found: Inspection) -> _Reader:
-    """Build the decoder of the common case: a TypedDict, as it gives a dict that holds what was given and no more."""
+    """Build the decoder for the common case: a TypedDict, because it gives a dict with only the arguments present."""
     fields = {name: each.wire if each.required else NotRequired[each.wire] for name, each in found.inputs.items()}
     make = cast("Callable[[str, dict[str, Any]], type[dict[str, object]]]", TypedDict)
     return msgspec.json.Decoder(make(found.name, fields), strict=False).decode
 
 
 def _object(found: Inspection, text: Docstring, unknown: str) -> dict[str, object]:
-    """Put the parameters' schemas together, with their descriptions, and with the definitions they share on top."""
+    """Combine the parameters' schemas and descriptions into one, with shared definitions at the top."""
     definitions: dict[str, object] = {}
     properties: dict[str, object] = {}
     for name, each in found.inputs.items():

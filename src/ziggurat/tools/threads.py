@@ -1,6 +1,6 @@
-"""A small pool of threads for tools that are not async; it never delays the exit of the process.
+"""ThreadPool: runs tools that are not async, and never delays the exit of the process.
 
-The standard pool is not used because it joins its threads at exit, so one tool that hangs would hold the process.
+The standard pool joins its threads at exit, so one tool that hangs would keep the process alive.
 """
 
 __all__ = ["POOL", "ThreadCall", "ThreadPool", "ThreadRaised", "loop_of_this_thread"]
@@ -23,17 +23,17 @@ T = TypeVar("T")
 Job = Callable[[], None]
 
 _PATIENCE = 1.0
-"""Seconds after which a thread looks whether the event loop that it waits for is still there."""
+"""Seconds between a thread's checks that the event loop it waits for is still open."""
 
 
 class ThreadCall:
-    """A call that a thread makes, and the task on the event loop that it waits for, if any.
+    """A call made in a thread, and the task on the event loop that the thread waits for, if any.
 
     Attributes:
-        begun: Whether a thread has come to it.
-        ended: Whether that thread is done with it.
-        hangs: Whether it is counted among those that were written off.
-        within: Whether it was asked for by a thread of the pool, which waits for it.
+        begun: Whether a thread has started it.
+        ended: Whether that thread has finished it.
+        hangs: Whether it is counted as written off.
+        within: Whether it was submitted from a thread of the pool, which waits for it.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class ThreadCall:
         self.given_up = self.begun = self.ended = self.hangs = self.within = False
 
     def give_up(self) -> "asyncio.Task[object] | None":
-        """Cancel what the thread waits for, now or when it comes to it; return what is to be waited for."""
+        """Cancel the task that the thread waits for, now or once it exists; return it if it has not ended."""
         self.given_up = True
         if self.task is None or self.task.done():
             return None
@@ -50,11 +50,11 @@ class ThreadCall:
 
 
 class ThreadPool:
-    """At most `size` threads at work.
+    """A pool of at most `size` working threads.
 
-    A thread whose call was given up is written off and replaced until it comes back; after `size` write-offs further
-    calls are refused rather than queued behind threads that may never come back. A call that was given up before a
-    thread came to it is not made.
+    A thread whose call was given up is written off, and replaced until the call returns; after `size` write-offs,
+    further calls are refused rather than queued behind threads that may never return. A call that is given up before a
+    thread starts it is not made.
 
     Args:
         size: How many calls may run at once.
@@ -65,7 +65,7 @@ class ThreadPool:
         self.forget()
 
     def forget(self) -> None:
-        """Begin with no thread at all, as a process does that was forked, where none of them lives."""
+        """Reset to no threads at all, as in a forked process, where the threads do not exist."""
         self.written_off = 0
         self._jobs: SimpleQueue[tuple[Job, ThreadCall]] = SimpleQueue()
         self._lock = threading.Lock()
@@ -77,11 +77,11 @@ class ThreadPool:
         """Run `function` in a thread, in a copy of the caller's context variables.
 
         Args:
-            function: What is run.
-            call: By which the caller may give it up.
+            function: The function to run.
+            call: Allows the caller to give the call up.
 
         Raises:
-            ToolError: too many calls hang already, or the system has no thread for it.
+            ToolError: too many calls hang already, or the system cannot start a thread.
         """
         if self.written_off >= self.size:
             raise ToolError(
@@ -100,7 +100,7 @@ class ThreadPool:
                 if not call.begun:
                     raise asyncio.CancelledError
                 value = context.run(function)
-            except BaseException as error:  # noqa: BLE001 - whatever a tool raises goes to who awaits it
+            except BaseException as error:  # noqa: BLE001 - whatever a tool raises goes to its caller
                 _deliver(loop, future, None, presentable(error))
             else:
                 _deliver(loop, future, value, None)
@@ -112,7 +112,7 @@ class ThreadPool:
     def _enter(self, call: ThreadCall) -> None:
         with self._lock:
             self._busy += 1
-            self._away += call.within  # the thread that asks for it has a place, and waits
+            self._away += call.within  # the submitting thread waits, so its place is free
             try:
                 self._grow()
             except RuntimeError as error:
@@ -126,7 +126,7 @@ class ThreadPool:
         call.ended = True
 
     def _grow(self) -> None:
-        """Start threads while there is work and room for them; if there are some already, it need not succeed."""
+        """Start threads while there is work and room; a failure to start one is ignored if others exist."""
         while self._threads < min(self._busy, self._room()):
             try:
                 threading.Thread(target=self._work, daemon=True, name=f"ziggurat-tool-{self._threads + 1}").start()
@@ -145,16 +145,16 @@ class ThreadPool:
             with self._lock:
                 call.begun = not call.given_up
             job()
-            del _thread.call, _thread.loop  # an idle thread keeps nothing of the run it worked for
+            del _thread.call, _thread.loop  # an idle thread must not keep references to a run
             with self._lock:
                 self._leave(call)
                 del job, call
-                if self._threads > self._room():  # others stood in for some that hung or waited, and are back
+                if self._threads > self._room():  # the threads it replaced have returned
                     self._threads -= 1
                     return
 
     def write_off(self, call: ThreadCall) -> None:
-        """Give a call up: it is not begun any more, and a thread that makes it is counted until it comes back."""
+        """Give a call up: it will not be started, or if it runs, it counts as hanging until it returns."""
         with self._lock:
             call.given_up = True
             if call.begun and not call.ended and not call.hangs:
@@ -163,13 +163,13 @@ class ThreadPool:
                 self._grow()
 
     def run_on(self, loop: asyncio.AbstractEventLoop, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """From another thread, run a coroutine on the event loop of a run, and wait for it.
+        """Run a coroutine on a run's event loop from another thread, and wait for it.
 
-        A thread of the pool frees its place meanwhile, and when its call is given up, so is the coroutine.
+        A pool thread frees its place meanwhile; if its call is given up, the coroutine is cancelled.
 
         Raises:
-            CancelledError: the call was given up, or the event loop has ended.
-            RuntimeError: it had ended before.
+            CancelledError: the call was given up, or the event loop was closed meanwhile.
+            RuntimeError: the event loop was already closed.
         """
         call: ThreadCall | None = getattr(_thread, "call", None)
         if call is None:
@@ -179,7 +179,7 @@ class ThreadPool:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """Free this thread's place while it waits for something else."""
+        """Free this thread's place in the pool while it waits."""
         with self._lock:
             self._away += 1
             self._grow()
@@ -191,11 +191,11 @@ class ThreadPool:
 
 
 def _awaited(loop: asyncio.AbstractEventLoop, start: Callable[[], Coroutine[Any, Any, T]], call: ThreadCall) -> T:
-    """Run a coroutine on an event loop of another thread, and wait for it."""
+    """Run a coroutine on another thread's event loop, and wait for it."""
     outcome: Future[T] = Future()
 
     async def run() -> T:
-        return await start()  # an error of `start` itself goes to who waits here, not to the event loop
+        return await start()  # so that an error of `start` itself is raised in the waiting thread
 
     def begin() -> None:
         task = loop.create_task(run())
@@ -211,7 +211,7 @@ def _awaited(loop: asyncio.AbstractEventLoop, start: Callable[[], Coroutine[Any,
         except TimeoutError:
             if outcome.done():
                 raise
-            if loop.is_closed():  # before it came to this
+            if loop.is_closed():  # closed before the task was created or finished
                 raise asyncio.CancelledError from None
 
 
@@ -240,11 +240,11 @@ def _deliver(
     try:
         loop.call_soon_threadsafe(settle)
     except RuntimeError:
-        return  # the loop is closed; nobody waits any more
+        return  # the loop is closed, so nothing waits for the result
 
 
 class ThreadRaised(Exception):
-    """Carries what a future may not hold (StopIteration, SystemExit ...) out of a thread."""
+    """Carries an error that a future cannot hold (StopIteration, SystemExit ...) out of a thread."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(type(error).__name__)
@@ -260,11 +260,11 @@ def loop_of_this_thread() -> asyncio.AbstractEventLoop | None:
 
 
 POOL = ThreadPool(min(32, (os.cpu_count() or 1) + 4))
-"""The threads of this process."""
+"""The thread pool of this process."""
 
 
 def _in_child() -> None:
-    """Make a process that was forked out of a tool stand outside of any run: none goes on in it."""
+    """Reset a process forked by a tool, so that it is not part of any run."""
     POOL.forget()
     _thread.__dict__.clear()
     AMBIENT.set(None)

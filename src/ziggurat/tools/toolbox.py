@@ -1,4 +1,4 @@
-"""A toolbox: the tools of an agent by name, and how their calls are run."""
+"""Toolbox: the tools of an agent by name, and how their calls are run."""
 
 __all__ = ["Entry", "Quorum", "Tool", "ToolStatistics", "Toolbox", "quorum"]
 
@@ -22,7 +22,7 @@ Tool = Service[ToolCall, ToolResult] | Callable[..., Any]
 
 
 class Quorum(Struct, frozen=True):
-    """So many calls of a reply must succeed; made by `quorum`."""
+    """The number of calls of a reply that must succeed; made by `quorum`."""
 
     count: int
 
@@ -34,9 +34,9 @@ Join = Literal["join_all", "fail_fast"] | Quorum
 
 
 def quorum(count: int) -> Quorum:
-    """Let so many calls of a reply succeed and cancel the rest: ``Toolbox([a, b, c], join=quorum(2))``.
+    """Wait for `count` calls of a reply to succeed and cancel the rest: ``Toolbox([a, b, c], join=quorum(2))``.
 
-    What was cancelled is answered as such, on record. Where fewer calls succeed, or were asked for, all finish.
+    Cancelled calls get a recorded result that says so. If fewer calls succeed, or fewer were made, all finish.
 
     Raises:
         ConfigurationError: `count` is not a whole number of at least 1.
@@ -58,7 +58,7 @@ class ToolStatistics:
 
     @property
     def mean_seconds(self) -> float:
-        """The mean time of a call, 0 when there was none."""
+        """The mean time of a call in seconds, 0 if there was none."""
         return self.seconds / self.calls if self.calls else 0.0
 
     def __repr__(self) -> str:
@@ -66,16 +66,16 @@ class ToolStatistics:
 
 
 class Entry(Struct, frozen=True, eq=False):
-    """A tool as the station sees it.
+    """A tool as `act` sees it.
 
     Attributes:
         service: The tool with its layers.
-        spec: Its declarations.
-        check: Checks arguments before anything else sees them; None where the tool has no such thing.
-        composite: Whether it is made of other calls.
-        plain: Whether nothing about its calls needs deciding, so that it may be called at once.
-        held: The tool within the layers of a plain one: it runs only what passed the station; None without layers.
-        statistics: Its figures.
+        spec: Its name, schema and declarations.
+        check: Checks arguments before anything else sees them; None if the tool has no check.
+        composite: Whether it makes other recorded calls, as agents do.
+        plain: Whether its calls need no permission, approval or intent, so that they can be made directly.
+        held: The function tool below the layers of a plain tool, which runs only checked calls; None without layers.
+        statistics: Its number of calls and errors, and its time.
     """
 
     service: Service[ToolCall, ToolResult]
@@ -93,12 +93,12 @@ class Toolbox:
     Args:
         tools: Functions, tools, layered tools, or services that state a `SPEC`.
         concurrency: How many calls of one reply may run at once; None for all.
-        join: What a call means for its siblings: ``join_all`` lets all finish; ``fail_fast`` cancels them when one
-            fails; ``quorum(n)`` when n have succeeded.
-        on_error: ``"return"`` tells the model; ``"raise"`` ends the run.
+        join: When the other calls of a reply are cancelled: ``"join_all"`` never; ``"fail_fast"`` when one fails;
+            ``quorum(n)`` when n have succeeded.
+        on_error: ``"return"`` gives the error to the model; ``"raise"`` ends the run.
 
     Raises:
-        ConfigurationError: two tools have one name, or something is not a tool.
+        ConfigurationError: two tools have the same name, or something is not a tool.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Toolbox:
         return self.entries.get(name)
 
     def unknown(self, name: str) -> str:
-        """Return a sentence that tells a model that there is no such tool, and which names are near."""
+        """Return a sentence for the model: there is no such tool, and which names are similar."""
         asked = shown(name)
         if not self.entries:
             return f"unknown tool {asked}: there are no tools"
@@ -148,18 +148,18 @@ class Toolbox:
         return f"unknown tool {asked}; {hint}"
 
     def only(self, *names: str) -> "Toolbox":
-        """Return a box with just these tools.
+        """Return a toolbox with only these tools.
 
         Raises:
-            ConfigurationError: there is no tool of one of the names.
+            ConfigurationError: there is no tool with one of the names.
         """
         return self._scoped(names, lambda name: name in names)
 
     def without(self, *names: str) -> "Toolbox":
-        """Return a box with all but these tools.
+        """Return a toolbox with all but these tools.
 
         Raises:
-            ConfigurationError: there is no tool of one of the names.
+            ConfigurationError: there is no tool with one of the names.
         """
         return self._scoped(names, lambda name: name not in names)
 
@@ -178,7 +178,7 @@ class Toolbox:
 
     @property
     def statistics(self) -> dict[str, ToolStatistics]:
-        """The figures of each tool; boxes made with `only` and `without` share them."""
+        """The statistics of each tool; toolboxes made with `only` and `without` share them."""
         return {name: entry.statistics for name, entry in self.entries.items()}
 
     def __len__(self) -> int:
@@ -195,10 +195,10 @@ class Toolbox:
 
 
 def _entry_of(each: Tool) -> Entry:
-    """Look at a tool once, so that its calls need not.
+    """Make the entry of a tool, so that its calls need not inspect it.
 
     Raises:
-        ConfigurationError: it is neither a function nor a service that states what it is.
+        ConfigurationError: it is neither a function nor a service with a `SPEC`.
     """
     spec = fact(each, SPEC)
     service: Any = each

@@ -1,4 +1,4 @@
-"""Validating values against JSON Schema, without network access and without hanging."""
+"""SchemaValidator: validate values against JSON Schema, without network access and in bounded time."""
 
 __all__ = ["MAX_SCHEMA", "SchemaValidator"]
 
@@ -17,7 +17,7 @@ MAX_SCHEMA = 500_000
 """Bytes of JSON that a schema may have."""
 
 MAX_PROBLEMS = 20
-"""Problems that are told of one value; the rest is counted."""
+"""Problems listed for one value; the rest are only counted."""
 
 MAX_MATCHING = 1_000_000
 """Characters of a value times the weight of the patterns that they may be matched with."""
@@ -26,10 +26,10 @@ MAX_PATTERNS = 1_000
 """Weight of all patterns of a schema together."""
 
 _ALL_TOLD = 20_000
-"""Checks of one value up to which every problem is looked for."""
+"""Checks of one value up to which all problems are collected."""
 
 _FIRST_TOLD = 500_000
-"""Checks of one value up to which the first problem is looked for."""
+"""Checks of one value up to which the first problem is searched for."""
 
 _PATTERN_SIZE = 256 * 1024
 """Bytes that one pattern may take when it is compiled."""
@@ -40,10 +40,10 @@ _CACHE_SIZE = 64 * 1024
 
 
 class SchemaValidator:
-    """Holds plain JSON values to a JSON Schema: draft 2020-12, or the draft that its ``$schema`` names.
+    """Validates plain JSON values against a JSON Schema: draft 2020-12, or the draft that its ``$schema`` names.
 
-    Nothing is ever fetched, and patterns are matched in linear time. Formats are notes for the reader, as the standard
-    has it, and are not checked.
+    Nothing is ever fetched, and patterns are matched in linear time. Formats are annotations, as in the standard, and
+    are not checked.
 
     ::
 
@@ -52,11 +52,11 @@ class SchemaValidator:
 
     Args:
         schema: The schema; it is compiled once.
-        what: What it is a schema of, for the text of errors.
+        what: What the schema describes, for the text of errors.
 
     Raises:
-        ConfigurationError: it is not a valid schema, refers to something outside of it, names a dialect that is not
-            known, has a pattern with look-around or back-references, or is too large.
+        ConfigurationError: it is not a valid schema, refers to something outside itself, names an unknown dialect, has
+            a pattern with look-around or back-references, or is too large.
         MissingExtra: the extra ``schemas`` is not installed.
     """
 
@@ -69,9 +69,9 @@ class SchemaValidator:
         self._unfolding = Unfolding.of(schema, what)
 
     def problems(self, value: object) -> list[str]:
-        """Return what is wrong with a value, a line for each place: path, what was expected, what came.
+        """Return what is wrong with a value, one line per problem: path, what was expected, what was given.
 
-        The empty list if it fits. At most `MAX_PROBLEMS` lines and one that counts the rest, each of a bounded length.
+        Empty if it fits. At most `MAX_PROBLEMS` lines of bounded length, and one that counts the rest.
         """
         bounds = self._unfolding
         if not bounds.modest and bounds.work(value) > MAX_WORK:
@@ -84,7 +84,7 @@ class SchemaValidator:
         return self._told(value, bounds.work(value))
 
     def _told(self, value: object, work: int) -> list[str]:
-        """Say what is wrong: all of it, or the first of it where looking for all would take long."""
+        """Return all problems, or only the first if finding all would take long."""
         if work > _FIRST_TOLD:
             return ["arguments: do not fit the schema; there is too much of them to say where"]
         if work <= _ALL_TOLD:
@@ -127,7 +127,7 @@ def _compiled(schema: dict[str, Any] | bool, what: str) -> "jsonschema_rs.Valida
 
 
 def _refusal(error: "jsonschema_rs.ValidationError") -> str:
-    """Say why a schema is not taken, and what to do."""
+    """Return why a schema is refused, and what to do."""
     if error.kind.name == "$ref" or type(error.kind).__name__ == "Referencing":
         reason = error.message.split("\n")[0][:300]
         if "meta-schema" in reason:
