@@ -1,14 +1,14 @@
-"""Memory that outlives a conversation: records, how they are scored and forgotten, and stores for them.
+"""Long-term storage of what agents remember: memory records, their scoring, eviction and stores.
 
-Each name is loaded when it is first used.
+Each name is imported when it is first used.
 
-- A memory: `record`. Its worth: `scoring`. Which one is evicted: `eviction`.
+- A memory: `record`. What it is worth: `scoring`. Which one is evicted: `eviction`.
 - Kinds of memory, each a `view` of one owner's records: `episodic`, `semantic`, `working`, `longterm`; all of them
   for one agent: `agent_memory`.
-- Stores: `store` is the protocol, `connect` opens one by its URL, `stores` has them; they `search` with `text`,
-  `vectors` and `fusion`.
-- How similar texts are: `similar`, `tfidf`, `clusters`, `contradiction`.
-- Maintenance: `audit` finds `junk` and more, `consolidation` merges old memories, under a `lease`.
+- Stores: `store` has the protocol, `connect` opens a store by its URL, `stores` has the implementations; they `search`
+  with `text`, `vectors` and `fusion`.
+- Similarity of texts: `similar`, `tfidf`, `clusters`, `contradiction`.
+- Maintenance: `audit` finds `junk` and other problems, `consolidation` merges old memories, under a `lease`.
 """
 
 from importlib import import_module

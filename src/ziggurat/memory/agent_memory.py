@@ -22,7 +22,7 @@ Kind = Literal["episodic", "semantic", "longterm"]
 
 
 class AgentMemory(View):
-    """All that one agent remembers; each kind is an attribute, and `recall` asks all of them at once.
+    """Combine all the memories of one agent; each kind is an attribute, and `recall` searches all of them at once.
 
     ::
 
@@ -32,16 +32,16 @@ class AgentMemory(View):
         await memory.recall("How shall we travel?")
 
     Args:
-        store: Where the memories are kept.
-        owner: Whose they are.
-        score: Orders what was found, such as ``product(similarity, decayed(retention(30)))``; the store's own order,
-            by meaning and words, without.
-        episodic: Its episodes, where they have settings of their own; the other kinds likewise.
-        embedder: Makes the vectors for all kinds but those that were given; words alone are compared without.
-        ctx: Whose clock and ids are used; the system's without.
+        store: Where the memories are stored.
+        owner: The agent they belong to.
+        score: Orders the results, such as ``product(similarity, decayed(retention(30)))``; by default the store's own
+            order, by meaning and words.
+        episodic: The episodic memory to use when it needs settings of its own; likewise for the other kinds.
+        embedder: Computes the vectors for each kind that was not passed in; without it only words are compared.
+        ctx: Supplies the clock and the ids; by default the system's.
 
     Raises:
-        ConfigurationError: a kind that was given keeps its memories elsewhere, or for somebody else.
+        ConfigurationError: a kind that was passed in uses another store or another owner.
     """
 
     kind = None
@@ -77,16 +77,17 @@ class AgentMemory(View):
         key: str | None = None,
         **options: Unpack[RememberOptions],
     ) -> MemoryRecord:
-        """Keep something as an episode, a fact or a lasting memory.
+        """Store something as an episode, a fact or a long-term memory.
 
         Args:
-            content: What is to be remembered.
-            kind: As what.
+            content: The text to remember.
+            kind: The kind of memory to store it as.
             key: What a fact is about; see `SemanticMemory.remember`.
-            options: What `View.remember` takes, such as ``importance=0.9``; ``supersedes`` may name any kind of memory.
+            options: Options of `View.remember`, such as ``importance=0.9``; ``supersedes`` may name a memory of any
+                kind.
 
         Raises:
-            ConfigurationError: the kind is unknown, a key is given for what is not a fact, or as `View.remember`.
+            ConfigurationError: the kind is unknown, a key is given for another kind than a fact, or as `View.remember`.
         """
         views: dict[str, View] = {"episodic": self.episodic, "semantic": self.semantic, "longterm": self.longterm}
         if kind not in views:
@@ -100,18 +101,18 @@ class AgentMemory(View):
     async def recall(
         self, query: str, *, limit: int = 10, tags: Sequence[str] = (), embedding: bytes | None = None
     ) -> list[Recalled]:
-        """Return what has to do with a query, whatever its kind, and note in it that it was recalled.
+        """Return the memories of any kind that match a query, and record in each that it was recalled.
 
-        Values at hand are left out: they are few, and `working.items` has them all.
+        Working values are left out: they are few, and `working.items` returns them all.
 
         Args:
-            query: What is looked for.
-            limit: How many at most.
-            tags: Only memories that have all of these.
+            query: What to search for.
+            limit: The maximum number of results.
+            tags: Only memories that have all of these tags.
             embedding: The vector of the query.
 
         Raises:
-            ConfigurationError: one of these is not of its kind.
+            ConfigurationError: an argument has the wrong type or range.
         """
         tags = asked(query, limit, tags, embedding)
         hits = [

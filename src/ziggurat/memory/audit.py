@@ -1,4 +1,4 @@
-"""Audit: finds junk, duplicates and contradictions in a memory, and how it grows. Changes nothing."""
+"""The audit: report junk, duplicates and contradictions in a memory, and its growth. It changes nothing."""
 
 __all__ = ["Audit", "Finding", "Growth", "audit"]
 
@@ -22,13 +22,13 @@ _DAY = 86400.0
 
 
 class Finding(Struct, frozen=True):
-    """Something wrong.
+    """One problem that an audit found.
 
     Attributes:
-        kind: What is wrong.
+        kind: The kind of problem.
         ids: The memories concerned, the oldest first.
-        texts: What they say.
-        why: Why it is thought wrong.
+        texts: Their contents.
+        why: Why they were reported.
     """
 
     kind: Literal["junk", "duplicate", "contradiction"]
@@ -41,9 +41,10 @@ class Growth(Struct, frozen=True):
     """How a memory grows.
 
     Attributes:
-        days: How many memories were made on each day (UTC, as in 2026-01-31), archived ones too; the earliest first.
-        last_week: How many were made in the seven days before the audit.
-        week_before: How many in the seven days before those.
+        days: How many memories were created on each day (UTC, such as 2026-01-31), archived ones too; the earliest
+            first.
+        last_week: How many were created in the seven days before the audit.
+        week_before: How many were created in the seven days before those.
     """
 
     days: dict[str, int]
@@ -52,18 +53,18 @@ class Growth(Struct, frozen=True):
 
 
 class Audit(Struct, frozen=True):
-    """What an audit found. As text it is a report for people.
+    """The result of an audit. ``str()`` of it is a readable report.
 
     Attributes:
-        owner: Whose memory; None for everybody's.
+        owner: The owner whose memory was examined; None for all owners.
         examined: How many memories are in use.
         archived: How many are archived.
-        tainted: How many of those in use were made of what tools said.
-        kinds: How many there are in use of each kind.
-        junk: What should not have been remembered.
-        duplicates: What is remembered more than once, one finding for each group.
-        contradictions: What cannot both be true, one finding for every two.
-        growth: How it grows.
+        tainted: How many of those in use were made from tool results.
+        kinds: How many of those in use there are of each kind.
+        junk: Memories that should not have been stored.
+        duplicates: Memories stored more than once, one finding for each group.
+        contradictions: Memories that cannot both be true, one finding for each pair.
+        growth: How the memory grows.
     """
 
     owner: str | None
@@ -78,7 +79,7 @@ class Audit(Struct, frozen=True):
 
     @property
     def junk_share(self) -> float:
-        """The share of junk and superfluous duplicates among the memories in use, from 0 to 1."""
+        """The share of junk and redundant duplicates among the memories in use, from 0 to 1."""
         superfluous = {each for finding in self.duplicates for each in finding.ids[1:]}
         superfluous.update(each for finding in self.junk for each in finding.ids)
         return len(superfluous) / self.examined if self.examined else 0.0
@@ -111,15 +112,15 @@ async def audit(
 ) -> Audit:
     """Examine the memories in use; nothing is changed, and nothing counts as recalled.
 
-    What it finds are hints by rules and by words. Whoever acts on them forgets junk, consolidates duplicates and
-    lets one of what contradicts supersede the other.
+    The findings are hints, based on rules and words. To act on them, forget the junk, consolidate the duplicates, and
+    let one of two contradicting memories supersede the other.
 
     Args:
-        store: Where the memories are.
-        owner: Whose; None for everybody's, each compared with its owner's others only.
-        threshold: Two memories with a cosine above this are the same, unless they contradict.
-        rules: What junk is.
-        ctx: Whose clock counts; the system's without.
+        store: Where the memories are stored.
+        owner: The owner to examine; None for all, where each memory is compared only with others of the same owner.
+        threshold: Two memories with a cosine above this are duplicates, unless they contradict.
+        rules: The rules that decide what is junk.
+        ctx: Supplies the clock; by default the system's.
 
     Raises:
         MissingExtra: the memories have embeddings, and NumPy is not installed.
@@ -165,7 +166,7 @@ def _examined(
 
 
 def _same(records: Sequence[MemoryRecord], threshold: float, opposed: set[tuple[int, int]]) -> Iterator[Finding]:
-    """Group what is the same as the first of its group, the way `LongTermMemory.consolidate` would merge it."""
+    """Group the duplicates of one first memory, as `LongTermMemory.consolidate` would merge them."""
     groups: dict[int, list[int]] = {}
     nearest: dict[int, float] = {}
     taken: set[int] = set()

@@ -1,4 +1,4 @@
-"""Clusters of similar memories, by k-means on embeddings or on words."""
+"""Clustering of similar memories, by k-means on embeddings or on words."""
 
 __all__ = ["Clusters", "cluster"]
 
@@ -17,7 +17,7 @@ _SAME = 1.0 - 1e-6
 
 
 class Clusters(Struct, frozen=True):
-    """What `cluster` found.
+    """The result of `cluster`.
 
     Attributes:
         labels: The number of each memory's cluster.
@@ -31,17 +31,17 @@ class Clusters(Struct, frozen=True):
 def cluster(
     records: Sequence[MemoryRecord], count: int | None = None, *, within: float = 0.5, iterations: int = 10
 ) -> Clusters:
-    """Group memories by k-means on unit vectors; the same memories give the same groups, always.
+    """Group memories by k-means on unit vectors; the same memories always give the same groups.
 
-    The first centre is the first memory, each further one the memory that is farthest from those there are.
-    Embeddings are grouped where all memories have one of the same size; else `tfidf` of words of three letters or
-    more.
+    The first centre is the first memory; each further one is the memory farthest from the centres chosen so far.
+    Embeddings are used when all memories have one of the same size, otherwise `tfidf` of words of three or more
+    letters.
 
     Args:
         records: The memories.
-        count: How many groups; None for as many as it takes that each memory is near some centre.
-        within: How near that is, as a cosine.
-        iterations: How often centres are moved at most.
+        count: How many groups; None for as many as are needed to bring each memory near a centre.
+        within: The lowest cosine that counts as near.
+        iterations: How often the centres are moved at most.
 
     Raises:
         MissingExtra: scikit-learn is not installed.
@@ -53,7 +53,7 @@ def cluster(
     except ImportError:
         raise MissingExtra("clustering memories", "memory") from None
     points = normalize(_points(records))
-    # one thread: sums taken in another order would differ in their last digits
+    # one thread: several would add in another order, and the last digits of the sums would differ
     with threadpool_limits(limits=1):
         centres = _farthest(points, count, within)
         means = KMeans(len(centres), init=_dense(points[centres]), n_init=1, max_iter=iterations, tol=0.0)
@@ -75,20 +75,20 @@ def _points(records: Sequence[MemoryRecord]) -> Any:
     rows = tfidf([_WORD.findall(record.content.lower()) for record in records])
     columns = {word: place for place, word in enumerate(sorted({word for row in rows for word in row}))}
     weights = np.array([weight for row in rows for weight in row.values()], dtype=float)
-    # scikit-learn takes nothing longer than 32 bits for places
+    # scikit-learn accepts no index type longer than 32 bits
     words = np.array([columns[word] for row in rows for word in row], dtype=np.int32)
     ends = np.cumsum([0, *map(len, rows)], dtype=np.int32)
     return csr_array((weights, words, ends), shape=(len(rows), max(1, len(columns))))
 
 
 def _farthest(points: Any, count: int | None, within: float) -> list[int]:
-    """Choose centres: the first point, then always the farthest from all chosen, until there are enough."""
+    """Choose centres: the first point, then repeatedly the point farthest from all chosen, until there are enough."""
     import numpy as np
 
     bound = _SAME if count is not None else min(within, _SAME)
     centres = [0]
     nearest = _dense(points @ points[[0]].T).ravel()
-    nearest[_dense(abs(points).sum(axis=1)).ravel() == 0] = 1.0  # what has no words is near nothing, and leads nothing
+    nearest[_dense(abs(points).sum(axis=1)).ravel() == 0] = 1.0  # a text without words is never a centre
     while len(centres) < (len(nearest) if count is None else count):
         farthest = int(np.argmin(nearest))
         if nearest[farthest] >= bound:

@@ -12,19 +12,19 @@ _KNOWN = "'memory:', 'sqlite:///file.db' (an absolute path has four slashes) and
 
 
 def open_memory(url: str | MemoryStore) -> MemoryStore:
-    """Open the store of memories at an address; nothing is read before it is used.
+    """Open the memory store at a URL; nothing is read until it is used.
 
     ::
 
         store = open_memory("sqlite:///agents.db")                     # the file may hold runs and sessions as well
-        store = open_memory("sqlite:///agents.db?synchronous=NORMAL")  # faster; a loss of power may cost the last
-        store = open_memory("postgresql://agents@db.example/agents")   # with the extension pgvector
+        store = open_memory("sqlite:///agents.db?synchronous=NORMAL")  # faster; a power loss may lose the last
+        store = open_memory("postgresql://agents@db.example/agents")   # needs the extension pgvector
 
     Args:
-        url: The address, or a store that is passed through.
+        url: The URL; a store is returned as it is.
 
     Raises:
-        ConfigurationError: the address is of no known kind, or has a part that means nothing.
+        ConfigurationError: the URL is of no known kind, or has an unknown option.
         MissingExtra: the database needs a package that is not installed.
     """
     if not isinstance(url, str):

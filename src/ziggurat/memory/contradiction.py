@@ -1,4 +1,4 @@
-"""Contradictions: whether two memories cannot both be true, judged by their words alone."""
+"""Contradictions: decide from the words alone whether two memories cannot both be true."""
 
 __all__ = ["contradict", "contradictions"]
 
@@ -25,9 +25,9 @@ _SINGLE = _words("""
     is are was were equals lives live works work born named called costs weighs starts ends begins
     expires prefers uses owns reports
 """)
-"""Verbs after which there is mostly one true answer at a time."""
+"""Verbs that usually have one true answer at a time."""
 _COUNTING = _SINGLE | {"has", "have", "had", "needs", "takes", "counts"}
-"""Verbs after which a number is an answer, and not a name as in "day 3"."""
+"""Verbs after which a number is a value, and not a name as in "day 3"."""
 _LEADING = frozenset(["in", "at", "on", "for", "as", "by", "to", "from", "with", "of"])
 _ARTICLES = frozenset({"a", "an", "the"})
 _BEING = frozenset({"is", "are", "was", "were"})
@@ -35,12 +35,12 @@ _NUMBER = re.compile(r"\d[\d.,:]*")
 
 
 def contradict(one: MemoryRecord, other: MemoryRecord) -> bool:
-    """Return whether two memories seem to say things that exclude each other.
+    """Return whether two memories seem to exclude each other.
 
-    They do when they are kept under one key with different texts; when one denies what the other says; when they
-    differ in a number alone that is said of something; or when both say of one thing, with a verb that mostly has one
-    answer, two short different answers. Words alone prove nothing: take it for a hint, and let a model or a person
-    judge.
+    They do when they have the same key and different texts; when one denies what the other says; when they differ only
+    in a number that is a value of something; or when both give different short answers about the same thing, with a
+    verb that usually has one answer. Words alone prove nothing: treat the result as a hint, and let a model or a person
+    decide.
 
     >>> def fact(text): return MemoryRecord(id=text, owner="ann", content=text)
     >>> contradict(fact("The user lives in Paris."), fact("The user lives in Rome."))
@@ -52,7 +52,7 @@ def contradict(one: MemoryRecord, other: MemoryRecord) -> bool:
 
 
 def contradictions(records: Sequence[MemoryRecord]) -> list[tuple[int, int]]:
-    """Return every two memories that `contradict`, by their places; only those that have something in common are met.
+    """Return every pair that `contradict`, by positions; only pairs that have something in common are compared.
 
     Args:
         records: The memories of one owner.
@@ -74,17 +74,17 @@ def contradictions(records: Sequence[MemoryRecord]) -> list[tuple[int, int]]:
 
 
 class _Said(Struct, frozen=True):
-    """What a memory says, taken apart."""
+    """A memory's text, broken into the parts that are compared."""
 
     text: str
     key: object
     words: list[str]
     content: set[str]
-    """The words that matter, without endings."""
+    """The words that matter, stemmed."""
     denies: bool
     numbers: list[str]
     rest: list[str]
-    """The words beside the numbers."""
+    """The words other than the numbers."""
 
 
 def _said(record: MemoryRecord) -> _Said:
@@ -110,7 +110,7 @@ def _opposed(one: _Said, other: _Said) -> bool:
 
 
 def _points(said: _Said) -> Iterator[object]:
-    """Return what two memories that differ in one answer, in numbers, or under one key have both."""
+    """Yield what both memories must share to differ in one answer, in numbers, or under one key."""
     if isinstance(said.key, str):
         yield "key", said.key
     if said.numbers:
@@ -121,7 +121,7 @@ def _points(said: _Said) -> Iterator[object]:
 
 
 def _rarest(content: set[str], common: Counter[str]) -> list[str]:
-    """Return so many of the rarer words that two of which one denies the other have one of them in common."""
+    """Return enough of the rarer words that two memories, one denying the other, have one of them in common."""
     rarest = sorted(content, key=lambda word: (common[word], word))
     return rarest[: len(rarest) // 4 + 1]
 
@@ -164,5 +164,5 @@ def _other_answer(words: list[str], others: list[str]) -> bool:
 
 
 def _says_who(head: list[str]) -> bool:
-    """Return whether a verb stands after something with one answer: many things are said of who "is"."""
+    """Return whether the words before a verb name something with one answer: many things can be said with "is"."""
     return head[-1] not in _BEING or len([word for word in head if word not in _ARTICLES]) > 2

@@ -1,4 +1,4 @@
-"""Episodic memory: what happened. Episodes fade, and are recalled by their score."""
+"""Episodic memory: events, which lose worth with time and are recalled by score."""
 
 __all__ = ["EpisodicMemory"]
 
@@ -18,7 +18,7 @@ _LOWEST = lowest()
 
 
 class EpisodicMemory(View):
-    """Keeps episodes of one owner and recalls the ones that score best.
+    """Store the episodes of one owner and recall the ones that score best.
 
     ::
 
@@ -28,18 +28,19 @@ class EpisodicMemory(View):
             print(recalled.score, recalled.content)
 
     Args:
-        store: Where the episodes are kept.
-        owner: Whose they are.
+        store: Where the episodes are stored.
+        owner: The owner of the episodes.
         score: What an episode is worth; `importance`, ``decayed(half_life(...))``, `hybrid` or your own.
-        max_age: After how many seconds an episode is recalled no more; None for never.
+        max_age: Episodes older than this many seconds are not recalled; None for no limit.
         capacity: How many may be in use; None for any number.
-        evict: Chooses who goes beyond the capacity; the least important, never the newcomer.
-        keep_evicted: Archive what goes; False to delete it.
-        embedder: Makes the vectors of what is remembered and asked; words alone are compared without.
-        ctx: Whose clock and ids are used; the system's without.
+        evict: Chooses which episodes are evicted beyond the capacity; by default the least important, never the new
+            one.
+        keep_evicted: Archive evicted episodes; False to delete them.
+        embedder: Computes the vectors of contents and queries; without it only words are compared.
+        ctx: Supplies the clock and the ids; by default the system's.
 
     Raises:
-        ConfigurationError: a bound is not above 0, or there is no owner.
+        ConfigurationError: a bound is not above 0, or the owner is missing.
     """
 
     kind = "episodic"
@@ -82,16 +83,16 @@ class EpisodicMemory(View):
         tags: Iterable[str] = (),
         embedding: bytes | None = None,
     ) -> list[Recalled]:
-        """Return the episodes that score best, of equals the first made, and note in them that they were recalled.
+        """Return the episodes that score best, the earliest of equals first, and record that they were recalled.
 
         Args:
-            query: Only episodes that have to do with this; all are weighed without.
-            limit: How many at most.
-            tags: Only episodes that have all of these.
+            query: Only episodes that match this; without it all are scored.
+            limit: The maximum number of results.
+            tags: Only episodes that have all of these tags.
             embedding: The vector of the query.
 
         Raises:
-            ConfigurationError: one of these is not of its kind.
+            ConfigurationError: an argument has the wrong type or range.
         """
         tags = asked(query, limit, tags, embedding)
         if query is None:
@@ -102,7 +103,7 @@ class EpisodicMemory(View):
         return await self._best(candidates, self.score, limit)
 
     async def prune(self) -> int:
-        """Let go of what is older than `max_age`; returns how many went."""
+        """Evict the episodes older than `max_age`; return how many were evicted."""
         old = [record async for record in self.scan() if not self._is_young(record)]
         await self._let_go(old)
         return len(old)

@@ -1,4 +1,4 @@
-"""Eviction: which memories go when there are too many."""
+"""Eviction: choose which memories to drop when there are too many."""
 
 __all__ = ["Eviction", "lowest", "oldest"]
 
@@ -9,19 +9,19 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Circumstances, Score, importance
 
 Eviction = Callable[[Sequence[MemoryRecord], int, float], list[MemoryRecord]]
-"""Chooses so many of these memories, listed oldest first, to go at this moment."""
+"""Chooses the given number of memories to evict at the given time; the memories are listed oldest first."""
 
 
 def oldest(records: Sequence[MemoryRecord], count: int, now: float) -> list[MemoryRecord]:
-    """Choose those that were made first."""
+    """Choose the memories that were created first."""
     return nsmallest(count, records, key=lambda record: record.created)
 
 
 def lowest(score: Score = importance) -> Eviction:
-    """Choose those that score lowest; of equals, the oldest go first.
+    """Return an eviction that chooses the lowest scores; of equals, the oldest.
 
     Args:
-        score: What they are worth, such as ``decayed(half_life(hours=24))``.
+        score: What a memory is worth, such as ``decayed(half_life(hours=24))``.
     """
 
     def lowest(records: Sequence[MemoryRecord], count: int, now: float) -> list[MemoryRecord]:

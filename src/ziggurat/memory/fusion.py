@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion: several rankings made into one by position, whatever their scores mean."""
+"""Reciprocal rank fusion: combine several rankings into one by position, whatever their scores mean."""
 
 __all__ = ["fuse"]
 
@@ -8,19 +8,19 @@ from typing import TypeVar
 K = TypeVar("K")
 
 CONSTANT = 10
-"""How much a first place is worth beside the next ones: the smaller, the more."""
+"""The constant of the formula: the smaller it is, the more a first place counts over the next ones."""
 
 
 def fuse(rankings: Iterable[tuple[Sequence[K], float]], *, constant: float = CONSTANT) -> dict[K, float]:
-    """Score what is ranked by ``sum(weight / (constant + place))`` over the rankings, places from 1; best first.
+    """Score each ranked key by ``sum(weight / (constant + place))`` over the rankings, places from 1; best first.
 
     ::
 
         fuse([(by_words, 1.5), (by_meaning, 1.0)])
 
     Args:
-        rankings: Each best first, with its weight. What is in none of them has no score.
-        constant: Of the formula.
+        rankings: Each best first, with its weight. A key that is in no ranking gets no score.
+        constant: The constant of the formula.
     """
     scores: dict[K, float] = {}
     for ranking, weight in rankings:

@@ -1,4 +1,4 @@
-"""Junk: rules for what should not have been remembered."""
+"""Junk: rules for memories that should not have been stored."""
 
 __all__ = ["JUNK", "JunkRule", "junk_in"]
 
@@ -10,7 +10,7 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.similar import terms
 
 JunkRule = Callable[[MemoryRecord], str | None]
-"""Says why a memory is junk, or None."""
+"""Returns why a memory is junk, or None if it is not."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -76,11 +76,11 @@ def _is_blob(record: MemoryRecord) -> str | None:
 
 
 JUNK: Sequence[JunkRule] = (_says_nothing, _repeats, _is_prompt, _is_failure, _is_blob)
-"""The rules that `audit` goes by, unless it is given others."""
+"""The default rules of `audit`."""
 
 
 def junk_in(record: MemoryRecord, rules: Sequence[JunkRule] = JUNK) -> str | None:
-    """Return why a memory is junk by the first rule that says so, or None.
+    """Return why a memory is junk, by the first rule that matches, or None.
 
     >>> junk_in(MemoryRecord(id="1", owner="ann", content="ok, thanks!"))
     'it is mere politeness'

@@ -1,4 +1,4 @@
-"""Leases on the memories of one owner: one worker at a time, kept in the store itself."""
+"""Leases on the memories of one owner, kept in the store itself: one worker at a time."""
 
 __all__ = ["KIND", "Lease", "leased"]
 
@@ -13,13 +13,14 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import MemoryStore
 
 KIND = "lease"
-"""The kind of record that a lease is; always archived, so that nobody recalls it."""
+"""The kind of a lease record; it is always archived, so no recall finds it."""
 
 
 class Lease:
-    """The right to one kind of work for one owner, as long as it is not overtaken.
+    """The right to do one kind of work for one owner, until another worker takes it over.
 
-    Whoever adds the next number holds it: a store takes an id once, so that of two who try one is refused.
+    The holder is the worker that added the highest number: a store accepts an id only once, so of two workers that try
+    the same number one is refused.
     """
 
     def __init__(self, store: MemoryStore, record: MemoryRecord, number: int, seconds: float, ctx: Context) -> None:
@@ -30,10 +31,10 @@ class Lease:
         self._ctx = ctx
 
     async def confirm(self) -> None:
-        """Hold it for as long again; call it before each write.
+        """Renew the lease for another full period; call it before each write.
 
         Raises:
-            LeaseLost: it ran out, and another has taken it.
+            LeaseLost: it expired, and another worker has taken it.
         """
         if await _highest(self._store, self._record) != self._number:
             raise LeaseLost(f"the {self._name} of {self._record.owner!r} took too long and was taken over by another")
@@ -41,7 +42,7 @@ class Lease:
         await self._store.put([self._record])
 
     async def release(self) -> None:
-        """Give it back."""
+        """Give the lease back."""
         if await _highest(self._store, self._record) == self._number:
             await self._store.put([replace(self._record, used=0.0)])
 
@@ -67,14 +68,14 @@ async def leased(store: MemoryStore, owner: str, name: str, ctx: Context, second
     """Hold the lease on one kind of work for one owner while the block runs.
 
     Args:
-        store: Where the owner's memories are, and the lease too.
-        owner: Whose memories are worked on.
-        name: What is done.
-        ctx: Whose clock counts.
-        seconds: How long it is held without a sign of life; then another may take it over.
+        store: Where the owner's memories and the lease are stored.
+        owner: The owner of the memories.
+        name: The kind of work.
+        ctx: Supplies the clock.
+        seconds: How long it is held without a renewal; after that another worker may take it over.
 
     Raises:
-        LeaseHeld: another holds it; try again later.
+        LeaseHeld: another worker holds it; try again later.
     """
     now = ctx.clock.now()
     taken = await _taken(store, owner, name)
@@ -93,10 +94,10 @@ async def leased(store: MemoryStore, owner: str, name: str, ctx: Context, second
     )
     try:
         await store.add([record])
-    except ConfigurationError:  # the id is taken: another was quicker
+    except ConfigurationError:  # the id exists: another worker was quicker
         raise LeaseHeld(f"the {name} of {owner!r} is under way elsewhere") from None
     lease = Lease(store, record, number, seconds, ctx)
-    if await _highest(store, record) != number:  # what was seen was old: others came and went meanwhile
+    if await _highest(store, record) != number:  # the scan was out of date: other workers came and went meanwhile
         await store.remove([record.id])
         raise LeaseHeld(f"the {name} of {owner!r} is under way elsewhere")
     await store.remove([old.id for _, old in taken])

@@ -1,4 +1,4 @@
-"""Long-term memory: forgotten along a curve unless used, and merged when nearly equal."""
+"""Long-term memory: memories are forgotten along a curve unless used, and merged when nearly equal."""
 
 __all__ = ["LongTermMemory"]
 
@@ -20,28 +20,28 @@ from ziggurat.messages.embedding import Embedder
 
 
 class LongTermMemory(View):
-    """Keeps memories whose worth is ``importance * exp(-days_since_last_use / stability_days)``.
+    """Store memories whose worth is ``importance * exp(-days_since_last_use / stability_days)``.
 
     ::
 
         memory = LongTermMemory(store, "ann", capacity=1000)
         await memory.remember("Rust ownership rules prevent data races", importance=0.9)
         hits = await memory.recall("ownership memory safety", limit=5)
-        await memory.prune()  # archive what is all but forgotten
-        await memory.consolidate()  # merge what is almost the same
+        await memory.prune()  # archive what is nearly forgotten
+        await memory.consolidate()  # merge near-duplicates
 
     Args:
-        store: Where the memories are kept.
-        owner: Whose they are.
-        capacity: How many may be in use; the one of least worth goes first.
-        min_importance: `prune` lets go of what is worth less.
-        stability_days: After how many days without use 1/e, about 0.37, of a memory's worth is left.
-        keep_evicted: Archive what goes; False to delete it.
-        embedder: Makes the vectors of what is remembered and asked; words alone are compared without.
-        ctx: Whose clock and ids are used; the system's without.
+        store: Where the memories are stored.
+        owner: The owner of the memories.
+        capacity: How many may be in use; beyond it the memory of least worth is evicted.
+        min_importance: `prune` evicts memories worth less than this.
+        stability_days: Days without use after which 1/e, about 0.37, of a memory's worth is left.
+        keep_evicted: Archive evicted memories; False to delete them.
+        embedder: Computes the vectors of contents and queries; without it only words are compared.
+        ctx: Supplies the clock and the ids; by default the system's.
 
     Raises:
-        ConfigurationError: a number is out of its range, or there is no owner.
+        ConfigurationError: a number is out of its range, or the owner is missing.
     """
 
     kind = "longterm"
@@ -75,25 +75,25 @@ class LongTermMemory(View):
     async def recall(
         self, query: str, *, limit: int = 10, tags: Iterable[str] = (), embedding: bytes | None = None
     ) -> list[Recalled]:
-        """Return what has to do with a query, by ``similarity * importance * retention``, and note the use of it.
+        """Return the memories that match a query, by ``similarity * importance * retention``, and record their use.
 
         Args:
-            query: What is looked for.
-            limit: How many at most.
-            tags: Only memories that have all of these.
-            embedding: The vector of the query; words are compared without.
+            query: What to search for.
+            limit: The maximum number of results.
+            tags: Only memories that have all of these tags.
+            embedding: The vector of the query; without it, and without an embedder, words are compared.
 
         Raises:
-            ConfigurationError: one of these is not of its kind.
+            ConfigurationError: an argument has the wrong type or range.
         """
         tags = asked(query, limit, tags, embedding)
         hits = await self._found(query, limit * CANDIDATES, tags, embedding)
         return await self._best(weighed(query, hits), product(similarity, self.worth), limit)
 
     async def prune(self) -> int:
-        """Let go of what is worth less than `min_importance` by now; returns how many went.
+        """Evict the memories now worth less than `min_importance`; return how many were evicted.
 
-        Nothing is written to what stays, so that pruning twice is pruning once.
+        The remaining memories are not written, so pruning twice has the same effect as pruning once.
         """
         at = Circumstances(self.ctx.clock.now())
         faded = [record async for record in self.scan() if self.worth(record, at) < self.min_importance]
@@ -101,14 +101,14 @@ class LongTermMemory(View):
         return len(faded)
 
     async def consolidate(self, threshold: float = 0.85) -> list[MemoryRecord]:
-        """Merge memories that are almost the same; returns the new ones, each with its parts in `history`.
+        """Merge near-duplicates; return the new memories, each with its parts in `history`.
 
-        The earliest takes in, one after the other, those whose cosine with it is above the threshold and that do not
-        contradict it. What comes of it has the longest content, the mean importance and all uses together, and
-        was made when the earliest was.
+        The earliest memory absorbs, one by one, those whose cosine with it is above the threshold and that do not
+        contradict it. The result has the longest content, the mean importance, the sum of all uses, and the creation
+        time of the earliest.
 
         Args:
-            threshold: The lowest cosine, from 0 to 1.
+            threshold: The cosine to exceed, from 0 to 1.
 
         Raises:
             ConfigurationError: `threshold` is not a number from 0 to 1.

@@ -1,4 +1,4 @@
-"""One memory: what was said, by whom, how important it is, and what it replaced."""
+"""A memory record: its text, origin, importance and use, and the record it supersedes."""
 
 __all__ = ["MemoryRecord", "Origin", "pack", "unpack"]
 
@@ -12,27 +12,27 @@ from msgspec import Struct
 from ziggurat.core.errors import ConfigurationError
 
 Origin = Literal["user", "model", "tool", "runtime"]
-"""Who said it."""
+"""Who said the content."""
 
 
 class MemoryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something remembered. Frozen: recalling it changes nothing but when and how often it was used.
+    """One memory. Frozen: recalling it changes only when and how often it was used.
 
     Attributes:
         id: Unique in its store.
-        owner: Whose memory it is, such as an agent's or a user's name.
-        content: What is remembered, as text.
-        kind: Which view keeps it: ``"episodic"``, ``"semantic"``, ``"working"``, ``"longterm"`` or one of your own.
-        embedding: Its vector, as `pack` writes it; None where there is none.
-        importance: From 0 to 1, as it was judged when it was made; what time does to it is computed, never stored.
-        tags: Words to find it by.
+        owner: The agent or user it belongs to, by name.
+        content: The text to remember.
+        kind: Which view stores it: ``"episodic"``, ``"semantic"``, ``"working"``, ``"longterm"`` or one of your own.
+        embedding: Its vector, as `pack` writes it; None if it has none.
+        importance: From 0 to 1, as judged at creation; the effect of time is computed, never stored.
+        tags: Words to filter by.
         origin: Who said it.
-        taint: The tools whose results it was made of, so that it is data as they are.
-        created: When it was made, in POSIX seconds.
-        used: When it was last recalled; when it was made, until then.
+        taint: The tools whose results it was made from; it must be treated as data, as they are.
+        created: When it was created, in POSIX seconds.
+        used: When it was last recalled, in POSIX seconds; at first, when it was created.
         uses: How often it was recalled.
-        supersedes: The id of the record that this one took the place of; that one is archived.
-        archived: Whether it is out of use: no search finds it, yet it can still be read.
+        supersedes: The id of the record that this one replaced; that one is archived.
+        archived: Whether it is out of use: no search finds it, but it can still be read.
         facts: A few plain values beside the text, such as a key or the ids it was merged from.
 
     Raises:
@@ -63,7 +63,7 @@ class MemoryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def pack(vector: Iterable[float]) -> bytes:
-    """Write a vector as 32-bit floats, least significant byte first.
+    """Encode a vector as 32-bit floats, least significant byte first.
 
     >>> len(pack([0.5, 1.0, 2.0]))
     12
@@ -72,10 +72,10 @@ def pack(vector: Iterable[float]) -> bytes:
 
 
 def unpack(embedding: bytes) -> "array[float]":
-    """Read a vector that `pack` wrote.
+    """Decode a vector that `pack` wrote.
 
     Raises:
-        ConfigurationError: it is cut within a number.
+        ConfigurationError: the length is not a multiple of four bytes.
     """
     if len(embedding) % 4:
         raise ConfigurationError(f"an embedding is 32-bit floats, got {len(embedding)} bytes; write it with pack()")

@@ -1,7 +1,7 @@
-"""Scores: how much a memory is worth at a moment; small functions to multiply and add.
+"""Scores: functions that compute what a memory is worth at a given time, and ways to combine them.
 
-A score never changes a memory. What time does to its importance is computed from when it was made and last used, so
-that asking twice, or a hundred times, gives the same as asking once.
+A score never changes a memory. The effect of time on importance is computed from when the memory was created and last
+used, so scoring it a hundred times gives the same result as scoring it once.
 
 ::
 
@@ -35,12 +35,12 @@ _HOUR, _DAY = 3600.0, 86400.0
 
 
 class Circumstances(Struct, frozen=True, gc=False):
-    """What a score depends on beside the memory itself.
+    """What a score depends on besides the memory itself.
 
     Attributes:
-        now: The moment, in POSIX seconds.
-        similarity: How near the memory is to what was asked, from -1 to 1; 0 where nothing was asked.
-        most_uses: How often the most recalled of the memories that are compared was recalled.
+        now: The time, in POSIX seconds.
+        similarity: How near the memory is to the query, from -1 to 1; 0 without a query.
+        most_uses: The highest number of uses among the memories that are compared.
     """
 
     now: float
@@ -49,32 +49,32 @@ class Circumstances(Struct, frozen=True, gc=False):
 
 
 Score = Callable[[MemoryRecord, Circumstances], float]
-"""Says what a memory is worth; more is better."""
+"""Returns what a memory is worth; more is better."""
 
 
 def importance(record: MemoryRecord, at: Circumstances) -> float:
-    """Score by what the memory was judged to be worth when it was made: ``importance``, from 0 to 1."""
+    """Score by the importance judged when the memory was created, from 0 to 1."""
     return record.importance
 
 
 def similarity(record: MemoryRecord, at: Circumstances) -> float:
-    """Score by nearness to what was asked: ``cos(a, b) = a . b / (|a| |b|)``, and no less than 0."""
+    """Score by nearness to the query: ``cos(a, b) = a . b / (|a| |b|)``, at least 0."""
     return max(0.0, at.similarity)
 
 
 def frequency(record: MemoryRecord, at: Circumstances) -> float:
-    """Score by how often it was recalled beside the others: ``uses / (most_uses + 1)``, from 0 to below 1."""
+    """Score by how often it was recalled, relative to the others: ``uses / (most_uses + 1)``, from 0 to below 1."""
     return record.uses / (max(at.most_uses, record.uses) + 1)
 
 
 def half_life(hours: float) -> Score:
-    """Score by age, halved every so many hours: ``exp(-age_in_hours * ln 2 / hours)``, from 1 down to 0.
+    """Score by age with a half-life: ``exp(-age_in_hours * ln 2 / hours)``, from 1 down to 0.
 
     Args:
-        hours: After how many hours a memory is worth half.
+        hours: After how many hours half the score is left.
 
     Raises:
-        ConfigurationError: it is not above 0.
+        ConfigurationError: `hours` is not above 0.
     """
     _positive("half_life", "hours", hours)
     return _fading("half_life", hours * _HOUR / math.log(2))
@@ -84,10 +84,10 @@ def recency(hours: float = 24.0) -> Score:
     """Score by age: ``exp(-age_in_hours / hours)``, from 1 down to 0.
 
     Args:
-        hours: After how many hours 1/e, about 0.37, is left; a day is what `hybrid` takes.
+        hours: After how many hours 1/e, about 0.37, is left; `hybrid` uses 24.
 
     Raises:
-        ConfigurationError: it is not above 0.
+        ConfigurationError: `hours` is not above 0.
     """
     _positive("recency", "hours", hours)
     return _fading("recency", hours * _HOUR)
@@ -96,14 +96,14 @@ def recency(hours: float = 24.0) -> Score:
 def retention(stability_days: float = 30.0) -> Score:
     """Score by Ebbinghaus' forgetting curve: ``exp(-days_since_last_use / stability_days)``, from 1 down to 0.
 
-    Ebbinghaus measured in 1885 how what is not rehearsed is lost, fast at first. Recalling a memory is rehearsing
-    it, so its curve begins again.
+    Ebbinghaus measured in 1885 how unrehearsed material is forgotten, fast at first. Recalling a memory rehearses it,
+    so its curve starts again.
 
     Args:
         stability_days: After how many days without use 1/e, about 0.37, is left.
 
     Raises:
-        ConfigurationError: it is not above 0.
+        ConfigurationError: `stability_days` is not above 0.
     """
     _positive("retention", "stability_days", stability_days)
     stability = stability_days * _DAY
@@ -124,7 +124,7 @@ def product(*scores: Score) -> Score:
 
 
 def weighted(*parts: tuple[float, Score]) -> Score:
-    """Add up scores by their weights: ``w1 * s1 + w2 * s2 + ...``."""
+    """Add scores by their weights: ``w1 * s1 + w2 * s2 + ...``."""
 
     def weighted(record: MemoryRecord, at: Circumstances) -> float:
         return math.fsum(weight * score(record, at) for weight, score in parts)
@@ -133,22 +133,22 @@ def weighted(*parts: tuple[float, Score]) -> Score:
 
 
 def decayed(decay: Score) -> Score:
-    """Score by what is left of the importance: ``importance * decay``, as in ``decayed(half_life(hours=24))``."""
+    """Score by the importance that is left: ``importance * decay``, such as ``decayed(half_life(hours=24))``."""
     return product(importance, decay)
 
 
 def hybrid(*, recency_weight: float, frequency_weight: float, worth: Score = importance) -> Score:
-    """Score by worth, recency and use together.
+    """Score by worth, recency and frequency of use together.
 
     ``worth + recency_weight * exp(-age_in_hours / 24) + frequency_weight * uses / (most_uses + 1)``
 
     Args:
-        recency_weight: What a memory made just now gains.
-        frequency_weight: What one that is often recalled gains, at most.
-        worth: What it is worth beside these; ``decayed(half_life(...))`` to let that fade too.
+        recency_weight: The most that a new memory gains.
+        frequency_weight: The most that a frequently recalled memory gains.
+        worth: The base score; use ``decayed(half_life(...))`` to let it fade too.
 
     Raises:
-        ConfigurationError: a weight is below 0 or no number.
+        ConfigurationError: a weight is below 0 or not finite.
     """
     for name, weight in (("recency_weight", recency_weight), ("frequency_weight", frequency_weight)):
         if not 0 <= weight < math.inf:

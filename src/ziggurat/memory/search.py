@@ -1,4 +1,4 @@
-"""The search that all stores share: candidates by words and by vectors, compared exactly, rankings fused."""
+"""The search of all stores: find candidates by words and by vectors, compare them exactly, fuse the rankings."""
 
 __all__ = ["Candidate", "Found", "Source", "best", "compared", "hits"]
 
@@ -13,17 +13,17 @@ from ziggurat.memory.store import Hit, Query
 from ziggurat.memory.vectors import similarities
 
 WORDS, MEANING = 1.5, 1.0
-"""What the ranking by words and the one by meaning count in both together."""
+"""The weights of the ranking by words and of the ranking by meaning."""
 
 _POOL, _FACTOR, _WIDER = 200, 20, 8
 
 
 class Candidate(Struct, frozen=True):
-    """What must be known of a memory to rank it.
+    """What is needed of a memory to rank it.
 
     Attributes:
-        number: What the store calls it.
-        similarity: The cosine of its vector and the one looked for; None where one is missing.
+        number: The store's number for it.
+        similarity: The cosine of its vector and the query's; None if either is missing.
     """
 
     number: int
@@ -39,25 +39,25 @@ class Found(Struct, frozen=True):
 
 
 class Source(Protocol):
-    """What a store brings to a search. Each method may return what is gone by now; `candidates` leaves it out."""
+    """What a store provides to a search. Each method may return memories since removed; `candidates` drops them."""
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
-        """Return the numbers whose vectors are about nearest, nearest first, at most `count`; fewer are all."""
+        """Return the numbers of about the nearest vectors, nearest first; fewer than `count` if there are no more."""
         ...
 
     def worded(self, query: Query, count: int) -> Mapping[int, float]:
-        """Return the numbers whose words fit best with their BM25, best first, at most `count`; fewer are all."""
+        """Return the best matching numbers with their BM25, best first; fewer than `count` if there are no more."""
         ...
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
-        """Return those of the numbers that are in use and are what the query asks for (owner, kind, tags)."""
+        """Return the candidates among the numbers that are in use and pass the query's owner, kind and tags."""
         ...
 
 
 def best(query: Query, source: Source) -> list[Found]:
-    """Return the best of a store, best first.
+    """Return the best matches of a store, best first.
 
-    More candidates are looked at than are asked for, and ever more while what the query leaves out leaves too few.
+    More candidates are read than are asked for, and the pool is widened as long as the query's filters leave too few.
     """
     pool = max(_POOL, query.limit * _FACTOR)
     if query.limit <= 0:
@@ -72,7 +72,7 @@ def best(query: Query, source: Source) -> list[Found]:
 
 
 def hits(found: Sequence[Found], records: Mapping[int, MemoryRecord]) -> list[Hit]:
-    """Return what was found, with its records by their numbers; what another process has removed meanwhile is not."""
+    """Return the hits for the numbers found, with their records; those removed meanwhile are left out."""
     there = [each for each in found if each.number in records]
     return [
         Hit(records[each.number], each.similarity, each.text_score, rank) for rank, each in enumerate(there, start=1)
@@ -80,7 +80,7 @@ def hits(found: Sequence[Found], records: Mapping[int, MemoryRecord]) -> list[Hi
 
 
 def compared(query: Query, entries: Sequence[tuple[int, bytes | None]]) -> list[Candidate]:
-    """Return candidates for numbers and their vectors."""
+    """Return a candidate for each number, with the exact cosine of its vector."""
     if query.embedding is None:
         return [Candidate(number) for number, _ in entries]
     size = len(query.embedding)

@@ -1,4 +1,4 @@
-"""Semantic memory: facts, found by meaning or by tags."""
+"""Semantic memory: facts, recalled by meaning or by tags."""
 
 __all__ = ["SemanticMemory"]
 
@@ -14,7 +14,7 @@ _KEY = "key:"
 
 
 class SemanticMemory(View):
-    """Keeps facts of one owner; a fact kept under a key takes the place of the one that was there.
+    """Store the facts of one owner; a fact stored under a key replaces the one that was there.
 
     ::
 
@@ -28,15 +28,16 @@ class SemanticMemory(View):
     async def remember(
         self, content: str, *, key: str | None = None, **options: Unpack[RememberOptions]
     ) -> MemoryRecord:
-        """Keep a fact.
+        """Store a fact.
 
         Args:
             content: The fact.
-            key: What it is about. The fact that was kept under it is superseded, and the same again is kept once.
-            options: What `View.remember` takes, such as ``importance=0.9`` and ``tags=["place"]``.
+            key: What the fact is about. A different fact under the same key is superseded; the same fact is stored
+                once.
+            options: Options of `View.remember`, such as ``importance=0.9`` and ``tags=["place"]``.
 
         Raises:
-            ConfigurationError: the key is not text, or as `View.remember`.
+            ConfigurationError: the key is not a non-empty string, or as `View.remember`.
         """
         if key is not None:
             tags = options["tags"] = (*texts("tags", options.get("tags", ())), _key(key))
@@ -49,7 +50,7 @@ class SemanticMemory(View):
         return await super().remember(content, **options)
 
     async def about(self, key: str) -> MemoryRecord | None:
-        """Return the fact that is kept under a key, or None."""
+        """Return the fact stored under a key, or None."""
         async for record in self.store.scan(
             owner=self.owner, kind=self.kind, tags=[_key(key)], newest_first=True, limit=1
         ):
@@ -64,16 +65,16 @@ class SemanticMemory(View):
         tags: Iterable[str] = (),
         embedding: bytes | None = None,
     ) -> list[Recalled]:
-        """Return facts by meaning, by tags, or by both, and note in them that they were recalled.
+        """Return facts by meaning, by tags, or by both, and record in them that they were recalled.
 
         Args:
-            query: What is looked for; the nearest come first, each with its nearness as its score.
-            limit: How many at most.
-            tags: Only facts that have all of these; without a query, the latest come first.
+            query: What to search for; the nearest come first, each with its nearness as its score.
+            limit: The maximum number of results.
+            tags: Only facts that have all of these tags; without a query, the latest come first.
             embedding: The vector of the query.
 
         Raises:
-            ConfigurationError: one of these is not of its kind.
+            ConfigurationError: an argument has the wrong type or range.
         """
         tags = asked(query, limit, tags, embedding)
         if query is None:

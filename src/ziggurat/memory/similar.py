@@ -19,7 +19,7 @@ _BLOCK = 1024
 
 
 def terms(text: str) -> list[str]:
-    """Return the words of a text in lowercase, in their order.
+    """Return the words of a text in lowercase, in order.
 
     >>> terms("Don't panic: 42!")
     ["don't", 'panic', '42']
@@ -48,16 +48,16 @@ def term_cosine(one: str, other: str) -> float:
 
 
 def nearness(query: str, hit: Hit) -> float:
-    """Return how near a hit is to what was asked: the cosine of the vectors, or of the words where one is missing."""
+    """Return how near a hit is to the query: the cosine of the vectors, or of the words if a vector is missing."""
     return term_cosine(query, hit.record.content) if hit.similarity is None else hit.similarity
 
 
 class Near(Struct, frozen=True):
-    """Two memories that are almost the same.
+    """A pair of near-duplicates.
 
     Attributes:
-        first: The place of the one that comes first in the list that was searched.
-        second: The place of the other.
+        first: The position of the earlier one in the list.
+        second: The position of the other.
         similarity: The cosine of their vectors, or of their words.
     """
 
@@ -67,9 +67,9 @@ class Near(Struct, frozen=True):
 
 
 def duplicates(records: Sequence[MemoryRecord], threshold: float = 0.85) -> list[Near]:
-    """Return every two memories with a cosine above a threshold, by their positions.
+    """Return every pair of memories with a cosine above a threshold, by their positions.
 
-    Their vectors are compared where all have one of the same size, else their words.
+    The vectors are compared when all memories have one of the same size, otherwise the words.
 
     Raises:
         MissingExtra: there are vectors, and NumPy is not installed.
@@ -99,10 +99,11 @@ def _by_vectors(records: Sequence[MemoryRecord], threshold: float) -> list[Near]
 
 
 def _by_words(records: Sequence[MemoryRecord], threshold: float) -> list[Near]:
-    """Compare only what shares one of its rarer words: two that share none of them are not near enough.
+    """Compare only texts that share one of their rarer words; texts that share none cannot be near enough.
 
-    Words are sorted from the rarest to the most common. Of each text, so many are looked up that what the others
-    weigh together cannot reach the bound (Bayardo, Ma and Srikant, 2007: "Scaling up all pairs similarity search").
+    Words are sorted from the rarest to the most common. Of each text, as many words are looked up as are needed for the
+    weight of the remaining ones to stay below the bound (Bayardo, Ma and Srikant, 2007: "Scaling up all pairs
+    similarity search").
     """
     counted = [_counted(record.content)[0] for record in records]
     common = Counter(word for counts in counted for word in counts)

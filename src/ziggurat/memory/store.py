@@ -1,4 +1,4 @@
-"""The protocol of stores of memories, and their queries."""
+"""The protocol of memory stores, and their queries."""
 
 __all__ = ["Hit", "MemoryStore", "Query", "findable", "refuse_known", "refuse_unfit"]
 
@@ -14,19 +14,19 @@ from ziggurat.core.store import ID, LONGEST, is_id
 from ziggurat.memory.record import MemoryRecord, unpack
 
 _LONGEST = LONGEST + 100
-"""The longest id of a memory that every store can keep, in characters; it may be made of an owner and more."""
+"""The longest memory id that every store accepts, in characters; an id may contain an owner and more."""
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """What is looked for: by its words, by its meaning, or both.
+    """What to search for: by words, by meaning, or both.
 
     Attributes:
-        owner: Whose memories; None for everybody's.
-        text: The words looked for; None to ask by the embedding alone.
-        embedding: The vector looked for, as `record.pack` writes it; None to ask by the words alone.
-        limit: How many hits at most.
+        owner: Only this owner's memories; None for all owners.
+        text: The words to search for; None to search by the embedding alone.
+        embedding: The vector to search for, as `record.pack` writes it; None to search by the words alone.
+        limit: The maximum number of hits.
         kind: Only memories of this kind; None for all.
-        tags: Only memories that have all of these.
+        tags: Only memories that have all of these tags.
     """
 
     owner: str | None = None
@@ -44,13 +44,13 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 class Hit(Struct, frozen=True):
-    """A memory that was found, and how near it came.
+    """A memory that was found, and how well it matches.
 
     Attributes:
         record: The memory.
-        similarity: The cosine of the angle between its vector and the one looked for; None where one is missing.
-        text_score: BM25 of its words, in no fixed range; None where it has none of the words looked for.
-        rank: Its place among the hits, from 1; by both scores together where the query has text and vector.
+        similarity: The cosine of its vector and the query's; None if either is missing.
+        text_score: BM25 of its words, in no fixed range; None if it has none of the query's words.
+        rank: Its position among the hits, from 1; by both scores together when the query has a text and a vector.
     """
 
     record: MemoryRecord
@@ -61,40 +61,40 @@ class Hit(Struct, frozen=True):
 
 @runtime_checkable
 class MemoryStore(Protocol):
-    """Keeps memories; each verb is done whole or not at all, and durable when it returns.
+    """Store memories; each operation is atomic, and durable when it returns.
 
-    What is archived is found by `get`, and by `scan` when it is asked for, but never by `search`.
+    Archived memories are returned by `get`, and by `scan` on request, but never by `search`.
     """
 
     async def add(self, records: Sequence[MemoryRecord], /) -> None:
-        """Keep new memories.
+        """Store new memories.
 
         Raises:
-            ConfigurationError: one of the ids is taken; none of the records was kept.
+            ConfigurationError: one of the ids exists; none of the records was stored.
             StoreError: the store cannot write.
         """
         ...
 
     async def put(self, records: Sequence[MemoryRecord], /) -> None:
-        """Keep memories under their ids, in the place of what was there: all of them or none.
+        """Store memories under their ids, replacing those that exist: all of them or none.
 
-        So a memory and the one it supersedes change together.
+        This way a memory and the one it supersedes change together.
         """
         ...
 
     async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
-        """Return memories by their ids, in the order asked, archived ones too; ids that are unknown are left out."""
+        """Return memories by id, in the given order, archived ones too; unknown ids are left out."""
         ...
 
     async def touch(self, ids: Sequence[str], at: float, /) -> None:
-        """Note that memories were recalled: `used` becomes `at` unless it is later, `uses` one more.
+        """Record that memories were recalled: `used` becomes `at` unless it is later already, `uses` grows by one.
 
-        Stores may write such notes together a little later; a crash may lose the last of them.
+        A store may write such updates in batches a little later; a crash may lose the last of them.
         """
         ...
 
     async def remove(self, ids: Sequence[str], /) -> int:
-        """Delete memories for good; returns how many were there."""
+        """Delete memories permanently; return how many existed."""
         ...
 
     def scan(
@@ -107,36 +107,36 @@ class MemoryStore(Protocol):
         newest_first: bool = False,
         limit: int | None = None,
     ) -> AsyncIterator[MemoryRecord]:
-        """Go through memories by the time they were made, those of one moment in the order they were added.
+        """Iterate over memories by creation time; those of the same time in the order they were added.
 
         Args:
-            owner: Whose; None for everybody's.
-            kind: Only of this kind; None for all.
-            tags: Only those that have all of these.
-            archived: False for those in use, True for those archived, None for both.
+            owner: Only this owner's; None for all owners.
+            kind: Only this kind; None for all.
+            tags: Only memories that have all of these tags.
+            archived: False for those in use, True for the archived ones, None for both.
             newest_first: Begin with the latest.
-            limit: How many at most; None for all.
+            limit: The maximum number; None for all.
         """
         ...
 
     async def count(self, *, owner: str | None, kind: str | None = None, archived: bool | None = False) -> int:
-        """Return how many memories a `scan` would go through."""
+        """Return how many memories a `scan` would return."""
         ...
 
     async def search(self, query: Query, /) -> list[Hit]:
-        """Return the memories in use that come nearest, best first; none for neither text nor vector."""
+        """Return the memories in use that match best, best first; none if the query has neither text nor vector."""
         ...
 
     async def close(self) -> None:
-        """Write what is waiting and close the store."""
+        """Write what is pending and close the store."""
         ...
 
 
 def refuse_known(ids: Sequence[str], known: Container[str]) -> None:
-    """Raise where one of the ids of new memories is taken, or comes twice.
+    """Raise an error if an id of the new memories exists already, or occurs twice.
 
     Raises:
-        ConfigurationError: that is so; the message names the id.
+        ConfigurationError: such an id was found; the message names it.
     """
     seen: set[str] = set()
     for name in ids:
@@ -146,10 +146,10 @@ def refuse_known(ids: Sequence[str], known: Container[str]) -> None:
 
 
 def refuse_unfit(records: Sequence[MemoryRecord]) -> None:
-    """Raise where one of several memories holds what not every store can keep.
+    """Raise an error if one of the memories holds something that not every store can keep.
 
     Raises:
-        ConfigurationError: that is so; the text says what it is.
+        ConfigurationError: such a memory was found; the message says what is wrong.
     """
     for record in records:
         for what, name in (("owner", record.owner), ("kind", record.kind)):
@@ -178,5 +178,5 @@ def _may_be(name: str) -> bool:
 
 
 def findable(ids: Sequence[str]) -> list[str]:
-    """Return those of several ids that a memory can have; for others no database need be asked."""
+    """Return the ids that a memory can have; the others need no query."""
     return [name for name in ids if _may_be(name)]

@@ -1,4 +1,4 @@
-"""Full-text search (BM25) with SQLite's FTS5: what is indexed of a memory, and how it is queried."""
+"""Full-text search (BM25) with SQLite's FTS5: what is indexed of a memory, and how the index is queried."""
 
 __all__ = ["BM25", "COMMON", "CONTEXT", "MANY", "TABLE", "TextIndex", "expression", "fold", "indexed"]
 
@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from ziggurat.memory.record import MemoryRecord
 
 CONTEXT = "context"
-"""The fact of a memory that helps to find it: what was said just before and after, for a turn of a conversation."""
+"""The key in a memory's facts for extra search text, such as what was said just before and after a turn."""
 
 TABLE = """CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5(
     content, context, owner, content='', tokenize='porter unicode61 remove_diacritics 2')"""
-"""Words by their stem; what is indexed is kept elsewhere."""
+"""The table of the index, with stemmed words; the indexed text itself is stored elsewhere."""
 
 BM25 = "-bm25({name}, 1.0, 0.5, 0.0)"
-"""How well a memory fits: its context counts half, its owner nothing."""
+"""The score of a match: the context counts half, the owner nothing."""
 
 _WORD = re.compile(r"\w+")
 _COMMON_WORDS = """
@@ -27,35 +27,35 @@ _COMMON_WORDS = """
     too under until up us very was we were what when where which while who whom whose why will with would you your
 """
 COMMON = frozenset(_COMMON_WORDS.split())
-"""Words that say little about what a text is about."""
+"""Frequent words that say little about the subject of a text."""
 
 
 def indexed(record: MemoryRecord) -> tuple[str, str, str]:
-    """Return what the index holds of a memory: its text and tags, its context, its owner as one word."""
+    """Return the columns indexed for a memory: its text and tags, its context, and its owner as one word."""
     context = record.facts.get(CONTEXT)
     text = f"{record.content} {' '.join(record.tags)}" if record.tags else record.content
     return text, context if isinstance(context, str) else "", fold(record.owner)
 
 
 def fold(owner: str) -> str:
-    """Return a name as one word of the index, whatever its characters."""
+    """Return an owner's name as one word of the index, whatever its characters."""
     return f"o{owner.encode().hex()}"
 
 
 MANY = 5000
-"""In how many memories a word may be before it is left out of questions that have rarer words."""
+"""Words in more memories than this are left out of queries that have rarer words."""
 
 
 def expression(text: str, owner: str | None = None, spread: Callable[[str], int] | None = None) -> str:
-    """Return what the index is asked for a question: any of its words that say something; empty for no words.
+    """Return the FTS5 expression for a query: any of its significant words; empty if there are no words.
 
     >>> expression("Where is the tea?")
     '{content context} : ("tea")'
 
     Args:
-        text: The question.
-        owner: Whose memories; None for everybody's.
-        spread: Tells in how many memories a word is, or that it is in more than `MANY`; None to ask for all words.
+        text: The query.
+        owner: Only this owner's memories; None for all owners.
+        spread: Returns in how many memories a word is, or a number above `MANY`; None to use all words.
     """
     words = list(dict.fromkeys(_WORD.findall(text.lower())))
     telling = [word for word in words if word not in COMMON] or words
@@ -70,7 +70,7 @@ def expression(text: str, owner: str | None = None, spread: Callable[[str], int]
 
 
 class TextIndex:
-    """A full-text index in memory, numbers for texts."""
+    """A full-text index in memory, which maps texts to numbers."""
 
     def __init__(self) -> None:
         self._database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -84,13 +84,13 @@ class TextIndex:
         )
 
     def remove(self, number: int, text: Sequence[str]) -> None:
-        """Forget the text of a number; it must be told again."""
+        """Remove the text of a number; the same text must be passed, as the index does not store it."""
         self._database.execute(
             "INSERT INTO words (words, rowid, content, context, owner) VALUES ('delete', ?, ?, ?, ?)", (number, *text)
         )
 
     def search(self, text: str, owner: str | None, count: int) -> dict[int, float]:
-        """Return the numbers that fit best with their scores, best first."""
+        """Return the best matching numbers with their scores, best first."""
         asked = expression(text, owner)
         if not asked:
             return {}

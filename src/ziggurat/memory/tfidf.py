@@ -1,4 +1,4 @@
-"""TF-IDF: word weights for a fixed list of texts, and an index that can grow."""
+"""TF-IDF: word weights for a fixed list of texts, and an index that texts can be added to."""
 
 __all__ = ["TfIdf", "tfidf"]
 
@@ -25,10 +25,10 @@ def _weights(counts: Counter[str], rarity: Callable[[str], float]) -> dict[str, 
 
 
 def tfidf(texts: Sequence[Sequence[str]]) -> list[dict[str, float]]:
-    """Return the weight of each word in each text, given as words: ``f / length * ln(1 + N / (1 + n))``.
+    """Return the weight of each word in each text: ``f / length * ln(1 + N / (1 + n))``.
 
-    `f` is how often the text has the word, `length` how many words it has in all, `N` the number of texts, `n` the
-    number of those that have the word.
+    Each text is given as a list of words. `f` is how often the text has the word, `length` how many words it has in
+    all, `N` the number of texts, and `n` the number of texts that have the word.
 
     >>> tfidf([["green", "tea"], ["black", "tea"]])[0]["green"]  # half the text, in one of two: ln(2) / 2
     0.34657359027997264
@@ -40,10 +40,10 @@ def tfidf(texts: Sequence[Sequence[str]]) -> list[dict[str, float]]:
 
 
 class TfIdf(Generic[K]):
-    """Texts by keys, and which of them are nearest to another: for where there is no embedder.
+    """Index texts by keys and find the ones nearest to a query, without an embedder.
 
-    A word weighs what `tfidf` says, with the texts of the moment of the question, so that what was kept early and what
-    was kept late compare alike. Words of one letter, and those that say little, weigh nothing.
+    A word is weighted as by `tfidf`, over the texts present at the time of the query, so that early and late texts are
+    comparable. Words of one letter and common words have no weight.
 
     ::
 
@@ -60,7 +60,7 @@ class TfIdf(Generic[K]):
         return len(self._counts)
 
     def add(self, key: K, text: str) -> None:
-        """Keep a text, in the place of what was under the key."""
+        """Add a text, replacing the one under the same key."""
         self.remove(key)
         counts = Counter(word for word in terms(text) if len(word) >= _SHORTEST and word not in COMMON)
         self._counts[key] = counts
@@ -68,24 +68,24 @@ class TfIdf(Generic[K]):
             self._having[word].add(key)
 
     def remove(self, key: K) -> None:
-        """Let a text go; nothing where there is none."""
+        """Remove a text; does nothing if there is none."""
         for word in self._counts.pop(key, ()):
             self._having[word].discard(key)
             if not self._having[word]:
                 del self._having[word]
 
     def vector(self, key: K) -> dict[str, float]:
-        """Return the weights of a text's words now, of length one together.
+        """Return the current weights of a text's words, as a vector of length one.
 
         Raises:
-            KeyError: nothing is kept under the key.
+            KeyError: there is no text under the key.
         """
         return self._weighted(self._counts[key])
 
     def search(self, text: str, limit: int = 10) -> list[tuple[K, float]]:
-        """Return the keys of the nearest texts with their cosines, nearest first, those kept first before their equals.
+        """Return the keys of the nearest texts with their cosines, nearest first; equals in the order they were added.
 
-        Words that no text has count for nothing; texts that share no word are not returned.
+        Words that no text has are ignored; texts that share no word with the query are not returned.
         """
         counts = Counter(word for word in terms(text) if word in self._having)
         wanted = self._weighted(counts)

@@ -1,4 +1,4 @@
-"""Nearest-vector search: exact for few vectors, by 4-bit codes for many."""
+"""Nearest-vector search: exact for few vectors, with 4-bit codes for many."""
 
 __all__ = ["EXACT", "VectorIndex", "similarities"]
 
@@ -9,7 +9,7 @@ from typing import Any
 from ziggurat.core.errors import ConfigurationError, MissingExtra
 
 EXACT = 4096
-"""Up to how many vectors all are compared in full."""
+"""Up to this many vectors are stored and compared in full."""
 
 _SPARE = 1024
 _BITS = 4
@@ -32,7 +32,7 @@ def _turbovec() -> Any:
 
 
 def similarities(wanted: bytes, embeddings: Sequence[bytes]) -> list[float]:
-    """Return the cosines of one vector with others of its length; 0 where one has no direction."""
+    """Return the cosines of one vector with others of the same length; 0 for a vector of zeros."""
     np = _numpy()
     if not embeddings:
         return []
@@ -44,14 +44,14 @@ def similarities(wanted: bytes, embeddings: Sequence[bytes]) -> list[float]:
 
 
 class VectorIndex:
-    """Numbers for vectors of one length, nearest first by the cosine.
+    """Index vectors of one length by numbers; the nearest by cosine come first.
 
-    Few vectors are kept in full. More are kept as codes (half a byte a dimension, by the library turbovec): the codes
-    propose more than is asked for, and whoever asks compares the vectors themselves, which the index does not keep.
+    Few vectors are stored in full. More are stored as codes (half a byte per dimension, by the library turbovec): the
+    codes propose more candidates than needed, and the caller compares the real vectors, which the index does not store.
 
     Args:
-        size: Bytes of a vector, as `record.pack` writes it.
-        exact: Up to how many vectors are kept in full.
+        size: Bytes per vector, as `record.pack` writes it.
+        exact: Up to this many vectors are stored in full.
 
     Raises:
         ConfigurationError: no vector has this size.
@@ -63,7 +63,7 @@ class VectorIndex:
         self.size = size
         self.exact = exact
         self.last = 0
-        """The highest number that was ever added."""
+        """The highest number ever added."""
         np = _numpy()
         self._numbers = np.zeros(0, np.uint64)
         self._vectors = np.zeros((0, size // 4), np.float32)
@@ -75,11 +75,11 @@ class VectorIndex:
 
     @property
     def coded(self) -> bool:
-        """Whether vectors are kept as codes."""
+        """Whether the vectors are stored as codes."""
         return self._codes is not None
 
     def add(self, numbers: Sequence[int], embeddings: Sequence[bytes]) -> None:
-        """Take vectors in, under numbers that are new."""
+        """Add vectors under new numbers."""
         if not numbers:
             return
         np = _numpy()
@@ -101,7 +101,7 @@ class VectorIndex:
         self._count += len(keys)
 
     def _width(self) -> int:
-        return -(-self.size // 32) * 8  # the library wants a multiple of eight dimensions
+        return -(-self.size // 32) * 8  # the library requires a multiple of eight dimensions
 
     def _encode(self, keys: Any, vectors: Any) -> None:
         if len(keys):
@@ -120,7 +120,7 @@ class VectorIndex:
             self._vectors = np.concatenate([self._vectors, np.zeros((spare, self.size // 4), np.float32)])
 
     def remove(self, numbers: Sequence[int]) -> None:
-        """Let numbers go; those that are not there are passed over."""
+        """Remove numbers; unknown ones are ignored."""
         for number in numbers:
             if self._codes is not None:
                 if self._codes.contains(number):
@@ -133,11 +133,11 @@ class VectorIndex:
                 self._vectors[place] = self._vectors[self._count]
 
     def nearest(self, wanted: bytes, count: int) -> list[int]:
-        """Return the numbers of the nearest vectors, nearest first; codes may miss one in some hundreds.
+        """Return the numbers of the nearest vectors, nearest first; codes may miss one in a few hundred.
 
         Args:
             wanted: A vector of the same size.
-            count: How many at most; ask for more than are needed, and compare the vectors themselves.
+            count: The maximum number; with codes, ask for more than needed and compare the real vectors.
         """
         np = _numpy()
         count = min(count, len(self))
@@ -157,21 +157,21 @@ class VectorIndex:
         return nearest
 
     def save(self, path: Path) -> None:
-        """Write the codes to a file, whole or not at all; only for an index that has them."""
+        """Write the codes to a file atomically; only for an index that uses codes."""
         self._codes.write(str(path), durable=False)
 
     @classmethod
     def load(cls, path: Path, size: int, last: int) -> "VectorIndex":
-        """Read codes that `save` wrote.
+        """Load codes that `save` wrote.
 
         Args:
             path: The file.
             size: Bytes of a vector.
-            last: The highest number that is in it.
+            last: The highest number in it.
 
         Raises:
-            OSError: it cannot be read.
-            ValueError: it is damaged, or holds vectors of another length.
+            OSError: the file cannot be read.
+            ValueError: the file is damaged, or holds vectors of another length.
         """
         index = cls(size)
         codes = _turbovec().IdMapIndex.load(str(path))

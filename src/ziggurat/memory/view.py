@@ -1,4 +1,4 @@
-"""The base of all kinds of memory: one owner's records of one kind, in any store."""
+"""The base class of all kinds of memory: one owner's records of one kind, in any store."""
 
 __all__ = ["CANDIDATES", "Recalled", "RememberOptions", "View", "asked", "texts", "weighed"]
 
@@ -20,15 +20,15 @@ from ziggurat.messages.embedding import Embedder, EmbedRequest
 
 _LOWEST = lowest()
 CANDIDATES = 4
-"""How many times more memories are looked up than are asked for, when a score may change their order."""
+"""How many times more memories are searched than are asked for, because a score may change their order."""
 
 
 class Recalled(Struct, frozen=True):
-    """A memory that came to mind.
+    """A recalled memory with its score.
 
     Attributes:
-        record: The memory, as it was before this recall was noted in it.
-        score: What it scored; comparable within one recall only.
+        record: The memory, as it was before this recall was recorded in it.
+        score: Its score; comparable only within one recall.
     """
 
     record: MemoryRecord
@@ -41,7 +41,7 @@ class Recalled(Struct, frozen=True):
 
 
 class RememberOptions(TypedDict, total=False):
-    """What every kind of memory takes beside the content; see `View.remember`."""
+    """The options of every kind of memory; see `View.remember`."""
 
     importance: float
     tags: Iterable[str]
@@ -53,25 +53,25 @@ class RememberOptions(TypedDict, total=False):
 
 
 class View:
-    """One owner's memories of one kind; the kinds derive from it, and differ in how they recall and forget.
+    """The memories of one owner and one kind; subclasses differ in how they recall and forget.
 
-    A view holds nothing but its settings: what it keeps is in the store, where other views and processes see it.
+    A view holds only its settings: the records are in the store, where other views and processes see them.
 
     Args:
-        store: Where the memories are kept.
-        owner: Whose they are, such as an agent's name.
-        capacity: How many may be in use; None for any number. Beyond it, `evict` chooses who goes, never the newcomer.
-        evict: Chooses who goes.
-        keep_evicted: Archive what goes, so that it can still be read; False to delete it for good.
-        embedder: Makes the vectors of what is remembered and asked; where there is none, words alone are compared.
-        ctx: Whose clock and ids are used, and where the embedder is called; the system's without.
+        store: Where the memories are stored.
+        owner: The owner of the memories, such as an agent's name.
+        capacity: How many may be in use; None for any number. Beyond it memories are evicted, but never the new one.
+        evict: Chooses which memories are evicted.
+        keep_evicted: Archive evicted memories, so that they can still be read; False to delete them.
+        embedder: Computes the vectors of contents and queries; without it only words are compared.
+        ctx: Supplies the clock, the ids and the context of embedder calls; by default the system's.
 
     Raises:
-        ConfigurationError: the capacity is below 1, or there is no owner.
+        ConfigurationError: the capacity is below 1, or the owner is missing.
     """
 
     kind: str | None = None
-    """The kind that it keeps; None for a view of all kinds, which makes records of the kind ``"memory"``."""
+    """The kind of record stored; None for a view of all kinds, which creates records of the kind ``"memory"``."""
 
     def __init__(
         self,
@@ -116,21 +116,22 @@ class View:
         embedding: bytes | None = None,
         facts: Mapping[str, object] | None = None,
     ) -> MemoryRecord:
-        """Keep something, and make room for it.
+        """Store something, and evict memories beyond the capacity.
 
         Args:
-            content: What is to be remembered.
-            importance: From 0 to 1; what lies outside is taken for the nearer of them.
-            tags: Words to find it by.
+            content: The text to remember.
+            importance: From 0 to 1; values outside are clipped.
+            tags: Words to filter by.
             origin: Who said it.
-            taint: The tools whose results it was made of; what a tool said is tainted by the tool at least.
+            taint: The tools whose results it was made from; content of origin ``"tool"`` is tainted at least by
+                ``"tool"``.
             supersedes: The id of a memory that this contradicts or replaces; that one is archived in the same write.
-            embedding: Its vector, as `record.pack` writes it; the embedder makes it without.
-            facts: A few plain values to keep beside it.
+            embedding: Its vector, as `record.pack` writes it; by default the embedder computes it.
+            facts: A few plain values to store beside it.
 
         Raises:
-            ConfigurationError: there is no content, something is not of its kind, or the owner has no memory with the
-                id that is superseded.
+            ConfigurationError: the content is empty, an argument has the wrong type, or the owner has no memory with
+                the superseded id.
         """
         _check(content, importance, origin, embedding, facts)
         tags, taint = texts("tags", tags), texts("taint", taint)
@@ -158,21 +159,21 @@ class View:
         return record
 
     async def forget(self, *ids: str) -> int:
-        """Archive memories of this owner: no recall finds them, yet `history` does; returns how many were in use."""
+        """Archive memories of this owner: no recall finds them, but `history` does; return how many were in use."""
         _check_ids(ids)
         found = [record for record in await self.store.get(ids) if record.owner == self.owner and not record.archived]
         await self._archive(found)
         return len(found)
 
     async def erase(self, *ids: str) -> int:
-        """Delete memories of this owner for good, with all they superseded; returns how many there were."""
+        """Delete memories of this owner permanently, with all they superseded; return how many existed."""
         going: dict[str, None] = {}
         for each in ids:
             going.update(dict.fromkeys(record.id for record in await self.history(each)))
         return await self.store.remove(list(going))
 
     async def history(self, memory: str) -> list[MemoryRecord]:
-        """Return the memory with this id and all it took the place of, the latest first; empty if unknown."""
+        """Return the memory with this id and all it replaced, the latest first; empty if the id is unknown."""
         _check_ids([memory])
         found: dict[str, MemoryRecord] = {}
         waiting = [memory]
@@ -184,7 +185,7 @@ class View:
         return list(found.values())
 
     def scan(self, *, tags: Iterable[str] = (), newest_first: bool = False) -> AsyncIterator[MemoryRecord]:
-        """Go through the memories in use, by age."""
+        """Iterate over the memories in use, by age."""
         tags = texts("tags", tags)
         return self.store.scan(owner=self.owner, kind=self.kind, tags=tags, newest_first=newest_first)
 
@@ -229,7 +230,7 @@ class View:
         return (await self.embedder(EmbedRequest((text,), purpose), self.ctx.under("embed"))).vectors[0]
 
     async def _best(self, candidates: Sequence[tuple[MemoryRecord, float]], score: Score, limit: int) -> list[Recalled]:
-        """Return those that score best, of equals the first in the list, and note that they were recalled."""
+        """Return the best scored, the first in the list of equals, and record that they were recalled."""
         most = max((record.uses for record, _ in candidates), default=0)
         now = self.ctx.clock.now()
         scored = [
@@ -278,10 +279,10 @@ def _check_ids(ids: Sequence[str]) -> None:
 
 
 def asked(query: str | None, limit: int, tags: Iterable[str], embedding: bytes | None) -> tuple[str, ...]:
-    """Return the tags of a recall that can be asked.
+    """Check the arguments of a recall and return its tags.
 
     Raises:
-        ConfigurationError: something in it is not of its kind.
+        ConfigurationError: an argument has the wrong type or range.
     """
     if query is not None and not isinstance(query, str):
         raise ConfigurationError(f"what is looked for is text, got {query!r:.200}")
@@ -292,10 +293,10 @@ def asked(query: str | None, limit: int, tags: Iterable[str], embedding: bytes |
 
 
 def texts(what: str, given: Iterable[str]) -> tuple[str, ...]:
-    """Return a list of words, such as tags.
+    """Return words, such as tags, as a tuple.
 
     Raises:
-        ConfigurationError: it is a text, or no list of words.
+        ConfigurationError: it is a single string, or not an iterable of strings.
     """
     if isinstance(given, str):
         raise ConfigurationError(f"{what} is a list of words, such as [{given!r}]; got the string {given!r}")

@@ -11,9 +11,9 @@ _INSTANT = 1e-6
 
 
 class WorkingMemory:
-    """Keeps a bounded number of texts by name; reading one or setting it makes it the latest used.
+    """Store a bounded number of texts by name; reading or setting one makes it the most recently used.
 
-    It is a scratch pad: what is set again is overwritten, and what has no room is deleted.
+    It is a scratch pad: setting a name again overwrites its value, and values beyond the capacity are deleted.
 
     ::
 
@@ -22,13 +22,13 @@ class WorkingMemory:
         await memory.get("goal")
 
     Args:
-        store: Where the values are kept.
-        owner: Whose they are.
-        capacity: How many there may be.
-        ctx: Whose clock is used; the system's without.
+        store: Where the values are stored.
+        owner: The owner of the values.
+        capacity: The maximum number of values.
+        ctx: Supplies the clock; by default the system's.
 
     Raises:
-        ConfigurationError: the capacity is below 1, or there is no owner.
+        ConfigurationError: the capacity is below 1, or the owner is missing.
     """
 
     kind = "working"
@@ -48,7 +48,7 @@ class WorkingMemory:
         return f"WorkingMemory({self.store!r}, {self.owner!r}, capacity={self.capacity})"
 
     async def set(self, name: str, value: str, *, origin: Origin = "user", taint: tuple[str, ...] = ()) -> None:
-        """Keep a value under a name, in the place of what was there.
+        """Store a value under a name, replacing the one that was there.
 
         Raises:
             ConfigurationError: the name or the value is not text.
@@ -74,14 +74,14 @@ class WorkingMemory:
             await self.store.remove([each.id for each in going])
 
     async def get(self, name: str) -> str | None:
-        """Return the value under a name, or None, and note that it was used."""
+        """Return the value under a name, or None, and record that it was used."""
         for record in await self.store.get([self._id(name)]):
             await self.store.touch([record.id], self._instant())
             return record.content
         return None
 
     async def discard(self, name: str) -> bool:
-        """Delete the value under a name; returns whether there was one."""
+        """Delete the value under a name; return whether there was one."""
         return await self.store.remove([self._id(name)]) > 0
 
     async def clear(self) -> None:
@@ -89,7 +89,7 @@ class WorkingMemory:
         await self.store.remove([record.id for record in await self._by_use()])
 
     async def items(self) -> dict[str, str]:
-        """Return all values by their names, the least recently used first; this counts as no use."""
+        """Return all values by name, the least recently used first; this does not count as use."""
         return {str(record.facts["name"]): record.content for record in await self._by_use()}
 
     async def _by_use(self) -> list[MemoryRecord]:
@@ -102,6 +102,6 @@ class WorkingMemory:
         return f"working:{len(self.owner)}:{self.owner}:{name}"
 
     def _instant(self) -> float:
-        """Return the time, later than any returned before, so that there is an order even within one moment."""
+        """Return the time, but later than any returned before, so that values set at the same moment stay ordered."""
         self._last = max(self.ctx.clock.now(), self._last + _INSTANT)
         return self._last
