@@ -1,9 +1,9 @@
 """The command line.
 
 - Commands and their help: `app`, `app_runs`, `app_memory`, with shared `options`. `main` is the entry point,
-  `exit_codes` has the exit codes.
-- What they do: `run`, `chat`, `resume` (also approve, replay and fork), `records` (runs, export, vacuum), `show`,
+  `exit_codes` defines the exit codes.
+- Implementations: `run`, `chat`, `resume` (also approve, replay and fork), `records` (runs, export, vacuum), `show`,
   `memories`, `models`, `doctor` with `check_model`, `pytest_file`.
 - From options to an agent: `question`, `load`, `build`, `agent_options`.
-- Talking to people: `approve`, `report`, `providers`. `store` finds the store and the run that a command works on.
+- Terminal input and output: `approve`, `report`, `providers`. `store` finds the store and the run of a command.
 """

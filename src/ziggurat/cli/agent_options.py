@@ -1,4 +1,4 @@
-"""The command-line options an agent is made of; they are kept with its run, so that it can be made again."""
+"""The command-line options that define an agent; they are stored with its run, so that it can be built again."""
 
 __all__ = ["MODEL", "AgentOptions", "labels_of", "options_for", "options_in", "options_text"]
 
@@ -17,11 +17,11 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import MemoryJournal
 
 MODEL = "ZIGGURAT_MODEL"
-"""The environment variable that names the model when no option does."""
+"""The environment variable with the default model, used when no option names one."""
 
 
 class AgentOptions(Struct, frozen=True):
-    """The options as they were given; None or empty for those that were not."""
+    """The options as given; None or empty for those that were not given."""
 
     model: str | None = None
     tools: tuple[str, ...] = ()
@@ -38,13 +38,13 @@ _LABEL = "command line"
 
 
 class _Labels(msgspec.Struct, rename={"made": _LABEL}):
-    """The label that the command line puts on a run."""
+    """The label that the command line sets on a run."""
 
     made: AgentOptions | None = None
 
 
 def labels_of(options: AgentOptions) -> Mapping[str, Any]:
-    """Return the label that keeps these options with a run: absolute paths, and the model that was meant."""
+    """Return the label that stores these options with a run: with absolute paths and the resolved default model."""
     model = (
         options.model if options.model is not None or options.agent is not None else os.environ.get(MODEL) or "local"
     )
@@ -64,7 +64,7 @@ def _whole(spec: str) -> str:
 
 
 def options_in(journal: MemoryJournal) -> AgentOptions | None:
-    """Return the options the agent of a run was made of, or None if the command line did not make it."""
+    """Return the options of a run's agent, or None if the command line did not start the run."""
     opened = journal.entries[0]
     if not isinstance(opened, Opened) or opened.labels is None:
         return None
@@ -74,10 +74,10 @@ def options_in(journal: MemoryJournal) -> AgentOptions | None:
 
 
 def options_for(run_id: str, journal: MemoryJournal, given: AgentOptions) -> AgentOptions:
-    """Return the options to make the agent of a run again; those given now win over those kept with the run.
+    """Return the options to build the agent of a run again; options given now override the stored ones.
 
     Raises:
-        ConfigurationError: none are kept with the run, and no agent is given.
+        ConfigurationError: no options are stored with the run, and no agent is given.
     """
     if given.agent is not None:
         return given
@@ -99,7 +99,7 @@ def options_for(run_id: str, journal: MemoryJournal, given: AgentOptions) -> Age
 
 
 def options_text(options: AgentOptions) -> str:
-    """Return options as they are written on the command line."""
+    """Return options as they would be written on the command line."""
     given: list[str] = []
     for option, value in (
         ("--agent", options.agent),

@@ -1,4 +1,4 @@
-"""The commands, their options and their help. Their code is imported when a command is called."""
+"""The commands, their options and their help. The code behind a command is imported when it is called."""
 
 __all__ = ["execute"]
 
@@ -28,13 +28,13 @@ _app.add_typer(memory_commands(), name="memory")
 
 
 def execute(arguments: Sequence[str]) -> int:
-    """Carry out a command line and return its exit code; errors of ours fly on."""
+    """Run a command line and return its exit code; our own errors are raised."""
     command = typer.main.get_command(_app)
     try:
         command.main(args=list(arguments), prog_name="ziggurat")
     except SystemExit as end:
         if end.__context__ is not None and isinstance(end.__context__.__cause__, KeyboardInterrupt):
-            raise KeyboardInterrupt from end  # which typer turns into an exit without a word
+            raise KeyboardInterrupt from end  # typer turns it into an exit without a message
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
 
@@ -53,7 +53,7 @@ def _main(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Run LLM agents from the command line; without any key on the embedded model.
+    """Run LLM agents from the command line; without an API key, on the embedded model.
 
     \b
     Examples:
@@ -75,7 +75,7 @@ def _main(
 @_app.command()
 def run(
     question: Annotated[
-        str | None, typer.Argument(help="What to ask, in quotes; - or nothing on a pipe reads standard input.")
+        str | None, typer.Argument(help="The question, in quotes; - or nothing on a pipe reads standard input.")
     ] = None,
     model: options.Model = None,
     tool: options.Tools = None,
@@ -94,9 +94,9 @@ def run(
 ) -> None:
     """Ask one question and show how it is answered.
 
-    On a terminal everything is shown as it happens. On a pipe the answer alone goes to standard output, the view of
-    tools and steps to standard error. Where a tool needs approval you are asked; without a terminal the run ends
-    with 3, and the last line says how to continue it. Runs are kept: ziggurat runs lists them.
+    On a terminal all events are shown live. On a pipe only the answer goes to standard output, and the view of steps
+    and tools to standard error. If a tool needs approval you are asked; without a terminal the run is suspended with
+    exit code 3, and the last line says how to continue it. Runs are stored: ziggurat runs lists them.
 
     \b
     Examples:
@@ -143,9 +143,9 @@ def chat(
     store: options.Store = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Talk with an agent that remembers what was said.
+    """Chat with an agent that remembers the conversation.
 
-    /help, /tools, /clear and /exit are commands; Ctrl-C stops an answer, Ctrl-D leaves. Where a tool needs approval
+    /help, /tools, /clear and /exit are commands; Ctrl-C stops an answer, Ctrl-D leaves. If a tool needs approval
     you are asked. On a pipe every line is a question.
 
     \b
@@ -189,9 +189,9 @@ def _models_group() -> None:
 
 @_models.command("list")
 def models_list() -> None:
-    """List how models are named, and what each needs.
+    """List the forms of model names, and what each provider needs.
 
-    Keys are told by their variables, never by their values.
+    API keys are shown by their environment variables, never by their values.
 
     \b
     Example:
@@ -204,10 +204,10 @@ def models_list() -> None:
 
 @_models.command("install")
 def models_install() -> None:
-    """Fetch the embedded model (93 MB), and check it.
+    """Download the embedded model (93 MB), and verify it.
 
-    It is fetched once and kept in the cache, which is $ZIGGURAT_CACHE, else ~/.cache/ziggurat. Standard output gets
-    the file's path.
+    It is downloaded once and stored in the cache: $ZIGGURAT_CACHE, else ~/.cache/ziggurat. The file's path is written
+    to standard output.
 
     \b
     Examples:
@@ -223,13 +223,13 @@ def models_install() -> None:
 def doctor(
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", metavar="NAME", help="Ask this model one small question instead; it may cost."),
+        typer.Option("--model", "-m", metavar="NAME", help="Test this model with one small request; may cost money."),
     ] = None,
 ) -> None:
-    """Tell what is installed, what is missing, and how to get it.
+    """Report what is installed, what is missing, and how to install it.
 
-    Ends with 0 if the embedded model can be run, else with 1. With --model, a model is asked to answer in 16 tokens
-    at most: ends with 0 if it does, else with 1, and says what to do. Keys are told to be set or not, never shown.
+    Exit code: 0 if the embedded model can run, else 1. With --model, that model is asked for an answer of at most 16
+    tokens instead: 0 if it answers, else 1 with advice. API keys are reported as set or not set, never shown.
 
     \b
     Examples:

@@ -7,20 +7,20 @@ from typing import Annotated
 import typer
 
 _HELP = {"help_option_names": ["-h", "--help"]}
-_Owner = Annotated[str | None, typer.Option("--owner", "-o", metavar="NAME", help="Only what this one remembers.")]
+_Owner = Annotated[str | None, typer.Option("--owner", "-o", metavar="NAME", help="Only memories of this owner.")]
 _Store = Annotated[
     str | None,
     typer.Option(
         "--store",
         metavar="URL",
-        help="Where memories are kept, such as sqlite:///agents.db; by default where runs are: $ZIGGURAT_STORE, else "
+        help="Where memories are stored, such as sqlite:///agents.db; by default with the runs: $ZIGGURAT_STORE, else "
         "a database in your data directory.",
     ),
 ]
 
 
 def memory_commands() -> typer.Typer:
-    """Return the group of commands."""
+    """Return the group of memory commands."""
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, context_settings=_HELP)
     group.callback()(_memory)
     group.command()(audit)
@@ -29,7 +29,7 @@ def memory_commands() -> typer.Typer:
 
 
 def _memory() -> None:
-    """Search and examine what agents remember.
+    """Search and audit what agents remember.
 
     \b
     Examples:
@@ -41,12 +41,12 @@ def _memory() -> None:
 
 def audit(
     owner: _Owner = None,
-    json: Annotated[bool, typer.Option("--json", help="Write all that was found as one JSON object.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Write all findings as one JSON object.")] = False,
     store: _Store = None,
 ) -> None:
-    """Tell what is wrong with a memory, and how it grows.
+    """Report problems in a memory, and its growth.
 
-    Junk, duplicates and contradictions are listed; nothing is changed. What it tells are hints from words: look at
+    Junk, duplicates and contradictions are listed; nothing is changed. The findings are hints based on words: check
     them before you forget anything.
 
     \b
@@ -61,15 +61,15 @@ def audit(
 
 
 def search(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="What is looked for, in quotes.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What to search for, in quotes.")],
     owner: _Owner = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="At most so many.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="The maximum number.")] = 10,
     json: Annotated[bool, typer.Option("--json", help="Write one JSON object per line.")] = False,
     store: _Store = None,
 ) -> None:
-    """List the memories nearest to something, the best first.
+    """List the memories that match a query best, best first.
 
-    Words are compared, and meaning too where the extra local is installed. Nothing counts as recalled.
+    Words are compared, and meaning too if the extra local is installed. Nothing counts as recalled.
 
     \b
     Examples:

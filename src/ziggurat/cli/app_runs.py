@@ -12,33 +12,33 @@ from ziggurat.cli import options
 _Json = Annotated[bool, typer.Option("--json", help="Write events to standard output, one per line.")]
 _Prompt = Annotated[
     str | None,
-    typer.Option("--prompt", "-p", metavar="TEXT", help="What is said at that step; at step 1, another question."),
+    typer.Option("--prompt", "-p", metavar="TEXT", help="Another message at that step; at step 1, another question."),
 ]
 _Effects = Annotated[
     Literal["refuse", "recorded", "live"],
-    typer.Option("--effects", help="What becomes of tools with side effects."),
+    typer.Option("--effects", help="What to do with calls of tools with side effects."),
 ]
 
 
 def add_run_commands(app: typer.Typer) -> None:
-    """Give a program the commands for runs that are kept."""
+    """Add the commands for stored runs to the program."""
     for command in (runs, show, resume, approve, replay, fork, export, vacuum):
         app.command()(command)
 
 
 def runs(
     status: Annotated[
-        str | None, typer.Option("--status", metavar="STATUS", help="Only those: running, suspended, completed ...")
+        str | None, typer.Option("--status", metavar="STATUS", help="Only this status: running, suspended, completed ...")
     ] = None,
-    agent: Annotated[str | None, typer.Option("--agent", "-a", metavar="NAME", help="Only this agent's.")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", "-a", metavar="NAME", help="Only runs of this agent.")] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="WHEN", help="Only those changed since: 90m, 12h, 7d, or a date.")
+        str | None, typer.Option("--since", metavar="WHEN", help="Only runs changed since: 90m, 12h, 7d, or a date.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="The maximum number.")] = 20,
     json: Annotated[bool, typer.Option("--json", help="Write one JSON object per line.")] = False,
     store: options.Store = None,
 ) -> None:
-    """List the runs that are kept, the latest first.
+    """List the stored runs, the latest first.
 
     \b
     Examples:
@@ -54,7 +54,7 @@ def runs(
 def show(run: options.Run, store: options.Store = None) -> None:
     """Show a run: each call with its time, tokens and cost.
 
-    The first column says when a call ended, the second how long it took.
+    The first column is the time at which a call ended, the second how long it took.
 
     \b
     Examples:
@@ -70,16 +70,16 @@ def resume(
     run: options.Run,
     agent: options.Agent = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse to go on where the agent differs from the record.")
+        bool, typer.Option("--strict", help="Refuse to continue if the agent differs from the recorded one.")
     ] = False,
     json: _Json = False,
     quiet: options.Quiet = False,
     store: options.Store = None,
 ) -> None:
-    """Continue a run that waits, was interrupted, or failed.
+    """Continue a run that is suspended, was interrupted, or failed.
 
-    Its agent is made again as the command line made it; of a run that a program began, name it with --agent. Where
-    calls wait for decisions you are asked; without a terminal, use approve.
+    Its agent is built again from the options of the original command; for a run started by a program, name the agent
+    with --agent. If calls wait for decisions you are asked; without a terminal, use approve.
 
     \b
     Examples:
@@ -96,18 +96,18 @@ def resume(
 def approve(
     run: options.Run,
     item: Annotated[
-        str | None, typer.Argument(metavar="[ITEM]", help="Which call, by its id; needed where several wait.")
+        str | None, typer.Argument(metavar="[ITEM]", help="The id of the call; needed if several wait.")
     ] = None,
     deny: Annotated[
         str | None, typer.Option("--deny", metavar="REASON", help="Deny it; the model is told why.")
     ] = None,
     modify: Annotated[
-        str | None, typer.Option("--modify", metavar="JSON", help="Approve it with these arguments instead.")
+        str | None, typer.Option("--modify", metavar="JSON", help="Approve it with these arguments instead of its own.")
     ] = None,
     happened: Annotated[
         str | None,
         typer.Option(
-            "--happened", metavar="RESULT", help="It was interrupted and took effect; the model is told this."
+            "--happened", metavar="RESULT", help="It was interrupted but took effect; RESULT is passed to the model."
         ),
     ] = None,
     again: Annotated[
@@ -118,13 +118,13 @@ def approve(
     quiet: options.Quiet = False,
     store: options.Store = None,
 ) -> None:
-    """Decide on a call that waits, and continue with its run.
+    """Decide on a call that waits, and continue its run.
 
-    Without ITEM the only call that waits is meant; where there are several, they are listed. The run ends with 3 again
-    while others wait.
+    ITEM may be left out if only one call waits; if several do, they are listed. The run is suspended again, with exit
+    code 3, while others wait.
 
-    Of a call that acts once and was interrupted, nobody knows whether it took effect: find out, and say --happened or
-    --did-not-happen, or --deny to leave it at that.
+    A call that must run at most once and was interrupted may have taken effect or not: find out, and pass --happened or
+    --did-not-happen, or --deny to leave it open.
 
     \b
     Examples:
@@ -145,14 +145,14 @@ def replay(
     run: options.Run,
     live: Annotated[
         Literal["nothing", "tools", "models"],
-        typer.Option("--live", help="What is called again; all else answers from the record."),
+        typer.Option("--live", help="What is called again; everything else is answered from the record."),
     ] = "nothing",
     agent: options.Agent = None,
     store: options.Store = None,
 ) -> None:
-    """Go through a run again without calling anything.
+    """Replay a run from its record, without calling anything.
 
-    Ends with 0 if it still goes the same way, else with 1 and the first difference.
+    Exit code: 0 if the agent still behaves as recorded, else 1 with the first difference.
 
     \b
     Examples:
@@ -167,7 +167,7 @@ def replay(
 
 def fork(
     run: options.Run,
-    at: Annotated[int, typer.Option("--at", min=1, metavar="STEP", help="The first step that is made again.")],
+    at: Annotated[int, typer.Option("--at", min=1, metavar="STEP", help="The first step to run again.")],
     prompt: _Prompt = None,
     model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Another model.")] = None,
     tool: Annotated[
@@ -180,9 +180,9 @@ def fork(
     quiet: options.Quiet = False,
     store: options.Store = None,
 ) -> None:
-    """Go another way from a step of a run, in a run of its own.
+    """Start a new run from a step of a stored run.
 
-    The steps before it are kept and cost nothing, and the run itself stays as it is. Tools with side effects are
+    The steps before it are reused and cost nothing, and the original run stays unchanged. Tools with side effects are
     refused, unless --effects says otherwise.
 
     \b
@@ -202,16 +202,16 @@ def fork(
 def export(
     run: options.Run,
     pytest: Annotated[
-        bool, typer.Option("--pytest", help="Write a test that goes through it again without network.")
+        bool, typer.Option("--pytest", help="Write a test that replays it without a network.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Write its record as JSON lines; this is the default.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Write its record as JSON lines; the default.")] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not to standard output.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file, not to standard output.")
     ] = None,
     agent: options.Agent = None,
     store: options.Store = None,
 ) -> None:
-    """Write a run out: its record, or a test made of it.
+    """Export a run as its record, or as a test that replays it.
 
     \b
     Examples:
@@ -229,12 +229,12 @@ def export(
 
 def vacuum(
     older: Annotated[
-        str, typer.Option("--older-than", metavar="SPAN", help="Those that have not changed for so long.")
+        str, typer.Option("--older-than", metavar="SPAN", help="Runs that have not changed for this long.")
     ] = "30d",
-    unfinished: Annotated[bool, typer.Option("--unfinished", help="Also those that could go on.")] = False,
+    unfinished: Annotated[bool, typer.Option("--unfinished", help="Also runs that could be continued.")] = False,
     store: options.Store = None,
 ) -> None:
-    """Remove old runs, and give their room back.
+    """Remove old runs, and free their disk space.
 
     \b
     Examples:

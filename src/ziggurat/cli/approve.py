@@ -1,4 +1,4 @@
-"""Asking the person at the terminal to decide about pending calls."""
+"""Asking the person at the terminal to decide on pending calls."""
 
 __all__ = ["NO", "approving", "by_hand", "decided", "typed", "warn_of_unfitting"]
 
@@ -17,14 +17,14 @@ from ziggurat.observe.formatting import clean
 from ziggurat.tools.approval import APPROVALS, Approvals
 
 NO = "the person said no"
-"""Why a call was denied, where nothing else was said."""
+"""The default reason of a denial."""
 
 _WHETHER = "did it take effect? [y]es, [n]o and run it now, or say why it stays unknown: "
 _QUESTION = "[y]es, [N]o, [e]dit the arguments, or say why not: "
 
 
 def approving(patterns: Sequence[str]) -> dict[Key[Any], Any] | None:
-    """Return what makes a run ask about calls of tools whose names fit a pattern, at any depth.
+    """Return dependencies that require approval for calls of tools whose names match a pattern, at any depth.
 
     Raises:
         ConfigurationError: a pattern is empty.
@@ -33,7 +33,7 @@ def approving(patterns: Sequence[str]) -> dict[Key[Any], Any] | None:
 
 
 def warn_of_unfitting(agent: Runnable, patterns: Sequence[str]) -> None:
-    """Say which patterns fit no tool of an agent: what is misspelled would never be asked about."""
+    """Warn about patterns that match no tool of an agent: a misspelled one would never ask."""
     made = agent if isinstance(agent, Agent) else agent.inner
     if not isinstance(made, Agent):
         return
@@ -45,12 +45,12 @@ def warn_of_unfitting(agent: Runnable, patterns: Sequence[str]) -> None:
 
 
 def by_hand() -> bool:
-    """Return whether a person can be asked: there is a keyboard, and something to show the question on."""
+    """Return whether a person can be asked: standard input is a terminal, and so is standard output or error."""
     return sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
 
 
 def typed(prompt: str) -> str | None:
-    """Read a line from the keyboard; None at the end of input."""
+    """Read a line from the terminal; None at the end of input."""
     try:
         return input(prompt)
     except EOFError:
@@ -62,7 +62,7 @@ Say = Callable[[str], None]
 
 
 def decided(agent: Runnable, run: AgentRun, ask: Ask, say: Say) -> dict[str, Decision]:
-    """Ask about each call of an agent's run that waits; whoever leaves has said no."""
+    """Ask about each pending call of a run; the end of input means no."""
     return {item.id: _decision(agent, item, ask, say) for item in run.pending}
 
 
@@ -85,7 +85,7 @@ def _decision(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> Decisio
 
 
 def _found_out(item: PendingItem, ask: Ask, say: Say) -> Decision:
-    """Ask whether a call that was interrupted took effect; without an answer it is left at that."""
+    """Ask whether an interrupted call took effect; without an answer it stays unknown and is denied."""
     say(f"{clean(item.call.name)} was interrupted, and nobody knows whether it took effect:\n  {item.shown}")
     answer = (ask(_WHETHER) or "").strip()
     if answer.lower() in ("n", "no"):
@@ -96,7 +96,7 @@ def _found_out(item: PendingItem, ask: Ask, say: Say) -> Decision:
 
 
 def _edited(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> str | None:
-    """Return the arguments that the person wants instead, once they fit and were confirmed."""
+    """Return the arguments that the person enters instead, once they are valid and confirmed; else None."""
     text = (ask("arguments, as JSON: ") or "").strip()
     if not text:
         return None

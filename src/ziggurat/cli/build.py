@@ -1,4 +1,4 @@
-"""Making an agent from command-line options."""
+"""Building an agent from command-line options."""
 
 __all__ = ["MAX_STEPS", "agent_of", "check_session", "only_remembers"]
 
@@ -19,17 +19,19 @@ from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.tools.toolbox import Tool
 
 MAX_STEPS = 25
-"""How many turns an agent made here may take, unless an option says otherwise."""
+"""The default maximum of steps of an agent built here."""
 
 
 def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
-    """Return the agent that is asked for: a ready one, or one made of the options.
+    """Return the agent for the options: an existing one, or one built from them.
 
     Args:
-        options: What is asked for.
-        store: Where its runs are kept; None for the store of a ready agent, if it has one, else that of the user.
+        options: The options.
+        store: Where its runs are stored; None for the store of the existing agent, if it has one, else the default
+            store.
 
     Raises:
+        ConfigurationError: options exclude each other, or one of them names something that cannot be used.
         ConfigurationError: options that exclude each other, or one of them names nothing that can be used.
     """
     if options.agent is not None:
@@ -78,10 +80,10 @@ def _model(name: str, given: str | None) -> Model:
 
 
 def check_session(agent: Runnable, session: str | None) -> None:
-    """Refuse a conversation that is to be kept where nothing is.
+    """Refuse a session when the store is not persistent.
 
     Raises:
-        ConfigurationError: it would be lost at the end of the command.
+        ConfigurationError: the conversation would be lost at the end of the command.
     """
     if session is not None and isinstance(agent.store, InMemoryRunStore):
         raise ConfigurationError(
@@ -91,7 +93,7 @@ def check_session(agent: Runnable, session: str | None) -> None:
 
 
 def _memory(owner: str | None, store: str | None, model: str) -> tuple[Sequence[Tool], Sequence[Middleware]]:
-    """Return the tools and the middleware of an agent with a memory beside its runs; nothing for nobody."""
+    """Return the tools and middleware for an agent with a memory, stored beside its runs; empty without an owner."""
     if owner is None:
         return (), ()
     if not owner.strip() or "/" in owner:
@@ -106,8 +108,8 @@ def _memory(owner: str | None, store: str | None, model: str) -> tuple[Sequence[
 
 
 def only_remembers(model: str) -> bool:
-    """Return whether a model is given no tool of a memory but the first: it would take a question for a call to recall,
-    though the answer is in the prompt."""
+    """Return whether a model gets only the first memory tool: the embedded model would answer a question by calling
+    recall, although the memories are already in the prompt."""
     return model.strip() == "local"
 
 
@@ -121,7 +123,7 @@ def _loaded(spec: str, folder: str | None) -> Runnable:
 
 
 def _kept(agent: Runnable, store: str | None) -> Runnable:
-    """Return an agent with its runs in a store: its own, where it has one that lasts and no other was named."""
+    """Return the agent with its runs in a store: its own, if that is persistent and no other is named."""
     if store is None and not isinstance(agent.store, InMemoryRunStore):
         return agent
     return Runnable(agent, name=agent.name, store=open_store(store))
@@ -134,7 +136,7 @@ def _tools(specs: Sequence[str]) -> list[Tool]:
 
 
 def _require_embedded() -> None:
-    """Find out before the run, not during it, that the embedded model is missing."""
+    """Raise an error before the run, not during it, if the embedded model is missing."""
     from ziggurat.models.local.install import check_installed
 
     check_installed()

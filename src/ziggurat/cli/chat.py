@@ -34,11 +34,11 @@ class Chat:
     """A conversation on a terminal, or line by line on pipes.
 
     Args:
-        agent: Who answers.
+        agent: The agent that answers.
         quiet: Show answers only.
-        deps: What every run is given.
-        session: The conversation that is gone on with, and kept; None for one that is not.
-        where: The options with which another command finds its runs; None where they are not kept.
+        deps: The dependencies passed to every run.
+        session: The stored session to continue or to start; None to store no session.
+        where: The options with which another command finds the runs; None if they are not stored.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Chat:
         worst = COMPLETED
         if self._by_hand:
             with suppress(ImportError):
-                import readline  # noqa: F401 - lines can be edited and called back
+                import readline  # noqa: F401 - enables editing and history of input lines
             self._say(f"{self._agent.name}: ask, or /help. Ctrl-C stops an answer, Ctrl-D leaves.")
         with asyncio.Runner() as runner, ExitStack() as stack:
             stack.callback(lambda: runner.run(closed(self._agent.store)))
@@ -96,7 +96,7 @@ class Chat:
             return None
 
     def _say(self, text: str) -> None:
-        """Write a line of our own; it is not an answer, so it does not go into a pipe of answers."""
+        """Write a message of the program itself, to standard error unless standard output is a terminal."""
         file = self._out if self._out.isatty() else sys.stderr
         file.write(text + "\n")
         file.flush()
@@ -121,7 +121,7 @@ class Chat:
             self._say(f"there is no command {clean(name)}{meant}")
 
     def _turn(self, question: str, runner: asyncio.Runner) -> int:
-        """Answer a question, let the person decide what waits for a decision, and remember it."""
+        """Answer a question, ask for pending decisions, and add the exchange to the history."""
         with ExitStack() as stack:
             if not self._whole:
                 stack.enter_context(redirect_stdout(sys.stderr))
@@ -168,7 +168,7 @@ class Chat:
             raise
 
     def _decided(self, run: AgentRun) -> dict[str, Decision] | None:
-        """Ask the person about each call that waits; None if he broke off."""
+        """Ask the person about each pending call; None if interrupted with Ctrl-C."""
         try:
             return decided(self._agent, run, self._line, self._say)
         except KeyboardInterrupt:
@@ -189,7 +189,7 @@ class Chat:
         return code
 
     def _remember(self, run: AgentRun | None) -> None:
-        """Keep what was said, unless nothing was answered: then the question is taken back too."""
+        """Update the history, unless nothing was answered: then the question is dropped too."""
         if run is None or run.pending:
             return
         if any(message.role == "assistant" for message in run.history[run.start :]):

@@ -23,9 +23,9 @@ from ziggurat.models.resolve import resolve
 from ziggurat.observe.formatting import clean
 
 SECONDS = 60.0
-"""How long a model may take to answer."""
+"""How long to wait for an answer, in seconds."""
 
-_TOKENS = 16  # the fewest that every provider lets one ask for
+_TOKENS = 16  # the lowest limit that every provider accepts
 
 _CURES = {
     "authentication": "the key is wrong or has been withdrawn; make a new one and set {variable}",
@@ -43,10 +43,10 @@ _CURES = {
 
 
 def examine_model(spec: str) -> int:
-    """Ask a model one small question and write what came of it; return 0 if it answered, else 1.
+    """Send a model one small request and write the result; return 0 if it answered, else 1.
 
     Raises:
-        ConfigurationError: the name means nothing.
+        ConfigurationError: the name is not a model's.
     """
     report = Report()
     report.title("Model")
@@ -90,7 +90,7 @@ async def _ping(model: Model) -> ModelResponse:
 
 
 def _cure(error: ZigguratError, dialect: Dialect | None) -> str:
-    """Return what to do about an error that does not say so itself."""
+    """Return advice for an error whose message gives none."""
     kind = "timeout" if isinstance(error, Timeout) else error.kind if isinstance(error, ModelError) else ""
     if dialect is None or kind not in _CURES:
         return ""
@@ -103,13 +103,13 @@ def _cure(error: ZigguratError, dialect: Dialect | None) -> str:
 
 
 def _place(url: str) -> str:
-    """Return an address without what may be secret in it: names, passwords and queries."""
+    """Return a URL without possible secrets: user names, passwords and queries."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def spec_of(agent: Runnable, provider: str) -> str:
-    """Return by what name a model of this provider that an agent has is asked, its address included if need be."""
+    """Return the name with which to test the agent's model of this provider, with its URL if that is unusual."""
     made: object = agent
     while made is not None and not isinstance(made, Agent):
         made = getattr(made, "inner", None)
@@ -120,7 +120,7 @@ def spec_of(agent: Runnable, provider: str) -> str:
         return f"{provider}:NAME"
     try:
         usual = base_of(DIALECTS[provider], None)
-    except ConfigurationError:  # it has no address of its own
+    except ConfigurationError:  # the provider has no default URL
         usual = ""
     base = model.dialect.base_url
     return f"{provider}:{model.model}" if base == usual else f"{provider}@{_place(base)}:{model.model}"

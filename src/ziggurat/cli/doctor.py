@@ -22,7 +22,7 @@ _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:.*\bextra\s*==\s*['\"](?
 
 
 def version_text() -> str:
-    """Return this package's version, or that it runs without being installed."""
+    """Return this package's version, or a note that it is not installed."""
     return _version("ziggurat") or "unknown (not installed as a package)"
 
 
@@ -34,7 +34,7 @@ def _version(distribution: str) -> str | None:
 
 
 def doctor() -> int:
-    """Write how this installation stands; return 0 if ``ziggurat run`` works with the embedded model, else 1."""
+    """Write a report on this installation; return 0 if ``ziggurat run`` works with the embedded model, else 1."""
     report = Report()
     report.title("Python")
     report.plain(f"{platform.python_implementation()} {platform.python_version()} on {platform.platform(terse=True)}")
@@ -59,7 +59,7 @@ def doctor() -> int:
 
 
 def _extras() -> dict[str, list[str]]:
-    """Return the distributions that each extra needs; those that are always needed under an empty name."""
+    """Return the distributions that each extra needs; required ones under an empty name."""
     found: dict[str, list[str]] = {}
     try:
         stated = metadata.requires("ziggurat") or []

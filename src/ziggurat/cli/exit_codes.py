@@ -5,23 +5,23 @@ __all__ = ["COMPLETED", "INTERRUPTED", "STOPPED", "SUSPENDED", "USAGE", "code_of
 from ziggurat.messages import stops
 
 COMPLETED = 0
-"""There is an answer, or the run ended where it was told to."""
+"""There is an answer, or the run stopped where it should."""
 
 STOPPED = 1
 """The run failed or was stopped early."""
 
 USAGE = 2
-"""Something was asked wrongly, or is not installed."""
+"""Wrong usage, or something is not installed."""
 
 SUSPENDED = 3
 """The run waits for decisions."""
 
 INTERRUPTED = 130
-"""Somebody pressed Ctrl-C."""
+"""The user pressed Ctrl-C."""
 
 
 def code_of(stop: stops.Stop) -> int:
-    """Return the exit code for a stop."""
+    """Return the exit code for the way a run stopped."""
     if isinstance(stop, (stops.Completed, stops.ToolCalled, stops.StopCondition)):
         return COMPLETED
     if isinstance(stop, stops.Suspended):

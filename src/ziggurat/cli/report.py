@@ -9,7 +9,7 @@ from ziggurat.observe.screen import Screen
 
 
 class Report:
-    """Writes findings to standard output, in colours where it is a terminal; plain where the extra ``cli`` lacks."""
+    """Write findings to standard output, with colours on a terminal; without them if the extra ``cli`` is missing."""
 
     def __init__(self) -> None:
         try:
@@ -24,17 +24,17 @@ class Report:
             sys.stdout.write(" " * indent + "".join(text for text, _ in pieces) + "\n")
 
     def title(self, text: str) -> None:
-        """Begin a section."""
+        """Start a section."""
         self._line((text, "bold"))
 
     def fine(self, text: str) -> None:
-        """Tell what is as it should be."""
+        """Report something that is in order."""
         self._line(("✓ ", "green"), (text, ""), indent=2)
 
     def missing(self, text: str, cure: str = "") -> None:
-        """Tell what is not, and what fixes it."""
+        """Report a problem, and what fixes it."""
         self._line(("✗ ", "red"), (text, ""), (f"  {cure}" if cure else "", "bold"), indent=2)
 
     def plain(self, text: str) -> None:
-        """Tell what is neither good nor bad."""
+        """Report something neutral."""
         self._line(("· ", "dim"), (text, ""), indent=2)

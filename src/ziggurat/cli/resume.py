@@ -35,7 +35,7 @@ from ziggurat.tools.fork_effects import Effects
 
 
 def _made(run: str, given: AgentOptions, store: str | None) -> tuple[str, Runnable, MemoryJournal, AgentOptions]:
-    """Find a run and make its agent again."""
+    """Find a run and build its agent again."""
 
     async def known(place: InMemoryRunStore | Store, *, keep: bool) -> tuple[str, MemoryJournal]:
         try:
@@ -48,7 +48,7 @@ def _made(run: str, given: AgentOptions, store: str | None) -> tuple[str, Runnab
             await closed(place)
         return found
 
-    if given.agent is not None and store is None:  # it may have a store of its own, which stays open for it
+    if given.agent is not None and store is None:  # the agent may have a store of its own; it stays open
         agent = agent_of(given, store)
         run_id, journal = asyncio.run(known(agent.store, keep=True))
         return run_id, agent, journal, given
@@ -80,13 +80,13 @@ def _going_on(
 
 
 class Said(Struct, frozen=True):
-    """What the options say of a call that waits; none of them for yes.
+    """The decision given by options; approval if there are none.
 
     Attributes:
-        deny: Why not.
-        modify: The arguments that it is to have instead, as JSON.
-        happened: What came of it, where it was interrupted.
-        again: It was interrupted and took no effect.
+        deny: The reason of a denial.
+        modify: The arguments to use instead, as JSON.
+        happened: The result of an interrupted call that took effect.
+        again: Whether an interrupted call took no effect.
     """
 
     deny: str | None = None
@@ -95,14 +95,14 @@ class Said(Struct, frozen=True):
     again: bool = False
 
     def options(self) -> list[str]:
-        """Return the options that were given."""
+        """Return the names of the options given."""
         given = {"--deny": self.deny, "--modify": self.modify, "--happened": self.happened}
         ways = [option for option, value in given.items() if value is not None]
         return [*ways, "--did-not-happen"] if self.again else ways
 
 
 def approve_run(run: str, item: str | None, given: AgentOptions, store: str | None, output: Output, said: Said) -> int:
-    """Decide on a call that waits, and continue with its run; return the exit code."""
+    """Decide on a pending call, and continue its run; return the exit code."""
     if len(ways := said.options()) > 1:
         raise ConfigurationError(f"a call is decided in one way, not both: give {' or '.join(ways)}")
     run_id, agent, journal, options = _made(run, given, store)
@@ -115,7 +115,7 @@ def approve_run(run: str, item: str | None, given: AgentOptions, store: str | No
 
 
 def _decision(said: Said, waiting: Pending, run_id: str, *, begun: bool) -> Decision:
-    """Return what was said of a call as a decision that fits it."""
+    """Return the options as a decision that is valid for the call."""
     name = clean(waiting.name)
     if said.deny is not None:
         return Deny(said.deny.strip() or NO)
@@ -157,7 +157,7 @@ def _meant(pending: list[Pending], run_id: str, item: str | None) -> Pending:
 
 
 def replay_run(run: str, given: AgentOptions, store: str | None, *, live: Live) -> int:
-    """Go through a run again, and say whether it went the same way; return the exit code."""
+    """Replay a run, and report whether it matches its record; return the exit code."""
     run_id, agent, _, options = _made(run, given, store)
 
     async def replayed() -> AgentRun:
@@ -177,7 +177,7 @@ def replay_run(run: str, given: AgentOptions, store: str | None, *, live: Live) 
 def fork_run(
     run: str, step: int, prompt: str | None, given: AgentOptions, store: str | None, output: Output, *, effects: Effects
 ) -> int:
-    """Begin another run with what a run did before a step; return the exit code."""
+    """Start a new run from a step of a run; return the exit code."""
     run_id, agent, _, options = _made(run, given, store)
     forked = new_id()
     deps = {**(approving(options.approve) or {}), LABELS: labels_of(options)}
@@ -187,6 +187,6 @@ def fork_run(
 
     output = replace(output, where=where_kept(agent.store, given.agent, store))
     code = show_run(agent, begin, output, deps, forked)
-    if code != INTERRUPTED:  # else it is named where it is said how to go on, if it began
+    if code != INTERRUPTED:  # an interrupted run is named in the message on how to continue
         sys.stderr.write(f"ziggurat: this is the run {forked}\n")
     return code

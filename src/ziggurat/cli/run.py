@@ -32,12 +32,12 @@ from ziggurat.observe.jsonl import JsonLines
 
 
 class Output(Struct, frozen=True):
-    """What is written where.
+    """What to write where.
 
     Attributes:
-        json: Events to standard output, one per line, and nothing else.
-        quiet: No live view, the answer only.
-        where: The options with which another command finds the run; None where it is not kept.
+        json: Only events to standard output, one per line.
+        quiet: Only the answer, without the live view.
+        where: The options with which another command finds the run; None if it is not stored.
     """
 
     json: bool = False
@@ -46,13 +46,13 @@ class Output(Struct, frozen=True):
 
 
 Begin = Callable[[Sequence[Listener]], Coroutine[Any, Any, AgentRun]]
-"""Begins a run, or continues with one, that is heard by listeners."""
+"""Starts or continues a run with the given listeners."""
 
 
 def run_question(
     agent: Runnable, question: str, output: Output, deps: Deps | None = None, session: str | None = None
 ) -> int:
-    """Ask an agent, in a conversation that is kept if one is named, and write its answer; return the exit code."""
+    """Ask an agent, in a stored session if one is named, and write its answer; return the exit code."""
     run_id = new_id()
 
     async def begin(listeners: Sequence[Listener]) -> AgentRun:
@@ -64,11 +64,11 @@ def run_question(
 
 
 def show_run(agent: Runnable, begin: Begin, output: Output, deps: Deps | None, run_id: str) -> int:
-    """Show how a run goes and write its answer; return the exit code."""
+    """Show a run live and write its answer; return the exit code."""
     out = sys.stdout
     whole = out.isatty() and not output.json and not output.quiet
     with ExitStack() as stack:
-        if not whole:  # what tools print must not get into a pipe that is to hold the answer
+        if not whole:  # what tools print must not mix with the answer on a pipe
             stack.enter_context(redirect_stdout(sys.stderr))
         if output.json:
             return _in_json(agent, begin, out, run_id, output.where)
@@ -85,10 +85,10 @@ def show_run(agent: Runnable, begin: Begin, output: Output, deps: Deps | None, r
 def _by_hand(
     agent: Runnable, begin: Begin, view: ConsoleView | None, deps: Deps | None, run_id: str
 ) -> AgentRun | bool:
-    """Run to the end, asking the person about what waits for a decision, if there is one.
+    """Run to the end, asking for pending decisions if there is a person to ask.
 
     Returns:
-        The run; where the person broke it off, whether it is on record.
+        The run; if it was interrupted, whether it is on record.
     """
     listeners: list[Listener] = [] if view is None else [view]
     with asyncio.Runner() as runner, ExitStack() as stack:
@@ -106,20 +106,20 @@ def _by_hand(
 
 
 def _interrupted(run_id: str, where: str | None) -> int:
-    """Say that a run was broken off, and what continues it if it had begun and is kept."""
+    """Report that a run was interrupted, and how to continue it if it is stored."""
     sys.stderr.write("ziggurat: interrupted\n")
     tell_how_to_go_on(run_id, where)
     return INTERRUPTED
 
 
 def _say(text: str) -> None:
-    """Write a line for the person; where the answer goes to a pipe, not into it."""
+    """Write a line for the person, to standard error when the answer goes to a pipe."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def tell_how_to_go_on(run_id: str, where: str | None, pending: Sequence[PendingItem] = ()) -> None:
-    """Say what continues a run that is kept."""
+    """Write the command that continues a stored run."""
     if where is None:
         return
     how = f"ziggurat resume {run_id}{where}"
@@ -131,7 +131,7 @@ def tell_how_to_go_on(run_id: str, where: str | None, pending: Sequence[PendingI
 
 
 def _finish(agent: Runnable, run: AgentRun, out: TextIO, where: str | None, *, shown: bool) -> int:
-    """Write the answer, unless it was shown as it came, or why there is none."""
+    """Write the answer, unless it was shown live, or why there is none."""
     code = code_of(run.stop)
     if code == COMPLETED:
         text = answer_text(run)
@@ -146,7 +146,7 @@ def _finish(agent: Runnable, run: AgentRun, out: TextIO, where: str | None, *, s
 
 
 def _unfinished(agent: Runnable, run: AgentRun, where: str | None) -> None:
-    """Say why there is no answer, and how there may be one."""
+    """Report why there is no answer, and what to do."""
     if run.pending:
         sys.stderr.write("ziggurat: nobody could be asked: decisions are made on a terminal, without --json\n")
     sys.stderr.write(f"ziggurat: {explain(agent, run)}\n")
@@ -181,7 +181,7 @@ def explain(agent: Runnable, run: AgentRun) -> str:
 
 
 def _failed_hint(agent: Runnable, stop: stops.Failed) -> str:
-    """Return who tells more, if a provider failed."""
+    """Return which command gives more advice, if a provider failed."""
     from ziggurat.models.http.dialect import DIALECTS
 
     provider = stop.error.partition(" ")[0]
@@ -196,7 +196,7 @@ def _failed_hint(agent: Runnable, stop: stops.Failed) -> str:
 
 
 def _in_json(agent: Runnable, begin: Begin, out: TextIO, run_id: str, where: str | None) -> int:
-    """Write every event of a run as a line; however it ends, the last line is the agent's AgentEnded."""
+    """Write every event of a run as a line; the last line is always the agent's AgentEnded."""
     reconfigure = getattr(out, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(encoding="utf-8")
@@ -222,7 +222,7 @@ def _in_json(agent: Runnable, begin: Begin, out: TextIO, run_id: str, where: str
 
 
 class _Asked:
-    """A question under way whose events are written as JSON."""
+    """A running question whose events are written as JSON."""
 
     def __init__(self, agent: Runnable, out: TextIO, run_id: str) -> None:
         self._agent = agent
@@ -233,13 +233,13 @@ class _Asked:
         self._partial: AgentRun | None = None
 
     def _left(self) -> None:
-        """Stop the run: nobody reads what comes of it."""
+        """Cancel the run: the reader has closed the pipe."""
         self.gone = True
         if self._task is not None:
             self._task.cancel()
 
     async def run(self, begin: Begin) -> AgentRun | None:
-        """Run to the end; None when the reader has left."""
+        """Run to the end; return None if the reader has closed the pipe."""
         self._task = asyncio.current_task()
         listeners: list[Listener] = [self._lines]
         try:
@@ -253,7 +253,7 @@ class _Asked:
         return None if self.gone else run
 
     def end(self, stop: stops.Stop, error: BaseException | None = None) -> None:
-        """Write the last line of a run that was broken off, where the agent could not."""
+        """Write the last line for an interrupted run, if the agent could not."""
         run = self._partial if error is None else partial_of(error)
         if run is not None and self._lines.written:
             self._lines(AgentEnded(escaped(self._agent.name), replace(run, stop=stop)))

@@ -38,7 +38,7 @@ _Price = Callable[[Usage, str, str | None], Decimal | None]
 
 
 def show_record(run: str, store: str | None) -> int:
-    """Write what is on record of a run; return the exit code."""
+    """Write the record of a run; return the exit code."""
     info, journal = asyncio.run(_found(run, store))
     picture = _Picture(info, journal)
     lines = list(picture.lines())
@@ -56,7 +56,7 @@ async def _found(run: str, store: str | None) -> tuple[LogInfo, MemoryJournal]:
 
 
 class _Picture:
-    """A record put into lines, and added up meanwhile."""
+    """Formats a record as lines, and sums up its figures."""
 
     def __init__(self, info: LogInfo, journal: MemoryJournal) -> None:
         self._info = info
@@ -72,7 +72,7 @@ class _Picture:
         self._latest: dict[str, float] = {}
 
     def head(self) -> Iterator[str]:
-        """Yield what is to be said of the run as a whole; `lines` must have been read."""
+        """Yield the lines about the run as a whole; iterate `lines` first, as they compute the sums."""
         info = self._info
         begun = datetime.fromtimestamp(info.created, UTC).astimezone().isoformat(" ", "seconds")
         yield f"run     {info.id}  {info.status}  {clean(info.agent)}  begun {begun}"
@@ -91,7 +91,7 @@ class _Picture:
         yield f"sums    {' · '.join(figures)}"
 
     def lines(self) -> Iterator[str]:
-        """Yield one line per thing that happened: when, how long it took, and below what it stands."""
+        """Yield one line per recorded event: when, how long it took, and indented by its depth."""
         for number, entry in enumerate(self._journal.entries):
             told = self._told(entry, number)
             if told is None:
@@ -104,7 +104,7 @@ class _Picture:
             yield f"{at:>10} {spent:>9}  {'  ' * entry.path.count('/')}{clean(told)}"
 
     def _took(self, entry: Entry, elapsed: float) -> float | None:
-        """Return how long a call took: from the end of what came before it in its agent."""
+        """Return how long a call took: since the end of what came before it in its agent."""
         agent = parent_of(parent_of(entry.path))
         if isinstance(entry, Entered):
             self._latest[entry.path] = elapsed
@@ -158,10 +158,10 @@ class _Picture:
         return f"{entry.name}: {said or '(nothing)'}  [{usage_text(response.usage)}{priced}]"
 
     def _price(self, response: ModelResponse, name: str) -> Decimal | None:
-        """Return what an answer has cost, and add it up; one unknown price makes the sum unknown."""
+        """Return the price of an answer, and add it to the sum; one unknown price makes the sum unknown."""
         price = None
         provider, colon, _ = name.partition(":")
-        if colon and not self._looked:  # a model of a provider; the list of prices is not small
+        if colon and not self._looked:  # only models of providers have prices; loading the list is slow
             self._priced, self._looked = _prices(), True
         if colon and self._priced is not None:
             price = self._priced(response.usage, response.model or name, provider)
@@ -176,7 +176,7 @@ class _Picture:
         return f"{shown} → {result_text(as_type(entry.value, ToolResult))}"
 
     def _other(self, entry: Result, name: str) -> str:
-        """Return what came of something made of calls, or recorded besides."""
+        """Return the line for a result that is neither a model's nor a tool's."""
         value = entry.value
         if isinstance(value, Raw):
             try:
@@ -189,7 +189,7 @@ class _Picture:
 
 
 def _prices() -> _Price | None:
-    """Return what knows prices, None where it is not installed."""
+    """Return the function that computes costs, or None if its library is not installed."""
     from ziggurat.observe import price
 
     try:

@@ -1,4 +1,4 @@
-"""Finding the store and the run that a command works on."""
+"""Finding the store and the run of a command."""
 
 __all__ = [
     "STORE",
@@ -28,11 +28,11 @@ from ziggurat.stores.connect import connect
 from ziggurat.stores.memory import InMemoryRunStore
 
 STORE = "ZIGGURAT_STORE"
-"""The environment variable that says where runs are kept where no option does."""
+"""The environment variable with the default store, used when no option names one."""
 
 
 def default_store() -> Path:
-    """Return the database in the user's data directory, as the platform has it."""
+    """Return the path of the default database, in the user's data directory of the platform."""
     home = Path.home()
     if sys.platform == "darwin":
         folder = home / "Library" / "Application Support"
@@ -45,10 +45,10 @@ def default_store() -> Path:
 
 
 def open_store(given: str | None) -> InMemoryRunStore | Store:
-    """Return the store of an option, else of the environment, else that of the user.
+    """Return the store of an option, else of the environment, else the default one.
 
     Raises:
-        ConfigurationError: it cannot be opened; the message says how to go without.
+        ConfigurationError: it cannot be opened; the message says how to run without one.
     """
     url = given if given is not None else os.environ.get(STORE) or None
     if url is not None:
@@ -70,10 +70,10 @@ def open_store(given: str | None) -> InMemoryRunStore | Store:
 
 
 def kept_store(given: str | None) -> InMemoryRunStore | Store:
-    """Return the store in which a run is to be found: one that is named is not made where there is none.
+    """Return the store to find a run in; a store that is named must exist.
 
     Raises:
-        ConfigurationError: as `open_store`, or there is no such file or folder.
+        ConfigurationError: as `open_store`, or the file or folder does not exist.
     """
     store = open_store(given)
     place = getattr(store, "path", None) or getattr(store, "folder", None)
@@ -85,12 +85,12 @@ def kept_store(given: str | None) -> InMemoryRunStore | Store:
 
 
 def where_kept(store: InMemoryRunStore | Store, agent: str | None, given: str | None) -> str | None:
-    """Return the options with which another command finds what is kept in a store; None where nothing lasts.
+    """Return the options with which another command finds the runs of a store; None if the store is not persistent.
 
     Args:
-        store: Where an agent keeps its runs.
-        agent: The option ``--agent``.
-        given: The option ``--store``.
+        store: The agent's store.
+        agent: The value of ``--agent``.
+        given: The value of ``--store``.
     """
     if isinstance(store, InMemoryRunStore):
         return None
@@ -98,7 +98,7 @@ def where_kept(store: InMemoryRunStore | Store, agent: str | None, given: str | 
         return f" --store {shlex.quote(without_secrets(given))}"
     if agent is None or store is open_store(None):
         return ""
-    return f" --agent {shlex.quote(agent)}"  # it has a store of its own
+    return f" --agent {shlex.quote(agent)}"  # the agent has a store of its own
 
 
 async def closed(store: InMemoryRunStore | Store) -> None:
@@ -108,7 +108,7 @@ async def closed(store: InMemoryRunStore | Store) -> None:
 
 
 async def is_kept(store: InMemoryRunStore | Store, run_id: str) -> bool:
-    """Return whether a run is on record where another command finds it; no is said also where that cannot be seen."""
+    """Return whether another command can find the run on record; False also if the store cannot be read."""
     if isinstance(store, InMemoryRunStore):
         return False
     try:
@@ -118,7 +118,7 @@ async def is_kept(store: InMemoryRunStore | Store, run_id: str) -> bool:
 
 
 async def tell_if_busy(store: InMemoryRunStore | Store, session: str) -> None:
-    """Say that a conversation is being written by another, so that a run that waits for it is not taken to hang."""
+    """Report that another run is writing the session, so that waiting does not look like hanging."""
     info = None if isinstance(store, InMemoryRunStore) else await store.find(session_log(session))
     if info is not None and info.owner and not is_gone(info.owner):
         sys.stderr.write(f"ziggurat: another run writes the session {session!r}; waiting for its end (Ctrl-C leaves)\n")
@@ -126,13 +126,13 @@ async def tell_if_busy(store: InMemoryRunStore | Store, session: str) -> None:
 
 
 async def find_run(store: InMemoryRunStore | Store, run: str) -> LogInfo:
-    """Return the run that is meant by its id, or by the beginning of it that no other has.
+    """Return the run with an id, or with a unique prefix of it.
 
     Raises:
-        RunNotFound: there is none, or several; the message lists some.
-        ConfigurationError: nothing is meant, or no run is kept there.
+        RunNotFound: no run matches, or several do; the message lists some.
+        ConfigurationError: the id is empty, or the store is not persistent.
     """
-    if not run.strip():  # it is the beginning of every id
+    if not run.strip():  # an empty prefix would match every run
         raise ConfigurationError("which run? its id is empty; ziggurat runs lists them")
     if isinstance(store, InMemoryRunStore):
         raise ConfigurationError("with --store memory: no run outlives the command; leave it away")
@@ -149,7 +149,7 @@ async def find_run(store: InMemoryRunStore | Store, run: str) -> LogInfo:
 
 
 async def record_in(store: InMemoryRunStore | Store, run_id: str) -> MemoryJournal:
-    """Return the record of a run, to be read."""
+    """Return the record of a run, for reading."""
     runs = runs_in(store)
     if isinstance(runs, StoredRuns):
         return await runs.read(run_id)

@@ -1,8 +1,8 @@
 """Graph algorithms by rustworkx, on a compiled form of the graph: numbers for entities, one edge per pair.
 
-rustworkx follows the edge that was added last first, and counts parallel edges as several shortest paths. So the edges
-are given to it in reverse, and once per pair: then the relation that was declared first is followed first, and what
-it computes depends on nothing but what was declared, and in which order.
+rustworkx follows the edge added last first, and counts parallel edges as several shortest paths. The edges are
+therefore added in reverse order and once per pair: the relation declared first is followed first, and results depend
+only on what was declared and in which order.
 """
 
 __all__ = ["Compiled", "Links", "Reached", "Targets"]
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from ziggurat.knowledge.entities import Relation
 
 Targets = Mapping[str, Mapping[str, "Relation"]]
-"""Entities at the other end, with the relations between by kind; in declared order."""
+"""The entities at the other end of relations, each with its relations by kind; in declared order."""
 
 Links = Mapping[str, Targets]
-"""For each entity those at the other end of its relations."""
+"""For each entity, those at the other end of its relations."""
 
 
 class Reached(Set[str]):
-    """A set of ids that is as the library made it, in numbers, until somebody asks for a name.
+    """A set of ids, stored as numbers and converted to ids only on access.
 
-    It stays as it was when the graph changes.
+    It does not change when the graph changes.
     """
 
     __slots__ = ("_found", "_ids", "_numbers")
@@ -39,7 +39,7 @@ class Reached(Set[str]):
 
     @classmethod
     def _from_iterable(cls, names: Iterable[str]) -> Set[str]:  # type: ignore[override]
-        return frozenset(names)  # what is computed of it is a set as any other
+        return frozenset(names)  # the result of a set operation is an ordinary set
 
     def __contains__(self, name: object) -> bool:
         return self._numbers.get(name, -1) in self._found  # type: ignore[call-overload]
@@ -55,13 +55,13 @@ class Reached(Set[str]):
 
 
 class Compiled:
-    """The library's structure of a graph; made again only when the graph has changed.
+    """The graph as a rustworkx structure; rebuilt only when the graph has changed.
 
     Args:
         outgoing: The relations of every entity, in declared order.
 
     Raises:
-        MissingExtra: the library is not installed.
+        MissingExtra: rustworkx is not installed.
     """
 
     __slots__ = ("_turned", "graph", "ids", "numbers")
@@ -85,19 +85,19 @@ class Compiled:
         self._turned: rustworkx.PyDiGraph[str, float] | None = None
 
     def bfs(self, start: str) -> list[str]:
-        """Return what is reached, nearest first."""
+        """Return the entities reachable from one, nearest first."""
         import rustworkx
 
         found = rustworkx.bfs_successors(self.graph, self.numbers[start])
-        names = dict.fromkeys(chain.from_iterable(map(itemgetter(1), found)))  # the library tells some twice
+        names = dict.fromkeys(chain.from_iterable(map(itemgetter(1), found)))  # rustworkx returns some twice
         names.pop(start, None)
         return list(names)
 
     def dfs(self, start: str) -> list[str]:
-        """Return what is reached, each followed to its end before the next."""
+        """Return the entities reachable from one, depth first."""
         import rustworkx
 
-        if self._turned is None:  # its search in depth follows the edge added first; nothing else here needs that
+        if self._turned is None:  # unlike its other searches, its depth-first search follows the edge added first
             self._turned = rustworkx.PyDiGraph()
             self._turned.add_nodes_from(self.ids)
             self._turned.add_edges_from(self.graph.weighted_edge_list()[::-1])
@@ -105,7 +105,7 @@ class Compiled:
         return [ids[end] for _, end in rustworkx.digraph_dfs_edges(self._turned, self.numbers[start])]
 
     def reached(self, start: str) -> "Reached":
-        """Return what is reached in any number of steps, and the start."""
+        """Return the entities reachable in any number of steps, and the start."""
         import rustworkx
 
         found = rustworkx.descendants(self.graph, self.numbers[start])
@@ -113,7 +113,7 @@ class Compiled:
         return Reached(found, self.ids, self.numbers)
 
     def cheapest(self, source: str, target: str) -> list[str] | None:
-        """Return the path of least weight."""
+        """Return the path of least weight; None if there is none."""
         import rustworkx
 
         there = self.numbers[target]
@@ -123,7 +123,7 @@ class Compiled:
         return self._named(found[there]) if there in found else None
 
     def betweenness(self) -> dict[str, float]:
-        """Return on which share of the shortest paths between others each lies."""
+        """Return for each entity the share of the shortest paths between others that it lies on."""
         import rustworkx
 
         if len(self.ids) < 3:
@@ -132,13 +132,13 @@ class Compiled:
         return dict(zip(self._named(found), found.values(), strict=True))
 
     def is_acyclic(self) -> bool:
-        """Return whether no entity is reached from itself."""
+        """Return whether no entity can reach itself."""
         import rustworkx
 
         return rustworkx.is_directed_acyclic_graph(self.graph)
 
     def cycle(self) -> list[str] | None:
-        """Return the entities along a cycle, the first again at the end."""
+        """Return the entities along a cycle, the first repeated at the end; None if there is none."""
         import rustworkx
 
         found = rustworkx.digraph_find_cycle(self.graph)

@@ -1,4 +1,4 @@
-"""Communities by label propagation."""
+"""Community detection by label propagation."""
 
 __all__ = ["propagate"]
 
@@ -8,11 +8,11 @@ from ziggurat.knowledge.algorithms import Links, Targets
 
 
 def propagate(outgoing: Links, incoming: Links, rounds: int) -> list[list[str]]:
-    """Return groups of entities that have more to do with each other than with the rest.
+    """Return groups of entities that are more connected with each other than with the rest.
 
-    Each entity begins with a label of its own. In each round each in turn, in declared order, takes the label that
-    most of its relations lead to, in and out; of equals the one that was declared first. It ends when a round changes
-    nothing, or after `rounds`. (The library has no such algorithm, and others draw lots.)
+    Each entity starts with its own label. In each round every entity in turn, in declared order, takes the label of
+    most of its relations, in both directions; of equally frequent labels the one declared first. It ends after a round
+    without a change, or after `rounds`. (rustworkx has no such algorithm, and other libraries choose at random.)
     """
     ids = list(outgoing)
     numbers = {name: number for number, name in enumerate(ids)}

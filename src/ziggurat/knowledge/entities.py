@@ -1,4 +1,4 @@
-"""The data of a graph: entities and the relations between them."""
+"""The data types of a graph: entities and the relations between them."""
 
 __all__ = ["Entity", "Origin", "Relation"]
 
@@ -15,7 +15,7 @@ Origin = Literal["user", "model", "tool", "runtime"]
 
 
 class Entity(Struct, frozen=True, omit_defaults=True):
-    """Something that is known of, such as a person, a place or a file.
+    """A node of the graph, such as a person, a place or a file.
 
     ::
 
@@ -23,11 +23,11 @@ class Entity(Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         id: Unique in its graph.
-        label: How people call it; the id where it has none.
-        kind: What it is, such as ``"person"``; empty where nobody said.
-        properties: What is known of it, with a JSON form.
+        label: The name to show; empty to show the id.
+        kind: What it is, such as ``"person"``; empty if unknown.
+        properties: Facts about it, which can be written as JSON.
         origin: Who said it.
-        taint: The tools by which it came here, so that it is data as their results are.
+        taint: The tools whose results it came from; it must be treated as data, as they are.
 
     Raises:
         ConfigurationError: the id is empty.
@@ -45,28 +45,28 @@ class Entity(Struct, frozen=True, omit_defaults=True):
             raise ConfigurationError("the id of an entity is a non-empty string, such as 'alice'")
 
     def updated(self, newer: "Entity") -> "Entity":
-        """Return it with what a newer one says: its label and kind if it has any, its properties; the taint of both."""
+        """Return it updated by a newer one, whose label and kind win unless empty; properties and taint are merged."""
         return replace(newer, label=newer.label or self.label, kind=newer.kind or self.kind, **_both(self, newer))
 
     @property
     def title(self) -> str:
-        """Its label, or its id where it has none."""
+        """The label, or the id if there is none."""
         return self.label or self.id
 
 
 class Relation(Struct, frozen=True, omit_defaults=True):
-    """A directed edge with a kind: what one entity has to do with another.
+    """A directed, weighted edge of some kind between two entities.
 
-    Between two entities there may be one relation of each kind, in each direction.
+    Between two entities there can be one relation of each kind in each direction.
 
     Attributes:
-        source: The id of the entity that it goes out from.
-        target: The id of the entity that it leads to.
+        source: The id of the entity where it starts.
+        target: The id of the entity where it ends.
         kind: What it says, such as ``"knows"``.
-        weight: What it costs to follow it, or how strong it is: for the cheapest path, finite and not negative.
-        properties: What is known of it, with a JSON form.
+        weight: Its cost or strength; `shortest_path` can minimise the sum. Finite and not negative.
+        properties: Facts about it, which can be written as JSON.
         origin: Who said it.
-        taint: The tools by which it came here, so that it is data as their results are.
+        taint: The tools whose results it came from; it must be treated as data, as they are.
 
     Raises:
         ConfigurationError: the weight is negative, infinite or not a number, or the kind is empty.
@@ -90,11 +90,11 @@ class Relation(Struct, frozen=True, omit_defaults=True):
             )
 
     def updated(self, newer: "Relation") -> "Relation":
-        """Return it with what a newer one says: its weight, its properties; the taint of both."""
+        """Return it updated by a newer one, whose weight wins; properties and taint are merged."""
         return replace(newer, **_both(self, newer))
 
 
 def _both(older: Entity | Relation, newer: Entity | Relation) -> dict[str, Any]:
-    """Return the fields that are put together of both."""
+    """Return the merged properties and taint of both."""
     taint = tuple(dict.fromkeys((*older.taint, *newer.taint)))
     return {"properties": {**older.properties, **newer.properties}, "taint": taint}

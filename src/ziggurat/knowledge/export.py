@@ -1,4 +1,4 @@
-"""Graphs as Graphviz, Mermaid and NetworkX."""
+"""Export of graphs to Graphviz, Mermaid and NetworkX."""
 
 __all__ = ["dot", "mermaid", "networkx_graph"]
 
@@ -12,7 +12,7 @@ from ziggurat.knowledge.entities import Entity, Relation
 
 
 def dot(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
-    """Write a graph for Graphviz."""
+    """Return a graph in the DOT language of Graphviz."""
     lines = ["digraph KnowledgeGraph {"]
     for each in entities:
         lines.append(f"  {_quoted(each.id)} [label={_quoted(each.title)}];")
@@ -22,7 +22,7 @@ def dot(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
 
 
 def mermaid(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
-    """Write a graph for Mermaid."""
+    """Return a graph as a Mermaid flowchart."""
     lines, names = ["flowchart LR"], dict[str, str]()
     for number, each in enumerate(entities):
         names[each.id] = f"n{number}"
@@ -33,7 +33,7 @@ def mermaid(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
 
 
 def networkx_graph(entities: Iterable[Entity], relations: Iterable[Relation]) -> Any:
-    """Make a ``networkx.MultiDiGraph``; what is known of entities and relations stands in their attributes."""
+    """Return a ``networkx.MultiDiGraph``; the fields of entities and relations become attributes."""
     try:
         import networkx
     except ImportError:
@@ -51,11 +51,11 @@ def _shown(relation: Relation) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Write a text as Graphviz reads it: a backslash of its own is not an escape."""
+    """Quote a text for Graphviz, with its backslashes escaped."""
     text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\r", "").replace("\n", "\\n")
     return f'"{text}"'
 
 
 def _plain(text: str) -> str:
-    """Write a text as Mermaid reads it: signs of its own by their numbers."""
+    """Escape a text for Mermaid: special characters become character codes."""
     return "".join(sign if sign.isalnum() or sign in " _-.,()" else f"#{ord(sign)};" for sign in text)

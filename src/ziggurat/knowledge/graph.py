@@ -1,4 +1,4 @@
-"""The graph of entities and relations."""
+"""The knowledge graph of entities and relations, in memory."""
 
 __all__ = ["Direction", "KnowledgeGraph", "unknown"]
 
@@ -16,7 +16,7 @@ from ziggurat.knowledge.export import dot, mermaid, networkx_graph
 from ziggurat.knowledge.paths import fewest
 
 Direction = Literal["out", "in", "both"]
-"""Which relations of an entity: those that go out from it, those that lead to it, or both."""
+"""Which relations of an entity: outgoing, incoming, or both."""
 
 _APART = "\0"
 
@@ -32,16 +32,16 @@ class KnowledgeGraph:
         graph.add_relation(Relation("alice", "bob", "knows", 0.5))
         graph.shortest_path("alice", "bob")  # ["alice", "bob"]
 
-    Everything depends on what was declared and in which order, so the same graph gives the same answers always: where
-    several would do, what was declared first comes first. What is replaced keeps its place. Not to be changed by
-    several threads at once.
+    All results depend only on what was declared and in which order, so the same graph always gives the same results: of
+    several possible ones, what was declared first comes first. A replaced entity or relation keeps its position. Not
+    thread-safe.
 
     Args:
-        entities: What it begins with.
-        relations: Between these.
+        entities: The initial entities.
+        relations: The initial relations between them.
 
     Raises:
-        ConfigurationError: a relation has an end that is not there.
+        ConfigurationError: a relation refers to an entity that does not exist.
     """
 
     def __init__(self, entities: Iterable[Entity] = (), relations: Iterable[Relation] = ()) -> None:
@@ -72,7 +72,7 @@ class KnowledgeGraph:
     def __repr__(self) -> str:
         return f"KnowledgeGraph({self.entity_count} entities, {self.relation_count} relations)"
 
-    # -- what is there -------------------------------------------------------------------------------------------
+    # -- read --------------------------------------------------------------------------------------------------------
 
     @property
     def entities(self) -> list[Entity]:
@@ -86,19 +86,19 @@ class KnowledgeGraph:
 
     @property
     def entity_count(self) -> int:
-        """How many entities there are."""
+        """The number of entities."""
         return len(self._entities)
 
     @property
     def relation_count(self) -> int:
-        """How many relations there are."""
+        """The number of relations."""
         return sum(self._degrees.values()) // 2
 
     def entity(self, name: str) -> Entity:
         """Return an entity by its id.
 
         Raises:
-            ConfigurationError: there is none; the message lists near names.
+            ConfigurationError: it does not exist; the message lists similar names.
         """
         try:
             return self._entities[name]
@@ -106,10 +106,10 @@ class KnowledgeGraph:
             raise unknown(name, self._entities) from None
 
     def relations_of(self, name: str, *, direction: Direction = "out", kind: str | None = None) -> list[Relation]:
-        """Return the relations of an entity, of one kind if given; one to itself stands once.
+        """Return the relations of an entity, of one kind if given; a relation to itself appears once.
 
         Raises:
-            ConfigurationError: there is no such entity, or no such direction.
+            ConfigurationError: the entity does not exist, or the direction is unknown.
         """
         self.entity(name)
         if direction not in get_args(Direction):
@@ -121,35 +121,35 @@ class KnowledgeGraph:
         return found if kind is None else [one for one in found if one.kind == kind]
 
     def neighbors(self, name: str, *, direction: Direction = "out", kind: str | None = None) -> list[Entity]:
-        """Return the entities next to one, each once.
+        """Return the entities connected to one, each once.
 
         Args:
             name: The entity's id.
-            direction: Along which relations; by default along those that go out from it.
-            kind: Along relations of this kind only.
+            direction: Which relations to follow; by default the outgoing ones.
+            kind: Follow relations of this kind only.
 
         Raises:
-            ConfigurationError: there is no such entity, or no such direction.
+            ConfigurationError: the entity does not exist, or the direction is unknown.
         """
         found = self.relations_of(name, direction=direction, kind=kind)
         ends = dict.fromkeys(one.target if one.source == name else one.source for one in found)
         return [self._entities[end] for end in ends]
 
     def search(self, text: str, *, limit: int | None = None) -> list[Entity]:
-        """Return entities whose label or one of whose properties' values holds a text, in any case.
+        """Return the entities whose label or a property value contains a text, ignoring case.
 
         Args:
-            text: What to look for.
-            limit: How many at most; None for all.
+            text: What to search for.
+            limit: The maximum number of results; None for all.
         """
         asked = text.casefold()
         found = [self._entities[name] for name, held in self._texts.items() if asked in held]
         return found if limit is None else found[:limit]
 
-    # -- what changes it -----------------------------------------------------------------------------------------
+    # -- change ------------------------------------------------------------------------------------------------------
 
     def add_entity(self, entity: Entity, /) -> None:
-        """Add an entity, or replace the one with its id; relations stay as they are."""
+        """Add an entity, or replace the one with its id; its relations stay."""
         name = entity.id
         if name not in self._entities:
             self._out[name], self._into[name], self._degrees[name] = {}, {}, 0
@@ -160,10 +160,10 @@ class KnowledgeGraph:
         self._texts[name] = _APART.join([entity.title, *words]).casefold()
 
     def add_relation(self, relation: Relation, /) -> None:
-        """Add a relation, or replace the one of its kind between the same two.
+        """Add a relation, or replace the one of the same kind between the same two entities.
 
         Raises:
-            ConfigurationError: an entity at one of its ends is not there; the message lists near names.
+            ConfigurationError: an entity at one of its ends does not exist; the message lists similar names.
         """
         source, target = relation.source, relation.target
         for name in (source, target):
@@ -179,7 +179,7 @@ class KnowledgeGraph:
         self._compiled = None
 
     def remove_entity(self, name: str, /) -> bool:
-        """Remove an entity with all its relations; return whether it was there."""
+        """Remove an entity with all its relations; return whether it existed."""
         if name not in self._entities:
             return False
         for target in list(self._out[name]):
@@ -192,7 +192,7 @@ class KnowledgeGraph:
         return True
 
     def remove_relation(self, source: str, target: str, kind: str | None = None) -> int:
-        """Remove the relation of a kind from one entity to another, or all of them; return how many there were."""
+        """Remove the relation of a kind from one entity to another, or all of them; return how many were removed."""
         kinds = self._out.get(source, {}).get(target, {})
         gone = [kind] if kind in kinds else list(kinds) if kind is None else []
         for each in gone:
@@ -207,12 +207,12 @@ class KnowledgeGraph:
         return len(gone)
 
     def update(self, *things: Entity | Relation) -> None:
-        """Add entities and relations; what is there is put together with what is new.
+        """Add entities and relations, merging each with the existing one.
 
         See `Entity.updated` and `Relation.updated`.
 
         Raises:
-            ConfigurationError: a relation has an end that is not there; the message lists near names.
+            ConfigurationError: a relation refers to an entity that does not exist; the message lists similar names.
         """
         for thing in things:
             if isinstance(thing, Entity):
@@ -223,25 +223,26 @@ class KnowledgeGraph:
                 self.add_relation(thing if relation is None else relation.updated(thing))
 
     def merge(self, other: "KnowledgeGraph", /) -> None:
-        """Take in all of another graph, as `update` does."""
+        """Add all entities and relations of another graph, as `update` does."""
         self.update(*other.entities, *other.relations)
 
-    # -- what follows from it ------------------------------------------------------------------------------------
+    # -- analyse -----------------------------------------------------------------------------------------------------
 
     def bfs(self, start: str) -> list[str]:
-        """Return the ids of what is reached from an entity without it, breadth first: the nearest first.
+        """Return the ids reachable from an entity, without its own, breadth first: the nearest first.
 
         Raises:
-            ConfigurationError: there is no such entity.
-            MissingExtra: the extra ``knowledge`` is not installed; so of all below that say nothing else.
+            ConfigurationError: the entity does not exist.
+            MissingExtra: the extra ``knowledge`` is not installed; the same holds for every method below that does not
+                say otherwise.
         """
         return self._library(start).bfs(start)
 
     def dfs(self, start: str) -> list[str]:
-        """Return the ids of what is reached from an entity without it, depth first.
+        """Return the ids reachable from an entity, without its own, depth first.
 
         Raises:
-            ConfigurationError: there is no such entity.
+            ConfigurationError: the entity does not exist.
         """
         return self._library(start).dfs(start)
 
@@ -249,15 +250,15 @@ class KnowledgeGraph:
         """Return the ids along the shortest path, both ends included; None if there is none.
 
         Args:
-            source: The id of the entity to begin with.
-            target: The id of the entity to arrive at; at the same one the path is that one alone.
-            weighted: Whether the sum of weights is to be least (Dijkstra's algorithm), instead of the number of
-                relations; of several relations between two entities the lightest counts. Of several paths of the same
-                number of relations the one declared first is taken, of several of the same weight always the same.
-                Without it no library is needed.
+            source: The id of the entity to start from.
+            target: The id of the entity to reach; if it is the source, the path is that id alone.
+            weighted: Minimise the sum of weights (Dijkstra's algorithm) instead of the number of relations; of several
+                relations between two entities the lightest counts. Of several paths with the same number of relations
+                the one declared first is returned, of several with the same weight always the same one. An unweighted
+                path needs no library.
 
         Raises:
-            ConfigurationError: there is no such entity.
+            ConfigurationError: an entity does not exist.
         """
         self.entity(source)
         self.entity(target)
@@ -266,17 +267,17 @@ class KnowledgeGraph:
         return fewest(self._out, self._into, source, target)
 
     def transitive_closure(self, start: str) -> Set[str]:
-        """Return the ids of all that is reached from an entity in any number of steps, and its own; in declared order.
+        """Return the ids reachable from an entity in any number of steps, and its own; in declared order.
 
         Raises:
-            ConfigurationError: there is no such entity.
+            ConfigurationError: the entity does not exist.
         """
         return self._library(start).reached(start)
 
     def degree_centrality(self) -> dict[str, float]:
-        """Return for each id the number of its relations, in and out, by the number of other entities.
+        """Return for each id the number of its relations, in both directions, divided by the number of other entities.
 
-        It may exceed 1, as between two there may be several. All are 0 where there is one entity. No library is needed.
+        It may exceed 1, as two entities may have several relations. With one entity it is 0. It needs no library.
         """
         share = 1 / (len(self._entities) - 1) if len(self._entities) > 1 else 0.0
         return {name: degree * share for name, degree in self._degrees.items()}
@@ -284,40 +285,40 @@ class KnowledgeGraph:
     def betweenness_centrality(self) -> dict[str, float]:
         """Return for each id the share of the shortest paths between others that it lies on (Brandes' algorithm).
 
-        By number of relations, of which several between the same two count once; divided by (n-1)(n-2), the number of
-        ordered pairs of others, so that it is from 0 to 1. All are 0 where there are fewer than three. It takes the
-        time of entities times relations.
+        Paths are measured by number of relations; several relations between the same two entities count once. The
+        result is divided by (n-1)(n-2), the number of ordered pairs of others, so it is from 0 to 1. With fewer than
+        three entities all are 0. The running time is proportional to entities times relations.
         """
         return self._library().betweenness()
 
     def communities(self, *, max_iterations: int = 100) -> list[list[str]]:
-        """Return groups of ids that have more to do with each other than with the rest, by label propagation.
+        """Return groups of ids that are more connected with each other than with the rest, by label propagation.
 
-        Relations count in both directions. Of several labels as frequent the one declared first is taken, so it is the
-        same every time. Each group, and the list of groups, is in declared order. No library is needed.
+        Relations count in both directions. Of equally frequent labels the one declared first is taken, so the result is
+        always the same. Each group, and the list of groups, is in declared order. It needs no library.
 
         Args:
-            max_iterations: After how many rounds it ends at the latest.
+            max_iterations: The maximum number of rounds.
 
         Raises:
-            ConfigurationError: `max_iterations` is not a positive number.
+            ConfigurationError: `max_iterations` is below 1.
         """
         if max_iterations < 1:
             raise ConfigurationError(f"max_iterations= is at least 1, got {max_iterations!r}")
         return propagate(self._out, self._into, max_iterations)
 
     def has_cycle(self) -> bool:
-        """Return whether an entity is reached from itself."""
+        """Return whether an entity can reach itself."""
         return not self._library().is_acyclic()
 
     def find_cycle(self) -> list[str] | None:
-        """Return the ids along a cycle, the first again at the end; None if there is none. Always the same one."""
+        """Return the ids along a cycle, the first repeated at the end; None if there is none. Always the same one."""
         return self._library().cycle()
 
     def subgraph(self, root: str, depth: int) -> "KnowledgeGraph":
-        """Return the entities at most `depth` relations away from one, with all relations among them.
+        """Return the entities reachable within `depth` outgoing relations of one, with all relations among them.
 
-        Empty if there is no such entity. No library is needed.
+        It is empty if the entity does not exist. It needs no library.
         """
         front = [root] if root in self._entities else []
         reached = set(front)
@@ -342,18 +343,18 @@ class KnowledgeGraph:
             self._compiled = Compiled(self._out)
         return self._compiled
 
-    # -- in other words ------------------------------------------------------------------------------------------
+    # -- export ------------------------------------------------------------------------------------------------------
 
     def to_dot(self) -> str:
-        """Write it for Graphviz."""
+        """Return it in the DOT language of Graphviz."""
         return dot(self._entities.values(), self.relations)
 
     def to_mermaid(self) -> str:
-        """Write it as a Mermaid flowchart."""
+        """Return it as a Mermaid flowchart."""
         return mermaid(self._entities.values(), self.relations)
 
     def to_networkx(self) -> Any:
-        """Make a ``networkx.MultiDiGraph`` with its kinds as keys; the attributes are those of our nouns.
+        """Return a ``networkx.MultiDiGraph`` with kinds as keys; attributes are the fields of `Entity` and `Relation`.
 
         Raises:
             MissingExtra: NetworkX is not installed.
@@ -362,7 +363,7 @@ class KnowledgeGraph:
 
 
 def unknown(name: str, names: Collection[str]) -> ConfigurationError:
-    """Return the error for an entity that is not there."""
+    """Return the error for an entity that does not exist."""
     near = get_close_matches(name, names, n=3)
     told = f"did you mean {' or '.join(map(repr, near))}?" if near else "add it first with add_entity"
     return ConfigurationError(f"there is no entity {name!r}; {told}")

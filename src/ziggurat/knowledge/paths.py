@@ -5,11 +5,11 @@ __all__ = ["Near", "fewest"]
 from collections.abc import Mapping
 
 Near = Mapping[str, Mapping[str, object]]
-"""For each entity those next to it, in declared order."""
+"""For each entity, those next to it, in declared order."""
 
 
 def fewest(outgoing: Near, incoming: Near, source: str, target: str) -> list[str] | None:
-    """Return the shortest path, of several the one that is declared first at the first fork; None if there is none."""
+    """Return the shortest path; of several, the one declared first at the first fork; None if there is none."""
     ahead, behind = {source: 0}, {target: 0}
     before, after = [source], [target]
     while before and after and before[-1] not in behind:
@@ -25,7 +25,7 @@ def fewest(outgoing: Near, incoming: Near, source: str, target: str) -> list[str
 
 
 def _next(near: Near, front: list[str], seen: dict[str, int]) -> list[str]:
-    """Return those one step further on, and note how far they are."""
+    """Return the entities one step further, and store their distance in `seen`."""
     far = seen[front[0]] + 1
     found: list[str] = []
     for name in front:
@@ -39,7 +39,7 @@ def _next(near: Near, front: list[str], seen: dict[str, int]) -> list[str]:
 def _joined(
     outgoing: Near, incoming: Near, source: str, ahead: Mapping[str, int], behind: Mapping[str, int], met: list[str]
 ) -> list[str]:
-    """Walk from the source by those that lie on a shortest path, the first declared of them each time."""
+    """Walk from the source along the shortest paths, each time to the entity declared first."""
     good = set(met)
     layers = [good]
     for far in range(ahead[met[0]] - 1, 0, -1):

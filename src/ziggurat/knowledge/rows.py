@@ -1,4 +1,4 @@
-"""A graph as rows of a SQLite database."""
+"""The rows of a graph in a SQLite database."""
 
 __all__ = ["TABLES", "Row", "Rows"]
 
@@ -19,9 +19,9 @@ TABLES = (
     "CREATE INDEX IF NOT EXISTS knowledge_by_change ON knowledge (graph, changed)",
     "CREATE INDEX IF NOT EXISTS knowledge_by_target ON knowledge (graph, target)",
 )
-"""One row for each entity, with its id as source and no target, and each relation. `place` is the order in which they
-were declared, `changed` a number that grows with each change. What was removed keeps a row without a value, so that
-other processes hear of it."""
+"""One row for each entity, with its id as source and no target, and one for each relation. `place` is the order of
+declaration, `changed` a number that grows with each change. A removed one keeps a row without a value, so that other
+processes notice the removal."""
 
 _PUT = """INSERT INTO knowledge (graph, source, target, kind, changed, value) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (graph, source, target, kind) DO UPDATE SET changed = excluded.changed, value = excluded.value"""
@@ -32,7 +32,7 @@ _relation = msgspec.json.Decoder(Relation)
 
 
 class Row(Struct, frozen=True, array_like=True):
-    """What became of an entity or a relation.
+    """The latest change of an entity or a relation.
 
     Attributes:
         place: The number of its declaration.
@@ -40,7 +40,7 @@ class Row(Struct, frozen=True, array_like=True):
         target: The id of the target of the relation; empty for an entity.
         kind: The kind of the relation; empty for an entity.
         changed: The number of the change.
-        value: What it is, None if it was removed.
+        value: The entity or relation; None if it was removed.
     """
 
     place: int
@@ -52,7 +52,7 @@ class Row(Struct, frozen=True, array_like=True):
 
 
 class Rows:
-    """The rows of one graph; all of its functions are called in the thread of the connection.
+    """The rows of one graph; all methods must be called in the thread of the connection.
 
     Args:
         database: The connection.
@@ -64,7 +64,7 @@ class Rows:
         self._graph = graph
 
     def since(self, changed: int) -> list[Row]:
-        """Return what has changed after a change: first what was removed, then entities, then relations."""
+        """Return what changed after the given change: first removals, then entities, then relations."""
         found = self._database.execute(
             "SELECT place, source, target, kind, changed, value FROM knowledge WHERE graph = ? AND changed > ? "
             "ORDER BY value IS NOT NULL, target != '', place",
@@ -76,14 +76,14 @@ class Rows:
         ]
 
     def put(self, things: Sequence[Entity | Relation], *, together: bool) -> None:
-        """Write entities and relations, or none of them.
+        """Write entities and relations: all of them or none.
 
         Args:
             things: What to write.
-            together: Whether to put each together with what is there, instead of replacing it.
+            together: Merge each with the existing one instead of replacing it.
 
         Raises:
-            ConfigurationError: a relation has an end that is not there; nothing was written.
+            ConfigurationError: a relation refers to an entity that does not exist; nothing was written.
         """
         self._check(things)
         change = self._next()
@@ -98,12 +98,12 @@ class Rows:
         self._database.many(_PUT, [(self._graph, *key, change, value) for key, value in zip(keys, values, strict=True)])
 
     def remove_entity(self, name: str) -> bool:
-        """Remove an entity with its relations; return whether it was there."""
+        """Remove an entity with its relations; return whether it existed."""
         there = name in self._present([name])
         return there and self._gone(_OF, (self._graph, name, name)) > 0
 
     def remove_relation(self, source: str, target: str, kind: str | None) -> int:
-        """Remove relations; return how many there were."""
+        """Remove relations; return how many were removed."""
         return self._gone(_ONE, (self._graph, source, target, kind, kind))
 
     def _gone(self, condition: str, values: Sequence[object]) -> int:

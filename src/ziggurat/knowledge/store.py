@@ -1,4 +1,4 @@
-"""A graph in a SQLite database; the file may also hold runs and memories."""
+"""The store of a knowledge graph in a SQLite database; the file may also hold runs and memories."""
 
 __all__ = ["GraphStore"]
 
@@ -24,7 +24,7 @@ _PAUSE = 1.0
 
 
 class GraphStore:
-    """Keeps a graph in a SQLite database; several processes may use it at once.
+    """Store a graph in a SQLite database; several processes may use it at once.
 
     ::
 
@@ -32,16 +32,17 @@ class GraphStore:
         await store.add(Entity("alice"), Entity("bob"), Relation("alice", "bob", "knows"))
         (await store.graph()).bfs("alice")
 
-    What was added or removed is in the file when the call returns, all of one call or nothing. `graph` gives the graph
-    in memory, in step with the file: only what has changed is read, whoever changed it.
+    What one call added or removed is written to the file when the call returns, all of it or nothing. `graph` returns
+    the graph in memory, kept up to date with the file: only changes are read, whichever process made them.
 
     Args:
-        path: The file; made with its folders when it is not there. It may be that of a store of runs or of memories.
-        name: Which graph of the file.
-        synchronous: ``"FULL"`` keeps what was written over a loss of power, ``"NORMAL"`` over a crash of the process
-            only, and is faster.
+        path: The file; created with its folders if it does not exist. It may be the file of a run store or memory
+            store.
+        name: The name of the graph within the file.
+        synchronous: With ``"FULL"`` writes survive a power loss; with ``"NORMAL"`` only a crash of the process, but it
+            is faster.
         timeout: Seconds to wait while another process writes.
-        connect: Opens the database as `sqlite3.connect` does; another may bring a file system of its own.
+        connect: Opens the database as `sqlite3.connect` does; replace it to use another file system.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class GraphStore:
         return f"GraphStore({str(self.path)!r}, {self.name!r})"
 
     async def graph(self) -> KnowledgeGraph:
-        """Return the graph as it is in the file; to be read only, and the same object each time.
+        """Return the graph as it is in the file; read it only. It is the same object each time.
 
         Raises:
             StoreError: the file cannot be read.
@@ -78,27 +79,27 @@ class GraphStore:
         return self._graph
 
     async def add(self, *things: Entity | Relation) -> None:
-        """Add entities and relations, or replace those that are there, all of them or none.
+        """Add entities and relations, replacing those that exist: all of them or none.
 
         Raises:
-            ConfigurationError: a relation has an end that is not there; the message lists near names.
+            ConfigurationError: a relation refers to an entity that does not exist; the message lists similar names.
             StoreError: the file cannot be written.
         """
         await self._write(lambda: self._rows.put(things, together=False))
 
     async def update(self, *things: Entity | Relation) -> None:
-        """Add entities and relations, all of them or none; what is there is put together with what is new.
+        """Add entities and relations, merging each with the existing one: all of them or none.
 
-        See `Entity.updated` and `Relation.updated`. What several processes say of one entity is not lost.
+        See `Entity.updated` and `Relation.updated`. Updates of one entity by several processes are all kept.
 
         Raises:
-            ConfigurationError: a relation has an end that is not there; the message lists near names.
+            ConfigurationError: a relation refers to an entity that does not exist; the message lists similar names.
             StoreError: the file cannot be written.
         """
         await self._write(lambda: self._rows.put(things, together=True))
 
     async def remove_entity(self, name: str, /) -> bool:
-        """Remove an entity with all its relations; return whether it was there.
+        """Remove an entity with all its relations; return whether it existed.
 
         Raises:
             StoreError: the file cannot be written.
@@ -106,7 +107,7 @@ class GraphStore:
         return await self._write(lambda: self._rows.remove_entity(name))
 
     async def remove_relation(self, source: str, target: str, kind: str | None = None) -> int:
-        """Remove the relation of a kind from one entity to another, or all of them; return how many there were.
+        """Remove the relation of a kind from one entity to another, or all of them; return how many were removed.
 
         Raises:
             StoreError: the file cannot be written.
@@ -114,7 +115,7 @@ class GraphStore:
         return await self._write(lambda: self._rows.remove_relation(source, target, kind))
 
     async def close(self) -> None:
-        """Close the file; harmless when it is closed."""
+        """Close the file; does nothing if it is closed already."""
         self._writer.close()
 
     # -- in the event loop ---------------------------------------------------------------------------------------
@@ -130,10 +131,10 @@ class GraphStore:
         return self._writer.submit(reading)
 
     def _apply(self, rows: Sequence[Row]) -> None:
-        """Bring the graph in step; what it has heard of already is passed over."""
+        """Apply changed rows to the graph; changes applied before are skipped."""
         rows = [row for row in rows if row.changed > self._seen]
         for row in rows:
-            if row.value is None or row.place > self._last_place:  # what was declared again has lost its old place
+            if row.value is None or row.place > self._last_place:  # one declared again loses its old position
                 self._discard(row)
         for row in rows:
             if isinstance(row.value, Entity):
@@ -149,7 +150,7 @@ class GraphStore:
         else:
             self._graph.remove_entity(row.source)
 
-    # -- in the thread -------------------------------------------------------------------------------------------
+    # -- in the writer thread ------------------------------------------------------------------------------------
 
     def _tables(self) -> None:
         if not self._made:
@@ -157,5 +158,5 @@ class GraphStore:
             self._made = True
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
-        """Do what writes in one transaction; when that fails, all of it has failed."""
+        """Run all writing jobs in one transaction; if it fails, all of them fail."""
         write_batch(self._database, jobs, (ConfigurationError,), before=self._tables)

@@ -1,1 +1,1 @@
-"""Stores for memories: in this process, SQLite, PostgreSQL."""
+"""Memory stores: in this process, in SQLite and in PostgreSQL."""

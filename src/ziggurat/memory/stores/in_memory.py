@@ -1,4 +1,4 @@
-"""Memories in this process, for tests and short-lived use."""
+"""The memory store in this process, for tests and short-lived use."""
 
 __all__ = ["InMemoryStore"]
 
@@ -14,7 +14,7 @@ from ziggurat.memory.vectors import VectorIndex
 
 
 class InMemoryStore:
-    """Keeps memories in dictionaries; what it answers is what every other store answers."""
+    """Store memories in dictionaries; results are the same as from every other store."""
 
     def __init__(self) -> None:
         self._records: dict[str, MemoryRecord] = {}
@@ -28,13 +28,13 @@ class InMemoryStore:
         return f"InMemoryStore({len(self._records)} records)"
 
     async def add(self, records: Sequence[MemoryRecord], /) -> None:
-        """Keep new memories; see `MemoryStore.add`."""
+        """Store new memories; see `MemoryStore.add`."""
         refuse_unfit(records)
         refuse_known([record.id for record in records], self._records)
         self._keep(records)
 
     async def put(self, records: Sequence[MemoryRecord], /) -> None:
-        """Keep memories in the place of what was there; see `MemoryStore.put`."""
+        """Store memories, replacing those with the same ids; see `MemoryStore.put`."""
         refuse_unfit(records)
         for record in records:
             self._forget(record.id)
@@ -59,7 +59,7 @@ class InMemoryStore:
             index.add([number for number, _ in entries], [embedding for _, embedding in entries])
 
     def _forget(self, name: str) -> None:
-        """Take a memory out of the indexes; its record stays."""
+        """Remove a memory from the indexes; its record stays."""
         number = self._numbers.pop(name, None)
         if number is not None:
             record = self._records[self._ids.pop(number)]
@@ -68,11 +68,11 @@ class InMemoryStore:
                 self._vectors[record.owner, len(record.embedding)].remove([number])
 
     async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
-        """Return memories by their ids; see `MemoryStore.get`."""
+        """Return memories by id; see `MemoryStore.get`."""
         return [self._records[each] for each in ids if each in self._records]
 
     async def touch(self, ids: Sequence[str], at: float, /) -> None:
-        """Note that memories were recalled; see `MemoryStore.touch`."""
+        """Record that memories were recalled; see `MemoryStore.touch`."""
         for each in ids:
             if (record := self._records.get(each)) is not None:
                 self._records[each] = replace(record, used=max(at, record.used), uses=record.uses + 1)
@@ -93,7 +93,7 @@ class InMemoryStore:
         newest_first: bool = False,
         limit: int | None = None,
     ) -> AsyncIterator[MemoryRecord]:
-        """Go through memories by age; see `MemoryStore.scan`."""
+        """Iterate over memories by age; see `MemoryStore.scan`."""
         found = sorted(self._matching(owner, kind, tags, archived), key=lambda record: record.created)
         if newest_first:
             found.reverse()
@@ -101,16 +101,16 @@ class InMemoryStore:
             yield record
 
     async def count(self, *, owner: str | None, kind: str | None = None, archived: bool | None = False) -> int:
-        """Return how many memories there are; see `MemoryStore.count`."""
+        """Return the number of memories; see `MemoryStore.count`."""
         return sum(1 for _ in self._matching(owner, kind, (), archived))
 
     async def search(self, query: Query, /) -> list[Hit]:
-        """Return the memories that come nearest; see `MemoryStore.search`."""
+        """Return the memories that match best; see `MemoryStore.search`."""
         found = best(query, self)
         return hits(found, {each.number: self._records[self._ids[each.number]] for each in found})
 
     async def close(self) -> None:
-        """Do nothing: all is in memory."""
+        """Do nothing: everything is in memory."""
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
         """Return numbers by their vectors; see `Source.nearest`."""
@@ -127,7 +127,7 @@ class InMemoryStore:
         return self._words.search(query.text or "", query.owner, count)
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
-        """Return what may be found; see `Source.candidates`."""
+        """Return the candidates that pass the filters; see `Source.candidates`."""
         found: list[tuple[int, bytes | None]] = []
         for number in numbers:
             record = self._records[self._ids[number]]

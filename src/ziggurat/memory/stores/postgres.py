@@ -1,4 +1,4 @@
-"""Memories in a PostgreSQL database with pgvector, for many processes on many machines."""
+"""The memory store in a PostgreSQL database with pgvector, for many processes on many machines."""
 
 __all__ = ["PostgresMemoryStore"]
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 _PAGE = 500
 _LOCK = 0x5A494D4D
-"""Of those who make the tables."""
+"""The key of the advisory lock held while tables and indexes are created."""
 
 _SEARCH = "SELECT set_config('hnsw.iterative_scan', 'relaxed_order', false), set_config('hnsw.ef_search', '200', false)"
 
@@ -34,17 +34,17 @@ async def _prepare(connection: Connection, address: PostgresAddress) -> None:
             await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
             for statement in sql.TABLES:
                 await connection.execute(statement)
-    # the settings of the extension are known once it is used
+    # the settings of the extension exist only after its first use
     await connection.execute("SELECT public.vector_dims('[1]'::public.vector)")
     await connection.execute(_SEARCH)
 
 
 class PostgresMemoryStore:
-    """Keeps memories in a schema of a PostgreSQL database that has the extension pgvector.
+    """Store memories in a schema of a PostgreSQL database that has the extension pgvector.
 
     Args:
-        url: ``postgresql://user@host/database``, as for a store of runs, whose schema it may share.
-        timeout: Seconds to wait for an answer of the server, and for its return when the connection was lost.
+        url: ``postgresql://user@host/database``, as for a run store, whose schema it may share.
+        timeout: Seconds to wait for a response of the server, and for its return when the connection is lost.
 
     Raises:
         MissingExtra: the driver is not installed.
@@ -63,10 +63,10 @@ class PostgresMemoryStore:
     def __repr__(self) -> str:
         return f"PostgresMemoryStore({self.address.shown!r})"
 
-    # -- in the thread -------------------------------------------------------------------------------------------
+    # -- in the writer thread ------------------------------------------------------------------------------------
 
     def _run(self, work: Callable[[Connection, bool], Awaitable[T]]) -> "asyncio.Future[T]":
-        """Do something in one transaction, in the thread."""
+        """Run work in one transaction, in the writer thread."""
 
         async def whole(connection: Connection, again: bool) -> T:
             async with connection.transaction():
@@ -78,7 +78,7 @@ class PostgresMemoryStore:
         return self._writer.submit(lambda: self._database.fetch(statement, *values))
 
     async def _insert(self, connection: Connection, records: Sequence[MemoryRecord]) -> set[int]:
-        """Write memories, and return the lengths of vectors that have an index once this is committed."""
+        """Write memories; return the vector lengths that have an index once this is committed."""
         indexed_sizes = set(self._sizes)
         for record in records:
             size = len(record.embedding or b"") // 4
@@ -100,40 +100,40 @@ class PostgresMemoryStore:
         return hits(found, records)
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
-        """Return numbers by their vectors, in the thread; see `Source.nearest`."""
+        """Return numbers by their vectors, called in the writer thread; see `Source.nearest`."""
         vector = unpack(query.embedding or b"")
         statement = sql.NEAREST.format(size=len(vector), type=sql.vector_type(len(vector)) or "public.vector")
         return [row[0] for row in self._database.fetch(statement, vector, query.owner, count)]
 
     def worded(self, query: Query, count: int) -> Mapping[int, float]:
-        """Return numbers by their words, in the thread; see `Source.worded`."""
+        """Return numbers by their words, called in the writer thread; see `Source.worded`."""
         text = (query.text or "").replace("\0", " ")
         return {row[0]: row[1] for row in self._database.fetch(sql.WORDED, text, query.owner, count)}
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
-        """Return what may be found, in the thread; see `Source.candidates`."""
+        """Return the candidates that pass the filters, called in the writer thread; see `Source.candidates`."""
         vector = None if query.embedding is None else unpack(query.embedding)
         values = (list(numbers), vector, query.owner, query.kind, list(query.tags))
         return [Candidate(row[0], row[1]) for row in self._database.fetch(sql.CANDIDATES, *values)]
 
-    # -- the verbs -----------------------------------------------------------------------------------------------
+    # -- the methods of MemoryStore ------------------------------------------------------------------------------
 
     async def add(self, records: Sequence[MemoryRecord], /) -> None:
-        """Keep new memories; see `MemoryStore.add`."""
+        """Store new memories; see `MemoryStore.add`."""
         refuse_unfit(records)
         names = [record.id for record in records]
 
         async def work(connection: Connection, again: bool) -> set[int]:
             known = {row[0] for row in await connection.fetch("SELECT id FROM memories WHERE id = ANY($1)", names)}
             if again and known == set(names):
-                return set()  # it was done before the connection was lost
+                return set()  # they were written before the connection was lost
             refuse_known(names, known)
             return await self._insert(connection, records)
 
         self._sizes |= await self._run(work)
 
     async def put(self, records: Sequence[MemoryRecord], /) -> None:
-        """Keep memories in the place of what was there; see `MemoryStore.put`."""
+        """Store memories, replacing those with the same ids; see `MemoryStore.put`."""
         refuse_unfit(records)
         last = {record.id: record for record in records}
 
@@ -144,13 +144,13 @@ class PostgresMemoryStore:
         self._sizes |= await self._run(work)
 
     async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
-        """Return memories by their ids; see `MemoryStore.get`."""
+        """Return memories by id; see `MemoryStore.get`."""
         statement = f"SELECT {sql.COLUMNS} FROM memories WHERE id = ANY($1)"  # noqa: S608
         found = {row[1]: row for row in await self._fetch(statement, findable(ids))}
         return [sql.record_of(found[name]) for name in ids if name in found]
 
     async def touch(self, ids: Sequence[str], at: float, /) -> None:
-        """Note that memories were recalled; see `MemoryStore.touch`."""
+        """Record that memories were recalled; see `MemoryStore.touch`."""
         await self._fetch(sql.TOUCH, findable(ids), at)
 
     async def remove(self, ids: Sequence[str], /) -> int:
@@ -167,7 +167,7 @@ class PostgresMemoryStore:
         newest_first: bool = False,
         limit: int | None = None,
     ) -> AsyncIterator[MemoryRecord]:
-        """Go through memories by age, some hundreds at a time; see `MemoryStore.scan`."""
+        """Iterate over memories by age, reading some hundreds at a time; see `MemoryStore.scan`."""
         order, beyond = ("DESC", "<") if newest_first else ("ASC", ">")
         statement = (
             f"SELECT {sql.COLUMNS} FROM memories WHERE ($1::text IS NULL OR owner = $1) "  # noqa: S608
@@ -188,7 +188,7 @@ class PostgresMemoryStore:
             left = None if left is None else left - len(page)
 
     async def count(self, *, owner: str | None, kind: str | None = None, archived: bool | None = False) -> int:
-        """Return how many memories there are; see `MemoryStore.count`."""
+        """Return the number of memories; see `MemoryStore.count`."""
         statement = (
             "SELECT count(*) FROM memories WHERE ($1::text IS NULL OR owner = $1) "
             "AND ($2::text IS NULL OR kind = $2) AND ($3::boolean IS NULL OR archived = $3)"
@@ -196,7 +196,7 @@ class PostgresMemoryStore:
         return int((await self._fetch(statement, owner, kind, archived))[0][0])
 
     async def search(self, query: Query, /) -> list[Hit]:
-        """Return the memories that come nearest; see `MemoryStore.search`."""
+        """Return the memories that match best; see `MemoryStore.search`."""
         return await self._writer.submit(lambda: self._search(query))
 
     async def close(self) -> None:

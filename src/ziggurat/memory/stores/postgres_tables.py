@@ -1,4 +1,4 @@
-"""The tables and queries of memories in PostgreSQL."""
+"""The tables and queries of the memory store in PostgreSQL."""
 
 __all__ = [
     "CANDIDATES",
@@ -38,17 +38,17 @@ TABLES = (
         often float8 NOT NULL, PRIMARY KEY (word, owner, number))""",
     "CREATE INDEX IF NOT EXISTS memory_words_by_number ON memory_words (number)",
 )
-"""Texts are kept as bytes, because the database's own texts cannot hold every character."""
+"""Texts are stored as bytes, because PostgreSQL texts cannot hold every character."""
 
 _FIELDS = "id, owner, kind, archived, created, used, uses, importance, tags, origin, taint, supersedes, facts, content"
 COLUMNS = f"number, {_FIELDS}, embedding::real[]"
-"""What `record_of` reads."""
+"""The columns that `record_of` reads."""
 
 INSERT = (
     f"INSERT INTO memories ({_FIELDS}, embedding) "  # noqa: S608
     "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15::real[]::public.vector) RETURNING number"
 )
-"""What `row_of` fills."""
+"""The statement for the values of `row_of`."""
 
 WORDS = """
 WITH found AS (
@@ -58,7 +58,7 @@ summed AS (SELECT lexeme, sum(often) AS often FROM found GROUP BY lexeme),
 kept AS (INSERT INTO memory_words (word, owner, number, often) SELECT lexeme, $2, $1, often FROM summed)
 UPDATE memories SET length = coalesce((SELECT sum(often) FROM summed), 0) WHERE number = $1
 """
-"""Indexes the words of a memory by their stems: its number, its owner, its text, its context, which counts half."""
+"""Indexes the stemmed words of a memory by number and owner: those of its text, and those of its context at half."""
 
 DELETE = "DELETE FROM memories WHERE id = ANY($1) RETURNING id"
 
@@ -95,14 +95,14 @@ _facts = msgspec.json.Decoder(dict[str, object])
 
 
 def vector_type(size: int) -> str | None:
-    """Return the type that vectors of a length are indexed as; None for those that are too long."""
+    """Return the type used to index vectors of a length; None if they are too long for an index."""
     if size <= _LONGEST:
         return f"public.vector({size})"
     return f"public.halfvec({size})" if size <= _LONGEST_HALF else None
 
 
 def index_for(size: int) -> str | None:
-    """Return what makes the index of the vectors of a length."""
+    """Return the statement that creates the index for vectors of a length; None if they are too long for an index."""
     kind = vector_type(size)
     if kind is None:
         return None
@@ -114,7 +114,7 @@ def index_for(size: int) -> str | None:
 
 
 def row_of(record: MemoryRecord) -> tuple[object, ...]:
-    """Return the values of a row."""
+    """Return the values of `INSERT` for a record."""
     return (
         record.id,
         record.owner,
@@ -135,7 +135,7 @@ def row_of(record: MemoryRecord) -> tuple[object, ...]:
 
 
 def record_of(row: Sequence[Any]) -> MemoryRecord:
-    """Return the record of a row of `COLUMNS`."""
+    """Return the record in a row of `COLUMNS`."""
     return MemoryRecord(
         id=row[1],
         owner=row[2],

@@ -1,4 +1,4 @@
-"""Memories in a SQLite database, which may also hold runs: rows, words and vectors."""
+"""The memory store in a SQLite database, which may also hold runs: rows, words and vectors."""
 
 __all__ = ["SqliteMemoryStore"]
 
@@ -31,21 +31,21 @@ _NOTES = 1000
 _PAUSE = 1.0
 _SPREADS = 10_000
 _CACHE = "PRAGMA cache_size = -32768"
-"""Kibibytes of pages that are kept at hand, since a search looks at some hundred of them anywhere in the file."""
+"""A cache of 32 MiB of pages, since one search reads some hundred pages scattered over the file."""
 
 
 class SqliteMemoryStore:
-    """Keeps memories in a SQLite database; several processes may use it at once.
+    """Store memories in a SQLite database; several processes may use it at once.
 
-    What is added in one turn of the event loop is written in one transaction. Notes of use (`touch`) wait for the
+    All additions of one turn of the event loop are written in one transaction. Recorded uses (`touch`) wait for the
     next write, at most a second.
 
     Args:
-        path: The file; made with its folders when it is not there. It may be that of a store of runs.
-        synchronous: ``"FULL"`` keeps what was written over a loss of power, ``"NORMAL"`` over a crash of the process
-            only, and is faster.
+        path: The file; created with its folders if it does not exist. It may be the file of a run store.
+        synchronous: With ``"FULL"`` writes survive a power loss; with ``"NORMAL"`` only a crash of the process, but it
+            is faster.
         timeout: Seconds to wait while another process writes.
-        connect: Opens the database as `sqlite3.connect` does; another may bring a file system of its own.
+        connect: Opens the database as `sqlite3.connect` does; replace it to use another file system.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class SqliteMemoryStore:
     def __repr__(self) -> str:
         return f"SqliteMemoryStore({str(self.path)!r})"
 
-    # -- in the thread -------------------------------------------------------------------------------------------
+    # -- in the writer thread ------------------------------------------------------------------------------------
 
     def _tables(self) -> None:
         if not self._made:
@@ -78,7 +78,7 @@ class SqliteMemoryStore:
             self._made = True
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
-        """Do what writes in one transaction, with the notes of use; when that fails, all of it has failed."""
+        """Run all writing jobs in one transaction, with the recorded uses; if it fails, all of them fail."""
         failed = write_batch(self._database, jobs, (ConfigurationError,), before=self._tables, last=self._note)
         if failed is None:
             self._notes.clear()
@@ -153,11 +153,11 @@ class SqliteMemoryStore:
         return hits(found, records)
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
-        """Return numbers by their vectors, in the thread; see `Source.nearest`."""
+        """Return numbers by their vectors, called in the writer thread; see `Source.nearest`."""
         return self._shelves.nearest(query.owner, query.embedding or b"", count)
 
     def worded(self, query: Query, count: int) -> Mapping[int, float]:
-        """Return numbers by their words, in the thread; see `Source.worded`."""
+        """Return numbers by their words, called in the writer thread; see `Source.worded`."""
         asked = expression(query.text or "", query.owner, self._spread)
         if not asked:
             return {}
@@ -169,7 +169,7 @@ class SqliteMemoryStore:
         return dict(found.fetchall())
 
     def _spread(self, word: str) -> int:
-        """Tell in how many memories a word is, counted no further than needed; a little out of date, perhaps."""
+        """Return in how many memories a word is, counted up to `MANY` + 1; the cached number may be out of date."""
         found = self._spreads.get(word)
         if found is None:
             statement = "SELECT count(*) FROM (SELECT 1 FROM memory_words WHERE memory_words MATCH ? LIMIT ?)"
@@ -181,7 +181,7 @@ class SqliteMemoryStore:
         return int(found)
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
-        """Return what may be found, in the thread; see `Source.candidates`."""
+        """Return the candidates that pass the filters, called in the writer thread; see `Source.candidates`."""
         condition, values = where(query.owner, query.kind, query.tags)
         vector = "NULL" if query.embedding is None else "embedding"
         found = self._database.execute(
@@ -197,7 +197,7 @@ class SqliteMemoryStore:
         )
         return [(row[5], row[0], self._noted(record_of(row))) for row in found]
 
-    # -- the verbs -----------------------------------------------------------------------------------------------
+    # -- the methods of MemoryStore ------------------------------------------------------------------------------
 
     def _write(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         return self._writer.submit(work, _WRITES)
@@ -210,22 +210,22 @@ class SqliteMemoryStore:
         return self._writer.submit(reading)
 
     async def add(self, records: Sequence[MemoryRecord], /) -> None:
-        """Keep new memories; see `MemoryStore.add`."""
+        """Store new memories; see `MemoryStore.add`."""
         refuse_unfit(records)
         await self._write(lambda: self._add(records))
 
     async def put(self, records: Sequence[MemoryRecord], /) -> None:
-        """Keep memories in the place of what was there; see `MemoryStore.put`."""
+        """Store memories, replacing those with the same ids; see `MemoryStore.put`."""
         refuse_unfit(records)
         await self._write(lambda: self._put(records))
 
     async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
-        """Return memories by their ids; see `MemoryStore.get`."""
+        """Return memories by id; see `MemoryStore.get`."""
         found = await self._read(lambda: self._numbered(findable(ids)))
         return [found[name][1] for name in ids if name in found]
 
     async def touch(self, ids: Sequence[str], at: float, /) -> None:
-        """Note that memories were recalled; see `MemoryStore.touch`."""
+        """Record that memories were recalled; see `MemoryStore.touch`."""
         await self._read(lambda: self._touch(findable(ids), at))
 
     async def remove(self, ids: Sequence[str], /) -> int:
@@ -242,7 +242,7 @@ class SqliteMemoryStore:
         newest_first: bool = False,
         limit: int | None = None,
     ) -> AsyncIterator[MemoryRecord]:
-        """Go through memories by age, some hundreds at a time; see `MemoryStore.scan`."""
+        """Iterate over memories by age, reading some hundreds at a time; see `MemoryStore.scan`."""
         condition, values = where(owner, kind, tags, archived)
         order, beyond = ("DESC", "<") if newest_first else ("ASC", ">")
         after: tuple[object, ...] = ()
@@ -259,17 +259,17 @@ class SqliteMemoryStore:
             left = None if left is None else left - len(page)
 
     async def count(self, *, owner: str | None, kind: str | None = None, archived: bool | None = False) -> int:
-        """Return how many memories there are; see `MemoryStore.count`."""
+        """Return the number of memories; see `MemoryStore.count`."""
         condition, values = where(owner, kind, (), archived)
         statement = f"SELECT count(*) FROM memories WHERE {condition}"  # noqa: S608
         return int((await self._read(lambda: self._database.execute(statement, values).fetchone()))[0])
 
     async def search(self, query: Query, /) -> list[Hit]:
-        """Return the memories that come nearest; see `MemoryStore.search`."""
+        """Return the memories that match best; see `MemoryStore.search`."""
         return await self._read(lambda: self._search(query))
 
     async def close(self) -> None:
-        """Write what is waiting and close the file; see `MemoryStore.close`."""
+        """Write what is pending and close the file; see `MemoryStore.close`."""
         if not self._writer.closed:
             await self._writer.submit(self._last_words)
         self._writer.close()

@@ -1,4 +1,4 @@
-"""The tables of memories in SQLite, and records as their rows."""
+"""The tables of the memory store in SQLite, and the conversion between records and rows."""
 
 __all__ = ["CHOSEN", "COLUMNS", "INSERT", "TABLES", "record_of", "row_of", "where"]
 
@@ -24,20 +24,20 @@ TABLES = (
         PRIMARY KEY (owner, size))""",
     TABLE.format(name="memory_words"),
 )
-"""A memory that is replaced gets a new number, so that whoever has seen all up to one number sees it again."""
+"""A memory that is replaced gets a new number, so that an index read up to some number reads it again."""
 
 _FIELDS = (
     "id, owner, kind, archived, created, used, uses, importance, tags, origin, taint, supersedes, facts, content, "
     "embedding"
 )
 COLUMNS = f"number, {_FIELDS}"
-"""What `record_of` reads."""
+"""The columns that `record_of` reads."""
 
 INSERT = f"INSERT INTO memories ({_FIELDS}) VALUES ({', '.join('?' * 15)})"  # noqa: S608
-"""What `row_of` fills."""
+"""The statement for the values of `row_of`."""
 
 CHOSEN = "(SELECT value FROM json_each(?))"
-"""Several values given as one JSON list."""
+"""A list of values, passed as one JSON array."""
 
 _encode = msgspec.json.encode
 _words = msgspec.json.Decoder(tuple[str, ...])
@@ -45,7 +45,7 @@ _facts = msgspec.json.Decoder(dict[str, object])
 
 
 def row_of(record: MemoryRecord) -> tuple[object, ...]:
-    """Return the values of a row."""
+    """Return the values of `INSERT` for a record."""
     return (
         record.id,
         record.owner,
@@ -66,7 +66,7 @@ def row_of(record: MemoryRecord) -> tuple[object, ...]:
 
 
 def record_of(row: Sequence[Any]) -> MemoryRecord:
-    """Return the record of a row of `COLUMNS`."""
+    """Return the record in a row of `COLUMNS`."""
     return MemoryRecord(
         id=row[1],
         owner=row[2],
@@ -89,7 +89,7 @@ def record_of(row: Sequence[Any]) -> MemoryRecord:
 def where(
     owner: str | None, kind: str | None, tags: Sequence[str] = (), archived: bool | None = False
 ) -> tuple[str, list[object]]:
-    """Return a condition for memories and its values."""
+    """Return an SQL condition that selects memories, and its values."""
     terms, values = ["1"], list[object]()
     for term, value in (("memories.owner = ?", owner), ("kind = ?", kind), ("archived = ?", archived)):
         if value is not None:

@@ -16,24 +16,24 @@ from ziggurat.memory.vectors import EXACT, VectorIndex
 logger = logging.getLogger("ziggurat")
 
 Key = tuple[str | None, int]
-"""An owner (None for all of them together) and the bytes of a vector."""
+"""An owner (None for all owners together) and the size of a vector in bytes."""
 
 _BATCH = 20_000
 _GROWN = 10
 
 
 class VectorIndexes:
-    """One index of vectors per owner and length of vector.
+    """Vector indexes of a SQLite database, one per owner and vector size.
 
-    An index holds everything up to a number; what came later, from whichever process, is read from the database when
-    somebody searches. What was replaced or removed since stays in it and is left out when it is found. Large indexes
-    are kept as files beside the database, so that they need not be made again; they may be deleted at any time. The
-    database says up to where a file goes, so that a file that does not belong to what is in the database is not used.
+    An index covers all memories up to a number; later ones, from any process, are read from the database before a
+    search. Memories replaced or removed since stay in the index and are dropped from the results. Large indexes are
+    saved as files beside the database so that they need not be rebuilt; the files may be deleted at any time. The
+    database records up to which number a file goes, so a file that does not match the database is not used.
 
     Args:
-        folder: Where the files are.
-        database: Where the memories are.
-        exact: Up to how many vectors are compared in full.
+        folder: The folder of the files.
+        database: The database of the memories.
+        exact: Up to this many vectors are compared in full.
     """
 
     def __init__(self, folder: Path, database: SqliteConnection, *, exact: int = EXACT) -> None:
@@ -45,7 +45,7 @@ class VectorIndexes:
         self._saved: dict[Key, int] = {}
 
     def nearest(self, owner: str | None, wanted: bytes, count: int) -> list[int]:
-        """Return numbers by their vectors, nearest first, some of which may be gone."""
+        """Return numbers by their vectors, nearest first; some may belong to memories since removed."""
         if owner not in self._last:
             self._load(owner)
         self._read(owner)
@@ -78,14 +78,14 @@ class VectorIndexes:
             self.save()
 
     def save(self, *, everything: bool = False) -> None:
-        """Write indexes that have grown by a tenth since they were written, or by anything."""
+        """Save the indexes that have grown by a tenth since the last save; with `everything`, by anything."""
         for key, index in self._indexes.items():
             fresh = len(index) - self._saved.get(key, 0)
             if index.coded and fresh > (0 if everything else max(EXACT, len(index) // _GROWN)):
                 self._saved[key] = len(index)
                 try:
                     self._write(key, index)
-                except (OSError, StoreError) as error:  # the database has all that counts
+                except (OSError, StoreError) as error:  # not fatal: an index can be rebuilt from the database
                     logger.warning("an index in %s was not kept: %s", self._folder, error)
 
     def _write(self, key: Key, index: VectorIndex) -> None:
@@ -102,11 +102,11 @@ class VectorIndexes:
                 path.unlink(missing_ok=True)
 
     def _load(self, owner: str | None) -> None:
-        """Take up the index that was kept of an owner; one that cannot be read is made again."""
+        """Load the saved index of an owner; one that cannot be read is rebuilt."""
         self._last[owner] = 0
         statement = "SELECT size, last, file FROM memory_indexes WHERE owner = ?"
         found = self._database.execute(statement, (_name(owner),)).fetchall()
-        if len(found) != 1:  # of several lengths none says up to where the others have read
+        if len(found) != 1:  # with several sizes, the last number of one does not tell how far the others had read
             return
         ((size, last, name),) = found
         path = self._folder / name
