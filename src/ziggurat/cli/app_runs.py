@@ -28,7 +28,7 @@ def add_run_commands(app: typer.Typer) -> None:
 
 def runs(
     status: Annotated[
-        str | None, typer.Option("--status", metavar="STATUS", help="Only this status: running, suspended, completed ...")
+        str | None, typer.Option("--status", metavar="STATUS", help="Only this: running, suspended, completed ...")
     ] = None,
     agent: Annotated[str | None, typer.Option("--agent", "-a", metavar="NAME", help="Only runs of this agent.")] = None,
     since: Annotated[
@@ -201,9 +201,7 @@ def fork(
 
 def export(
     run: options.Run,
-    pytest: Annotated[
-        bool, typer.Option("--pytest", help="Write a test that replays it without a network.")
-    ] = False,
+    pytest: Annotated[bool, typer.Option("--pytest", help="Write a test that replays it without a network.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Write its record as JSON lines; the default.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file, not to standard output.")
