@@ -1,1 +1,1 @@
-"""Opening databases and folders, and writing to them from one thread; other rooms say what is stored."""
+"""Opening databases and folders, and writing to them from one thread; other packages define what is stored."""

@@ -1,4 +1,4 @@
-"""Database addresses without their secrets."""
+"""Database URLs without their secrets."""
 
 __all__ = ["without_secrets"]
 
@@ -6,5 +6,5 @@ import re
 
 
 def without_secrets(url: str) -> str:
-    """Return an address of any kind as it may be shown: without what stands before an @ and after password=."""
+    """Return a URL of any kind in a form safe to show: without user name, password, and password parameters."""
     return re.sub(r"(?i)((?:ssl)?password=)[^&]*", r"\1***", re.sub(r"(?<=//).*@", "***@", url, flags=re.DOTALL))

@@ -1,4 +1,4 @@
-"""Checks for the arguments of stores; without them the mistake would surface in the store's thread."""
+"""Checks of store arguments; without them a mistake would surface only in the store's thread."""
 
 __all__ = ["check_path", "check_seconds", "check_synchronous"]
 
@@ -9,10 +9,10 @@ from ziggurat.core.errors import ConfigurationError
 
 
 def check_path(path: object, store: object) -> Path:
-    """Return where a store is to keep things.
+    """Return the path for a store's data.
 
     Raises:
-        ConfigurationError: that is not a path.
+        ConfigurationError: it is not a path.
     """
     if not isinstance(path, (str, Path)) or not os.fspath(path).strip() or "\0" in os.fspath(path):
         raise ConfigurationError(f"{type(store).__name__}() takes a path, such as 'agents.db'; got {path!r}")
@@ -22,7 +22,7 @@ def check_path(path: object, store: object) -> Path:
 
 
 def check_seconds(store: object, **seconds: float) -> None:
-    """Check times by their names.
+    """Check numbers of seconds, given by argument name.
 
     Raises:
         ConfigurationError: one is not a positive number.
@@ -36,10 +36,10 @@ def check_seconds(store: object, **seconds: float) -> None:
 
 
 def check_synchronous(store: object, synchronous: object) -> None:
-    """Check how durable a database is to be.
+    """Check the durability mode of a SQLite database.
 
     Raises:
-        ConfigurationError: it is neither of the two ways.
+        ConfigurationError: it is neither "FULL" nor "NORMAL".
     """
     if synchronous not in ("FULL", "NORMAL"):
         raise ConfigurationError(f"{type(store).__name__}(synchronous=...) is 'FULL' or 'NORMAL', got {synchronous!r}")

@@ -1,4 +1,4 @@
-"""The file-system operations that stores of files use, in one place that tests can replace."""
+"""The file-system operations of file stores, in one place that tests can replace."""
 
 __all__ = ["Disk"]
 
@@ -8,25 +8,25 @@ from pathlib import Path
 
 
 class Disk:
-    """The file system; a test puts one in its place that fails, or that remembers what was flushed and what was not.
+    """The file system; tests replace it by one that fails, or that tracks what was flushed.
 
     Every method may raise OSError.
     """
 
     def open(self, path: Path, *, fresh: bool) -> int:
-        """Open a file to write at its end, made when it is not there; a fresh one is empty. Return its descriptor."""
+        """Open a file for writing at its end; create it if needed, and empty it if `fresh`. Return the descriptor."""
         return os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if fresh else os.O_APPEND), 0o600)
 
     def write(self, at: int, data: bytes | memoryview) -> int:
-        """Write as much as goes; return how many bytes that was."""
+        """Write as many bytes as possible; return how many were written."""
         return os.write(at, data)
 
     def truncate(self, at: int, size: int) -> None:
-        """Cut a file off."""
+        """Truncate a file."""
         os.ftruncate(at, size)
 
     def sync(self, at: int) -> None:
-        """Return when what was written is durable."""
+        """Flush a file; when this returns, its content is durable."""
         os.fsync(at)
 
     def close(self, at: int) -> None:
@@ -34,24 +34,24 @@ class Disk:
         os.close(at)
 
     def make_folder(self, path: Path) -> None:
-        """Make a folder."""
+        """Create a folder."""
         path.mkdir()
 
     def make_folders(self, path: Path) -> None:
-        """Make a folder with those above it, each durable; harmless when they are there."""
+        """Create a folder and its parents, each durable; does nothing if it exists."""
         if path.exists():
             return
         self.make_folders(path.parent)
-        with contextlib.suppress(FileExistsError):  # another process makes it now
+        with contextlib.suppress(FileExistsError):  # another process has just created it
             self.make_folder(path)
         self.sync_folder(path.parent)
 
     def rename(self, old: Path, new: Path) -> None:
-        """Give a file or folder another name; a file that has it already is replaced."""
+        """Rename a file or folder; an existing file with the new name is replaced."""
         old.replace(new)
 
     def sync_folder(self, path: Path) -> None:
-        """Return when the names in a folder are durable."""
+        """Flush a folder; when this returns, the names in it are durable."""
         at = os.open(path, os.O_RDONLY)
         try:
             os.fsync(at)

@@ -1,4 +1,4 @@
-"""Owners of leases: names by which a live process can be told from one that has ended."""
+"""Lease owners: names that tell whether the process holding a lease is still alive."""
 
 __all__ = ["is_gone", "lease_held", "new_owner"]
 
@@ -15,13 +15,13 @@ _ENDED = "ended"
 
 
 def new_owner() -> str:
-    """Return a name for a holder of leases in this process: its machine, process, and a token of its own."""
+    """Return a name for a lease holder in this process: its machine, its process, and a random token."""
     pid = os.getpid()
     return f"{_machine()}|{pid}|{_started(pid)}|{new_id()[:12]}"
 
 
 def is_gone(owner: str) -> bool:
-    """Return whether a holder is known to have ended: its process was on this machine and is there no longer."""
+    """Return whether a holder is known to be dead: its process was on this machine and no longer exists."""
     machine, _, rest = owner.partition("|")
     number, _, rest = rest.partition("|")
     if machine != _machine() or not number.isdigit():
@@ -38,12 +38,12 @@ def is_gone(owner: str) -> bool:
 
 
 def lease_held(log: str, owner: str, left: float) -> LeaseHeld:
-    """Return the error of who wants to write what another writes: who that is, and what can be done.
+    """Return the error for writing a log that another holder writes: who holds it, and what can be done.
 
     Args:
-        log: What is written.
-        owner: Who writes it.
-        left: For how many seconds yet, unless the holder renews it, as it does while it is well.
+        log: The log.
+        owner: The holder of its lease.
+        left: Seconds until the lease expires, unless the holder renews it, as a live one does.
     """
     kind, _, name = log.partition(":")
     what = f"the {kind} {name}" if kind in ("run", "session") else log
@@ -62,7 +62,7 @@ def lease_held(log: str, owner: str, left: float) -> LeaseHeld:
 
 @cache
 def _machine() -> str:
-    """Return what tells machines, and containers on them, apart."""
+    """Return a name for this machine, different for containers on it."""
     try:
         space = str(Path("/proc/self/ns/pid").readlink())
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -72,13 +72,13 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return when a process began, as the system counts, so that a number used again is not taken for it.
+    """Return the system's start time of a process, which tells it from a later one with the same number.
 
-    Empty where that cannot be seen.
+    It is empty where the start time cannot be read.
     """
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return ""
     fields = status.rpartition(")")[2].split()
-    return _ENDED if fields[0] in "ZX" else fields[19]  # it is still listed, until its parent has heard of its end
+    return _ENDED if fields[0] in "ZX" else fields[19]  # a zombie is listed until its parent has waited for it

@@ -1,4 +1,4 @@
-"""The writer thread of a store: jobs that arrive while it writes are written together next."""
+"""The writer thread of a store: jobs that arrive while it writes form the next batch."""
 
 __all__ = ["Job", "Writer", "is_busy", "one_by_one"]
 
@@ -19,24 +19,24 @@ T = TypeVar("T")
 logger = logging.getLogger("ziggurat")
 
 _FEW = 16
-"""Jobs of one turn that may be done at once, at most; what is more is the thread's."""
+"""The maximum of jobs of one event-loop turn that may run at once; larger numbers go to the thread."""
 
 _under_way: "WeakKeyDictionary[asyncio.AbstractEventLoop, int]" = WeakKeyDictionary()
-"""How many jobs of each event loop have been given to a thread and not been told of; touched in that loop only."""
+"""For each event loop, the number of jobs submitted and not yet reported; accessed in that loop only."""
 
 
 def is_busy(loop: asyncio.AbstractEventLoop) -> bool:
-    """Return whether a store's thread is at work for an event loop, which will hear of it."""
+    """Return whether an event loop has jobs in a store's thread that will wake it."""
     return _under_way.get(loop, 0) > 0
 
 
 class Job(Generic[T]):
-    """One thing to do in the thread, and where to tell how it went.
+    """One job for the thread, and the future for its outcome.
 
     Attributes:
-        work: Does it, in the thread.
-        log: The log that it writes; empty when it only reads, and shares no transaction with others.
-        small: Whether it writes so little that it may be done at once.
+        work: The function to run in the thread.
+        log: The log that it writes; empty if it only reads, and so shares no transaction with others.
+        small: Whether it writes so little that it may run at once in the event loop.
     """
 
     __slots__ = ("error", "future", "log", "loop", "result", "small", "work")
@@ -51,14 +51,14 @@ class Job(Generic[T]):
         self.error: BaseException | None = None
 
     def do(self) -> None:
-        """Do it, keeping what comes of it until it is told."""
+        """Run it, and store the outcome."""
         try:
             self.result = self.work()
-        except Exception as error:  # noqa: BLE001 - whoever waits for it hears of it
+        except Exception as error:  # noqa: BLE001 - raised where the future is awaited
             self.error = error
 
     def told(self) -> None:
-        """Tell whoever waits; called in the event loop."""
+        """Pass the outcome to the future; called in the event loop."""
         if self.future.done():
             return
         if self.error is not None:
@@ -68,25 +68,25 @@ class Job(Generic[T]):
 
 
 def one_by_one(jobs: Sequence[Job[Any]]) -> None:
-    """Do jobs that need not be done together."""
+    """Run jobs that need no common transaction."""
     for job in jobs:
         job.do()
 
 
 class Writer:
-    """Takes jobs from any number of event loops and does them in order in one thread.
+    """Accept jobs from any number of event loops and run them in order in one thread.
 
-    The way to the thread and back takes longer than a small write that waits for nothing. Where the store has such
-    writes, they are done at once, in the thread of the event loop, when nothing else of that loop is under way and the
-    thread is idle: the first of a turn as it comes, a few more of that turn together.
+    Passing a job to the thread and back takes longer than a small write that waits for nothing. If the store supports
+    such writes, they run at once, in the event loop's thread, when nothing else of that loop is pending and the writer
+    thread is idle: the first of a turn immediately, a few more of that turn together.
 
     Args:
-        name: Of the thread.
-        together: Does jobs that write, all in one transaction, and keeps each one's outcome.
+        name: The name of the thread.
+        together: Runs writing jobs in one transaction, and stores each one's outcome.
         idle: Called between jobs, at least every `pause` seconds.
-        pause: In seconds.
+        pause: Seconds between calls of `idle`.
         ended: Called last, in the thread.
-        at_once: Does what `together` does, in whichever thread, if that need not wait; tells whether it was done.
+        at_once: Does what `together` does, in any thread, if it need not wait; returns whether it did.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Writer:
         self._pause = pause
         self._ended = ended
         self._at_once = at_once
-        self._working = threading.RLock()  # held by the thread, or an event loop's, while it does jobs
+        self._working = threading.RLock()  # held while jobs run, in the writer thread or an event loop's
         self._jobs: SimpleQueue[list[Job[Any]] | None] = SimpleQueue()
         self._ready: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
         self._thread: threading.Thread | None = None
@@ -114,19 +114,19 @@ class Writer:
 
     @property
     def closed(self) -> bool:
-        """Whether it takes no more."""
+        """Whether it accepts no more jobs."""
         return self._closed
 
     def submit(self, work: Callable[[], T], log: str = "", *, small: bool = False) -> "asyncio.Future[T]":
-        """Have something done, in the thread or at once.
+        """Run a function in the thread, or at once; return a future for its result.
 
         Args:
-            work: Does it.
-            log: The log that it writes, if it does.
-            small: Whether it writes so little that an event loop may do it itself.
+            work: The function.
+            log: The log that it writes, if it writes.
+            small: Whether it writes so little that it may run in the event loop.
 
         Raises:
-            StoreError: the store is closed, or belongs to the process that this one was forked from.
+            StoreError: the store is closed, or belongs to the parent process of a fork.
         """
         if self._thread is None:
             self._begin()
@@ -148,30 +148,30 @@ class Writer:
         return StoreError(f"the store {self.name} {why}; connect to it again")
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Do all that became ready in one turn of an event loop, or give it to the thread."""
+        """Run the jobs submitted in one turn of an event loop, or pass them to the thread."""
         ready = self._ready.pop(loop, None)
         if ready and not (len(ready) <= _FEW and self._done(ready)):
             self._jobs.put(ready)
-            if self._over:  # it was closed from another thread meanwhile
+            if self._over:  # the thread ended meanwhile
                 self._refuse_rest()
 
     def _done(self, jobs: list[Job[Any]]) -> bool:
-        """Do small jobs here and now, where that can be; return whether they were done."""
+        """Run small jobs here and now, if possible; return whether they ran."""
         if self._at_once is None or _under_way[jobs[0].loop] > len(jobs) or not all(job.small for job in jobs):
             return False
         try:
             if not self._working.acquire(blocking=False) or self._closed:
                 return False
             done = self._at_once(jobs)
-        except BaseException:  # an interrupt: they were done or not, as after a crash
+        except BaseException:  # an interrupt: it is unknown whether they were done, as after a crash
             for job in jobs:
                 job.future.cancel()
             _told(jobs)
             raise
         finally:
-            try:  # noqa: SIM105 - an interrupt would find its way in between, and the lock would be kept
+            try:  # noqa: SIM105 - suppress() could be interrupted before the release, which would keep the lock
                 self._working.release()
-            except RuntimeError:  # the thread has it
+            except RuntimeError:  # the writer thread holds it
                 pass
         if done:
             _told(jobs)
@@ -204,11 +204,11 @@ class Writer:
             try:
                 with self._working:
                     self._idle()
-            except Exception as error:  # noqa: BLE001 - it is tried again, and who needs it hears then
+            except Exception as error:  # noqa: BLE001 - it is retried, and the next job meets the error itself
                 logger.warning("%s: %s", self.name, error)
 
     def _do(self, jobs: list[Job[Any]]) -> None:
-        """Do jobs in order; those that write and stand next to each other, together."""
+        """Run jobs in order; consecutive writing jobs run together."""
         start = 0
         while start < len(jobs):
             end = start + 1
@@ -223,7 +223,7 @@ class Writer:
             start = end
 
     def _refuse_rest(self) -> None:
-        """Refuse what came when all was over; whoever sees it first."""
+        """Refuse jobs that arrive after the end."""
         with suppress(Empty):
             while True:
                 jobs = self._jobs.get_nowait() or []
@@ -239,18 +239,18 @@ class Writer:
         for loop, told in by_loop.items():
             try:
                 loop.call_soon_threadsafe(_told, told)
-            except RuntimeError:  # that loop has ended, and nobody waits there any more
+            except RuntimeError:  # that event loop is closed, so no one waits there
                 continue
 
     def close(self) -> None:
-        """Do what is left and end the thread; what is given later, or in another thread meanwhile, is refused."""
+        """Run the remaining jobs and end the thread; jobs submitted later or concurrently are refused."""
         with self._lock:
             thread, was = self._thread, self._closed
             self._closed = True
         if thread is not None and not was and self._pid == os.getpid():
             here = asyncio._get_running_loop()
             for loop in list(self._ready):
-                if loop is here or not loop.is_running():  # another that runs hands over itself
+                if loop is here or not loop.is_running():  # other running loops pass on their own jobs
                     self._hand_over(loop)
             self._jobs.put(None)
             thread.join()

@@ -22,20 +22,20 @@ _lock = threading.Lock()
 
 
 def connect(url: str | InMemoryRunStore | Store) -> InMemoryRunStore | Store:
-    """Open the store at an address; opened again in this process it is the same object.
+    """Open the store at a URL; the same URL in this process gives the same object.
 
     ::
 
         connect("sqlite:///agents.db")                     # in the current folder; sqlite:////var/agents.db elsewhere
-        connect("sqlite:///agents.db?synchronous=NORMAL")  # faster; a loss of power may cost the last moments
+        connect("sqlite:///agents.db?synchronous=NORMAL")  # faster; a power loss may lose the last moments
         connect("file:///var/agents")                      # a folder of JSON lines
         connect("postgresql://ada@db.example/agents")      # a server, for many processes on many machines
 
     Args:
-        url: The address, or a store that is passed through.
+        url: The URL; a store is returned as it is.
 
     Raises:
-        ConfigurationError: the address is of no known kind, or has a part that means nothing.
+        ConfigurationError: the URL is of no known kind, or has an unknown option.
         MissingExtra: the driver for a PostgreSQL store is not installed.
     """
     if not isinstance(url, str):
@@ -120,5 +120,5 @@ def _seconds(url: str, options: dict[str, str], name: str, default: float) -> fl
 
 
 def rows_of(store: InMemoryRunStore | Store) -> Store:
-    """Return where logs other than runs are kept: the store itself, or the rows beside runs kept by reference."""
+    """Return the store of logs other than runs: the store itself, or the rows beside runs stored by reference."""
     return store.rows if isinstance(store, InMemoryRunStore) else store

@@ -1,4 +1,4 @@
-"""A store that keeps runs in this process."""
+"""The store that holds runs in this process."""
 
 __all__ = ["InMemoryRunStore"]
 
@@ -13,17 +13,18 @@ from ziggurat.stores.running import Running
 
 
 class InMemoryRunStore(Running):
-    """Keeps the journals of runs in this process, by reference; the oldest are dropped when there are too many.
+    """Hold the journals of runs in this process, by reference; the oldest are dropped beyond a limit.
 
     Args:
-        limit: The largest number of runs kept.
+        limit: The maximum number of runs.
+        finished: Whether to keep finished runs too, not only those that can be resumed.
         finished: Whether finished runs are kept too, not only those that can be resumed.
 
     Raises:
         ConfigurationError: `limit` is not a whole number of at least 1.
 
     Attributes:
-        rows: Where other logs, such as sessions, are kept.
+        rows: The store of other logs, such as sessions.
     """
 
     def __init__(self, limit: int = 1000, *, finished: bool = True) -> None:
@@ -36,7 +37,7 @@ class InMemoryRunStore(Running):
         self.rows = MemoryRows()
 
     def keep(self, run_id: str, journal: MemoryJournal, *, finished: bool) -> None:
-        """Keep a run's journal, or let go of it when it is finished and finished runs are not kept."""
+        """Store a run's journal, or drop it if it is finished and finished runs are not kept."""
         self.leave(run_id)
         if finished and not self.finished:
             self._journals.pop(run_id, None)
@@ -54,7 +55,7 @@ class InMemoryRunStore(Running):
         """Return the journal of a run.
 
         Raises:
-            RunNotFound: it is not kept here.
+            RunNotFound: it is not in this store.
         """
         journal = self._running.get(run_id) or self._journals.get(run_id)
         if journal is None:
@@ -65,13 +66,13 @@ class InMemoryRunStore(Running):
         return journal
 
     def dump(self, run_id: str) -> bytes:
-        """Write a run's journal as JSON lines."""
+        """Return a run's journal as JSON lines."""
         return self.open(run_id).dump()
 
     def load(
         self, run_id: str, data: bytes, mode: Mode = "resume", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK
     ) -> MemoryJournal:
-        """Take in a journal that `dump` wrote, here or elsewhere.
+        """Load a journal that `dump` wrote, here or elsewhere.
 
         Raises:
             JournalCorrupt: an entry cannot be read.
@@ -81,8 +82,8 @@ class InMemoryRunStore(Running):
         return journal
 
     def runs(self) -> tuple[str, ...]:
-        """Return the ids of the runs that are kept, the oldest first."""
+        """Return the ids of the stored runs, the oldest first."""
         return tuple(self._journals)
 
     async def close(self) -> None:
-        """Do nothing, so that whoever closes a store need not know which: what is kept here goes with the store."""
+        """Do nothing; it exists so that every store can be closed in the same way."""

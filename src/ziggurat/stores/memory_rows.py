@@ -23,12 +23,12 @@ class _Log(Struct):
 
 
 class MemoryRows:
-    """Keeps logs in memory, with every promise of a store but that of outliving the process.
+    """Hold logs in memory, with every guarantee of a store except durability.
 
     Args:
-        clock: Tells the time.
-        lease: Seconds after which a lease runs out.
-        shared: Another to share the logs with, as two processes share a disk.
+        clock: The clock.
+        lease: Seconds after which a lease expires.
+        shared: Another one to share the logs with, as two processes share a disk.
     """
 
     def __init__(self, *, clock: Clock = SYSTEM_CLOCK, lease: float = 30.0, shared: "MemoryRows | None" = None) -> None:
@@ -48,7 +48,7 @@ class MemoryRows:
         return known
 
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
-        """Begin a log; see `Store`."""
+        """Create a log; see `Store`."""
         now = self.clock.now()
         if info.log in self._logs:
             raise RunExists(f"{info.log} exists already; choose another id")
@@ -113,7 +113,7 @@ class MemoryRows:
             known.info = replace(known.info, owner="")
 
     async def find(self, log: str) -> LogInfo | None:
-        """Return what is known of a log; see `Store`."""
+        """Return the description of a log; see `Store`."""
         return None if log not in self._logs else self._known(log).info
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
@@ -136,7 +136,7 @@ class MemoryRows:
         before: float | None = None,
         limit: int = 100,
     ) -> list[LogInfo]:
-        """Return what is known of logs; see `Store`."""
+        """Return the descriptions of logs; see `Store`."""
         found = [
             known.info
             for name, known in reversed(self._logs.items())
@@ -145,7 +145,7 @@ class MemoryRows:
         return sorted(found, key=lambda info: -info.updated)[:limit]
 
     async def quarantine(self, log: str, problem: str) -> None:
-        """Set a damaged log apart; see `Store`."""
+        """Quarantine a damaged log; see `Store`."""
         known = self._known(log)
         known.epoch += 1
         known.info = replace(known.info, status="Quarantined", problem=problem, owner="")
@@ -170,7 +170,7 @@ class MemoryRows:
         return len(old)
 
     async def close(self) -> None:
-        """Give leases back; see `Store`."""
+        """Release the leases; see `Store`."""
         for log, epoch in self._held.items():
             await self.release(log, epoch)
         self._closed = True

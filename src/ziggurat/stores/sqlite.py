@@ -1,4 +1,4 @@
-"""A store in a SQLite database: one file, one writer thread, many runs per transaction."""
+"""The store in a SQLite database: one file, one writer thread, many runs per transaction."""
 
 __all__ = ["SqliteStore"]
 
@@ -23,10 +23,10 @@ from ziggurat.databases.writer import Job, Writer
 T = TypeVar("T")
 
 _OF_ONE = (LeaseHeld, LeaseLost, RunExists, RunNotFound)
-"""What fails alone, having written nothing."""
+"""Errors of a single job that has written nothing."""
 
 _SMALL = 16 * 1024
-"""Bytes that are little to write."""
+"""Bytes of rows up to which a write counts as small."""
 
 _INFO = (
     "SELECT log, agent, request, created, status, updated, "
@@ -39,20 +39,20 @@ _OURS = (
 
 
 class SqliteStore:
-    """Keeps logs in a SQLite database; several processes may use it at once.
+    """Store logs in a SQLite database; several processes may use it at once.
 
     Args:
-        path: The file; made with its folders when it is not there.
-        synchronous: ``"FULL"`` keeps what was written over a loss of power, ``"NORMAL"`` over a crash of the process
-            only, and is faster.
+        path: The file; created with its folders if it does not exist.
+        synchronous: With ``"FULL"`` writes survive a power loss; with ``"NORMAL"`` only a crash of the process, but it
+            is faster.
         timeout: Seconds to wait while another process writes.
-        lease: Seconds after which the lease of a process that has stopped passes on, where it cannot be seen that
-            the process is gone.
-        clock: Tells the time.
-        connect: Opens the database as `sqlite3.connect` does; another may bring a file system of its own.
+        lease: Seconds after which another process may take over the lease of one that has stopped, if it cannot be seen
+            that the process is gone.
+        clock: The clock.
+        connect: Opens the database as `sqlite3.connect` does; replace it to use another file system.
 
     Raises:
-        ConfigurationError: one of these makes no sense.
+        ConfigurationError: an argument has the wrong type or range.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class SqliteStore:
         self.owner = new_owner()
         self._held: dict[str, int] = {}
         self._ids: dict[str, int] = {}
-        self._states: dict[str, str] = {}  # of logs held, as the table of logs has them
-        self._touched: dict[str, float] = {}  # when logs were written that the table of logs does not know of yet
+        self._states: dict[str, str] = {}  # the status of each held log, as written in the table of logs
+        self._touched: dict[str, float] = {}  # times of writes that are not yet in the table of logs
         self._renewed = time.monotonic()
         self._database = SqliteConnection(self.path, synchronous, timeout, connect)
         self._writer = Writer(
@@ -94,21 +94,21 @@ class SqliteStore:
         """Whether it has been closed."""
         return self._writer.closed
 
-    # -- in the thread -------------------------------------------------------------------------------------------
+    # -- in the writer thread ------------------------------------------------------------------------------------
 
     def _together(self, jobs: Sequence[Job[Any]], *, at_once: bool = False) -> bool:
-        """Do what writes in one transaction; when that fails, all of it has failed. Tell whether it was tried."""
+        """Run writing jobs in one transaction; if it fails, all of them fail. Return whether it was tried."""
         try:
             failed = write_batch(self._database, jobs, _OF_ONE, at_once=at_once)
         except WouldWait:
             return False
-        except BaseException:  # an interrupt of the event loop whose thread this is
+        except BaseException:  # an interrupt of the event loop in whose thread this runs
             for job in jobs:
                 self._forget(job.log)
             raise
         if isinstance(failed, StoreError):
             for job in jobs:
-                self._forget(job.log)  # nobody continues it here: let the lease run out
+                self._forget(job.log)  # the run cannot continue here: let the lease expire
         elif failed is not None:
             for job in jobs:
                 self._states.pop(job.log, None)
@@ -129,7 +129,7 @@ class SqliteStore:
         self._database.transaction(work)
 
     def _note_times(self) -> None:
-        """Write down when logs were written last; doing so with each row would cost more than the row."""
+        """Store the times of the last writes; updating them with each row would cost more than the row."""
         touched, self._touched = self._touched, {}
         values = [(updated, log) for log, updated in touched.items()]
         self._database.many("UPDATE logs SET updated = max(updated, ?) WHERE log = ?", values)
@@ -215,7 +215,7 @@ class SqliteStore:
         )
         rows: list[Row] = []
         for number, digest, data, status in found:
-            if not isinstance(data, bytes):  # SQLite keeps whatever another hand puts into a column
+            if not isinstance(data, bytes):  # SQLite accepts any type in a column, if the file was edited by hand
                 digest, data = "", str(data).encode("utf-8", "replace")
             rows.append(Row(number, digest, data, status))
         return rows
@@ -224,7 +224,7 @@ class SqliteStore:
         for statement in ("DELETE FROM rows", "DELETE FROM blobs", "DELETE FROM logs"):
             self._database.many(f"{statement} WHERE id = ?", [(number,) for number in ids])
 
-    # -- the verbs -----------------------------------------------------------------------------------------------
+    # -- the methods of Store ------------------------------------------------------------------------------------
 
     def _write(self, log: str, work: Callable[[], T], small: bool = False) -> "asyncio.Future[T]":
         return self._writer.submit(work, log, small=small)
@@ -233,7 +233,7 @@ class SqliteStore:
         return self._writer.submit(lambda: self._database.reading(work))
 
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
-        """Begin a log; see `Store`."""
+        """Create a log; see `Store`."""
         return await self._write(info.log, lambda: self._create(info, rows, blobs), _is_small(rows, blobs))
 
     async def lease(self, log: str) -> int:
@@ -257,7 +257,7 @@ class SqliteStore:
         return self._write(log, lambda: self._release(log, epoch), small=True)
 
     async def find(self, log: str) -> LogInfo | None:
-        """Return what is known of a log; see `Store`."""
+        """Return the description of a log; see `Store`."""
         statement = _INFO + "log = ?"
         found = await self._read(lambda: self._database.execute(statement, (log,)).fetchone())
         if found is None:
@@ -284,7 +284,7 @@ class SqliteStore:
         before: float | None = None,
         limit: int = 100,
     ) -> list[LogInfo]:
-        """Return what is known of logs; see `Store`."""
+        """Return the descriptions of logs; see `Store`."""
         terms: list[str] = ["substr(log, 1, ?) = ?"]
         values: list[object] = [len(prefix), prefix]
         for term, value in (("agent = ?", agent), ("status = ?", status), ("updated < ?", before)):
@@ -299,7 +299,7 @@ class SqliteStore:
         return [LogInfo(*each) for each in found]
 
     async def quarantine(self, log: str, problem: str) -> None:
-        """Set a damaged log apart; see `Store`."""
+        """Quarantine a damaged log; see `Store`."""
         statement = (
             "UPDATE logs SET status = 'Quarantined', problem = ?, owner = '', epoch = epoch + 1 "
             "WHERE log = ? AND status <> 'Quarantined'"
@@ -317,7 +317,7 @@ class SqliteStore:
         return await self._write(log, work)
 
     async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
-        """Remove old logs and give the room back; see `Store`."""
+        """Remove old logs and free their space; see `Store`."""
 
         def work() -> int:
             self._note_times()
@@ -334,7 +334,7 @@ class SqliteStore:
         return removed
 
     async def close(self) -> None:
-        """Give leases back and end the thread; see `Store`."""
+        """Release the leases and end the thread; see `Store`."""
         held = list(self._held.items())
         for log, epoch in held:
             await self.release(log, epoch)

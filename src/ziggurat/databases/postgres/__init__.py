@@ -1,1 +1,1 @@
-"""PostgreSQL: address, connection, tables."""
+"""PostgreSQL: URL, connection and tables."""

@@ -1,4 +1,4 @@
-"""PostgreSQL addresses: what the driver gets, what may be shown, and the options that are ours."""
+"""PostgreSQL URLs: the part for the driver, the part that may be shown, and our own options."""
 
 __all__ = ["PostgresAddress"]
 
@@ -15,13 +15,13 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 class PostgresAddress(Struct, frozen=True):
-    """The address of a server, taken apart.
+    """A parsed server URL.
 
     Attributes:
-        secret: What the driver is given, perhaps with a password; never shown.
-        shown: The same without password and options.
-        schema: Where the tables are.
-        options: Those of ours that were given, as text.
+        secret: The URL for the driver, possibly with a password; never shown.
+        shown: The URL without password and options.
+        schema: The schema of the tables.
+        options: Our own options that were given, as text.
     """
 
     secret: str
@@ -34,14 +34,14 @@ class PostgresAddress(Struct, frozen=True):
 
     @classmethod
     def of(cls, url: str) -> "PostgresAddress":
-        """Take an address apart.
+        """Parse a URL.
 
         Raises:
-            ConfigurationError: it is none, or names a schema that cannot be.
+            ConfigurationError: it is not a URL, or the schema is not a valid name.
         """
         try:
             parts = urlsplit(url)
-            if "," not in parts.netloc:  # of several servers the driver reads the ports
+            if "," not in parts.netloc:  # with several servers, only the driver can parse the ports
                 _ = parts.port
         except ValueError:
             raise ConfigurationError(

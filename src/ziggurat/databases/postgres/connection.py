@@ -19,16 +19,16 @@ Prepare = Callable[["Connection", PostgresAddress], Awaitable[None]]
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 _DAMAGED = ("XX001", "XX002")
 _PASSING = ("08", "25006", "40", "53300", "55P03", "57")
-"""Codes, or how they begin, of what passes: lost connections, a server that only reads now, deadlocks, too many
-clients, a server going or coming."""
+"""Prefixes of SQLSTATE codes of transient errors: lost connections, a read-only server, deadlocks, too many clients, a
+server starting or stopping."""
 _CUT_OFF = ("InterfaceError", "InternalClientError")
-"""What the driver says where a connection ends in the middle of something."""
+"""Exceptions of the driver for a connection that ends in the middle of an operation."""
 _IDLE = 120.0
-"""Seconds after which a connection that was not used is not trusted: what stands between may have dropped it."""
+"""Seconds without use after which a connection is reopened: a firewall may have dropped it."""
 
 
 class Connection(Protocol):
-    """What is used of the driver's connection."""
+    """The methods of the driver's connection that are used here."""
 
     async def fetch(self, statement: str, *values: object) -> Sequence[Any]:
         """Run a statement and return its rows."""
@@ -43,27 +43,27 @@ class Connection(Protocol):
         ...
 
     async def execute(self, statement: str, *values: object, timeout: float | None = None) -> str:
-        """Run a statement and return what it says of itself."""
+        """Run a statement and return its status text."""
         ...
 
     def transaction(self) -> AbstractAsyncContextManager[object]:
-        """Do what is within all or not at all."""
+        """Return a context manager for a transaction."""
         ...
 
     async def add_listener(self, channel: str, callback: Callable[..., object]) -> None:
-        """Have a function called with what is notified on a channel."""
+        """Register a function to be called with notifications on a channel."""
         ...
 
     def add_termination_listener(self, callback: Callable[..., object]) -> None:
-        """Have a function called when the connection is lost."""
+        """Register a function to be called when the connection is lost."""
         ...
 
     def is_closed(self) -> bool:
-        """Return whether it is of no more use."""
+        """Return whether the connection can no longer be used."""
         ...
 
     def terminate(self) -> None:
-        """Let go of it at once."""
+        """Close the connection at once."""
         ...
 
 
@@ -92,16 +92,16 @@ async def opened(address: PostgresAddress, timeout: float, prepare: Prepare) -> 
 
 
 class PostgresConnection:
-    """A connection of a store, with an event loop of its own that runs in the thread that uses it.
+    """A store's connection, with its own event loop that runs in the thread that uses it.
 
-    When the connection is lost in the middle of something, that is done again on a new one, so a server that is back
-    within `timeout` seconds is not noticed. A server that was never reached, by this connection or by others that
-    have the same `reached`, is not waited for.
+    When the connection is lost during an operation, the operation is repeated on a new one, so an outage shorter than
+    `timeout` seconds goes unnoticed. There is no waiting for a server that was never reached, by this connection or by
+    others with the same `reached`.
 
     Args:
-        address: Of the server.
-        timeout: Seconds to wait for an answer, and for a server that was lost.
-        prepare: Makes a new connection fit for use.
+        address: The server's address.
+        timeout: Seconds to wait for a response, and for a lost server.
+        prepare: Prepares a new connection.
         reached: Set when the server has answered.
     """
 
@@ -117,15 +117,16 @@ class PostgresConnection:
         self._used = 0.0
 
     def run(self, work: Callable[[Connection, bool], Awaitable[T]]) -> T:
-        """Do something with the connection, and return what it returns.
+        """Run work with the connection and return its result.
 
         Args:
-            work: Is told whether it may have been done before, on a connection that was lost before it could say so.
+            work: The function to run; its second argument tells whether an earlier attempt, on a connection that was
+                lost, may have succeeded.
 
         Raises:
-            StoreUnavailable: the server cannot be reached; whether it was done is not known.
-            StoreError: the server refused; it was not done.
-            JournalCorrupt: the server says that its files are damaged.
+            StoreUnavailable: the server cannot be reached; whether the work was done is unknown.
+            StoreError: the server refused; the work was not done.
+            JournalCorrupt: the server reports damaged files.
         """
         until, pause, again = time.monotonic() + self._timeout, _FIRST_PAUSE, False
         while True:
@@ -146,7 +147,7 @@ class PostgresConnection:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def fetch(self, statement: str, *values: object) -> Sequence[Any]:
-        """Run one statement that may be done twice, and return its rows; see `run`."""
+        """Run one idempotent statement and return its rows; see `run`."""
         return self.run(lambda connection, again: connection.fetch(statement, *values))
 
     async def _once(self, work: Callable[[Connection, bool], Awaitable[T]], again: bool) -> T:
@@ -189,7 +190,7 @@ class PostgresConnection:
 
 
 def passes(error: Exception) -> bool:
-    """Return whether an error of the driver or the network is one that passes by itself."""
+    """Return whether an error of the driver or the network is transient."""
     code = getattr(error, "sqlstate", None)
     if code is not None:
         return str(code).startswith(_PASSING)

@@ -22,10 +22,10 @@ MIGRATIONS = (
         "CREATE TABLE blobs (id bigint NOT NULL, digest text NOT NULL, data bytea NOT NULL, PRIMARY KEY (id, digest))",
     ),
 )
-"""What makes each version of the format of the one before; the table `format` says which one a schema has."""
+"""The statements that upgrade each format version to the next; the table `format` holds a schema's version."""
 
 _ADVISORY = 0x5A494747
-"""The first half of the key of the lock under which a schema is changed; the second is of the schema's name."""
+"""The first half of the key of the advisory lock for schema changes; the second is the hash of the schema's name."""
 
 logger = logging.getLogger("ziggurat")
 
@@ -33,11 +33,11 @@ logger = logging.getLogger("ziggurat")
 async def prepare(
     connection: Connection, address: PostgresAddress, migrations: Sequence[Sequence[str]] = MIGRATIONS
 ) -> None:
-    """Make a new connection fit for use: what is committed is on the disk, the tables are of the newest format.
+    """Prepare a new connection: make commits durable, and bring the tables to the newest format.
 
     Raises:
-        StoreError: the schema belongs to another program or was written by a newer version, or the database does not
-            keep Unicode.
+        StoreError: the schema belongs to another program or was written by a newer version, or the database is not
+            encoded in UTF-8.
     """
     encoding, flushes, table = await connection.fetchrow(
         "SELECT current_setting('server_encoding'), current_setting('fsync'), to_regclass($1)::text",
@@ -67,7 +67,7 @@ async def _version(connection: Connection, address: PostgresAddress, newest: int
 
 
 async def _migrate(connection: Connection, address: PostgresAddress, migrations: Sequence[Sequence[str]]) -> None:
-    """Bring the schema to the newest format; whoever comes meanwhile waits, and finds it done."""
+    """Bring the schema to the newest format; concurrent processes wait, and find it done."""
     schema = address.schema
     await connection.execute("SELECT pg_advisory_xact_lock($1, hashtext($2))", _ADVISORY, schema)
     if await connection.fetchval("SELECT to_regnamespace($1)::text", schema) is None:

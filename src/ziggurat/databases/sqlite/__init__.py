@@ -1,1 +1,1 @@
-"""SQLite: connection, tables, several jobs in one transaction."""
+"""SQLite: connection, tables, and jobs that share a transaction."""

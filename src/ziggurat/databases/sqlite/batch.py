@@ -23,21 +23,21 @@ def write_batch(
     last: Callable[[], None] = _nothing,
     at_once: bool = False,
 ) -> Exception | None:
-    """Do jobs that write in one transaction, and keep each one's outcome; when that fails, all of them have failed.
+    """Run writing jobs in one transaction and store each one's outcome; if the transaction fails, all jobs fail.
 
     Args:
-        database: Where they write.
-        jobs: In order.
-        alone: The errors of a job that has written nothing: it fails alone, and the others go on.
-        before: Called before the transaction, to make the tables; where it fails, so do the jobs.
+        database: The database to write.
+        jobs: The jobs, in order.
+        alone: Errors of a job that has written nothing: only that job fails, and the others continue.
+        before: Called before the transaction, to create the tables; if it fails, so do the jobs.
         last: Called after the jobs, in the same transaction.
-        at_once: Do them only if nothing need be waited for.
+        at_once: Run them only if there is nothing to wait for.
 
     Returns:
-        None when all is written; else why nothing is, a `StoreError` or a fault in one of the jobs.
+        None if everything is written; otherwise why nothing is: a `StoreError`, or an error in one of the jobs.
 
     Raises:
-        WouldWait: they cannot be done at once.
+        WouldWait: they cannot be run at once.
     """
 
     def all_of_them() -> None:
@@ -56,9 +56,9 @@ def write_batch(
         raise
     except StoreError as error:
         for job in jobs:
-            job.error = type(error)(str(error))  # each waits for itself, so each has an error of its own
+            job.error = type(error)(str(error))  # each job is awaited separately, so each needs its own error
         return error
-    except Exception as error:  # noqa: BLE001 - a fault of one of them; none was written
+    except Exception as error:  # noqa: BLE001 - an error in one job; nothing was written
         for job in jobs:
             job.error = StoreError(f"{database.path}: {type(error).__name__}: {error}")
         return error

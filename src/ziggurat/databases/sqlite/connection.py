@@ -1,4 +1,4 @@
-"""A connection to a SQLite database, used by one thread at a time; opened when needed, dropped after a failure."""
+"""A connection to a SQLite database, used by one thread at a time; opened when needed, closed after a failure."""
 
 __all__ = ["SqliteConnection", "WouldWait"]
 
@@ -16,37 +16,37 @@ from ziggurat.databases.sqlite.schema import has_wal_reset_bug, migrate, refuse_
 
 try:
     import fcntl
-except ImportError:  # not a system with file locks of this kind
+except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
 T = TypeVar("T")
 
 _PAUSE = 0.002
 _PAGES = 1000
-"""Pages in the write-ahead log from which on a write may checkpoint, as SQLite has it."""
+"""Pages in the write-ahead log from which a commit may checkpoint; SQLite's default."""
 
 _AT_ONCE = 200
-"""Writes at once, at most, between those that may checkpoint."""
+"""The maximum of immediate writes between two transactions that may checkpoint."""
 
 
 class WouldWait(Exception):
-    """Raised where something was to be done at once, and has to wait: nothing was done."""
+    """Raised when an operation that must not wait would have to wait; nothing was done."""
 
 
 class SqliteConnection:
-    """The connection of a store.
+    """A store's connection to its database.
 
-    Versions of SQLite that may damage a database when one connection checkpoints while another writes are kept from
-    doing so: a lock on a file beside the database is held while one does either. Where there are no such locks, the
-    older rollback journal is used with these versions.
+    Some versions of SQLite may damage a database when one connection checkpoints while another writes. With these
+    versions, a lock on a file beside the database is held during both; where such locks do not exist, the older
+    rollback journal is used.
 
-    After a failed write the connection is closed and opened again, never used again: what a failed flush has left in
-    the system's cache cannot be trusted.
+    After a failed write the connection is closed and reopened, never reused: what a failed flush has left in the
+    system's cache cannot be trusted.
 
-    With `synchronous` NORMAL a commit flushes nothing, so it may be made at once, by a thread that must not wait, as
-    long as no other process writes. Two writes do flush: one that checkpoints, and the next one, with which the
-    write-ahead log begins again. Both are left to transactions that may wait: every second of these may checkpoint, and
-    only after the others are there some at once.
+    With `synchronous` NORMAL a commit flushes nothing, so a thread that must not wait may commit at once, as long as no
+    other process writes. Two writes do flush: one that checkpoints, and the next one, which restarts the write-ahead
+    log. Both are left to transactions that may wait: every second of these may checkpoint, and immediate writes are
+    allowed only after the others.
     """
 
     def __init__(
@@ -61,29 +61,29 @@ class SqliteConnection:
         self._guarded = has_wal_reset_bug()
         self._lock: IO[bytes] | None = None
         self._settings: dict[str, int] = {}
-        self._may_checkpoint = True  # the last transaction that may have waited
+        self._may_checkpoint = True  # whether the last transaction that may wait could checkpoint
         self._lazy = False  # whether commits flush nothing
-        self._left = 0  # how many may be made at once before the next of these
-        self._version = 0  # of what is in the database, as the writes of others change it
+        self._left = 0  # how many immediate writes are allowed before the next transaction that may wait
+        self._version = 0  # SQLite's data_version, which changes with writes of other processes
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         """Run one statement."""
         return self._open().execute(statement, values)
 
     def many(self, statement: str, values: Sequence[Sequence[object]]) -> None:
-        """Run one statement with each of several values."""
+        """Run one statement with each of several sets of values."""
         self._open().executemany(statement, values)
 
     def transaction(self, work: Callable[[], T], *, at_once: bool = False) -> T:
-        """Do something that writes, all or nothing.
+        """Run work that writes, all or nothing.
 
         Args:
-            work: Does it.
-            at_once: Do it only if nothing need be waited for, neither another process nor the disk.
+            work: The function to run.
+            at_once: Run it only if there is nothing to wait for, neither another process nor the disk.
 
         Raises:
             StoreError: the database cannot be written; nothing was.
-            WouldWait: it cannot be done at once.
+            WouldWait: it cannot be run at once.
         """
         if at_once and not self._left:
             raise WouldWait
@@ -100,7 +100,7 @@ class SqliteConnection:
             return result
 
     def reading(self, work: Callable[[], T]) -> T:
-        """Do something that reads.
+        """Run work that reads.
 
         Raises:
             StoreError: the database cannot be read.
@@ -113,7 +113,7 @@ class SqliteConnection:
             return work()
 
     def shrink(self) -> None:
-        """Give room that is not used back to the file system."""
+        """Return unused space to the file system."""
         with self._errors(), self._alone():
             self._set("busy_timeout", self._patience)
             self._left = 0
@@ -129,7 +129,7 @@ class SqliteConnection:
             self._lock.close()
             self._lock = None
 
-    # -- within --------------------------------------------------------------------------------------------------
+    # -- private -------------------------------------------------------------------------------------------------
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is not None:
@@ -206,7 +206,7 @@ class SqliteConnection:
 
     @contextmanager
     def _alone(self, at_once: bool = False) -> Iterator[None]:
-        """Hold the lock beside the database, where this version of the library needs it."""
+        """Hold the lock beside the database, if this version of SQLite needs it."""
         if self._connection is None and self._connect is sqlite3.connect:
             refuse_foreign(self.path)
         if not self._guarded or fcntl is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ziggurat.core.errors import StoreError
 
 APPLICATION = 0x5A494747
-"""Marks a database file as ours (``ZIGG``)."""
+"""The application id that marks a database file as ours (``ZIGG``)."""
 
 MIGRATIONS = (
     (
@@ -24,9 +24,9 @@ MIGRATIONS = (
             id INTEGER NOT NULL, digest TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (id, digest))""",
     ),
 )
-"""What makes each version of the format of the one before; ``user_version`` says which one a file has.
+"""The statements that upgrade each format version to the next; ``user_version`` holds a file's version.
 
-The column ``count`` is not kept up: rows are counted where they are.
+The column ``count`` is not maintained: the rows themselves are counted.
 """
 
 _FIXED = ((3, 53, 0), (3, 51, 3))
@@ -36,7 +36,7 @@ _ALSO_FIXED = {(3, 50): 7, (3, 44): 6}
 def has_wal_reset_bug(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> bool:
     """Return whether this SQLite may damage a database in WAL mode that several connections write.
 
-    From 3.7.0 on, fixed in 3.51.3, and in 3.50.7 and 3.44.6 for older lines.
+    The bug exists from 3.7.0 on; it is fixed in 3.51.3, and in 3.50.7 and 3.44.6 for older lines.
     """
     if version < (3, 7, 0) or version >= min(_FIXED):
         return False
@@ -46,14 +46,14 @@ def has_wal_reset_bug(version: tuple[int, ...] = sqlite3.sqlite_version_info) ->
 
 _MAGIC = b"SQLite format 3\0"
 _VERSION, _APPLICATION, _TABLES = slice(60, 64), slice(68, 72), slice(103, 105)
-"""Where on the first page stand ``user_version``, ``application_id``, and how many tables and the like there are."""
+"""Positions on the first page of ``user_version``, ``application_id``, and a count of tables and other objects."""
 
 
 def refuse_foreign(path: Path) -> None:
-    """Refuse a file that shows on its first page not to be ours, before anything is opened, locked or made beside it.
+    """Refuse a file whose first page shows that it is not ours, before opening, locking or creating anything.
 
     Raises:
-        StoreError: it is a folder or a pipe, no database, or the database of another program.
+        StoreError: it is a folder or a pipe, not a database, or the database of another program.
         OSError: it cannot be read.
     """
     if path.exists() and not path.is_file():
@@ -74,7 +74,7 @@ def refuse_foreign(path: Path) -> None:
 
 
 def migrate(connection: sqlite3.Connection, where: str) -> None:
-    """Bring a database to the newest version of the format; a new one is made.
+    """Bring a database to the newest format, or create its tables.
 
     Raises:
         StoreError: it belongs to another program, or was written by a newer version.
@@ -85,7 +85,7 @@ def migrate(connection: sqlite3.Connection, where: str) -> None:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()  # another may have done it by now
+        (version,) = connection.execute("PRAGMA user_version").fetchone()  # another process may have migrated it
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if application != APPLICATION and (application or version or tables):

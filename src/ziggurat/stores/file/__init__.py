@@ -1,4 +1,4 @@
-"""Runs and sessions in a folder of JSON-lines files."""
+"""The store of runs and sessions in a folder of JSON-lines files."""
 
 __all__ = ["FileStore"]
 

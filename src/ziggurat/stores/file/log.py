@@ -35,7 +35,7 @@ _BLOCK = 1 << 16
 
 
 class Line(Struct, frozen=True):
-    """A row as it stands in a file."""
+    """A row as stored in a file."""
 
     number: int
     digest: str
@@ -44,7 +44,7 @@ class Line(Struct, frozen=True):
 
 
 class Lease(Struct, frozen=True):
-    """Who may write, until when (POSIX seconds), and how often that has changed."""
+    """The holder of the lease, its expiry in POSIX seconds, and its number, which grows with each change."""
 
     epoch: int
     owner: str
@@ -55,7 +55,7 @@ LINE = msgspec.json.Decoder(Line)
 
 
 def file_name(log: str) -> str:
-    """Return a name for a log's folder, unlike that of every other, also where upper and lower case are one."""
+    """Return a folder name for a log, unique even on file systems that ignore case."""
     name = "".join(each if each in _PLAIN else "".join(f"%{byte:02x}" for byte in each.encode()) for each in log)
     if len(name) <= _LONGEST:
         return name
@@ -63,7 +63,7 @@ def file_name(log: str) -> str:
 
 
 def replaced(disk: Disk, path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Write a whole file so that after a crash it is the old or the new one."""
+    """Replace a file so that after a crash it has the old or the new content."""
     new = path.with_name(path.name + ".new")
     at = disk.open(new, fresh=True)
     try:
@@ -84,7 +84,7 @@ def _write(disk: Disk, at: int, data: bytes) -> None:
 
 
 def appended(disk: Disk, path: Path, rows: Sequence[Row]) -> None:
-    """Write rows at the end of a file; when that fails nothing of them stays."""
+    """Append rows to a file; if that fails, none of them remains."""
     lines = [msgspec.json.encode(Line(row.number, row.digest, row.status, Raw(row.data))) + b"\n" for row in rows]
     at = disk.open(path, fresh=False)
     try:
@@ -94,14 +94,14 @@ def appended(disk: Disk, path: Path, rows: Sequence[Row]) -> None:
             disk.sync(at)
         except OSError:
             with contextlib.suppress(OSError):
-                disk.truncate(at, size)  # what the system could not flush must not be read as if it were there
+                disk.truncate(at, size)  # what could not be flushed must not be read as if it were durable
             raise
     finally:
         disk.close(at)
 
 
 def repaired(disk: Disk, path: Path) -> None:
-    """Remove a last line that was cut by a crash."""
+    """Remove a last line that a crash has cut off."""
     data = path.read_bytes()
     whole = data.rfind(b"\n") + 1
     if whole < len(data):
@@ -114,9 +114,9 @@ def repaired(disk: Disk, path: Path) -> None:
 
 
 def rows_in(path: Path) -> list[Row]:
-    """Return the rows of a file; a last line that was cut by a crash is none.
+    """Return the rows of a file; a last line that a crash has cut off is ignored.
 
-    A line that cannot be read is a row without a digest, so that it fits nothing before or after it.
+    An unreadable line becomes a row without a digest, so that it matches no row before or after it.
     """
     data = path.read_bytes()
     whole = data.rfind(b"\n") + 1
@@ -132,7 +132,7 @@ def rows_in(path: Path) -> list[Row]:
 
 
 def last_line(path: Path) -> Line | None:
-    """Return the last whole line of a file without reading all of it; None when there is none that can be read."""
+    """Return the last complete line of a file without reading all of it; None if it cannot be read."""
     with path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
         data = b""
@@ -152,10 +152,10 @@ def last_line(path: Path) -> Line | None:
 
 @contextmanager
 def locked(path: Path, timeout: float) -> Iterator[None]:
-    """Keep other processes from a log meanwhile.
+    """Hold the file lock of a log, which excludes other processes.
 
     Raises:
-        StoreError: another has kept it for too long.
+        StoreError: another process has held it for too long.
     """
     try:
         import fcntl

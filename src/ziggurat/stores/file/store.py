@@ -1,4 +1,4 @@
-"""A store that keeps each log in a folder of JSON lines, readable by any tool."""
+"""A store that writes each log to a folder of JSON lines, readable by any tool."""
 
 __all__ = ["FileStore"]
 
@@ -34,20 +34,20 @@ class _Format(msgspec.Struct):
 
 
 class FileStore:
-    """Keeps each log in a folder of its own: ``log.jsonl``, and beside it what was asked, the lease, large values.
+    """Store each log in its own folder: ``log.jsonl``, and beside it its description, the lease and large values.
 
-    Every batch is flushed to the disk; files that are replaced are written beside, flushed, and renamed.
+    Every batch is flushed to the disk; a file is replaced by writing a new one, flushing it, and renaming it.
 
     Args:
         path: The folder; created if it does not exist.
         timeout: Seconds to wait while another process writes the same log.
-        lease: Seconds after which the lease of a process that has stopped passes on, where it cannot be seen that
-            the process is gone.
-        clock: Tells the time.
-        disk: What writes; the system's where none is given.
+        lease: Seconds after which another process may take over the lease of one that has stopped, if it cannot be seen
+            that the process is gone.
+        clock: The clock.
+        disk: The file-system operations; the system's by default.
 
     Raises:
-        ConfigurationError: one of these makes no sense.
+        ConfigurationError: an argument has the wrong type or range.
     """
 
     def __init__(
@@ -80,10 +80,10 @@ class FileStore:
         """Whether it has been closed."""
         return self._writer.closed
 
-    # -- in the thread -------------------------------------------------------------------------------------------
+    # -- in the writer thread ------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        """Make the folder, or check that it is one of ours."""
+        """Create the folder, or check that it is one of ours."""
         if self._ready:
             return
         marker = self.path / "format.json"
@@ -91,7 +91,7 @@ class FileStore:
             if self.path.is_file():
                 raise StoreError(f"{self.path} is a file, and this store needs a folder; choose another place")
             self._disk.make_folders((self.path / "logs").absolute())
-            with locked(self.path / "lock", self._timeout):  # another process may make it now
+            with locked(self.path / "lock", self._timeout):  # another process may be creating it
                 if not marker.exists():
                     replaced(self._disk, marker, msgspec.json.encode(_Format(_FORMAT)))
         try:
@@ -234,7 +234,7 @@ class FileStore:
         return sorted((info for info in found if info is not None), key=lambda info: (-info.updated, info.log))
 
     def _listed(self, at: Path) -> LogInfo | None:
-        """Return what is known of a log, also of one whose description is damaged: it hides no other."""
+        """Return the description of a log; one that is damaged is listed as such, so that it hides no other."""
         try:
             return self._info(at)
         except StoreError as error:
@@ -263,13 +263,13 @@ class FileStore:
             free = not lease.owner or lease.until < now
             if info.updated < before and free and (unfinished or info.status not in UNFINISHED):
                 removed += self._remove(info.log)
-        for left in (self.path / "logs").glob(".*-*"):  # by processes that were killed meanwhile
+        for left in (self.path / "logs").glob(".*-*"):  # left by processes that were killed
             with contextlib.suppress(FileNotFoundError):
                 if left.name.startswith(".gone-") or left.stat().st_mtime < min(before, now - self.seconds):
                     shutil.rmtree(left, ignore_errors=True)
         return removed
 
-    # -- the verbs -----------------------------------------------------------------------------------------------
+    # -- the methods of Store ------------------------------------------------------------------------------------
 
     def _do(self, log: str, work: Callable[[], T]) -> "asyncio.Future[T]":
         def tried() -> T:
@@ -284,7 +284,7 @@ class FileStore:
         return self._writer.submit(tried, log)
 
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
-        """Begin a log; see `Store`."""
+        """Create a log; see `Store`."""
         return await self._do(info.log, lambda: self._create(info, rows, blobs))
 
     async def lease(self, log: str) -> int:
@@ -308,7 +308,7 @@ class FileStore:
         return self._do(log, lambda: self._release(log, epoch))
 
     async def find(self, log: str) -> LogInfo | None:
-        """Return what is known of a log; see `Store`."""
+        """Return the description of a log; see `Store`."""
         return await self._do(log, lambda: self._info(self._at(log)))
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
@@ -329,12 +329,12 @@ class FileStore:
         before: float | None = None,
         limit: int = 100,
     ) -> list[LogInfo]:
-        """Return what is known of logs; see `Store`."""
+        """Return the descriptions of logs; see `Store`."""
         found = await self._do(prefix, lambda: self._infos(prefix))
         return [info for info in found if info.fits(agent, status, before)][:limit]
 
     async def quarantine(self, log: str, problem: str) -> None:
-        """Set a damaged log apart; see `Store`."""
+        """Quarantine a damaged log; see `Store`."""
         await self._do(log, lambda: self._quarantine(log, problem))
 
     async def delete(self, log: str) -> bool:
@@ -346,7 +346,7 @@ class FileStore:
         return await self._do(prefix, lambda: self._vacuum(before, prefix, unfinished))
 
     async def close(self) -> None:
-        """Give leases back and end the thread; see `Store`."""
+        """Release the leases and end the thread; see `Store`."""
         for log, epoch in list(self._held.items()):
             await self.release(log, epoch)
         self._writer.close()

@@ -1,4 +1,4 @@
-"""Runs and sessions in PostgreSQL."""
+"""The store of runs and sessions in PostgreSQL."""
 
 __all__ = ["PostgresStore"]
 

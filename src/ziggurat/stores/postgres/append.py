@@ -16,11 +16,11 @@ class Append(Struct, frozen=True):
     """Rows for one log; see `Store.append`.
 
     Attributes:
-        id: The log's number in the database, 0 when it is not ours.
-        epoch: That of the writer's lease.
-        rows: What is written.
-        blobs: The large values beside them.
-        release: Whether the lease is given back with the last row.
+        id: The log's number in the database; 0 if this store does not hold its lease.
+        epoch: The number of the writer's lease.
+        rows: The rows to write.
+        blobs: The large values that belong to them.
+        release: Whether to release the lease with the last row.
     """
 
     id: int
@@ -30,22 +30,22 @@ class Append(Struct, frozen=True):
     release: bool
 
     def __call__(self) -> None:
-        """Refuse: it is written together with others, by `write`."""
+        """Raise an error: appends are written together, by `write`."""
         raise StoreError("an append is written with others")
 
 
 async def write(
     connection: Connection, appends: Sequence[Append], now: float | None, lease: float, channel: str, again: bool
 ) -> set[int]:
-    """Write rows of several logs, all that may be, and return the numbers of the logs that were written.
+    """Write rows of several logs where the leases allow it; return the numbers of the logs that were written.
 
     Args:
-        connection: To the server.
-        appends: No two of one log.
-        now: The time, None for that of the server.
-        lease: Seconds for which the leases hold from now on.
-        channel: Where those that follow a log are told.
-        again: Whether they may have been written before.
+        connection: The connection.
+        appends: At most one per log.
+        now: The time; None for the server's.
+        lease: Seconds for which the leases are renewed.
+        channel: The channel to notify followers of a log.
+        again: Whether an earlier attempt may have written them.
     """
     rows = [(append.id, row) for append in appends for row in append.rows]
     blobs = [(append.id, digest, data) for append in appends for digest, data in append.blobs.items()]

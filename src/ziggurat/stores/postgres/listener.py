@@ -1,4 +1,4 @@
-"""The connection on which a PostgreSQL store is notified of changed logs; opened when somebody follows one."""
+"""The connection on which a PostgreSQL store is notified of changed logs; opened when a log is first followed."""
 
 __all__ = ["PostgresListener"]
 
@@ -16,15 +16,15 @@ from ziggurat.databases.postgres.connection import Connection, passes
 logger = logging.getLogger("ziggurat")
 
 _MOST = 1000
-"""So many logs are kept in mind; of the others it is asked again."""
+"""How many logs are tracked; the state of others is queried again."""
 
 
 class PostgresListener:
-    """Hears in a thread what other processes write, and wakes whoever waits for it, in any event loop.
+    """Receive notifications of other processes' writes in a thread, and wake the waiting tasks of any event loop.
 
     Args:
         opens: Opens a connection.
-        channel: What is notified on it is ``<id>:<count>`` of a log.
+        channel: The channel, whose messages are ``<id>:<count>`` of a log.
     """
 
     def __init__(self, opens: Callable[[], Awaitable[Connection]], channel: str) -> None:
@@ -40,7 +40,7 @@ class PostgresListener:
         self._closed = False
 
     async def ready(self) -> bool:
-        """Begin to listen, if it is not done yet; return whether that is possible."""
+        """Start listening, unless it is running; return whether it is possible."""
         with self._lock:
             if self._closed:
                 return False
@@ -49,14 +49,14 @@ class PostgresListener:
                 started = self._started = concurrent.futures.Future()
                 self._thread = threading.Thread(target=self._run, args=(started,), name=self._channel, daemon=True)
                 self._thread.start()
-        return await asyncio.shield(asyncio.wrap_future(started))  # who is told to stop does not stop it for others
+        return await asyncio.shield(asyncio.wrap_future(started))  # cancelling one caller must not stop it for others
 
     def knows(self, number: int) -> bool:
-        """Return whether all is known of a log that was notified since it was followed."""
+        """Return whether a log is tracked, so that no notification since `follow` was missed."""
         return number in self._counts
 
     def follow(self, number: int, count: int) -> None:
-        """Keep a log in mind, from the count on that it has now."""
+        """Track a log from its current count on."""
         with self._lock:
             self._counts[number] = max(count, self._counts.get(number, 0))
             self._counts.move_to_end(number)
@@ -64,7 +64,7 @@ class PostgresListener:
                 self._counts.popitem(last=False)
 
     async def wait(self, number: int, count: int, seconds: float) -> None:
-        """Return when a log has more rows than `count`, when that can no longer be known, or after so many seconds."""
+        """Return when a log has more rows than `count`, when it is no longer tracked, or after some seconds."""
         waiter = (asyncio.get_running_loop(), asyncio.Event())
         with self._lock:
             if self._counts.get(number, count + 1) > count:
@@ -124,11 +124,11 @@ class PostgresListener:
 
     def _wake(self, number: int) -> None:
         for loop, event in self._waiting.get(number, ()):
-            with contextlib.suppress(RuntimeError):  # that loop has ended, and nobody waits there any more
+            with contextlib.suppress(RuntimeError):  # that event loop is closed, so no one waits there
                 loop.call_soon_threadsafe(event.set)
 
     def close(self) -> None:
-        """Wake all that wait, and end the thread."""
+        """Wake all waiting tasks, and end the thread."""
         with self._lock:
             self._closed = True
             if self._loop is not None and self._ended is not None:

@@ -1,4 +1,4 @@
-"""What a PostgreSQL store asks of the server; ``$1`` is the time where a clock was given, ``$2`` a lease in seconds."""
+"""The SQL of the PostgreSQL store; ``$1`` is the time if a clock was given, ``$2`` a lease in seconds."""
 
 __all__ = [
     "APPEND",
@@ -23,7 +23,7 @@ __all__ = [
 
 
 def _timed(*parts: str) -> str:
-    """Return a statement that may speak of the `moment`, in which it is `now`."""
+    """Return a statement that can use the table `moment`, whose column `now` is the time."""
     moment = "WITH moment AS (SELECT coalesce($1::float8, extract(epoch FROM clock_timestamp())::float8) AS now)"
     return "".join((moment, *parts))
 
@@ -53,12 +53,12 @@ _TOLD = """
 SELECT id, CASE WHEN watched > now THEN pg_notify($3, id || ':' || count) END FROM done, moment"""
 
 APPEND = _timed(_APPEND, _TOLD)
-"""Write rows of any number of logs, each under its epoch and after so many rows; returns those that were written."""
+"""Writes rows of any number of logs, each under its epoch and after a given count; returns the logs written."""
 
 APPEND_WITH_BLOBS = _timed(_APPEND, _KEEP, _TOLD)
 
 WRITTEN = "SELECT 1 FROM logs JOIN rows USING (id) WHERE id = $1 AND epoch = $2 AND number = $3 AND digest = $4"
-"""Whether a row stands that one sent before the connection was lost."""
+"""Whether a row exists that was sent before the connection was lost."""
 
 CREATE = _timed(""",
 made AS (
@@ -74,7 +74,7 @@ kept AS (
 SELECT id FROM made""")
 
 BEGUN = "SELECT id FROM logs WHERE log = $1 AND owner = $2 AND epoch = 1"
-"""The log that one made before the connection was lost."""
+"""The log that was created before the connection was lost."""
 
 HOLDER = _timed("""
 SELECT id, owner, epoch, until - now FROM logs, moment WHERE log = $2""")
@@ -109,7 +109,7 @@ WHERE log = $2 AND status <> 'Quarantined'"""
 OLD = _timed("""
 SELECT id FROM logs, moment WHERE updated < $2 AND starts_with(log, $3) AND NOT status = ANY ($4::text[])
     AND (owner = '' OR until < now) LIMIT 200 FOR UPDATE OF logs""")
-"""Some of the logs that may be removed; so few that whoever writes need not wait long."""
+"""A batch of logs that may be removed, small enough that writers do not wait long."""
 
 DELETE = (
     "DELETE FROM rows WHERE id = ANY ($1::bigint[])",

@@ -1,4 +1,4 @@
-"""A store in a PostgreSQL database, for many processes on many machines."""
+"""The store in a PostgreSQL database, for many processes on many machines."""
 
 __all__ = ["PostgresStore"]
 
@@ -28,31 +28,32 @@ from ziggurat.stores.postgres.listener import PostgresListener
 T = TypeVar("T")
 
 _WATCHED = 60.0
-"""Seconds for which whoever writes a log tells those that follow it."""
+"""Seconds for which the writer of a log notifies its followers."""
 
 _VACUUM_SECONDS = 3600.0
 _POLL = 0.1
 
 
 def _channel_of(schema: str) -> str:
-    """Return the name of the channel for the logs of a schema, which is as short as the server's names are."""
+    """Return the name of the notification channel for a schema's logs, within the server's length limit for names."""
     if len(schema) <= 50:
         return f"ziggurat_{schema}"
     return f"ziggurat_{schema[:32]}_{blake2b(schema.encode(), digest_size=8).hexdigest()}"
 
 
 class PostgresStore:
-    """Keeps logs in a schema of a PostgreSQL database; any number of processes may use it at once.
+    """Store logs in a schema of a PostgreSQL database; any number of processes may use it at once.
 
-    A process has one connection that writes, one that reads, and, while it follows runs of others, one that listens.
+    A process has one connection for writing, one for reading, and, while it follows runs of others, one for
+    notifications.
 
     Args:
-        url: ``postgresql://user@host/database``, with what the driver understands after a question mark, and
-            ``schema=``; the password may stand in it, or in PGPASSWORD or a password file.
-        timeout: Seconds to wait for an answer of the server, and for its return when the connection was lost.
-        lease: Seconds after which the lease of a process that has stopped passes on, where it cannot be seen that
-            the process is gone.
-        clock: Tells the time; that of the database if it is None.
+        url: ``postgresql://user@host/database``, with parameters of the driver after a question mark, and ``schema=``;
+            the password may be in it, in PGPASSWORD or in a password file.
+        timeout: Seconds to wait for a response of the server, and for its return when the connection is lost.
+        lease: Seconds after which another process may take over the lease of one that has stopped, if it cannot be seen
+            that the process is gone.
+        clock: The clock; None for the database's.
 
     Raises:
         MissingExtra: the driver is not installed.
@@ -92,10 +93,10 @@ class PostgresStore:
     def _now(self) -> float | None:
         return None if self._clock is None else self._clock.now()
 
-    # -- in the thread -------------------------------------------------------------------------------------------
+    # -- in the writer thread ------------------------------------------------------------------------------------
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
-        """Do what writes in order; appends to different logs that stand next to each other in one transaction."""
+        """Run writing jobs in order; consecutive appends to different logs share one transaction."""
         start = 0
         while start < len(jobs):
             end, logs = start, set[str]()
@@ -116,13 +117,13 @@ class PostgresStore:
                 lambda connection, again: write(connection, appends, self._now(), self.seconds, self._channel, again)
             )
         except JournalError as error:
-            if len(jobs) > 1 and not isinstance(error, StoreUnavailable):  # one of them is refused, and not the others
+            if len(jobs) > 1 and not isinstance(error, StoreUnavailable):  # only one of them may be at fault
                 for job in jobs:
                     self._append_all([job])
                 return
             for job in jobs:
                 job.error = type(error)(str(error))
-                self._held.pop(job.log, None)  # nobody continues it here: let the lease run out
+                self._held.pop(job.log, None)  # the run cannot continue here: let the lease expire
             return
         for job, append in zip(jobs, appends, strict=True):
             if append.id not in done:
@@ -174,7 +175,7 @@ class PostgresStore:
             if owner and owner != self.owner and left > 0 and not is_gone(owner):
                 raise lease_held(log, owner, left)
             taken = self._writing.fetch(sql.TAKE, self._now(), self.seconds, self.owner, number, epoch, owner)
-            if taken:  # nobody was quicker
+            if taken:  # no other process was quicker
                 self._held[log] = (number, taken[0][0])
                 return int(taken[0][0])
 
@@ -189,7 +190,7 @@ class PostgresStore:
         self._writing.fetch(sql.FREE_ALL, [at for at, _ in held], [epoch for _, epoch in held])
 
     def _remove(self, find: str, *values: object) -> int:
-        """Remove the logs that a statement finds and locks, with all that they hold."""
+        """Remove the logs that a statement finds and locks, with their rows and large values."""
 
         async def work(connection: Connection, again: bool) -> int:
             async with connection.transaction():
@@ -201,7 +202,7 @@ class PostgresStore:
         return self._writing.run(work)
 
     def _shrink(self) -> None:
-        """Give room back, on a connection of its own: it may take long, and leases are renewed meanwhile."""
+        """Vacuum the tables, on a connection of its own: it may take long, and leases must be renewed meanwhile."""
 
         async def work(connection: Connection, again: bool) -> None:
             await connection.execute("VACUUM logs, rows, blobs", timeout=_VACUUM_SECONDS)
@@ -212,13 +213,13 @@ class PostgresStore:
         finally:
             connection.close()
 
-    # -- the verbs -----------------------------------------------------------------------------------------------
+    # -- the methods of Store ------------------------------------------------------------------------------------
 
     def _read(self, statement: str, *values: object) -> "Future[Sequence[Any]]":
         return self._reader.submit(lambda: self._reading.fetch(statement, *values))
 
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
-        """Begin a log; see `Store`."""
+        """Create a log; see `Store`."""
         return await self._writer.submit(lambda: self._create(info, rows, blobs or {}), info.log)
 
     async def lease(self, log: str) -> int:
@@ -235,7 +236,7 @@ class PostgresStore:
         release: bool = False,
     ) -> "Future[None]":
         """Write rows; see `Store`."""
-        at, _ = self._held.get(log, (0, 0))  # of no log
+        at, _ = self._held.get(log, (0, 0))  # 0 is the number of no log
         return self._writer.submit(Append(at, epoch, rows, blobs or {}, release), log)
 
     def release(self, log: str, epoch: int) -> "Future[None]":
@@ -243,7 +244,7 @@ class PostgresStore:
         return self._writer.submit(lambda: self._release(log, epoch), log)
 
     async def find(self, log: str) -> LogInfo | None:
-        """Return what is known of a log; see `Store`."""
+        """Return the description of a log; see `Store`."""
         found = await self._read(sql.INFO, log)
         return LogInfo(*found[0]) if found else None
 
@@ -265,7 +266,7 @@ class PostgresStore:
         before: float | None = None,
         limit: int = 100,
     ) -> list[LogInfo]:
-        """Return what is known of logs; see `Store`."""
+        """Return the descriptions of logs; see `Store`."""
         return [LogInfo(*found) for found in await self._read(sql.LIST, prefix, agent, status, before, limit)]
 
     async def changed(self, log: str, count: int, seconds: float) -> None:
@@ -286,7 +287,7 @@ class PostgresStore:
         await self._listener.wait(number, count, seconds)
 
     async def quarantine(self, log: str, problem: str) -> None:
-        """Set a damaged log apart; see `Store`."""
+        """Quarantine a damaged log; see `Store`."""
         await self._writer.submit(lambda: self._writing.fetch(sql.QUARANTINE, problem, log), log)
 
     async def delete(self, log: str) -> bool:
@@ -295,7 +296,7 @@ class PostgresStore:
         return await self._writer.submit(lambda: self._remove(find, log), log) > 0
 
     async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
-        """Remove old logs and give the room back; see `Store`."""
+        """Remove old logs and free their space; see `Store`."""
         kept = [] if unfinished else list(UNFINISHED)
 
         def work() -> int:
@@ -308,7 +309,7 @@ class PostgresStore:
         return removed
 
     async def close(self) -> None:
-        """Give leases back, and close threads and connections; see `Store`."""
+        """Release the leases, and close threads and connections; see `Store`."""
         try:
             if self._held:
                 await self._writer.submit(self._release_all)

@@ -1,4 +1,4 @@
-"""The entries of a session's log, and the state they add up to."""
+"""The entries of a session's log, and the state that results from them."""
 
 __all__ = [
     "Added",
@@ -35,7 +35,7 @@ class _Entry(Struct, frozen=True, gc=False, tag=True, tag_field="entry", omit_de
 
 
 class Said(_Entry, frozen=True, gc=False):
-    """What was said in a run: its messages from number `start` on, in place of any of it that stood there before."""
+    """Messages of a run, from number `start` on; they replace any that were recorded there before."""
 
     run: str
     start: int
@@ -43,10 +43,10 @@ class Said(_Entry, frozen=True, gc=False):
 
 
 class Shortened(_Entry, frozen=True, gc=False):
-    """A run has made its conversation shorter: what it continues with is this.
+    """A run has shortened its conversation: these messages are what it continues with.
 
-    It takes the place of the rows up to `after`, which the run began with, and of its own first `count` messages.
-    `number` says how often the run has done so.
+    They replace the rows up to `after`, with which the run began, and the run's own first `count` messages. `number`
+    counts how often the run has done so.
     """
 
     run: str
@@ -57,24 +57,24 @@ class Shortened(_Entry, frozen=True, gc=False):
 
 
 class Kept(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A message or an item."""
+    """A message or an item that was added by hand."""
 
     message: Message | None = None
     item: RunItem | None = None
 
 
 class Added(_Entry, frozen=True, gc=False):
-    """What was put into the session by hand."""
+    """Messages and items were added by hand."""
 
     kept: tuple[Kept, ...]
 
 
 class Popped(_Entry, frozen=True, gc=False):
-    """The newest item was taken out."""
+    """The newest item was removed."""
 
 
 class Cleared(_Entry, frozen=True, gc=False):
-    """Everything was taken out."""
+    """Everything was removed."""
 
 
 SessionEntry = Said | Shortened | Added | Popped | Cleared
@@ -83,7 +83,7 @@ _decoder: "msgspec.json.Decoder[SessionEntry]" = msgspec.json.Decoder(SessionEnt
 
 
 def read_session_entry(data: bytes) -> SessionEntry | None:
-    """Return what a row says, None if it cannot be read."""
+    """Return the entry in a row; None if it cannot be read."""
     try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -91,25 +91,25 @@ def read_session_entry(data: bytes) -> SessionEntry | None:
 
 
 class _Value(Struct):
-    """A message or an item of a session, and where it comes from."""
+    """A message or an item of a session, and its origin."""
 
     value: Message | RunItem
     row: int
     at: float
     run: str = ""
     index: int = 0
-    covered: bool = False  # something shorter stands for it
+    covered: bool = False  # whether the shortened form replaces it
 
 
 class SessionState:
-    """What a session holds after some of its rows.
+    """The state of a session after some of its rows.
 
     Attributes:
-        rows: How many rows there are, those that were set aside included.
-        digest: Of the last row that counts.
-        counts: By run, how many of its messages are on record.
-        shortened: By run, how often it has made the conversation shorter.
-        damaged: The numbers of rows that cannot be read and were set aside.
+        rows: The number of rows, skipped ones included.
+        digest: The digest of the last valid row.
+        counts: For each run, the number of its messages on record.
+        shortened: For each run, how often it has shortened the conversation.
+        damaged: The numbers of rows that cannot be read and were skipped.
     """
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class SessionState:
         self._base: list[Message] | None = None
 
     def take_in(self, number: int, entry: SessionEntry) -> None:
-        """Go on by one row."""
+        """Apply one row."""
         if isinstance(entry, Said):
             self._said(number, entry)
         elif isinstance(entry, Shortened):
@@ -159,7 +159,7 @@ class SessionState:
             each.covered = False
 
     def pop(self) -> RunItem | None:
-        """Take the newest item out and return it, None if there is none."""
+        """Remove the newest item and return it; None if there is none."""
         if not self._values:
             return None
         last = self._values[-1]
@@ -174,7 +174,7 @@ class SessionState:
         return item
 
     def items(self, limit: int | None = None) -> list[RunItem]:
-        """Return the newest items, at most `limit`, the oldest of them first."""
+        """Return the newest items, at most `limit`, in their order."""
         found: list[RunItem] = []
         for each in reversed(self._values):
             if limit is not None and len(found) >= limit:
@@ -184,23 +184,23 @@ class SessionState:
         return found if limit is None else found[len(found) - min(limit, len(found)) :]
 
     def said(self) -> list[Message]:
-        """Return all messages as they were said, the oldest first."""
+        """Return all messages as they were said, in order."""
         return _messages(each.value for each in self._values)
 
     def current(self) -> list[Message]:
-        """Return the conversation as the next run finds it: of what was made shorter, the short form."""
+        """Return the conversation with which the next run begins: the short form of what was shortened."""
         if self._base is None:
             return self.said()
         return [*self._base, *_messages(each.value for each in self._values if not each.covered)]
 
     def of_run(self, run: str) -> dict[int, Message]:
-        """Return what is on record of a run, by the numbers of its messages."""
+        """Return a run's messages on record, by number."""
         found = {each.index: each.value for each in self._values if each.run == run}
         return {index: value for index, value in found.items() if isinstance(value, Message)}
 
 
 def _messages(values: Iterable[Message | RunItem]) -> list[Message]:
-    """Return values as messages; items that follow each other are read together."""
+    """Return values as messages; consecutive items are converted together."""
     found: list[Message] = []
     items: list[RunItem] = []
     for value in values:
@@ -221,13 +221,13 @@ def _items_of(value: _Value) -> list[RunItem]:
     made = messages_to_items([value.value], ids=lambda: "")
     when = datetime.fromtimestamp(value.at, UTC)
     return [
-        replace(item, id=item.id or f"{value.row}.{value.index}.{number}", created_at=when)  # the same at each look
+        replace(item, id=item.id or f"{value.row}.{value.index}.{number}", created_at=when)  # a stable id
         for number, item in enumerate(made, 1)
     ]
 
 
 def _without_last(value: Message | RunItem) -> Message | None:
-    """Return what is left of a message without its last item."""
+    """Return a message without its last item; None if nothing is left."""
     if not isinstance(value, Message):
         return None
     last = next((part for part in reversed(value.parts) if isinstance(part, (ToolCall, ToolResult))), None)
@@ -238,7 +238,7 @@ def _without_last(value: Message | RunItem) -> Message | None:
 
 
 def latest(messages: Sequence[Message], limit: int | None) -> list[Message]:
-    """Return the newest messages, at most `limit`, from a user's on; a call is never parted from its result."""
+    """Return the newest messages, at most `limit`, preferably from a user's on; never a result without its call."""
     if limit is None or len(messages) <= limit:
         return list(messages)
     start = len(messages) - limit
@@ -250,7 +250,7 @@ def latest(messages: Sequence[Message], limit: int | None) -> list[Message]:
 
 
 def whole(messages: Iterable[Message]) -> list[Message]:
-    """Return messages in which each call has its result and each result its call, as hands may not have left them."""
+    """Return messages in which every call has its result and every result its call, whatever was added by hand."""
     kept: list[Message] = []
     awaited: dict[str, ToolCall] = {}
     for message in messages:
@@ -271,10 +271,10 @@ def _unknown(call: ToolCall) -> Message:
 
 
 def state_of(rows: Sequence[Row], state: SessionState | None = None) -> tuple[SessionState, str]:
-    """Go over rows in order; return what they say, and what is wrong with them if that cannot be passed over.
+    """Apply rows in order; return the state, and a description of damage that cannot be skipped.
 
-    The newest rows may be damaged: they are set aside, as are those that a later row was written in spite of. Damage
-    in the middle of rows that follow each other is a fault of the whole.
+    Damage in the newest rows is skipped, also when later rows were written after it. Damage between rows that belong
+    together makes the whole session invalid.
     """
     state = SessionState() if state is None else state
     suspect: Row | None = None
@@ -294,7 +294,7 @@ def state_of(rows: Sequence[Row], state: SessionState | None = None) -> tuple[Se
 
 
 def _follows(row: Row, before: Row, entry: SessionEntry | None) -> bool:
-    """Return whether a row was written when the one before it was still whole."""
+    """Return whether a row was written when the one before it was still intact."""
     return row.digest == chained(before.digest, row.data) or (
         not before.digest and row.digest != "" and entry is not None
     )

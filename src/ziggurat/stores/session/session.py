@@ -30,25 +30,25 @@ from ziggurat.stores.session.log import (
 from ziggurat.stores.session.turns import Turns
 
 Conflict = Literal["queue", "reject", "branch"]
-"""What becomes of a run whose session is being written by another: it waits, is refused, or goes on in a copy."""
+"""What a run does while another writes its session: wait, raise an error, or continue in a copy."""
 
 _STATUS = "Idle"
 _KNOWN = 64
-_FIRST_LOOK, _LAST_LOOK = 0.005, 0.2  # seconds between looks at a lease that another process holds
+_FIRST_LOOK, _LAST_LOOK = 0.005, 0.2  # seconds between attempts to get a lease that another process holds
 
 
 class _Desk:
-    """What this process knows of the sessions of one store: whose turn it is, and what was read of them."""
+    """This process's knowledge of the sessions in one store: whose turn it is, and their states as last read."""
 
     def __init__(self) -> None:
         self.turns = Turns()
         self._states: OrderedDict[str, SessionState] = OrderedDict()
 
     async def state(self, store: Store, log: str) -> SessionState:
-        """Return what a session holds, reading what has come since it was last looked at.
+        """Return the state of a session, reading only rows added since the last time.
 
         Raises:
-            JournalCorrupt: it is damaged elsewhere than at its end; it is in quarantine from then on.
+            JournalCorrupt: it is damaged elsewhere than at its end; it is quarantined then.
         """
         state = self._states.get(log)
         rows: list[Row] = []
@@ -75,7 +75,7 @@ class _Desk:
         return state
 
     def forget(self, log: str) -> None:
-        """Read a session again when it is next asked for."""
+        """Forget the state of a session, so that it is read again."""
         self._states.pop(log, None)
 
 
@@ -89,21 +89,21 @@ class Session:
         run = await agent.run("Hello", session=chat)
         await chat.get_items(10)
 
-    `agent.run(..., session="alice")` is short for one in the agent's own store. One run writes it at a time, whatever
-    process it is in.
+    `agent.run(..., session="alice")` is short for a session in the agent's own store. Only one run writes it at a time,
+    in whatever process.
 
     Args:
         session_id: Its name.
-        store: An address or a store; without one it lives as long as this object.
-        limit: How many messages a run begins with at most, the newest; it begins with a user's, and calls keep their
-            results. All by default.
-        conflict: What becomes of a run while another writes the session: ``"queue"`` waits, ``"reject"`` raises
-            LeaseHeld, ``"branch"`` goes on in a copy of its own, whose id is in `run.session`.
-        timeout: Seconds to wait at most; then LeaseHeld is raised.
-        clock: Tells the time.
+        store: A URL or a store; without one it lives as long as this object.
+        limit: The maximum number of messages, the newest, with which a run begins; they begin with a user's, and calls
+            keep their results. All by default.
+        conflict: What a run does while another writes the session: ``"queue"`` waits, ``"reject"`` raises LeaseHeld,
+            ``"branch"`` continues in a copy, whose id is in `run.session`.
+        timeout: The maximum number of seconds to wait before LeaseHeld is raised.
+        clock: The clock.
 
     Raises:
-        ConfigurationError: one of these makes no sense.
+        ConfigurationError: an argument has the wrong type or range.
     """
 
     def __init__(
@@ -140,9 +140,9 @@ class Session:
     # -- reading -------------------------------------------------------------------------------------------------
 
     async def get_items(self, limit: int | None = None) -> list[RunItem]:
-        """Return the newest items, at most `limit`, the oldest of them first; all without a limit.
+        """Return the newest items, at most `limit`, in their order; all without a limit.
 
-        Items keep what was said as it was said, also where runs continue with something shorter.
+        Items are what was originally said, even where runs continue with a shortened form.
 
         Raises:
             JournalCorrupt: the session is damaged elsewhere than at its end.
@@ -151,7 +151,7 @@ class Session:
         return (await self._state()).items(limit)
 
     async def get_messages(self, limit: int | None = None) -> list[Message]:
-        """Return the conversation as the next run finds it: the newest messages, at most `limit`, in whole turns.
+        """Return the conversation with which the next run begins: the newest messages, at most `limit`, in whole turns.
 
         Raises:
             JournalCorrupt: the session is damaged elsewhere than at its end.
@@ -160,7 +160,7 @@ class Session:
         return latest((await self._state()).current(), limit)
 
     async def history(self) -> list[Message]:
-        """Return all messages as they were said, also those that compaction has replaced.
+        """Return all messages as they were said, including those that compaction has replaced.
 
         Raises:
             JournalCorrupt: the session is damaged elsewhere than at its end.
@@ -168,7 +168,7 @@ class Session:
         return (await self._state()).said()
 
     async def damaged(self) -> tuple[int, ...]:
-        """Return the numbers of rows that could not be read and were passed over."""
+        """Return the numbers of rows that could not be read and were skipped."""
         return tuple((await self._state()).damaged)
 
     async def _state(self) -> SessionState:
@@ -188,7 +188,7 @@ class Session:
 
         Raises:
             ConfigurationError: one is neither.
-            LeaseHeld: a run writes the session, and did so until there was no more waiting.
+            LeaseHeld: a run writes the session, and waiting for it was not allowed or took too long.
         """
         if isinstance(items, (str, Message)) or not isinstance(items, Sequence):
             raise ConfigurationError(f"add_items() takes a list of items or messages, got {items!r}")
@@ -205,7 +205,7 @@ class Session:
                 await hold.write([Added(self.clock.now(), tuple(kept))], release=True)
 
     async def pop_item(self) -> RunItem | None:
-        """Take the newest item out and return it; None if there is none.
+        """Remove the newest item and return it; None if there is none.
 
         Raises:
             LeaseHeld: as for `add_items`.
@@ -217,7 +217,7 @@ class Session:
             return newest[0] if newest else None
 
     async def clear(self) -> None:
-        """Take everything out; the rows stay in the store until it is deleted.
+        """Remove everything; the rows stay in the store until the session is deleted.
 
         Raises:
             LeaseHeld: as for `add_items`.
@@ -236,10 +236,10 @@ class Session:
     # -- the lease -----------------------------------------------------------------------------------------------
 
     async def hold(self, *, branching: bool = True) -> "Hold":
-        """Become the only writer until `leave`, as the conflict policy says.
+        """Become the only writer until `leave`, following the conflict policy.
 
         Raises:
-            LeaseHeld: another writes it; it was not to be waited for, or took too long.
+            LeaseHeld: another run writes it, and waiting for it was not allowed or took too long.
             JournalCorrupt: the session is damaged elsewhere than at its end.
         """
         waits = self.conflict == "queue" or (self.conflict == "branch" and not branching)
@@ -266,7 +266,7 @@ class Session:
             raise
 
     async def _epoch(self, until: float) -> int:
-        """Lease the session, made if need be; look again and again while another process holds it."""
+        """Acquire the lease of the session, creating it if needed; retry while another process holds it."""
         store, pause = self._rows, _FIRST_LOOK
         while True:
             try:
@@ -274,7 +274,7 @@ class Session:
                     return await store.lease(self._log)
                 return await store.create(LogInfo(self._log, created=self.clock.now()))
             except (RunExists, RunNotFound):
-                continue  # another was quicker
+                continue  # another process was quicker
             except LeaseHeld:
                 if self.clock.monotonic() >= until:
                     raise
@@ -282,7 +282,7 @@ class Session:
             pause = min(2 * pause, _LAST_LOOK)
 
     async def _branched(self) -> "Hold":
-        """Copy what is there into a session of its own, and hold that."""
+        """Copy the session under a new id, and hold the copy."""
         store = self._rows
         rows = await store.read(self._log)
         number = 2
@@ -304,12 +304,12 @@ class Session:
 
 
 class Hold:
-    """The right to write a session, until it is given back or has passed to another.
+    """The right to write a session, until it is released or another holder takes over.
 
     Attributes:
-        session: The session; with ``"branch"`` it may be another than was asked for.
+        session: The session; with ``"branch"`` it may be a copy.
         epoch: The number of the lease, higher than any before.
-        state: What the session holds.
+        state: The state of the session.
     """
 
     def __init__(self, session: Session, epoch: int, state: SessionState) -> None:
@@ -323,10 +323,10 @@ class Hold:
 
         Args:
             entries: At least one.
-            release: Give the right back with them.
+            release: Release the lease with them.
 
         Raises:
-            LeaseLost: it has passed to another.
+            LeaseLost: another holder has taken over.
             StoreError: they cannot be written.
         """
         state = self.state
@@ -340,14 +340,14 @@ class Hold:
         try:
             await session._rows.append(session._log, self.epoch, rows, release=release)
         except BaseException:
-            session._desk.forget(session._log)  # nobody knows what of it is there
+            session._desk.forget(session._log)  # it is unknown which rows were written
             raise
         state_of(rows, state)
         if release:
             self._leave()
 
     async def leave(self) -> None:
-        """Give the right back; harmless when that was done, or when it has passed to another."""
+        """Release the lease; does nothing if it is released or lost already."""
         if self._held:
             try:
                 await self.session._rows.release(self.session._log, self.epoch)

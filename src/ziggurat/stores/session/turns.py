@@ -1,4 +1,4 @@
-"""Turns: who may write a session next in this process, first come, first served."""
+"""Turns: which run of this process may write a session next, first come, first served."""
 
 __all__ = ["Turns"]
 
@@ -19,7 +19,7 @@ class Turns:
         self._queues: dict[str, deque[_Waiting]] = {}  # one per name that is taken
 
     def taken(self, name: str) -> bool:
-        """Take a turn if it is free; return whether it was taken."""
+        """Take the turn if it is free; return whether that succeeded."""
         with self._lock:
             if name in self._queues:
                 return False
@@ -27,7 +27,7 @@ class Turns:
             return True
 
     async def wait(self, name: str, seconds: float, clock: Clock) -> bool:
-        """Wait for a turn; return whether it came within so many seconds."""
+        """Wait for the turn; return whether it came within some seconds."""
         loop = asyncio.get_running_loop()
         mine: asyncio.Future[None] = loop.create_future()
         with self._lock:
@@ -44,14 +44,14 @@ class Turns:
             await asyncio.wait([mine])
         except asyncio.CancelledError:
             if not mine.cancel():
-                self.leave(name)  # it came in the same moment
+                self.leave(name)  # the turn came at the same moment
             raise
         finally:
             timer.cancel()
         return not mine.cancelled()
 
     def leave(self, name: str) -> None:
-        """Give a turn to whoever has waited longest."""
+        """Pass the turn to the one that has waited longest."""
         while True:
             with self._lock:
                 queue = self._queues[name]
