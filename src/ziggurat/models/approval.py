@@ -1,4 +1,4 @@
-"""The approval gate of model calls."""
+"""ModelGate: the approval gate of model calls."""
 
 __all__ = ["ModelGate", "gated"]
 
@@ -16,18 +16,18 @@ from ziggurat.messages.parts import ToolCall
 
 
 class ModelGate(Middleware):
-    """Asks for a decision on each question to a model that the approvals in scope speak of.
+    """Asks for a decision on each model call that the approval rules in scope apply to.
 
-    The whole request as JSON stands for the arguments of a call named like the model; who decides may give another.
-    It is put outermost of all that wraps models by an agent whose approvals have rules for models.
+    The request is shown as a call named like the model, with the whole request as JSON arguments; a decision may change
+    it. An agent whose approvals have rules for models adds it as the outermost middleware.
     """
 
     async def wrap_model(self, request: ModelRequest, ctx: Context, model: Model) -> ModelResponse:
-        """Ask the model what was agreed to.
+        """Ask the model the approved request.
 
         Raises:
-            Denied: a rule or a person said no; the run stops for it.
-            Suspend: nobody in this process decides.
+            Denied: a rule or a person said no; this stops the run.
+            Suspend: there is no approver in this process.
         """
         name = _model_name(model)
         if not any(gate.concern(name, "model") for gate in ctx.scope.get(APPROVALS) or ()):
@@ -36,7 +36,7 @@ class ModelGate(Middleware):
         record = ctx.scope[JOURNAL].find(ctx.path)
         if record is not None and record.pending is not None:
             waited = waiting_call(record, ctx)
-            if waited is not None and waited.arguments != frozen.arguments:  # the hooks have made another one since
+            if waited is not None and waited.arguments != frozen.arguments:  # the hooks changed the request meanwhile
                 frozen, request = waited, _request_of(waited)
         judgement = Judgement("ask")
         if record is None or record.decided is None:
@@ -67,7 +67,7 @@ def _request_of(call: ToolCall) -> ModelRequest:
 
 
 async def _changed(call: ToolCall, ctx: Context) -> ModelRequest:
-    """Return the request that who decided put in place of the one asked; a rule that denies holds for it too."""
+    """Return the request as changed by a decision; rules that deny apply to it too."""
     judgement = await judge(call.name, canonical(call.arguments, call.name), ctx, "model")
     if judgement.verdict == "deny":
         raise Denied(judgement.reason)
@@ -75,9 +75,9 @@ async def _changed(call: ToolCall, ctx: Context) -> ModelRequest:
 
 
 def _model_name(model: Model) -> str:
-    """Return the model's name, whatever is wrapped around it here."""
+    """Return the model's name, below the middleware wrapped around it."""
     inner: object = model
-    while isinstance(getattr(inner, "args", None), tuple):  # a middleware with what it wraps
+    while isinstance(getattr(inner, "args", None), tuple):  # a partial: a middleware with the model it wraps
         inner = inner.args[-1]  # type: ignore[attr-defined]
     return name_of(inner)
 
@@ -86,7 +86,7 @@ _GATE = ModelGate()
 
 
 def gated(ctx: Context) -> Context:
-    """Return a context in which questions to models pass the gate, if the approvals there speak of any."""
+    """Return a context in which model calls pass the gate, if its approvals have rules for models."""
     approvals = ctx.scope.get(APPROVALS) or ()
     if not any(rule.stage == "model" for gate in approvals for rule in gate.rules):
         return ctx

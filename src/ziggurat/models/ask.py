@@ -1,9 +1,9 @@
-"""The station of model calls: every question of every agent goes this way.
+"""Ask a model: every model call of every agent goes through `ask`, in this order.
 
-    look-up in the journal > before_model > wrap_model > the model's own layers > the model
+    look up the journal > before_model > wrap_model > the model's own layers > the model
     > delta filters > after_model > record
 
-The pieces that a listener hears, folded, are always the message that the conversation gets.
+The deltas that a listener gets always add up to the message that the conversation gets.
 """
 
 __all__ = ["ask", "unattended"]
@@ -28,12 +28,12 @@ _NO_CHAIN = Chain()
 
 
 def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | None = None) -> Awaitable[ModelResponse]:
-    """Ask a model at this context's path, once: an answer on record is given again.
+    """Ask a model at this context's path; if the record has an answer there, return that instead.
 
     Args:
         model: The model with its layers.
         request: The question.
-        ctx: Where the call stands; make it with ``ctx.under("model")``.
+        ctx: The context of the call; make it with ``ctx.under("model")``.
         name: The model's name, if it is known already.
     """
     name = name or name_of(model)
@@ -43,13 +43,13 @@ def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | None =
 
 
 def unattended(ctx: Context) -> bool:
-    """Return whether nobody listens to a model call here, or stands around it: then it is the model and the record."""
+    """Return whether a model call here has no listeners and no middleware, so that `Context.once` is enough."""
     chain = ctx.scope.get(MIDDLEWARE)
     return (chain is None or not chain.asks) and ctx.emit is SILENCE
 
 
 class _Question:
-    """One model call that somebody listens to or stands around."""
+    """One model call with listeners or middleware."""
 
     __slots__ = ("chain", "live", "model", "name")
 
@@ -79,7 +79,7 @@ class _Question:
         return response
 
     async def _ended(self, response: ModelResponse, ctx: Context) -> None:
-        """Tell of an answer once it is durable."""
+        """Emit ModelEnded once the answer is stored."""
         journal = ctx.scope.get(JOURNAL)
         waiting = None if journal is None else journal.settled()
         if waiting is not None:

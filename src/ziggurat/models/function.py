@@ -1,4 +1,4 @@
-"""A model that is a function of yours."""
+"""FunctionModel: a model made from your own function."""
 
 __all__ = ["FunctionModel"]
 
@@ -19,26 +19,26 @@ _ONE_CALL = Usage(requests=1)
 
 
 class FunctionModel:
-    """Answers with what a function returns; for tests, rules, and models that no provider speaks to.
+    """Answers with what a function returns; for tests, rules, and models without a provider.
 
-    The function takes ``(messages)``, ``(request)`` or ``(request, ctx)``, told apart by number and name (or by the
-    annotation ModelRequest), and may be async. It returns a text, a Message, a ToolCall or a list of them, a
-    ModelResponse, or an iterator (async or not) of texts and deltas, which are streamed as they come. A plain
-    function runs on the event loop, so it must not block.
+    The function takes ``(messages)``, ``(request)`` or ``(request, ctx)``, distinguished by the number and names of
+    parameters (or by the annotation ModelRequest), and may be async. It returns a text, a Message, a ToolCall or a list
+    of them, a ModelResponse, or an iterator (async or not) of texts and deltas, which are streamed as they come. A
+    plain function runs on the event loop, so it must not block.
 
     ::
 
         shout = FunctionModel(lambda messages: messages[-1].text.upper())
 
     Args:
-        function: What answers.
-        name: What the model is called in paths, journals and responses.
-        window: How many tokens it can take, where that is known.
-        output_modes: How it can be held to a schema, best first.
+        function: The function that answers.
+        name: The model's name in paths, journals and responses.
+        window: Its context window in tokens, if known.
+        output_modes: The ways it supports typed output, best first.
 
     Raises:
-        ConfigurationError: the function does not take what a model is given; while running, if it returns
-            something else than a reply.
+        ConfigurationError: the function takes other parameters; while running, if it returns something that is not a
+            reply.
     """
 
     __slots__ = ("_form", "_function", "_plain", "facts", "name")
@@ -58,7 +58,7 @@ class FunctionModel:
         self._plain: Model = cast("Model", function) if lean else self._general
 
     def __call__(self, request: ModelRequest, ctx: Context, /) -> Coroutine[Any, Any, ModelResponse]:
-        """Ask the function."""
+        """Call the function and return its reply."""
         return self._plain(request, ctx)
 
     async def _general(self, request: ModelRequest, ctx: Context) -> ModelResponse:
@@ -107,7 +107,7 @@ def _told(reply: object) -> str:
 
 
 def _form(function: object) -> tuple[_Form, bool]:
-    """Tell how to call a function, and whether it is exactly what a model is."""
+    """Return how to call a function, and whether it is a model service already."""
     if not callable(function):
         raise ConfigurationError(f"FunctionModel needs a function that takes {_FORMS}, got {type(function).__name__}")
     shown = getattr(function, "__name__", None) or type(function).__name__

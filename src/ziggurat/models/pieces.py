@@ -1,4 +1,4 @@
-"""A reply while it streams: deltas filtered on their way out, and folded into a message."""
+"""Pieces: filters the deltas of a reply as it streams, and folds them into a message."""
 
 __all__ = ["Pieces"]
 
@@ -19,14 +19,14 @@ from ziggurat.messages.parts import Part, Thinking
 
 
 class _Hook:
-    """`on_model_delta` of one middleware as a filter."""
+    """The hook `on_model_delta` of one middleware, as a filter."""
 
     def __init__(self, middleware: Middleware) -> None:
         self.middleware = middleware
 
 
 class _Voice:
-    """One reply in the making: what the model said, and what of it passed the filters."""
+    """One reply in progress: the model's deltas, and those that passed the filters."""
 
     def __init__(self, filters: list[DeltaFilter | _Hook]) -> None:
         self.filters = filters
@@ -34,7 +34,7 @@ class _Voice:
         self.shown = Fold()
 
     async def push(self, delta: PartDelta, ctx: Context, start: int = 0) -> list[PartDelta]:
-        """Send a piece through the filters from number `start` on."""
+        """Send a delta through the filters from number `start` on."""
         passing: Iterable[PartDelta] = (delta,)
         for each in self.filters[start:]:
             if isinstance(each, _Hook):
@@ -48,7 +48,7 @@ class _Voice:
         return list(passing)
 
     async def flush(self, ctx: Context) -> list[PartDelta]:
-        """Let the filters give out what they hold back."""
+        """Return the deltas that the filters held back."""
         passing: list[PartDelta] = []
         for number, each in enumerate(self.filters):
             if not isinstance(each, _Hook):
@@ -65,7 +65,7 @@ class _Voice:
 
 
 def _same(said: Message, whole: Message) -> bool:
-    """Return whether what was said is the reply; proofs of thoughts may be made again for the whole of it."""
+    """Return whether streamed deltas give the whole reply; signatures of thoughts may differ."""
     return said == whole or (said.thinking, _spoken(said)) == (whole.thinking, _spoken(whole))
 
 
@@ -74,10 +74,10 @@ def _spoken(message: Message) -> list[Part]:
 
 
 class Pieces:
-    """The way out (an Emit) for one model call.
+    """The `Emit` of one model call: filters its deltas.
 
-    Replies of alternatives come under paths of their own. When the call is done, what was shown of the reply that
-    won stands, and all else is dropped.
+    Replies of alternatives have their own paths. When the call ends, the deltas of the reply that was used are kept,
+    and those of all others are dropped.
     """
 
     def __init__(self, ctx: Context, chain: Chain) -> None:
@@ -87,15 +87,15 @@ class Pieces:
 
     @property
     def blocked(self) -> float:
-        """As of the way out below."""
+        """The seconds that the wrapped emit has blocked."""
         return self._ctx.emit.blocked
 
     def listens(self, kind: type[Event], /) -> bool:
-        """Pieces are always wanted, other events if anybody else wants them."""
+        """Return whether an event is wanted: deltas always, other events if the context listens to them."""
         return kind is Delta or kind is Dropped or self._ctx.listens(kind)
 
     async def __call__(self, event: Event, /) -> None:
-        """Pass an event on; pieces go through the filters first."""
+        """Pass an event on; deltas go through the filters first."""
         if isinstance(event, Delta):
             voice = self._voice(event.path)
             voice.said.push(event.delta)
@@ -132,7 +132,7 @@ class Pieces:
                 await self._ctx.emit(Delta(path, delta))
 
     async def finish(self, response: ModelResponse) -> ModelResponse:
-        """Settle the call: return the response with the message that the filters let through."""
+        """End the call: return the response with its message as filtered."""
         winner: _Voice | None = None
         for path, voice in self._voices.items():
             if winner is None and _same(voice.said.message(), response.message):

@@ -1,4 +1,4 @@
-"""The switch that forbids calls to real models, so that no test spends money by mistake."""
+"""Forbid calls to real models, so that no test spends money by mistake."""
 
 __all__ = ["FORBID_VARIABLE", "allow_real_calls", "forbid_real_calls", "require_real_calls_allowed"]
 
@@ -8,19 +8,19 @@ from types import TracebackType
 from ziggurat.core.errors import ConfigurationError
 
 FORBID_VARIABLE = "ZIGGURAT_FORBID_REAL_CALLS"
-"""The environment variable that forbids real calls from outside, set to 1."""
+"""The environment variable that forbids real calls if set to 1."""
 
 _NO = frozenset({"", "0", "false", "no", "off"})
 
 
 class _Switch:
-    """Where the switch stands for the whole process; None leaves it to the environment."""
+    """The setting for the whole process; None leaves it to the environment variable."""
 
     forbidden: bool | None = None
 
 
 class _Setting:
-    """A setting that holds from the call on; used with ``with``, it is taken back at the end of the block."""
+    """A setting that applies immediately; in a ``with`` block it is undone at the end."""
 
     __slots__ = ("_before",)
 
@@ -54,10 +54,10 @@ def allow_real_calls() -> _Setting:
 
 
 def require_real_calls_allowed(model_name: str) -> None:
-    """Do nothing if real models may be called; models that reach a provider ask this before each call.
+    """Raise if real calls are forbidden; models that call a provider check this before each call.
 
     Raises:
-        ConfigurationError: real calls are forbidden; the message says by what, and what to use instead.
+        ConfigurationError: real calls are forbidden; the message says why, and what to use instead.
     """
     forbidden = _Switch.forbidden
     if forbidden is None:

@@ -1,4 +1,4 @@
-"""A model that answers from the record of a run, and calls nobody."""
+"""ReplayModel: a model that answers from the record of a run, without calls."""
 
 __all__ = ["ReplayModel"]
 
@@ -21,21 +21,21 @@ from ziggurat.models.reply import model_facts
 
 
 class ReplayModel:
-    """Answers each question as the one at the same place in a recorded run was answered, failed tries included::
+    """Gives the recorded answer for the same path in a recorded run, failed tries included::
 
         model = ReplayModel(Path("tests/rain.jsonl"))
         run = await Agent(model, tools=[weather]).run("Rain in Paris?")
 
-    Tools are called; what they return must be what they returned then, since the model answered on that.
+    Tools are called; they must return what they returned then, because the recorded answers depend on it.
 
     Args:
         record: The record as JSON lines, or a file of them.
-        strict: Raise where another question is asked than on record.
-        window: How many tokens the model takes, where that matters.
-        output_modes: How it can be held to a schema, best first.
+        strict: Raise if a request differs from the recorded one.
+        window: The context window in tokens, if it matters.
+        output_modes: The ways it supports typed output, best first.
 
     Raises:
-        ConfigurationError: there is no such file, or no model was asked in it.
+        ConfigurationError: there is no such file, or the record has no model calls.
         JournalCorrupt: it is not a record; the message names the line.
     """
 
@@ -63,7 +63,7 @@ class ReplayModel:
         """Answer from the record.
 
         Raises:
-            JournalMismatch: it holds no answer for this place, or one to another question; the message shows the diff.
+            JournalMismatch: it has no answer for this path, or one to another request; the message shows the diff.
         """
         outcome = self._next(ctx)
         self._compare(outcome, request)
@@ -78,7 +78,7 @@ class ReplayModel:
     def _next(self, ctx: Context) -> Outcome:
         path = ctx.path
         while path and path not in self._outcomes:
-            path = parent_of(path)  # of an alternative, or another layer's
+            path = parent_of(path)  # the path may end in an alternative or a layer
         if not path:
             there = ", ".join(list(self._outcomes)[-3:])
             raise JournalMismatch(f"the record holds no answer of a model at {ctx.path} (the latest: {there})")

@@ -1,4 +1,4 @@
-"""From what a hand-written model returns to a response, streamed to listeners."""
+"""Turn what a hand-written model returns into a response, and stream it to listeners."""
 
 __all__ = ["Collector", "model_facts", "normalised", "response_of"]
 
@@ -18,15 +18,15 @@ from ziggurat.messages.model import FinishReason, ModelResponse
 from ziggurat.messages.parts import Part, Text, ToolCall
 from ziggurat.messages.usage import Usage
 
-_DEFAULT_ID = "call"  # what `tool_call` gives where nobody cares
+_DEFAULT_ID = "call"  # the default id of `tool_call`
 _MODES = get_args(OutputMode)
 
 
 def model_facts(name: str, window: int | None, output_modes: Sequence[OutputMode]) -> Mapping[Fact[Any], object]:
-    """Return what a model states about itself.
+    """Return the facts that a model states about itself.
 
     Raises:
-        ConfigurationError: a name, window or output mode that cannot be.
+        ConfigurationError: the name, window or an output mode is invalid.
     """
     if not isinstance(name, str) or not name:
         raise ConfigurationError(f"a model's name is a non-empty string, got {name!r}")
@@ -39,7 +39,7 @@ def model_facts(name: str, window: int | None, output_modes: Sequence[OutputMode
 
 
 def normalised(message: Message) -> Message:
-    """Return the message as its deltas fold: neighbouring texts joined, empty ones left out."""
+    """Return the message as folding its deltas gives it: adjacent texts joined, empty ones left out."""
     parts = message.parts
     if len(parts) == 1 and not (isinstance(parts[0], Text) and not parts[0].text):
         return message
@@ -54,10 +54,10 @@ def _finish(message: Message) -> FinishReason:
 
 
 def response_of(reply: object, *, model: str, usage: Usage) -> ModelResponse | None:
-    """Make a response of a reply that came whole: a text, a message, a tool call or a response; None for any other.
+    """Make a response from a whole reply: a text, a message, a tool call or a response; None for anything else.
 
     Raises:
-        ConfigurationError: a message that is not the assistant's.
+        ConfigurationError: the message does not have the role assistant.
     """
     if isinstance(reply, str):
         return ModelResponse(Message("assistant", (Text(reply),) if reply else ()), usage=usage, model=model)
@@ -82,7 +82,7 @@ def _check_role(message: Message, model: str) -> None:
 
 
 class Collector:
-    """Takes the pieces of a reply as they come, tells them to the listeners, and folds them into a response."""
+    """Collects the pieces of a reply: emits each to listeners, and folds them into a response."""
 
     def __init__(self, ctx: Context, model: str, usage: Usage) -> None:
         self._ctx = ctx
@@ -94,7 +94,7 @@ class Collector:
         self._listening = ctx.listens(Delta)
 
     async def push(self, item: object) -> None:
-        """Take a text, a delta, a part, or the usage of the whole reply.
+        """Add a text, a delta, a part, or the usage of the whole reply.
 
         Raises:
             ConfigurationError: it is none of these.
@@ -120,7 +120,7 @@ class Collector:
             )
 
     def _id(self, call: ToolCall) -> str:
-        """Ids must differ within a reply, so calls that were given none of their own are numbered."""
+        """Return a unique id for a call: ids must differ within a reply, so default ids are numbered."""
         if call.id != _DEFAULT_ID:
             return call.id
         self._defaults += 1
@@ -132,6 +132,6 @@ class Collector:
             await self._ctx.emit(Delta(self._ctx.path, delta))
 
     def response(self) -> ModelResponse:
-        """Return the response that the pieces make."""
+        """Return the response made from the pieces."""
         message = self._fold.message()
         return ModelResponse(message, _finish(message), self._usage, self._model)

@@ -1,4 +1,4 @@
-"""From ``"provider:name"`` to a model."""
+"""Resolve ``"provider:name"`` to a model."""
 
 __all__ = ["PROVIDERS", "known_models", "resolve"]
 
@@ -20,9 +20,9 @@ PROVIDERS: dict[str, str] = {
     "local": "ziggurat.models.local:local",
     **{name: f"ziggurat.models.http.providers:{name.replace('-', '_')}" for name in _HTTP.split()},
 }
-"""Where each provider's models are made: ``module:factory``; the factory takes the model's name.
+"""The factory of each provider's models as ``module:factory``; it takes the model's name.
 
-Imported when a model of the provider is first resolved. Add to it to give names of your own to models.
+The module is imported when a model of the provider is first resolved. Add entries to name models of your own.
 """
 
 _VARIADIC, _GENERATOR, _COROUTINE = 0x04, 0x20 | 0x200, 0x80  # of code objects; inspect is slow to import
@@ -43,19 +43,18 @@ _FAMILIES = {
     "deepseek-": "deepseek",
     "mistral-": "mistral",
 }
-"""How names of models begin that people give without their provider."""
+"""The providers of model names that are often given without a provider, by the beginning of the name."""
 _ELSEWHERE = re.compile(r"([\w-]+)@(https?://(?:\[[^\]\s]+\]|[^\s:/]+)(?::\d+)?(?:/[^\s:]*)?):(.+)")
 
 
 def resolve(spec: str | Model) -> Model:
-    """Return the model that is meant: a service as it is, ``"local"``, or ``"provider:name"``.
+    """Return a model: a service unchanged, or the model named ``"local"`` or ``"provider:name"``.
 
-    ``"local"`` is the embedded model; ``"local:/path/to/model.gguf"`` any other model file.
-    ``"openai:gpt-5-mini"`` is a provider's model, and ``"openai@https://host/v1:name"`` one at an address of yours
-    that speaks like that provider.
+    ``"local"`` is the embedded model, ``"local:/path/to/model.gguf"`` any other model file. ``"openai:gpt-5-mini"`` is
+    a provider's model, and ``"openai@https://host/v1:name"`` one at your own address with that provider's protocol.
 
     Raises:
-        ConfigurationError: nothing of this name; the message lists what there is.
+        ConfigurationError: there is no model with this name; the message lists the known forms.
         MissingExtra: the provider needs a package that is not installed.
     """
     if not isinstance(spec, str):
@@ -103,7 +102,7 @@ def _check_function(model: Model) -> None:
 
 
 def _elsewhere(spec: str) -> Model:
-    """Return the model of ``provider@https://host/v1:name``: at an address of the user's."""
+    """Return the model of ``provider@https://host/v1:name``, at the user's address."""
     parts = _ELSEWHERE.fullmatch(spec)
     if parts is None:
         raise ConfigurationError(
@@ -120,7 +119,7 @@ def _elsewhere(spec: str) -> Model:
 
 
 def known_models() -> tuple[str, ...]:
-    """Return the forms in which models can be named here: ``local`` first, then sorted by provider."""
+    """Return the forms of model names: ``local`` first, then sorted by provider."""
     providers = sorted(PROVIDERS, key=lambda provider: (provider not in _NAMELESS, provider))
     return tuple(form for provider in providers for form in _forms(provider))
 
@@ -141,7 +140,7 @@ def _unknown(spec: str, provider: str, named: bool) -> str:
 
 
 def _meant(spec: str, provider: str) -> str:
-    """Return what was meant by a name that means nothing, empty if that cannot be told."""
+    """Return a suggestion for an unknown name, empty if there is none."""
     maker, slash, name = spec.partition("/")
     if slash and maker.lower() in PROVIDERS:
         return f"{maker.lower()}:{name}"

@@ -1,4 +1,4 @@
-"""A model that follows a script, for tests and examples: same script, same answers, no network."""
+"""ScriptedModel: a model that follows a script, for tests and examples without a network."""
 
 __all__ = ["PAUSE", "Pause", "Piece", "Reply", "Rule", "ScriptedModel"]
 
@@ -24,13 +24,13 @@ _WORDS = re.compile(r"\s*\S+|\s+$")
 
 
 class Pause(Struct, frozen=True):
-    """A place in a script where the model waits: for the run's clock, or for one turn of the event loop.
+    """A place in a script where the model waits, for some seconds or for one turn of the event loop.
 
     Attributes:
-        seconds: How long, by the clock of the run; 0 lets others take one turn.
+        seconds: How long, by the clock of the run; 0 waits for one turn of the event loop.
 
     Raises:
-        ConfigurationError: that is not a number of seconds.
+        ConfigurationError: it is not a number of seconds.
     """
 
     seconds: float = 0.0
@@ -42,10 +42,10 @@ class Pause(Struct, frozen=True):
 
 
 PAUSE = Pause()
-"""Lets everybody else take one turn of the event loop."""
+"""Waits for one turn of the event loop, so that other tasks can run."""
 
 Piece = str | PartDelta | Part | Usage | Pause | BaseException | type[BaseException] | asyncio.Event
-"""A step in the script of one reply: something said, a wait, or an error raised there."""
+"""A step in the script of one reply: a piece of the reply, a wait, or an error to raise."""
 
 Reply = Union[  # noqa: UP007 - a text that stands for a type cannot be joined with |
     str,
@@ -57,19 +57,19 @@ Reply = Union[  # noqa: UP007 - a text that stands for a type cannot be joined w
     Sequence[Piece],
     Callable[[ModelRequest], "Reply"],
 ]
-"""What a script may answer with."""
+"""What a script may reply with."""
 
 Rule = tuple[str | Callable[[ModelRequest], bool], Reply]
-"""When (a test of the request, or a text that its last message holds) and what is answered then."""
+"""A condition (a test of the request, or a text that its last message contains), and the reply if it holds."""
 
 
 class ScriptedModel:
-    """Answers by script. Of what is given, the first that fits answers: a rule, the next reply, or `always`.
+    """Answers by script: with the first rule that fits, else the next reply, else `always`.
 
     A reply is a text, a Message, a ToolCall, a ModelResponse, an exception to raise, or a list of pieces that are
     streamed one by one: texts, deltas, tool calls, exceptions (raised at that place), `PAUSE`, ``Pause(seconds)``,
-    an asyncio.Event to wait for, and a Usage for the whole reply. A function of the request may stand for any.
-    Whoever listens hears whole messages word by word. What was asked is kept in `calls`.
+    an asyncio.Event to wait for, and a Usage for the whole reply. A function of the request may return any of these.
+    Whole messages are streamed to listeners word by word. All requests are kept in `calls`.
 
     ::
 
@@ -80,16 +80,16 @@ class ScriptedModel:
     Args:
         replies: One for each call, in order; shared by all runs unless `per_run`.
         rules: Pairs of a condition and a reply, tried in order before anything else.
-        always: The reply when nothing else is left.
-        name: What the model is called.
-        usage: What each reply costs, unless it says otherwise.
-        window: How many tokens it can take, where that matters.
-        output_modes: How it can be held to a schema, best first.
-        per_run: Give every run the replies from the first.
+        always: The reply when no rule fits and no replies are left.
+        name: The model's name.
+        usage: The usage of each reply that states none.
+        window: Its context window in tokens, if it matters.
+        output_modes: The ways it supports typed output, best first.
+        per_run: Start every run with the first reply.
 
     Raises:
-        ConfigurationError: a reply that none of the above fits, or none at all, or another argument that cannot be;
-            while running, when the replies have run out.
+        ConfigurationError: a reply is none of the above, there is no reply at all, or another argument is invalid;
+            while running, if no replies are left.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class ScriptedModel:
         return self.calls[-1]
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
-        """Answer with what the script says."""
+        """Return the script's next reply."""
         self.calls.append(request)
         reply = self._pick(request, ctx)
         while callable(reply) and not isinstance(reply, type):
@@ -240,7 +240,7 @@ def _check_kinds(name: str, rules: object, usage: object, per_run: object) -> No
 
 
 def _fresh(error: BaseException | type[BaseException]) -> BaseException:
-    """The same error may be raised in many runs, so it forgets where it was raised last."""
+    """Return the error without its traceback, because it may be raised in many runs."""
     return error() if isinstance(error, type) else error.with_traceback(None)
 
 

@@ -1,4 +1,4 @@
-"""Context windows of hosted models, where known."""
+"""The context windows of hosted models, where known."""
 
 __all__ = ["window_of"]
 
@@ -14,15 +14,15 @@ _WINDOWS = (
     (r"gpt-3\.5-turbo", 16_385),
     (r"o1-(mini|preview)", 128_000),
     (r"o[134](-|$)", 200_000),
-    (r"claude-", 200_000),  # some take more; that much all do
+    (r"claude-", 200_000),  # some accept more, none less
     (r"gemini-", 1_000_000),
     (r"deepseek-", 128_000),
 )
-"""Beginnings of names, the first that fits counts; rather too few tokens than too many, which would be an error."""
+"""Windows by the beginning of the name, the first match counts; too low is safe, too high causes errors."""
 
 
 def window_of(model: str) -> int | None:
-    """Return how many tokens a model can read and write in one call, by its name; None where nothing is known of it.
+    """Return how many tokens a model can read and write in one call, by its name; None if unknown.
 
     >>> window_of("gpt-4o-mini")
     128000

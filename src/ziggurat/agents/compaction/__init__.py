@@ -1,4 +1,4 @@
-"""Compaction: shortens the conversation of a long run. Choose when, which part, and how."""
+"""Compaction: shorten the conversation of a long run; choose when, which part, and how."""
 
 from ziggurat.agents.compaction.importance import (
     Importance,

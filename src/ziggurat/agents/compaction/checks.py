@@ -6,25 +6,25 @@ from ziggurat.core.errors import ConfigurationError
 
 
 def check_whole(what: str, value: object, minimum: int = 1) -> None:
-    """Refuse what is not a whole number of at least `minimum`.
+    """Raise unless a setting is a whole number of at least `minimum`.
 
     Args:
-        what: How it is called where it is given, such as ``"Recent(tokens=...)"``.
-        value: What was given.
-        minimum: The lowest that makes sense.
+        what: The name of the setting, such as ``"Recent(tokens=...)"``.
+        value: The value.
+        minimum: The lowest valid value.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: it is not.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
         raise ConfigurationError(f"{what} must be a whole number of at least {minimum}, got {value!r:.200}")
 
 
 def check_number(what: str, value: object) -> float:
-    """Return a number, and refuse what is none or not to be compared.
+    """Return a setting, or raise if it is not a number or is NaN.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: it is not a number.
     """
     if not isinstance(value, (int, float)) or isinstance(value, bool) or value != value:
         raise ConfigurationError(f"{what} must be a number, got {value!r:.200}")

@@ -1,4 +1,4 @@
-"""Importance: how much a part of a conversation matters, from 0 to 1."""
+"""Importance functions: score how much a part of a conversation matters, from 0 to 1."""
 
 __all__ = [
     "Importance",
@@ -29,11 +29,11 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 class Turn(Struct, frozen=True):
-    """A part of a conversation that is kept or left out as a whole, as a strategy sees it.
+    """A part of a conversation that is kept or removed as a whole.
 
     Attributes:
-        text: Its words: what was said, what was called and what came of it.
-        age: How old it is: in hours where they are known, else how many turns came after it.
+        text: Its messages, tool calls and results as text.
+        age: Its age in hours if known, otherwise the number of turns after it.
     """
 
     text: str
@@ -45,7 +45,7 @@ Importance = Callable[[Turn], float]
 
 
 def keyword_density(*keywords: str) -> Importance:
-    """Count keywords: ``min(1, different keywords in the text / words of the text)``; parts of words count too.
+    """Score keywords: ``min(1, different keywords in the text / words of the text)``; parts of words match too.
 
     >>> keyword_density("error", "result")(Turn("The result was an error"))
     0.4
@@ -65,7 +65,7 @@ def keyword_density(*keywords: str) -> Importance:
 
 
 def entity_density(turn: Turn) -> float:
-    """Count names: ``min(1, different capitalised phrases / words)``; the first word of the text is passed over.
+    """Score names: ``min(1, different capitalised phrases / words)``; the first word of the text is ignored.
 
     >>> entity_density(Turn("We met Ada Lovelace in London today"))
     0.2857142857142857
@@ -75,7 +75,7 @@ def entity_density(turn: Turn) -> float:
 
 
 def recency_decay(rate: float) -> Importance:
-    """Fade with age: ``exp(-rate * age)``, with the age of the turn in hours, or in turns where no times are known.
+    """Score recent turns higher: ``exp(-rate * age)``, with the age in hours, or in turns if no times are known.
 
     >>> round(recency_decay(0.5)(Turn("x", age=2)), 4)
     0.3679
@@ -86,7 +86,7 @@ def recency_decay(rate: float) -> Importance:
 
 
 def composite(*parts: tuple[float, Importance]) -> Importance:
-    """Mix strategies: ``sum(|weight| * score) / sum(|weight|)``; 0 for no parts, or no weight.
+    """Combine scores: ``sum(|weight| * score) / sum(|weight|)``; 0 if there are no parts, or the weights are 0.
 
     >>> composite((3, entity_density), (1, recency_decay(0)))(Turn("all in lowercase"))
     0.25
@@ -104,7 +104,7 @@ def composite(*parts: tuple[float, Importance]) -> Importance:
 
 
 def entities_in(text: str) -> tuple[str, ...]:
-    """Return the different capitalised phrases of a text, of two letters at least, in order; not its first word.
+    """Return the distinct capitalised phrases of a text, of at least two letters, in order; ignores its first word.
 
     >>> entities_in("Yesterday Ada Lovelace met Babbage. Ada Lovelace smiled.")
     ('Ada Lovelace', 'Babbage')
@@ -126,7 +126,7 @@ def entities_in(text: str) -> tuple[str, ...]:
 
 
 def jaccard(one: str, other: str) -> float:
-    """Compare two texts by their words in lowercase: ``|both| / |either|``; 1 for two without words.
+    """Return the similarity of two texts' words in lowercase: ``|both| / |either|``; 1 if neither has words.
 
     >>> jaccard("The cat sat", "the CAT ran")
     0.5
@@ -137,15 +137,15 @@ def jaccard(one: str, other: str) -> float:
 
 
 def text_of(messages: Iterable[Message]) -> str:
-    """Return the words of messages: texts, calls with their arguments, and results."""
+    """Return messages as text: their texts, calls with arguments, and results."""
     return "\n".join(text for message in messages for part in message.parts if (text := _text(part)))
 
 
 def turns_of(blocks: Sequence[Sequence[Message]], ages: Sequence[float] | None) -> list[Turn]:
-    """Return turns as strategies see them.
+    """Return a `Turn` for each block of messages.
 
     Raises:
-        ConfigurationError: there is not one age for each turn.
+        ConfigurationError: the number of ages and turns differs.
     """
     if ages is not None and len(ages) != len(blocks):
         raise ConfigurationError(f"ages has {len(ages)} numbers for {len(blocks)} turns: give one for each")

@@ -1,4 +1,4 @@
-"""The middleware that compacts conversations, before a model call and after a context overflow."""
+"""Compaction: the middleware that shortens conversations before a model call and after a context overflow."""
 
 __all__ = ["Compaction"]
 
@@ -21,36 +21,36 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.rewriting import Outlook, Rewriting
 
 REDUCERS: tuple[Reducer, ...] = (Mask(), Drop())
-"""What makes a conversation shorter where nothing else is said: it asks no model."""
+"""The default reducers, which call no model."""
 
 AIM = 0.6
-"""The share of what would be too long that is left, so that the next step is not too long again."""
+"""The fraction of the limit to shorten to, so that the next step is not too long again."""
 
 WORTH = 0.1
-"""The share of a conversation that must be there to be made shorter, for it to be worth the while."""
+"""The fraction of a conversation that must be reducible for compaction to be worthwhile."""
 
 
 class Compaction(Middleware):
-    """Makes the conversation of an agent, and of all agents below it, shorter when it grows too long.
+    """Shortens the conversation of an agent, and of all agents below it, when it grows too long.
 
     ::
 
         Agent(model, middleware=[Compaction(at_fraction(0.8), reduce=[Mask(), Summary()])])
 
-    What is left stands in this order: system messages, what earlier messages were made into, recent messages.
-    `run.messages` is the conversation as it is then, `run.history` all that was said.
+    The result has this order: system messages, the replacement of earlier messages, recent messages. `run.messages` is
+    the shortened conversation, `run.history` has all messages.
 
     Args:
-        when: When it is done before the model is asked. It is done too when a model says that it was given too much.
-        keep: What stays as it is.
-        reduce: What becomes of the rest: one reducer, or several that are tried in turn until it is short enough.
-        window: How many tokens the model can read and write, where it does not say so itself.
-        tries: How often it is done for one question of which the model says that it is too long.
-        orphans: What becomes of calls without a result: ``"answer"`` each with a note, ``"drop"`` them, ``"keep"``
-            them, or ``"refuse"`` to go on.
+        when: When to compact before a model call. A context overflow reported by the model always triggers it too.
+        keep: Selects the messages that stay unchanged.
+        reduce: Shortens the rest: one reducer, or several that are applied in turn until it is short enough.
+        window: The model's context window in tokens, if the model does not state it.
+        tries: How often to compact for one request that the model reports as too long.
+        orphans: What to do with calls without a result: ``"answer"`` each with a note, ``"drop"`` them, ``"keep"``
+            them, or ``"refuse"`` to continue.
 
     Raises:
-        ConfigurationError: something given cannot work.
+        ConfigurationError: an argument is invalid.
     """
 
     def __init__(
@@ -80,10 +80,10 @@ class Compaction(Middleware):
             raise ConfigurationError(f"orphans must be one of {get_args(Orphans)}, got {orphans!r}")
 
     async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
-        """Make the conversation shorter if it is time to.
+        """Return how to shorten the conversation, or None if it is not due.
 
         Raises:
-            ContextOverflow: the model could not read it all, and it cannot be made any shorter.
+            ContextOverflow: the conversation is too long for the model, and cannot be made shorter.
         """
         if self.window is not None:
             outlook = replace(outlook, window=self.window)
@@ -104,12 +104,12 @@ class Compaction(Middleware):
         return made
 
     def _limit(self, outlook: Outlook) -> int:
-        """Return what a question may have at most, of which the model says that it is too long."""
+        """Return the largest size in tokens to aim below, for a request that the model reported as too long."""
         limits = (outlook.tokens, outlook.window or outlook.tokens, self.when.limit(outlook) or outlook.tokens)
         return min(limits)
 
     async def _made(self, outlook: Outlook, ctx: Context, limit: int | None, minimum: int) -> Rewriting | None:
-        """Return how the conversation is made shorter, None if nothing comes of it and nobody was asked."""
+        """Return the rewriting that shortens the conversation, None if there is too little to reduce."""
         before = list(outlook.messages)
         messages = mended(before, self.orphans)
         room = None if limit is None else int(limit * AIM) - outlook.fixed
@@ -128,7 +128,7 @@ class Compaction(Middleware):
         return replace(_difference(before, shorter), by=" > ".join(by), fault=fault)
 
     def _spans(self, messages: list[Message], room: int | None, minimum: int) -> list[Span]:
-        """Choose what is made shorter: as much as asked for, and more where what is kept would not fit."""
+        """Select the ranges to shorten; select more than `keep` asks for if the rest would not fit."""
         level = 0
         spans = self.keep(messages, level=level, minimum=minimum)
         most = len(messages).bit_length()
@@ -144,7 +144,7 @@ class Compaction(Middleware):
     async def _reduced(
         self, outlook: Outlook, ctx: Context, parts: list[tuple[Message, ...]], room: int | None
     ) -> tuple[list[tuple[Message, ...]], list[str], list[str]]:
-        """Have the parts made shorter by one reducer after the other until they fit; one that fails is passed over."""
+        """Apply one reducer after the other until the parts fit; skip reducers that fail."""
         by: list[str] = []
         faults: list[str] = []
         for reducer in self.reducers:
@@ -164,7 +164,7 @@ class Compaction(Middleware):
 
 
 def _joined(messages: list[Message], spans: list[Span], parts: list[tuple[Message, ...]]) -> list[Message]:
-    """Put what the parts were made into where they stood."""
+    """Return the messages with each range replaced by its shortened part."""
     made: list[Message] = []
     at = 0
     for (start, end), part in zip(spans, parts, strict=True):
@@ -174,7 +174,7 @@ def _joined(messages: list[Message], spans: list[Span], parts: list[tuple[Messag
 
 
 def _difference(before: list[Message], after: list[Message]) -> Rewriting:
-    """Return the smallest range whose replacement makes the one conversation the other."""
+    """Return the smallest rewriting that turns one conversation into the other."""
     start = 0
     most = min(len(before), len(after))
     while start < most and before[start] == after[start]:

@@ -1,4 +1,4 @@
-"""Tool calls without a result, which conversations from elsewhere may contain."""
+"""Repair tool calls without a result, which conversations from elsewhere may contain."""
 
 __all__ = ["Orphans", "mended"]
 
@@ -10,14 +10,14 @@ from ziggurat.messages.message import Message, tool_message
 from ziggurat.messages.parts import ToolResult
 
 Orphans = Literal["answer", "drop", "keep", "refuse"]
-"""Answer each with a note, drop the message with its other results, keep all as it is, or refuse to compact."""
+"""Answer each call with a note, drop its message with all results, keep everything, or refuse to compact."""
 
 
 def mended(messages: list[Message], orphans: Orphans) -> list[Message]:
-    """Return a conversation with its unanswered calls dealt with; itself where there are none.
+    """Return a conversation with its unanswered calls repaired; the same list if there are none.
 
     Raises:
-        ConfigurationError: there are some, and they are refused.
+        ConfigurationError: there are some, and `orphans` is ``"refuse"``.
     """
     blocks = [(messages[start:end], _unanswered(messages[start:end])) for start, end in units(messages)]
     lost = sum(bool(ids) for _, ids in blocks)
@@ -43,7 +43,7 @@ def _unanswered(block: list[Message]) -> set[str]:
 
 
 def _answered(block: list[Message]) -> list[Message]:
-    """Return a unit with each call answered once, in order, and what stood between after that."""
+    """Return a unit with each call answered once, in order, followed by any messages that stood between."""
     results = {result.id: result for message in reversed(block[1:]) for result in message.tool_results}
     told = "no result of this call is known"
     answers = [

@@ -19,12 +19,12 @@ from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
 
 
 class Excerpt(Struct, frozen=True, eq=False):
-    """A part of a conversation that is to be made shorter; every call in it has its results in it.
+    """A part of a conversation to shorten; it contains the results of every call in it.
 
     Attributes:
         messages: The part, in order.
-        model: The model of the agent whose conversation it is.
-        room: About how many tokens all excerpts should have together afterwards, None where that does not matter.
+        model: The model of the agent.
+        room: About how many tokens all excerpts together should have afterwards, None for no limit.
     """
 
     messages: tuple[Message, ...]
@@ -33,19 +33,19 @@ class Excerpt(Struct, frozen=True, eq=False):
 
 
 Reducer = Service[Excerpt, tuple[Message, ...]]
-"""Returns what stands in place of an excerpt: messages of it, or others, each call with its results."""
+"""Returns the messages that replace an excerpt, each call with its results."""
 
 
 def told(text: str, about: Iterable[Message] = ()) -> Message:
-    """Return a message of the runtime's, tainted by the tools whose results went into its text."""
+    """Return a message with ``origin="runtime"``, tainted by the tools whose results are in its text."""
     return Message("user", (Text(text),), None, "runtime", taint_of(about))
 
 
 class Drop(Struct, frozen=True):
-    """Leaves an excerpt out, and says so in a note.
+    """Replaces an excerpt with a short note.
 
     Attributes:
-        note: What stands in its place, with ``{count}`` for the number of messages; empty for nothing at all.
+        note: The note, with ``{count}`` for the number of messages; empty for no note.
     """
 
     note: str = "[{count} earlier messages were left out]"
@@ -59,11 +59,11 @@ class Drop(Struct, frozen=True):
 
 
 class Mask(Struct, frozen=True, kw_only=True):
-    """Replaces what tools returned by a short note; calls, errors and all else stay.
+    """Replaces tool results with a short note; calls, errors and everything else stay.
 
     Attributes:
         min_tokens: Results of fewer tokens than this stay.
-        note: What stands in place of a result, with ``{tool}`` and ``{tokens}``.
+        note: The note, with ``{tool}`` and ``{tokens}``.
     """
 
     min_tokens: int = 100
@@ -74,7 +74,7 @@ class Mask(Struct, frozen=True, kw_only=True):
         _check_text("Mask(note=...)", self.note)
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
-        """Return the excerpt with notes in place of results."""
+        """Return the excerpt with results replaced by notes."""
         return tuple(self._masked(message) for message in excerpt.messages)
 
     def _masked(self, message: Message) -> Message:
@@ -92,7 +92,7 @@ class Mask(Struct, frozen=True, kw_only=True):
 
 
 class Concatenate(Struct, frozen=True, kw_only=True):
-    """Writes an excerpt as one text, a line for each message, cut to a length.
+    """Joins an excerpt into one text, one shortened line per message part.
 
     Attributes:
         max_line: The longest line, in characters.
@@ -109,11 +109,11 @@ class Concatenate(Struct, frozen=True, kw_only=True):
 
 
 class Windows(Struct, frozen=True):
-    """Splits an excerpt into windows and has each made shorter by itself, so that none grows old unseen.
+    """Splits an excerpt into windows and shortens each by itself, so that each gets its own replacement.
 
     Attributes:
-        inner: Makes one window shorter.
-        size: How many units a window has: a message with calls and their results, or any other message.
+        inner: Shortens one window.
+        size: How many units a window has; a unit is a message with calls and their results, or any other message.
     """
 
     inner: Reducer
@@ -125,7 +125,7 @@ class Windows(Struct, frozen=True):
             raise ConfigurationError(f"Windows(inner) takes a reducer, such as Drop(); got {self.inner!r:.200}")
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
-        """Return what the windows were made into, in order."""
+        """Return the shortened windows, in order."""
         blocks = units(excerpt.messages)
         made: list[Message] = []
         for first in range(0, len(blocks), self.size):
@@ -141,11 +141,11 @@ def _check_text(what: str, value: object) -> None:
 
 
 def written(messages: Sequence[Message], limit: int | None = None) -> str:
-    """Write messages as text, a line for each part, to be read as data.
+    """Return messages as text, one line per part, to be read as data.
 
     Args:
-        messages: What is written; thoughts are left out.
-        limit: The longest line, in characters.
+        messages: The messages; thoughts are left out.
+        limit: The longest line, in characters; None for no limit.
     """
     lines: list[str] = []
     for message in messages:

@@ -1,4 +1,4 @@
-"""Selectors: which part of a conversation is compacted. A call and its result are never separated."""
+"""Selectors: choose the part of a conversation to compact; a call and its result are never separated."""
 
 __all__ = ["Recent", "Selector", "Span", "units"]
 
@@ -12,25 +12,25 @@ from ziggurat.messages.conversation import characters
 from ziggurat.messages.message import Message
 
 Span = tuple[int, int]
-"""A range of messages: the first, and the one after the last."""
+"""A range of messages: the index of the first, and the index after the last."""
 
 
 class Selector(Protocol):
-    """Chooses what may be made shorter."""
+    """Chooses the messages that may be shortened."""
 
     def __call__(self, messages: Sequence[Message], /, *, level: int = 0, minimum: int = 1) -> list[Span]:
-        """Return the ranges to make shorter, in order; they begin and end between units.
+        """Return the ranges to shorten, in order; they begin and end between units.
 
         Args:
             messages: The conversation.
-            level: How much further than asked for to go: at each level, less is kept.
+            level: How much more to shorten than configured: at each level, less is kept.
             minimum: How many units at the end are kept at any level.
         """
         ...
 
 
 def units(messages: Sequence[Message]) -> list[Span]:
-    """Return the ranges that stand or fall together: a message with calls and their results, or any other message."""
+    """Return the ranges that are kept or removed as a whole: a message with calls and their results, or any other."""
     found: list[Span] = []
     at = 0
     while at < len(messages):
@@ -47,14 +47,14 @@ def units(messages: Sequence[Message]) -> list[Span]:
 
 
 class Recent(Struct, frozen=True, kw_only=True):
-    """Keeps what came last, system messages, and the user's latest message, which is what is worked on.
+    """Keeps the last messages, system messages, and the user's latest message, which is the current task.
 
-    Of several limits the tightest counts. The last unit, whose results the model has not seen yet, is always kept
-    unless it is too long for the model by itself.
+    Of several limits the tightest applies. The last unit, whose results the model has not seen yet, is always kept
+    unless it alone is too long for the model.
 
     Attributes:
         messages: How many messages to keep at the end.
-        turns: How many of the user's turns to keep at the end: a message of the user's and all that follows it.
+        turns: How many user turns to keep at the end; a turn is a user message and all that follows it.
         tokens: How many tokens to keep at the end.
         first: Keep the user's first message too.
     """
@@ -89,7 +89,7 @@ class Recent(Struct, frozen=True, kw_only=True):
         return spans
 
     def _kept(self, messages: Sequence[Message], blocks: list[Span]) -> int:
-        """Return how many units at the end lie within the limits."""
+        """Return how many units at the end are within the limits."""
         turns = tokens = 0
         for number, (start, end) in enumerate(reversed(blocks)):
             tokens += sum(characters(message) for message in messages[start:end]) // 4

@@ -1,4 +1,4 @@
-"""A reducer that keeps what is important and what is recent, within a number of tokens."""
+"""TokenBudget: a reducer that keeps important and recent turns within a number of tokens."""
 
 __all__ = ["Segment", "Shortened", "TokenBudget"]
 
@@ -19,18 +19,18 @@ from ziggurat.messages.message import Message
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _TOPICS, _FACTS = 8, 10
 _SHORTEST, _LONGEST = 5, 25
-"""How many words a sentence has that is kept as a fact."""
+"""The fewest and most words of a sentence that is kept as a fact."""
 
 
 class Segment(Struct, frozen=True):
-    """Consecutive turns that were left out, and what is told of them.
+    """Consecutive turns that were removed, and the note that replaces them.
 
     Attributes:
-        first: The place of the first of them among the turns.
-        count: How many they are.
-        facts: Sentences of theirs, of 5 to 25 words, ten at most.
+        first: The index of the first of them among the turns.
+        count: The number of turns.
+        facts: Sentences from them, of 5 to 25 words, at most ten.
         entities: The names in them.
-        message: What stands in their place.
+        message: The message that replaces them.
     """
 
     first: int
@@ -41,14 +41,14 @@ class Segment(Struct, frozen=True):
 
 
 class Shortened(Struct, frozen=True):
-    """What became of a conversation.
+    """The result of shortening a conversation.
 
     Attributes:
-        messages: What is left, in the original order.
-        kept: The places of the turns that were kept, counted from 0.
-        segments: What was left out and is told of.
-        dropped: How many turns and segments went for good, because there was no room for them.
-        saved: How many tokens less it has now.
+        messages: The remaining messages, in the original order.
+        kept: The indices of the turns that were kept, from 0.
+        segments: The removed turns that have a note.
+        dropped: How many turns and segments were removed without a note, because there was no room for them.
+        saved: How many tokens shorter the conversation is.
     """
 
     messages: tuple[Message, ...]
@@ -59,19 +59,19 @@ class Shortened(Struct, frozen=True):
 
 
 class TokenBudget(Struct, frozen=True, kw_only=True):
-    """Keeps the recent turns and those that matter, tells in a note of each stretch between, and keeps to a budget.
+    """Keeps recent and important turns, replaces each range between them with a note, and keeps within a budget.
 
-    A turn is a message with calls and their results, or any other message. Over the budget, the oldest notes go
-    first, then the oldest turns, whatever they are worth; the last turn stays. ::
+    A turn is a message with calls and their results, or any other message. Above the budget, the oldest notes are
+    removed first, then the oldest turns, whatever their importance; the last turn stays. ::
 
         Compaction(reduce=TokenBudget(tokens=4096, recent=8, threshold=0.35,
                                       importance=keyword_density("error", "critical", "user", "result")))
 
     Attributes:
-        tokens: How many tokens may be left; None for what there is room for.
-        recent: How many turns at the end are kept whatever they are worth.
-        threshold: What a turn must be worth to be kept.
-        importance: What a turn is worth.
+        tokens: The largest number of tokens that remain; None for the excerpt's `room`.
+        recent: How many turns at the end are kept whatever their importance.
+        threshold: The lowest importance of an older turn that is kept.
+        importance: Scores a turn.
     """
 
     tokens: int | None = None
@@ -88,21 +88,21 @@ class TokenBudget(Struct, frozen=True, kw_only=True):
             raise ConfigurationError("TokenBudget(importance=...) takes a function of a turn, such as entity_density")
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
-        """Return what is left of an excerpt."""
+        """Return the remaining messages of an excerpt."""
         return self.shorten(excerpt.messages, room=excerpt.room).messages
 
     def shorten(
         self, messages: Sequence[Message], *, ages: Sequence[float] | None = None, room: int | None = None
     ) -> Shortened:
-        """Make messages shorter.
+        """Shorten messages.
 
         Args:
-            messages: The messages; every call in them has its results in them.
-            ages: How old each turn is, in hours.
-            room: How many tokens may be left where `tokens` does not say so.
+            messages: The messages, including the results of every call in them.
+            ages: The age of each turn, in hours.
+            room: The largest number of tokens that remain if `tokens` is None.
 
         Raises:
-            ConfigurationError: there is not one age for each turn.
+            ConfigurationError: the number of ages and turns differs.
         """
         blocks = [tuple(messages[start:end]) for start, end in units(messages)]
         worth = [self.importance(turn) for turn in turns_of(blocks, ages)]
@@ -149,7 +149,7 @@ def _segment(first: int, blocks: Sequence[tuple[Message, ...]]) -> Segment:
 def _fitting(
     blocks: Sequence[tuple[Message, ...]], kept: list[int], segments: list[Segment], limit: int
 ) -> tuple[list[int], list[Segment]]:
-    """Leave out the oldest notes, then the oldest turns, until the rest fits."""
+    """Remove the oldest notes, then the oldest turns, until the rest fits."""
     sizes = [sum(map(characters, block)) for block in blocks]
     used = sum(sizes[at] for at in kept) + sum(characters(each.message) for each in segments)
     gone = 0

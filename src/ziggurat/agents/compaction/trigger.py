@@ -1,4 +1,4 @@
-"""Triggers: when a conversation is compacted before the model is called."""
+"""Triggers: conditions under which a conversation is compacted before a model call."""
 
 __all__ = ["Trigger", "at_fraction", "over_messages", "over_tokens", "over_turns"]
 
@@ -9,13 +9,13 @@ from ziggurat.messages.rewriting import Outlook
 
 
 class Trigger:
-    """A condition on what the model is about to be asked; ``one | other`` holds if either does, ``&`` if both do.
+    """A condition on the next model request; ``one | other`` holds if either does, ``&`` if both do.
 
     Args:
-        due: Tells whether it is time.
-        limit: Returns how many tokens the question may have at most for it not to be time, None where that is not
-            a matter of tokens.
-        shown: How it is written.
+        due: Returns whether to compact.
+        limit: Returns the most tokens the request may have without compaction, None if the condition does not depend on
+            tokens.
+        shown: The text of its repr.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Trigger:
 
 
 def at_fraction(fraction: float) -> Trigger:
-    """At this fraction of the model's window or more; never where the window is not known."""
+    """Compact at this fraction of the model's window or more; never if the window is unknown."""
     number = isinstance(fraction, (int, float)) and not isinstance(fraction, bool)
     if not number or not 0 < fraction <= 1:
         raise ConfigurationError(f"at_fraction() takes a fraction of the window, such as 0.8; got {fraction!r}")
@@ -66,19 +66,19 @@ def at_fraction(fraction: float) -> Trigger:
 
 
 def over_tokens(tokens: int) -> Trigger:
-    """Above so many tokens, instructions and tools included."""
+    """Compact above this many tokens, instructions and tools included."""
     _check("over_tokens", tokens)
     return Trigger(lambda outlook: outlook.tokens > tokens, lambda outlook: tokens, f"over_tokens({tokens})")
 
 
 def over_turns(turns: int) -> Trigger:
-    """Above so many messages of the user."""
+    """Compact above this many user messages."""
     _check("over_turns", turns)
     return Trigger(lambda outlook: outlook.turns > turns, shown=f"over_turns({turns})")
 
 
 def over_messages(messages: int) -> Trigger:
-    """Above so many messages of any kind."""
+    """Compact above this many messages of any kind."""
     _check("over_messages", messages)
     return Trigger(lambda outlook: len(outlook.messages) > messages, shown=f"over_messages({messages})")
 

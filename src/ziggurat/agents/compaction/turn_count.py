@@ -1,4 +1,4 @@
-"""A reducer that keeps a number of turns: windows for old ones, no near-duplicates, important ones stay."""
+"""TurnCount: a reducer that groups old turns into windows, drops near-duplicates and keeps important turns."""
 
 __all__ = ["TurnCount", "TurnCountResult", "Window"]
 
@@ -22,19 +22,19 @@ _SHORTEST_WORD, _LINE = 4, 80
 
 
 def _nothing(turn: Turn) -> float:
-    """Hold no turn for important."""
+    """Score every turn 0, so that none counts as important."""
     return 0.0
 
 
 class Window(Struct, frozen=True):
-    """Consecutive old turns, and what is told of them.
+    """Consecutive old turns, and the note that replaces them.
 
     Attributes:
         number: Its number, from 0.
-        first: The place of the first of them among the turns.
-        count: How many they are.
-        common: The words, of four letters at least, that are in half of them or more.
-        message: What stands in their place.
+        first: The index of the first of them among the turns.
+        count: The number of turns.
+        common: The words of at least four letters that are in half of them or more.
+        message: The message that replaces them.
     """
 
     number: int
@@ -45,13 +45,13 @@ class Window(Struct, frozen=True):
 
 
 class TurnCountResult(Struct, frozen=True):
-    """What became of a conversation.
+    """The result of shortening a conversation.
 
     Attributes:
-        messages: What is left, in the original order.
-        kept: The places of the turns that were kept, counted from 0.
-        windows: What the old ones became.
-        triggered: Whether there were too many turns; nothing was done otherwise.
+        messages: The remaining messages, in the original order.
+        kept: The indices of the turns that were kept, from 0.
+        windows: The windows that replace old turns.
+        triggered: Whether there were too many turns; if not, nothing was changed.
     """
 
     messages: tuple[Message, ...]
@@ -61,20 +61,20 @@ class TurnCountResult(Struct, frozen=True):
 
 
 class TurnCount(Struct, frozen=True, kw_only=True):
-    """Above so many turns, in this order: puts old ones into windows, drops near-duplicates, restores what matters.
+    """Above `max_turns`, groups old turns into windows, drops near-duplicates, then restores important turns.
 
-    A turn is a message with calls and their results, or any other message. Of near-duplicates of the same role the
-    more important is kept, of equals the later. What matters stands where it stood. ::
+    A turn is a message with calls and their results, or any other message. Of near-duplicates of the same role, the
+    more important is kept, or the later if they are equal. Important turns keep their place. ::
 
         Compaction(reduce=TurnCount(max_turns=50, recent=10, important=lambda turn: "order" in turn.text))
 
     Attributes:
-        max_turns: How many turns there may be; nothing is done unless there are more.
-        recent: How many at the end are kept as they are, but for duplicates.
+        max_turns: The largest number of turns that is left unchanged.
+        recent: How many turns at the end are kept, except for duplicates.
         window: How many old turns a window has.
-        duplicate: Two turns with a `jaccard` of at least this are the same.
-        importance: What a turn is worth; from 0.8 on it is kept however old it is.
-        important: Says of a turn that it is to be kept whatever it is worth.
+        duplicate: Two turns with a `jaccard` of at least this are duplicates.
+        importance: Scores a turn; from 0.8 it is kept however old it is.
+        important: Returns whether a turn is kept whatever its score.
     """
 
     max_turns: int = 50
@@ -95,14 +95,14 @@ class TurnCount(Struct, frozen=True, kw_only=True):
             raise ConfigurationError(f"TurnCount(duplicate=...) is above 0, got {self.duplicate!r}")
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
-        """Return what is left of an excerpt."""
+        """Return the remaining messages of an excerpt."""
         return self.shorten(excerpt.messages).messages
 
     def shorten(self, messages: Sequence[Message], *, ages: Sequence[float] | None = None) -> TurnCountResult:
-        """Make messages fewer; every call in them has its results in them.
+        """Shorten messages, which must include the results of every call in them.
 
         Raises:
-            ConfigurationError: there is not one age for each turn.
+            ConfigurationError: the number of ages and turns differs.
         """
         blocks = [tuple(messages[start:end]) for start, end in units(messages)]
         turns = turns_of(blocks, ages)
@@ -126,7 +126,7 @@ class TurnCount(Struct, frozen=True, kw_only=True):
         return worth >= IMPORTANT or (self.important is not None and self.important(turn))
 
     def _distinct(self, turns: Sequence[Turn], worth: Sequence[float], roles: Sequence[str], old: int) -> list[int]:
-        """Return the places of the recent turns without those that are near-duplicates of one that is kept."""
+        """Return the indices of the recent turns, without near-duplicates of a turn that is kept."""
         kept: list[int] = []
         for at in sorted(range(old, len(turns)), key=lambda place: (-worth[place], -place)):
             same = (jaccard(turns[at].text, turns[one].text) for one in kept if roles[one] == roles[at])
@@ -138,7 +138,7 @@ class TurnCount(Struct, frozen=True, kw_only=True):
 def _window(
     number: int, first: int, turns: Sequence[Turn], blocks: Sequence[tuple[Message, ...]], restored: set[int]
 ) -> Window:
-    """Tell of old turns in a line for each, but for those that are kept as they are."""
+    """Return a window with one line per old turn, except for those that are restored."""
     texts = [" ".join(turn.text.split()) for turn in turns]
     counted = Counter(word for text in texts for word in dict.fromkeys(_words(text)))
     common = tuple(word for word, count in counted.items() if 2 * count >= len(texts))

@@ -1,4 +1,4 @@
-"""Memory for agents: recalls what is relevant into the prompt, and remembers what was said."""
+"""Memory for agents: recall relevant memories into the prompt, and remember runs when they end."""
 
 from ziggurat.agents.memory.active import Note
 from ziggurat.agents.memory.middleware import Remembering

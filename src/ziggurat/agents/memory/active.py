@@ -24,23 +24,23 @@ from ziggurat.messages.message import MEMORY, Message, taint_of
 from ziggurat.messages.tool import GRAPH_ADDED, GRAPH_ORIGIN
 
 _NEAR = 5
-"""How many facts are looked at for one that a new fact contradicts."""
+"""How many similar facts are checked for one that a new fact contradicts."""
 
 
 class Note(Struct, frozen=True, kw_only=True):
-    """Something that is to be remembered.
+    """Something to remember.
 
     Attributes:
-        content: What is to be remembered.
-        kind: As what: ``"semantic"`` is a fact, which takes the place of one that it contradicts.
-        key: What a fact is about; it takes the place of the fact under that key.
+        content: The text to remember.
+        kind: The kind of memory; ``"semantic"`` is a fact, which replaces a fact that it contradicts.
+        key: What a fact is about; it replaces the fact with the same key.
         importance: From 0 to 1.
         tags: Words to find it by.
-        origin: Who said it.
-        taint: The tools whose results it was made of.
+        origin: Who stated it.
+        taint: The tools whose results it was made from.
 
     Raises:
-        ConfigurationError: one of these cannot be.
+        ConfigurationError: one of these is invalid.
     """
 
     content: str
@@ -68,12 +68,12 @@ class Note(Struct, frozen=True, kw_only=True):
 
 
 class Kept(Struct, frozen=True):
-    """What became of a note.
+    """The outcome of storing a note.
 
     Attributes:
         record: The memory.
-        replaced: The memory that it took the place of, None if of none.
-        known: Whether it was there already.
+        replaced: The memory that it replaced, None if none.
+        known: Whether it was stored already.
     """
 
     record: MemoryRecord
@@ -82,14 +82,14 @@ class Kept(Struct, frozen=True):
 
 
 class ActiveMemory(Struct, frozen=True, eq=False):
-    """Whose memory an agent has, and where it is kept.
+    """The memory that an agent uses.
 
     Attributes:
-        store: Where it is kept.
-        owner: Whose it is.
-        by: Who gave it to the agent.
-        embedder: Makes vectors of what is remembered and asked.
-        score: Orders what is recalled.
+        store: The store that holds it.
+        owner: The owner of the memories.
+        by: The middleware that gave it to the agent.
+        embedder: Makes vectors of memories and queries.
+        score: Orders recalled memories.
     """
 
     store: MemoryStore
@@ -99,7 +99,7 @@ class ActiveMemory(Struct, frozen=True, eq=False):
     score: Score | None = None
 
     def open(self, ctx: Context) -> AgentMemory:
-        """Return the memory, with the clock and the ids of a call."""
+        """Return the memory, with the clock and ids of a context."""
         return AgentMemory(self.store, self.owner, score=self.score, embedder=self.embedder, ctx=ctx)
 
 
@@ -108,13 +108,13 @@ ACTIVE_MEMORY: Key[ActiveMemory] = Key("active memory")
 
 
 def taint_in(ctx: Context, said: Iterable[Message] = ()) -> tuple[str, ...]:
-    """Return the tools whose results the agent here, and those that asked it, have read in this run.
+    """Return the tools whose results this agent, and the agents that called it, have read in this run.
 
-    What was recalled is as tainted as it was when it was kept: reading a memory or a graph adds nothing.
+    Recalled memories and graph facts add the taint they were stored with, not the tool that read them.
 
     Args:
-        ctx: Where the agent is.
-        said: What was said besides, where the agent is not a loop of its own.
+        ctx: The context of the agent.
+        said: Further messages, for an agent that has no loop of its own.
     """
     frame = ctx.scope.get(FRAME)
     found = set(taint_of(said))
@@ -128,7 +128,7 @@ def taint_in(ctx: Context, said: Iterable[Message] = ()) -> tuple[str, ...]:
 
 
 async def keep(mind: ActiveMemory, notes: Iterable[Note], ctx: Context) -> list[Kept]:
-    """Keep notes made by the call at this context; made again after a crash, it keeps none of them twice."""
+    """Store the notes of the call at this context; a call repeated after a crash stores none of them twice."""
     kept: list[Kept] = []
     for number, note in enumerate(notes, 1):
         made = digest([ctx.idempotency_key, number, note.content])
@@ -147,7 +147,7 @@ async def _kept(mind: ActiveMemory, note: Note, made: str, ctx: Context) -> Kept
         if same is not None:
             return Kept(same, known=True)
         if key is not None and await memory.semantic.about(key) not in (None, replaced):
-            key = None  # what a tool said does not take the place of what somebody else did
+            key = None  # more tainted notes must not replace less tainted facts
     record = await memory.remember(
         note.content,
         kind=note.kind,
@@ -163,7 +163,7 @@ async def _kept(mind: ActiveMemory, note: Note, made: str, ctx: Context) -> Kept
 
 
 async def _met(memory: AgentMemory, note: Note, now: float) -> tuple[MemoryRecord | None, MemoryRecord | None]:
-    """Return the fact that says the same already, and the one that a new fact takes the place of."""
+    """Return a stored fact that says the same as a note, and the fact that the note replaces."""
     facts: dict[str, object] = {} if note.key is None else {"key": note.key}
     new = MemoryRecord(id="", owner=memory.owner, content=note.content, kind="semantic", created=now, facts=facts)
     query = Query(owner=memory.owner, text=note.content, limit=_NEAR, kind=SemanticMemory.kind)

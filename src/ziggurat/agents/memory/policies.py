@@ -1,4 +1,4 @@
-"""Policies: what is remembered of a run when it has ended."""
+"""Policies: choose what to remember of a run when it has ended."""
 
 __all__ = ["PROMPT", "FactsBy", "Policy", "everything_said"]
 
@@ -20,7 +20,7 @@ from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
 from ziggurat.models.ask import ask
 
 Policy = Callable[[AgentRun, Context], Iterable[Note] | Awaitable[Iterable[Note]]]
-"""Returns what is to be remembered of a run that has ended; sync or async."""
+"""Returns the notes to remember of a run that has ended; sync or async."""
 
 PROMPT = """\
 You are given a conversation between a user and an assistant. Write down what is worth knowing in later conversations: \
@@ -34,7 +34,7 @@ _MARK = re.compile(r"^(?:[-*\u2022]|\d+[.)])\s+")
 def everything_said(run: AgentRun, ctx: Context) -> Iterator[Note]:
     """Remember what the user and the agent said, each message as an episode; results of tools are left out.
 
-    What another agent asked counts as said by a model.
+    Messages from another agent count as said by a model.
     """
     taint = taint_in(ctx, run.history)
     asked_by_model = ctx.scope[FRAME].outer is not None
@@ -49,15 +49,15 @@ def everything_said(run: AgentRun, ctx: Context) -> Iterator[Note]:
 
 
 class FactsBy(Struct, frozen=True, kw_only=True):
-    """Remembers the facts that a model finds in what was said; they take the place of those they contradict.
+    """Remembers the facts that a model finds in a conversation; they replace stored facts that they contradict.
 
     ::
 
         Remembering(store, "ann", remember=FactsBy(model=resolve("openai:gpt-5-mini")))
 
     Attributes:
-        model: Who finds them. What it takes is counted in the run and in its budgets.
-        prompt: What it is told.
+        model: The model that finds them. Its usage counts in the run and its budgets.
+        prompt: The instructions for that model.
         max_facts: The largest number of facts kept of one run.
         max_tokens: The longest answer, in tokens.
     """
@@ -81,7 +81,7 @@ class FactsBy(Struct, frozen=True, kw_only=True):
         """Return the facts.
 
         Raises:
-            ServiceError: the model failed, or was refused by a budget.
+            ServiceError: the model failed, or a budget refused the call.
         """
         said = [message for message in _said_in(run) if message.origin is None]
         request = ModelRequest(
@@ -95,7 +95,7 @@ class FactsBy(Struct, frozen=True, kw_only=True):
 
 
 def _said_in(run: AgentRun) -> list[Message]:
-    """Return what was said in a run, beginning with the question."""
+    """Return the messages of a run, beginning with the question."""
     history = run.history
     for index in range(min(run.start, len(history)) - 1, -1, -1):
         if history[index].role == "user" and history[index].origin is None:

@@ -1,4 +1,4 @@
-"""Tools by which a model uses the memory of its agent."""
+"""Tools with which a model uses its agent's memory: `remember`, `recall` and `forget`."""
 
 __all__ = ["READ", "WRITE", "forget", "memory_tools", "recall", "remember"]
 
@@ -65,7 +65,7 @@ async def forget(memory_id: str, ctx: Context) -> ToolResult:
 
 
 def memory_tools() -> tuple[FunctionTool, ...]:
-    """Return the tools `remember`, `recall` and `forget`, for the memory that `Remembering` gives to an agent.
+    """Return the tools `remember`, `recall` and `forget`, for an agent with the middleware `Remembering`.
 
     They declare the permissions ``custom:memory_write`` and ``custom:memory_read``. What a model remembers after it has
     read results of tools is tainted by those tools. `forget` archives: nothing is deleted.
@@ -81,7 +81,7 @@ def _mind(ctx: Context) -> ActiveMemory:
 
 
 def _said(text: str, taint: "set[str] | None" = None) -> ToolResult:
-    """Return a result that comes from a memory, and says which tools that had it from; no tool can have such a name."""
+    """Return a result whose origin marks it as a memory, with its taint; no tool can have a name like that origin."""
     return ToolResult("", "", text, None, f"{MEMORY}:{','.join(sorted(taint or ()))}")
 
 

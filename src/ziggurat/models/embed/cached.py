@@ -1,4 +1,4 @@
-"""A cache of vectors, one per string."""
+"""`cached`: an embedder with a cache of vectors, one per text."""
 
 __all__ = ["cached"]
 
@@ -17,7 +17,7 @@ class _Cached:
         self._model = ""
 
     async def __call__(self, request: EmbedRequest, ctx: Context, /) -> Embeddings:
-        """Embed the texts that are not known yet, each once."""
+        """Embed the texts that are not in the cache, each once."""
         known = {text: vector for text in request.texts if (vector := self._recalled(request.purpose, text))}
         missing = tuple(dict.fromkeys(text for text in request.texts if text not in known))
         answer = Embeddings((), self._model)
@@ -41,15 +41,15 @@ class _Cached:
 
 
 def cached(embedder: Embedder, *, size: int = 10_000) -> Embedder:
-    """Keep the vectors of the texts that were embedded last, so that only new ones are asked for.
+    """Cache the vectors of recently used texts, so that only new ones are embedded.
 
     ::
 
         embedder = cached(http_embedder("openai:text-embedding-3-small"))
 
     Args:
-        embedder: Who is asked.
-        size: How many texts are kept; those go first that were not asked for longest.
+        embedder: The embedder to cache.
+        size: How many texts are kept; the least recently used are dropped first.
 
     Raises:
         ConfigurationError: the size is below 1.

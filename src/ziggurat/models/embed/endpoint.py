@@ -55,7 +55,7 @@ def http_embedder(
     ca: str | ssl.SSLContext | None = None,
     client: Any = None,
 ) -> "HttpEmbedder":
-    """Make an embedder of a provider, by the names and variables that its models have.
+    """Make an embedder of a provider, with the same names and environment variables as its models.
 
     ::
 
@@ -65,18 +65,18 @@ def http_embedder(
 
     Args:
         spec: Provider and model.
-        key: The key; the provider's variable where none is given.
-        base_url: Where its API begins.
-        dimensions: How long vectors are to be, for models that can be told.
-        batch_size: How many texts are sent at once at most.
+        key: The API key; by default from the provider's environment variable.
+        base_url: The base URL of the API.
+        dimensions: The length of vectors, for models that support a choice.
+        batch_size: The largest number of texts in one request.
         limits: Bounds on times, sizes and connections.
         proxy: A proxy's address; see `Provider`.
         ca: Certificate authorities to trust; see `Provider`.
         client: An ``httpx.AsyncClient`` of yours; see `Provider`.
 
     Raises:
-        ConfigurationError: no such provider, no model, no key, or one that does not speak like OpenAI.
-        MissingExtra: the package that speaks HTTP is not installed.
+        ConfigurationError: no such provider, no model, no key, or the provider has no OpenAI-compatible embeddings.
+        MissingExtra: the HTTP package is not installed.
     """
     name, _, model = spec.partition(":")
     dialect = dialect_of(name)
@@ -96,15 +96,15 @@ def http_embedder(
 
 
 class HttpEmbedder:
-    """Asks an endpoint for vectors, in batches one after another. It asks once: to ask again is for `retry`.
+    """Requests vectors from an endpoint, one batch after another. It does not retry; use the layer `retry`.
 
     Args:
         model: The model, as the provider calls it.
         dialect: The provider, with the path of its embeddings.
-        transport: What carries the questions.
-        key: The key; empty where none is needed.
-        dimensions: How long vectors are to be; None leaves it to the model.
-        batch_size: How many texts are sent at once at most.
+        transport: The HTTP transport.
+        key: The API key; empty if none is needed.
+        dimensions: The length of vectors; None for the model's own.
+        batch_size: The largest number of texts in one request.
 
     Raises:
         ConfigurationError: `batch_size` is below 1.
@@ -136,10 +136,10 @@ class HttpEmbedder:
         return f"http_embedder('{self.dialect.name}:{self.model}')"
 
     async def __call__(self, request: EmbedRequest, ctx: Context, /) -> Embeddings:
-        """Ask for vectors.
+        """Return the vectors of texts.
 
         Raises:
-            ModelError: sorted by what to do.
+            ModelError: the request failed; its `kind` says how.
             ConfigurationError: real calls are forbidden.
         """
         if not self._loopback:
@@ -194,7 +194,7 @@ def _headers(dialect: Dialect, key: str) -> Headers:
 
 
 def _ordered(answer: _Answer, count: int, name: str) -> list[bytes]:
-    """Return the vectors in the order of the texts, whatever the order they came in."""
+    """Return the vectors in the order of the texts, whatever their order in the answer."""
     by_index = {each.index: _packed(each.embedding, name) for each in answer.data}
     sizes = {len(vector) for vector in by_index.values()}
     if sorted(by_index) != list(range(count)) or len(answer.data) != count or len(sizes) > 1:
@@ -205,7 +205,7 @@ def _ordered(answer: _Answer, count: int, name: str) -> list[bytes]:
 
 
 def _packed(embedding: str | list[float], name: str) -> bytes:
-    """Return a vector as bytes; servers that do not know of base64 send a list."""
+    """Return a vector as bytes; servers without base64 support send a list."""
     if isinstance(embedding, list):
         return array("f", embedding).tobytes()
     try:

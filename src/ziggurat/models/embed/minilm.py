@@ -1,4 +1,4 @@
-"""The embedded sentence model as an embedder."""
+"""MiniLm: the embedded sentence model as an embedder."""
 
 __all__ = ["MiniLm"]
 
@@ -12,14 +12,14 @@ from ziggurat.models.local.minilm import Embedder, shared_embedder
 
 
 class MiniLm:
-    """all-MiniLM-L6-v2 on the processor: 384 dimensions, no key and no network; some milliseconds a sentence.
+    """Runs all-MiniLM-L6-v2 on the CPU: 384 dimensions, no key and no network; a few milliseconds per sentence.
 
     ::
 
         embeddings = await MiniLm()(EmbedRequest(("a cat", "a kitten")), ctx)
 
     Args:
-        embedder: The model; the one of the process that others use too where none is given.
+        embedder: The model; by default the one shared in this process.
     """
 
     def __init__(self, embedder: Embedder | None = None) -> None:

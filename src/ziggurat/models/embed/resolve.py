@@ -1,4 +1,4 @@
-"""From ``"local"`` or ``"provider:model"`` to an embedder."""
+"""Resolve ``"local"`` or ``"provider:model"`` to an embedder."""
 
 __all__ = ["resolve_embedder"]
 
@@ -7,12 +7,12 @@ from ziggurat.messages.embedding import Embedder
 
 
 def resolve_embedder(spec: str | Embedder) -> Embedder:
-    """Return the embedder that is meant: a service as it is, ``"local"``, or ``"provider:model"``.
+    """Return an embedder: a service unchanged, or the embedder named ``"local"`` or ``"provider:model"``.
 
     ``"local"`` is the sentence model of the extra ``local``; ``"openai:text-embedding-3-small"`` a provider's.
 
     Raises:
-        ConfigurationError: nothing of this name.
+        ConfigurationError: there is no embedder with this name.
         MissingExtra: the provider needs a package that is not installed.
     """
     if not isinstance(spec, str):

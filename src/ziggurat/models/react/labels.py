@@ -1,6 +1,6 @@
-"""The words at the beginning of a line that the protocol is made of, found in text that is still coming.
+"""Find the protocol's labels at the beginning of lines, in text that is still streaming.
 
-Small models like to dress them up: ``**Thought:**``, ``### Action:``, ``Thought 1:`` are read as what they are.
+Small models often decorate them: ``**Thought:**``, ``### Action:`` and ``Thought 1:`` are recognised too.
 """
 
 __all__ = ["ANSWER_LENGTH", "COLONS", "Label", "answer_at", "label_at", "open_marks"]
@@ -25,9 +25,9 @@ ANSWER_LENGTH = len(_ANSWER)
 
 
 def answer_at(text: str, at: int, final: bool, *, spaced: bool = False) -> bool | None:
-    """Return whether ``FINAL_ANSWER`` stands at a place in the text; None while that cannot be told yet.
+    """Return whether ``FINAL_ANSWER`` is at a position in the text; None while more text is needed to know.
 
-    Case does not count, and if `spaced` a space may stand for the underscore; a longer word is another word.
+    Case is ignored, and with `spaced` a space may replace the underscore; it must not be part of a longer word.
     """
     seen = text[at : at + ANSWER_LENGTH].lower()
     if spaced:
@@ -43,10 +43,10 @@ def answer_at(text: str, at: int, final: bool, *, spaced: bool = False) -> bool 
 
 
 def label_at(text: str, at: int, final: bool) -> tuple[Label | None, int] | None:
-    """Read the label of the line that begins at a place in the text.
+    """Return the label of the line that begins at a position in the text.
 
     Returns:
-        The label, if there is one, and where what follows it begins; None while that cannot be told yet.
+        The label, if there is one, and the position after it; None while more text is needed to know.
     """
     end = len(text)
     for dress in (_SPACE, "#", _SPACE, "*"):
@@ -71,7 +71,7 @@ def label_at(text: str, at: int, final: bool) -> tuple[Label | None, int] | None
 
 
 def open_marks(written: str) -> int:
-    """Count the marks of emphasis that a label opens and does not close itself, as in ``**Thought: ** so``."""
+    """Return how many emphasis marks a label opens but does not close, as in ``**Thought: ** so``."""
     bare = written.strip(_SPACE + "#" + COLONS)
     opened = len(bare) - len(bare.lstrip("*"))
     return max(0, opened - (len(bare) - len(bare.rstrip("*"))))

@@ -1,4 +1,4 @@
-"""The layer that lets a text-only model call tools."""
+"""`react`: the layer that lets a text-only model call tools."""
 
 __all__ = ["React", "react"]
 
@@ -20,11 +20,11 @@ from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.models.react.parser import ReactParser
 from ziggurat.models.react.prompt import prompt_of
 
-_ENDED_FOR_GOOD = ("content_filter", "refusal")  # asking again for the right form would not help
+_ENDED_FOR_GOOD = ("content_filter", "refusal")  # asking again in the right form would not help
 
 
 class _Reading:
-    """One reply as it is read: text goes through the parser, thoughts and pictures of the model's own pass."""
+    """One reply being read: text goes through the parser; the model's own thinking and images pass unchanged."""
 
     __slots__ = ("fold", "parser")
 
@@ -47,7 +47,7 @@ class _Reading:
 
 
 class _Ear:
-    """The way out (an Emit) for a model that writes text: what it says is told as thoughts, actions and answers."""
+    """An `Emit` that turns the text deltas of a model into thinking, tool calls and answers."""
 
     def __init__(self, outer: Emit, path: str, call_id: str) -> None:
         self._outer = outer
@@ -79,7 +79,7 @@ class _Ear:
             await self._outer(Delta(path, delta))
 
     async def settle(self, message: Message) -> None:
-        """Tell what is missing of the message that the whole reply came to."""
+        """Emit what is still missing of the final message."""
         told = False
         for path, reading in self.readings.items():
             rest = reading.finish()
@@ -93,7 +93,7 @@ class _Ear:
 
 
 class React:
-    """A model behind the protocol; made by `react`. `inner` is the model that writes the text."""
+    """A model that uses the protocol; made by `react`. `inner` is the model that writes the text."""
 
     __slots__ = ("_longest", "_stop", "_title", "facts", "inner")
 
@@ -105,7 +105,7 @@ class React:
         self.facts: Mapping[Fact[Any], object] = {OUTPUT_MODES: ("prompted",)}
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
-        """Ask in text and read the text that comes back."""
+        """Send the request as text and parse the text of the reply."""
         call_id = f"react-{len(request.messages)}"
         asked = prompt_of(request, self._longest, self._stop)
         ear = _Ear(ctx.emit, ctx.path, call_id) if ctx.listens(Delta) else None
@@ -136,7 +136,7 @@ def _read(response: ModelResponse, call_id: str) -> ModelResponse:
 
 
 class _Configured:
-    """`react` with its settings, not yet around a model."""
+    """The layer that `react` returns, with its settings."""
 
     __slots__ = ("_longest", "_stop", "_title")
 
@@ -159,21 +159,21 @@ class _Configured:
 def react(*, max_observation: int = 4000, stop: Sequence[str] = ()) -> Callable[[Model], Model]:
     """Let a model that only writes text call tools, in the Thought/Action/Observation protocol.
 
-    The model is shown the rules, the tools with their schemas, and the conversation as turns of the protocol. Of its
-    reply ``Thought: ...`` becomes thinking, ``Action: tool {json}`` a tool call, and ``Action: FINAL_ANSWER text``
-    the answer; listeners hear each as it comes. A reply that cannot be read finishes ``malformed``, with
-    ``raw["malformed"]`` saying to the model what is wrong with it.
+    The model gets the rules, the tools with their schemas, and the conversation as turns of the protocol. In its reply,
+    ``Thought: ...`` becomes thinking, ``Action: tool {json}`` a tool call, and ``Action: FINAL_ANSWER text`` the
+    answer; each is streamed to listeners. A reply that cannot be parsed finishes ``malformed``, and
+    ``raw["malformed"]`` tells the model what is wrong with it.
 
     ::
 
         model = stack(text_model, react())
 
     Args:
-        max_observation: How many characters of a tool's result the model is shown.
+        max_observation: How many characters of a tool's result the model gets.
         stop: Texts at which the model should stop, besides ``Observation:``.
 
     Raises:
-        ConfigurationError: a setting that cannot be.
+        ConfigurationError: a setting is invalid.
     """
     if not isinstance(max_observation, int) or isinstance(max_observation, bool) or max_observation < 1:
         raise ConfigurationError(f"max_observation is a number of characters above 0, got {max_observation!r}")

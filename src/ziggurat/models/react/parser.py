@@ -1,4 +1,4 @@
-"""Parsing a reply in the protocol incrementally; the result does not depend on where pieces were cut."""
+"""ReactParser: parse a reply incrementally; the result does not depend on how it is split into pieces."""
 
 __all__ = ["ReactParser"]
 
@@ -11,17 +11,17 @@ from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCal
 from ziggurat.models.react.labels import ANSWER_LENGTH, COLONS, Label, answer_at, label_at, open_marks
 
 _MARKS = "*`\"'[("
-"""What names of tools are dressed up with."""
+"""Characters that models put around names of tools."""
 _DRESS = _MARKS + "])," + COLONS
 _GAP = re.compile(rf"[\s*(){COLONS}]*(?:`+(?:json)?\s*)?", re.IGNORECASE)
-"""What stands between the name of a tool and its arguments."""
+"""Text between the name of a tool and its arguments."""
 _FENCE = re.compile(r"\s*```\w*\s*")
 _BRACKETS = re.compile(r'["\\{}\[\]]')
 _HOW = 'Write one line `Action: tool {"argument": "value"}` to call a tool, or `Action: FINAL_ANSWER text` to answer'
 
 
 class _Trimmed:
-    """Passes text on without space and marks of its label at its ends; paragraphs that `begin` stand on lines apart."""
+    """Passes text on without space at its ends or marks of its label; `begin` starts a new paragraph on a new line."""
 
     def __init__(self, colon: bool = False) -> None:
         self._held = ""
@@ -49,7 +49,7 @@ class _Trimmed:
         return shown
 
     def _undressed(self, text: str) -> str:
-        """Leave out the colon after a label and the marks of emphasis that it opened."""
+        """Remove the colon after a label and the emphasis marks that the label opened."""
         while text:
             if self._colon and text[0] in COLONS:
                 self._colon = False
@@ -62,15 +62,15 @@ class _Trimmed:
 
 
 class _Brackets:
-    """Finds the end of a JSON value in text that is still coming."""
+    """Finds the end of a JSON value in text that is still streaming."""
 
     def __init__(self) -> None:
         self._depth = 0
         self._quoted = False
-        self._skip = -1  # the place after a backslash that is quoted, in the next piece when it is 0
+        self._skip = -1  # position of an escaped character; 0 if it is the first of the next piece
 
     def end_in(self, text: str, start: int) -> int | None:
-        """Return where the value ends in this piece, or None if it goes on."""
+        """Return where the value ends in this piece, or None if it continues."""
         skip = start if self._skip == 0 else -1
         self._skip = -1
         for found in _BRACKETS.finditer(text, start):
@@ -96,14 +96,14 @@ class _Brackets:
 
 
 class ReactParser:
-    """Turns the text of one reply into deltas: thoughts and the answer as they come, the action when it is complete.
+    """Turns the text of one reply into deltas: thoughts and the answer as they stream, the action when complete.
 
     >>> parser = ReactParser("call-1")
     >>> parser.feed('Thought: add them\\nAction: add {"a": 1}') + parser.finish()
     [ThinkingDelta(text='add them'...), ToolCallDelta(index=0, arguments='{"a": 1}', id='call-1', name='add')]
 
-    A reply has one action; whatever follows it is left aside, and so is all from an ``Observation:`` on, which is
-    not the model's to write. Text before any label counts as a thought if an action follows.
+    A reply has one action; text after it is ignored, and so is all text from an ``Observation:`` on, which the model
+    must not write. Text before any label counts as a thought if an action follows.
 
     Args:
         call_id: The id of the tool call, if there is one.
@@ -114,10 +114,10 @@ class ReactParser:
         self._text = ""
         self._at = 0
         self._line_start = True
-        self._marks = 0  # of emphasis that the latest label opened
+        self._marks = 0  # emphasis marks that the latest label opened
         self._final = False
-        self._lead: list[str] = []  # before any label
-        self._action: list[str] = []  # as it was written, label included, in case it cannot be read
+        self._lead: list[str] = []  # text before any label
+        self._action: list[str] = []  # its original text with the label, in case it cannot be parsed
         self._arguments: list[str] = []
         self._name = ""
         self._thought = _Trimmed()
@@ -125,12 +125,12 @@ class ReactParser:
         self._brackets = _Brackets()
         self._state: Callable[[list[PartDelta]], bool] | None = self._leading
         self.fault: str | None = None
-        """Why the reply cannot be read, as a sentence for the model; known at the end, None when it can."""
+        """Why the reply cannot be parsed, as a sentence for the model; None if it can; known after `finish`."""
         self.called = False
         """Whether the reply calls a tool."""
 
     def feed(self, text: str) -> list[PartDelta]:
-        """Take the next piece of the reply and return what is certain now."""
+        """Parse the next piece of the reply and return the deltas that are certain now."""
         if self._state is None:
             return []
         self._text = self._text[self._at :] + text if self._at < len(self._text) else text
@@ -141,7 +141,7 @@ class ReactParser:
         return out
 
     def finish(self) -> list[PartDelta]:
-        """Return what was still open, at the end of the reply."""
+        """End the reply and return the remaining deltas."""
         self._final = True
         out = self.feed("")
         self._end_here()
@@ -153,7 +153,7 @@ class ReactParser:
         return out
 
     def _end_here(self) -> None:
-        """Find fault with a reply that ends in this state."""
+        """Set the fault if a reply must not end in this state."""
         if self._state == self._leading:
             self._fail("The reply has no Action" if "".join(self._lead).strip() else "The reply is empty")
         elif self._state == self._thinking:
@@ -166,7 +166,7 @@ class ReactParser:
         self._state = self._broken
         return True
 
-    # -- the states: each takes what it can, and tells whether another state may go on ----------------------------
+    # -- the states: each consumes what it can, and returns whether the next state can continue -------------------
 
     def _leading(self, out: list[PartDelta]) -> bool:
         text, label = self._take(("thought", "action", "answer", "observation"))
@@ -293,7 +293,7 @@ class ReactParser:
         return False
 
     def _take(self, labels: tuple[Label, ...]) -> tuple[str, Label | None]:
-        """Take text up to the next of `labels`, or up to where it cannot be told yet what comes."""
+        """Consume text up to the next of `labels`, or up to where more text is needed to know."""
         text, start = self._text, self._at
         while self._at < len(text):
             if self._line_start:

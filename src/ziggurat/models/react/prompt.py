@@ -1,4 +1,4 @@
-"""Writing a request with tools as plain text: rules, tools, and the conversation as turns."""
+"""Write a request with tools as plain text: rules, tools, and the conversation as turns."""
 
 __all__ = ["FINAL_ANSWER", "observation", "prompt_of"]
 
@@ -14,7 +14,7 @@ from ziggurat.messages.model import ModelRequest, ToolSpec
 from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
 
 FINAL_ANSWER = "FINAL_ANSWER"
-"""What stands in the place of a tool's name in the action that ends a run."""
+"""The name in the action that ends a run, in place of a tool's name."""
 
 STOP = "\nObservation:"
 
@@ -33,7 +33,7 @@ _END = "When you know the answer, reply:\n\nThought: why this is the answer\nAct
 
 
 def prompt_of(request: ModelRequest, max_observation: int, stop: Sequence[str]) -> ModelRequest:
-    """Return the request that a model which only writes text is asked in place of `request`."""
+    """Return the text-only version of `request`."""
     pieces = _joined(_turns(request.messages, max_observation))
     settings = request.settings
     return ModelRequest(
@@ -69,7 +69,7 @@ def _tool(spec: ToolSpec) -> str:
 
 
 def _turns(messages: Transcript, max_observation: int) -> Iterator[str | Part]:
-    """Yield texts and pictures (and the like) in the order in which they are read."""
+    """Yield the conversation's texts, images, audio and files in order."""
     waiting: dict[str, ToolCall] = {}
     for index, message in enumerate(messages):
         if message.role == "assistant":
@@ -102,7 +102,7 @@ def _action(call: ToolCall) -> str:
 
 
 def _said(message: Message, repaired: bool) -> Iterator[str]:
-    """What the model said, save for its calls; these stand before their observations."""
+    """Yield the thoughts and texts of a model's message; its calls come later, before their observations."""
     if message.thinking:
         yield f"Thought: {message.thinking}"
     if not message.text:
@@ -110,7 +110,7 @@ def _said(message: Message, repaired: bool) -> Iterator[str]:
     if message.tool_calls:
         yield f"Thought: {message.text}"
     elif repaired and not _is_json(message.text):
-        yield message.text  # could not be read, and the runtime said so: shown as it was
+        yield message.text  # a malformed reply, shown as it was
     else:
         yield f"Action: {FINAL_ANSWER} {message.text}"
 
@@ -122,7 +122,7 @@ def _told(message: Message) -> Iterator[str | Part]:
 
 
 def _joined(turns: Iterator[str | Part]) -> tuple[Part, ...]:
-    """One text per run of texts, so that a conversation without pictures is a single one."""
+    """Join consecutive texts, so that a conversation without images is a single text."""
     parts: list[Part] = []
     texts: list[str] = []
     for turn in turns:
@@ -140,7 +140,7 @@ def _joined(turns: Iterator[str | Part]) -> tuple[Part, ...]:
 
 
 def observation(result: ToolResult, longest: int) -> str:
-    """Write what came of a tool call as one line; data of more than `longest` characters is cut and marked so."""
+    """Return a tool result as one line; data longer than `longest` characters is cut and marked as truncated."""
     text = result.text
     left_out = len(text) - longest
     marked: dict[str, object] = {"truncated": left_out} if left_out > 0 else {}
