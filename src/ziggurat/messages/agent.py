@@ -37,10 +37,10 @@ from ziggurat.messages.usage import Usage
 
 
 class AgentRequest(Struct, frozen=True, gc=False):
-    """A task for an agent.
+    """A request to an agent.
 
     Attributes:
-        messages: What it is told; earlier turns first, if any.
+        messages: The conversation to answer; earlier turns first, if any.
     """
 
     messages: tuple[Message, ...]
@@ -51,21 +51,21 @@ class AgentRequest(Struct, frozen=True, gc=False):
 
 
 Stage = Literal["tool", "model"]
-"""What is called: a tool, or a model."""
+"""The kind of a call: of a tool, or of a model."""
 
 
 class PendingItem(Struct, frozen=True):
     """A call that waits for a decision.
 
     Attributes:
-        id: A digest of its path and frozen arguments; decisions are given by it.
-        path: Where the call stands in the run.
-        call: Exactly what will be executed if it is approved; of a model, its name and the whole request.
-        reason: Why it is asked.
-        stage: Whether a tool is to be called or a model.
-        until: When it is denied unless somebody has decided, in POSIX seconds; None for never.
-        interrupted: It was begun, acts once only, and nobody knows whether it took effect: decided by `Happened`,
-            `DidNotHappen` or `Deny`.
+        id: A digest of its path, name and frozen arguments; the key for its decision.
+        path: The path of the call in the run.
+        call: Exactly what will be executed if it is approved; for a model call, its name and the whole request.
+        reason: Why a decision is required.
+        stage: Whether it is a tool call or a model call.
+        until: When the call is denied if there is no decision, in POSIX seconds; None for never.
+        interrupted: Whether the call must run only once, was started, and may or may not have taken effect. The
+            decision is then `Happened`, `DidNotHappen` or `Deny`.
     """
 
     id: str
@@ -78,52 +78,52 @@ class PendingItem(Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """The arguments as a person should read them: sorted keys, and nothing that an eye would miss."""
+        """The arguments for a person to read: with sorted keys, and with invisible characters escaped."""
         return canonical(self.call.arguments, self.call.name)
 
 
 class Approve(Struct, frozen=True, tag="approve", tag_field="decision"):
-    """Yes, execute it as it is."""
+    """Approve the call: execute it unchanged."""
 
 
 class Deny(Struct, frozen=True, tag="deny", tag_field="decision"):
-    """No; the model is told why."""
+    """Deny the call; the model gets the reason."""
 
     reason: str = "denied"
 
 
 class Modify(Struct, frozen=True, tag="modify", tag_field="decision"):
-    """Yes, but with these arguments, a JSON object as text."""
+    """Approve the call with other arguments, a JSON object as text."""
 
     arguments: str
 
 
 class Happened(Struct, frozen=True, tag="happened", tag_field="decision"):
-    """The call that was interrupted did take effect, and this is what the model is told came of it."""
+    """The interrupted call did take effect; the model gets `result` as its result."""
 
     result: str
 
 
 class DidNotHappen(Struct, frozen=True, tag="did_not_happen", tag_field="decision"):
-    """The call that was interrupted did not take effect: run it."""
+    """The interrupted call did not take effect: run it again."""
 
 
 Decision = Approve | Deny | Modify | Happened | DidNotHappen
 
 
 def decision_of(recorded: object) -> Decision:
-    """Return a recorded decision, read from JSON if need be."""
+    """Return a recorded decision, decoded from JSON if necessary."""
     return as_type(recorded, cast("type[Decision]", Decision))
 
 
 class Step(Struct, frozen=True):
-    """One turn of the loop, as seen afterwards: what was thought, done and observed.
+    """One step of an agent's loop, as seen afterwards: thought, tool calls and results.
 
     Attributes:
         index: Its number, from 1.
-        thought: What was thought, or said beside the calls.
-        calls: The tools called.
-        results: What came of them, in the order of the calls.
+        thought: The model's reasoning, or else its text beside the calls.
+        calls: The tool calls.
+        results: Their results, in the order of the calls.
     """
 
     index: int
@@ -146,23 +146,23 @@ _WELL = (stops.Completed, stops.ToolCalled, stops.StopCondition)
 
 
 class AgentRun(Struct, frozen=True, weakref=True):
-    """How a run went.
+    """The result of an agent's run.
 
     Attributes:
-        messages: The conversation: what was asked and all that followed; always fit to be sent to a model again.
+        messages: The conversation: the request and all that followed; it can always be sent to a model again.
         stop: Why it stopped.
-        output: The final answer: text, or a value of the type that was asked for.
-        usage: What it cost, failed tries and nested agents included.
-        model_calls: How many model calls, nested agents included.
-        tool_calls: How many tool calls, nested agents included.
-        steps: How many turns its own loop took.
-        id: The run's id, by which it is resumed.
+        output: The final answer: text, or a value of the requested type.
+        usage: The usage, including failed tries and nested agents.
+        model_calls: The number of model calls, including nested agents.
+        tool_calls: The number of tool calls, including nested agents.
+        steps: The number of steps of its own loop.
+        id: The run's id, used to resume it.
         agent: The agent that answered.
-        pending: What it waits for, when `stop` is Suspended.
-        start: Where in `history` this run began; earlier messages were given to it.
-        seconds: How long it took, waiting for people excluded.
-        past: What was said before the conversation was made shorter, None if it was not.
-        session: The id of the session that it was kept in, empty if in none.
+        pending: The calls that wait for decisions, if `stop` is Suspended.
+        start: The index in `history` at which this run began; earlier messages were its input.
+        seconds: Its duration, without waiting for people.
+        past: The original messages, if the conversation was rewritten (compacted) during the run, else None.
+        session: The id of the session that stores the conversation, empty if there is none.
     """
 
     messages: Transcript
@@ -192,7 +192,7 @@ class AgentRun(Struct, frozen=True, weakref=True):
 
     @property
     def error(self) -> str | None:
-        """What kept the run from going on, in words; None if it ended where it should, or waits for a decision."""
+        """Why the run could not finish, as text; None if it ended as intended, or waits for a decision."""
         stop = self.stop
         if isinstance(stop, stops.Failed):
             return stop.error
@@ -200,15 +200,15 @@ class AgentRun(Struct, frozen=True, weakref=True):
 
     @property
     def history(self) -> Transcript:
-        """Everything that was said, in order and as it was said, whether the conversation was made shorter or not."""
+        """All original messages in order, even if the conversation was rewritten (compacted) during the run."""
         past = self.past
         return self.messages if past is None else Transcript.of(*past.messages, *self.messages[past.since :])
 
     def raise_for_stop(self) -> "AgentRun":
-        """Return the run if it completed, or stopped where it was told to.
+        """Return the run if it completed, or stopped at a condition that the caller set.
 
         Raises:
-            ServiceError: of the kind that stopped it, such as Timeout, LimitExceeded or Denied.
+            ServiceError: an error for the stop, such as Timeout, LimitExceeded or Denied; the run is in `partial`.
         """
         if isinstance(self.stop, _WELL):
             return self
@@ -216,7 +216,7 @@ class AgentRun(Struct, frozen=True, weakref=True):
         error.partial = self
         raise error
 
-    # -- views: how it went, step by step ------------------------------------------------------------------------
+    # -- views of the steps --------------------------------------------------------------------------------------
 
     def trace(self) -> tuple[Step, ...]:
         """Return the steps of this run, each with thought, calls and results."""
@@ -231,13 +231,13 @@ class AgentRun(Struct, frozen=True, weakref=True):
         return tuple(steps)
 
     def step_at(self, index: int) -> Step | None:
-        """Return the step with this number, counted from 0, or None."""
+        """Return the step at this index, from 0, or None if there is none."""
         trace = self.trace()
         return trace[index] if 0 <= index < len(trace) else None
 
     @property
     def thoughts(self) -> tuple[str, ...]:
-        """What was thought, one text per step that thought."""
+        """The thoughts, one text per step that has one."""
         return tuple(step.thought for step in self.trace() if step.thought)
 
     @property
@@ -252,24 +252,24 @@ class AgentRun(Struct, frozen=True, weakref=True):
 
     @property
     def failed_tool_calls(self) -> int:
-        """How many results were errors."""
+        """The number of results that are errors."""
         return sum(result.error is not None for step in self.trace() for result in step.results)
 
     @property
     def graph_lookups(self) -> int:
-        """How many times a knowledge graph answered."""
+        """The number of results that came from a knowledge graph."""
         results = (result for step in self.trace() for result in step.results if result.error is None)
         return sum((result.origin or "").partition(":")[0] == GRAPH_ORIGIN for result in results)
 
     @property
     def most_common_action(self) -> str | None:
-        """The action taken most often, as `actions` tells it; of equals the first, None if there was none."""
+        """The most frequent entry of `actions`; the first of equals, None if there is none."""
         counted = Counter(self.actions)
         return counted.most_common(1)[0][0] if counted else None
 
     @property
     def memory_hits(self) -> int:
-        """How many memories were recalled into the prompt."""
+        """The number of memories recalled into the prompt."""
         recalled = (message for message in self.history[: self.start] if message.origin == MEMORY)
         return sum(len(message.parts) - 1 for message in recalled)
 
@@ -280,10 +280,10 @@ class AgentRun(Struct, frozen=True, weakref=True):
 
 
 def stop_of(error: BaseException) -> stops.Stop:
-    """Return the stop that an error amounts to."""
+    """Return the stop that corresponds to an error."""
     if isinstance(error, errors.Timeout):
         return stops.Timeout(error.seconds or 0.0)
-    if isinstance(error, errors.LimitExceeded) and not error.transient:  # else it is not used up but busy
+    if isinstance(error, errors.LimitExceeded) and not error.transient:  # a transient one is busy, not used up
         return stops.BudgetExceeded(error.kind, error.limit, error.used)
     if isinstance(error, errors.Denied):
         return stops.Denied(str(error))
@@ -294,7 +294,7 @@ def stop_of(error: BaseException) -> stops.Stop:
 
 
 def error_of(stop: stops.Stop) -> errors.ServiceError:
-    """Return the error that a stop amounts to."""
+    """Return the error that corresponds to a stop."""
     if isinstance(stop, stops.Timeout):
         return errors.Timeout(
             f"the run timed out after {round(stop.seconds, 2) or stop.seconds:g} s", seconds=stop.seconds
@@ -311,5 +311,5 @@ def error_of(stop: stops.Stop) -> errors.ServiceError:
 
 
 def pending_of(suspend: errors.Suspend) -> tuple[PendingItem, ...]:
-    """Return what a suspension waits for."""
+    """Return the calls that a suspended run waits for."""
     return tuple(as_type(item, PendingItem) for item in suspend.pending)

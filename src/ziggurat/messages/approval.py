@@ -1,4 +1,4 @@
-"""Approval rules, and how a decision about a call is made."""
+"""Approval rules, and functions that get and record decisions about calls."""
 
 __all__ = [
     "APPROVALS",
@@ -46,19 +46,19 @@ from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
 from ziggurat.messages.parts import ToolCall
 
 Approver = Callable[[PendingItem], Decision | Awaitable[Decision]]
-"""Decides in this process, sync (and then quickly) or async."""
+"""Decides on a pending call in this process; sync (it must be quick then) or async."""
 
 Predicate = Callable[[dict[str, Any]], bool | Awaitable[bool]]
-"""Tells from the decoded arguments of a call whether a rule holds."""
+"""Returns whether a rule applies, from the decoded arguments of a call."""
 
 Fits = Callable[[ToolCall], object] | None
-"""Raises InvalidArguments for a call that cannot be made; None where nobody knows."""
+"""A check that raises InvalidArguments for a call with invalid arguments; None if there is no such check."""
 
 Verdict = Literal["ask", "allow", "deny"]
 
 
 class Rule(Struct, frozen=True):
-    """What is to be done about calls of some name.
+    """A rule for calls of certain names.
 
     ::
 
@@ -66,14 +66,14 @@ class Rule(Struct, frozen=True):
 
     Attributes:
         pattern: Names of tools (or models), with ``*`` and ``?``.
-        verdict: ``"ask"`` somebody, ``"allow"`` without asking, or ``"deny"``.
-        when: Called with the arguments; the rule holds if it answers True. If it raises, or answers with anything but
-            True or False, somebody is asked.
-        reason: Shown to who decides; where it denies, to the model.
-        stage: Whether it speaks of calls of tools or of models; the arguments of a model call are its request.
+        verdict: ``"ask"`` for a decision, ``"allow"`` without asking, or ``"deny"``.
+        when: Called with the arguments; the rule applies if it returns True. If it raises, or returns anything but
+            True or False, a decision is asked for.
+        reason: Shown to the person who decides; for ``"deny"``, to the model.
+        stage: Whether it applies to tool calls or to model calls; the arguments of a model call are its request.
 
     Raises:
-        ConfigurationError: one of these makes no sense.
+        ConfigurationError: one of these is not valid.
     """
 
     pattern: str
@@ -93,12 +93,12 @@ class Rule(Struct, frozen=True):
             raise ConfigurationError(f"a rule's stage is 'tool' or 'model', got {self.stage!r}")
 
     def concerns(self, name: str, stage: Stage) -> bool:
-        """Return whether it speaks of calls of this name."""
+        """Return whether the rule is for calls of this name."""
         return self.stage == stage and fnmatchcase(name, self.pattern)
 
 
 class Judgement(Struct, frozen=True):
-    """What the rules say of a call: allow it, deny it, or ask `desk`; None for nobody in this process."""
+    """The verdict of all rules on a call: allow, deny, or ask `desk` (None: no approver in this process)."""
 
     verdict: Verdict
     reason: str = ""
@@ -106,24 +106,24 @@ class Judgement(Struct, frozen=True):
 
 
 class Approvals:
-    """Which calls need a decision, beside the tools that always do, and who makes it.
+    """Rules for the calls that need a decision, in addition to tools that always do, and who decides.
 
     ::
 
         Agent(model, tools=[...], approvals=Approvals("delete_*", "send_mail"))
 
-    Of its rules any that denies wins; of the others the first that holds. Calls that none speaks of are let through.
-    They hold for all agents below too, whose own can add to them and take nothing away.
+    A rule that denies wins over all others; of the others the first that applies is used. Calls without a rule are
+    allowed. The rules apply to all agents below too; those can add rules, but not remove any.
 
     Args:
-        rules: Rules, or patterns of tools' names, which ask.
-        approver: Asked in this process; None suspends the run until somebody resumes it with a decision.
-        timeout: Seconds after which a call that the approver has not decided on is denied.
-        expires: Seconds after which a call that made its run wait is denied, whoever asked for the decision and
-            whatever it is; the shortest of all that hold counts.
+        rules: Rules, or patterns of tool names, which ask.
+        approver: Decides in this process; None suspends the run until it is resumed with a decision.
+        timeout: Seconds after which a call is denied if the approver has not decided.
+        expires: Seconds after which a call that suspended its run is denied, whichever rule or tool asked for the
+            decision; with several `Approvals` in effect, the shortest is used.
 
     Raises:
-        ConfigurationError: one of these makes no sense.
+        ConfigurationError: one of these is not valid.
     """
 
     def __init__(
@@ -148,11 +148,11 @@ class Approvals:
         return tuple(rule.pattern for rule in self.rules)
 
     def concern(self, name: str, stage: Stage = "tool") -> bool:
-        """Return whether a rule speaks of calls of this name."""
+        """Return whether there is a rule for calls of this name."""
         return any(rule.concerns(name, stage) for rule in self.rules)
 
     async def judge(self, name: str, arguments: str, ctx: Context, stage: Stage) -> tuple[Verdict, str] | None:
-        """Return what the rules say of a call, and why; None if none of them holds."""
+        """Return the verdict of these rules on a call, and the reason; None if no rule applies."""
         concerned = [rule for rule in self.rules if rule.concerns(name, stage)]
         unsure: str | None = None
         for rule in sorted(concerned, key=lambda rule: rule.verdict != "deny"):  # a stable sort
@@ -177,19 +177,19 @@ def _check_seconds(what: str, seconds: float | None) -> None:
 
 
 APPROVALS: Key[tuple[Approvals, ...]] = Key("approvals")
-"""All that hold here, those of the outermost agent first; where it is there, even empty, no call goes unguarded."""
+"""All `Approvals` in effect, those of the outermost agent first; if set, even empty, every call is checked."""
 
 
 async def _holds(rule: Rule, arguments: str, ctx: Context) -> bool | str:
-    """Return whether a rule holds, or why nobody knows."""
+    """Return whether a rule applies, or a text that says why that cannot be determined."""
     if rule.when is None:
         return True
     token = AMBIENT.set(ctx.at("approval"))
     try:
-        answer = rule.when(msgspec.json.decode(arguments))  # its own copy: what it does to it touches nothing
+        answer = rule.when(msgspec.json.decode(arguments))  # a copy, so the predicate cannot change the call
         if isinstance(answer, Awaitable):
             answer = await answer
-    except Exception as error:  # noqa: BLE001 - whatever it is, somebody is asked
+    except Exception as error:  # noqa: BLE001 - on any error a decision is asked for
         return described(error)
     finally:
         AMBIENT.reset(token)
@@ -197,10 +197,10 @@ async def _holds(rule: Rule, arguments: str, ctx: Context) -> bool | str:
 
 
 async def judge(name: str, arguments: str, ctx: Context, stage: Stage, *, always: bool = False) -> Judgement:
-    """Return what all rules together say of a call: one that denies wins, then one that asks.
+    """Return the verdict of all rules together on a call: deny wins, then ask.
 
-    Of those who ask, the outermost is the desk; if it has no approver, the next further out that has. Where only the
-    tool itself asks (`always`), it is the outermost approver of all.
+    The outermost `Approvals` that asks is the desk; if it has no approver, the next one further out that has. If only
+    the tool itself asks (`always`), the desk is the outermost one with an approver.
     """
     gates = ctx.scope.get(APPROVALS) or ()
     asking: int | None = None
@@ -221,22 +221,22 @@ async def judge(name: str, arguments: str, ctx: Context, stage: Stage, *, always
 def item_of(
     call: ToolCall, ctx: Context, reason: str = "", stage: Stage = "tool", until: float | None = None
 ) -> PendingItem:
-    """Return what is waited for when this frozen call needs a decision; it holds a copy of the call."""
+    """Return the pending item for a frozen call that needs a decision; it holds a copy of the call."""
     copy = ToolCall(call.id, call.name, call.arguments)
     return PendingItem(digest([ctx.path, call.name, call.arguments]), ctx.path, copy, reason, stage, until)
 
 
 def pending_entry(item: PendingItem) -> Pending:
-    """Return the entry that records what is waited for."""
+    """Return the journal entry for a pending item."""
     return Pending(item.path, item.id, item.call.name, _copied(item.call), item.reason, item.until)
 
 
 def expired(pending: Pending, now: float) -> Deny | None:
-    """Return the decision on what has waited too long, None while it may wait.
+    """Return a denial if a pending call has expired, else None.
 
     Args:
-        pending: What waits.
-        now: The time, in POSIX seconds of the run's clock.
+        pending: The entry of the pending call.
+        now: The time of the run's clock, in POSIX seconds.
     """
     if pending.until is None or now < pending.until:
         return None
@@ -245,7 +245,7 @@ def expired(pending: Pending, now: float) -> Deny | None:
 
 
 def _until(ctx: Context) -> float | None:
-    """Return when a call that begins to wait here is denied."""
+    """Return when a call that starts to wait now will expire, in POSIX seconds; None for never."""
     given = [gate.expires for gate in ctx.scope.get(APPROVALS) or () if gate.expires is not None]
     return ctx.clock.now() + min(given) if given else None
 
@@ -257,11 +257,11 @@ def _copied(call: ToolCall) -> ToolCall:
 async def decision_for(
     call: ToolCall, judgement: Judgement, record: Record | None, ctx: Context, stage: Stage, fits: Fits
 ) -> tuple[PendingItem, Decision]:
-    """Return the decision on a frozen call: the one on record, or a new one, which is recorded first.
+    """Return the decision on a frozen call: the recorded one, or a new one, which is recorded first.
 
     Raises:
-        Suspend: nobody in this process decides.
-        ConfigurationError: what the approver in this process answered cannot be done; then nothing is decided.
+        Suspend: there is no approver in this process.
+        ConfigurationError: the approver returned a decision that cannot be carried out; nothing is recorded then.
     """
     journal = ctx.scope[JOURNAL]
     pending = None if record is None else record.pending
@@ -276,7 +276,7 @@ async def decision_for(
     else:
         if pending is None:
             await written(journal, pending_entry(item))
-        shown = item_of(call, ctx, item.reason, stage, item.until)  # who decides may do with it what he likes
+        shown = item_of(call, ctx, item.reason, stage, item.until)  # a copy, so the approver cannot change the call
         late = None if pending is None else expired(pending, ctx.clock.now())
         decision = await decide(shown, judgement.desk, ctx) if late is None else late
         _check_answer(decision, call, fits)
@@ -287,7 +287,7 @@ async def decision_for(
 
 
 def _check_answer(decision: Decision, call: ToolCall, fits: Fits) -> None:
-    """Refuse what could only fail once it was decided: it is a mistake of the approver's, not the model's."""
+    """Raise for a decision that would fail when carried out: that is the approver's mistake, not the model's."""
     if isinstance(decision, Deny) and not isinstance(decision.reason, str):
         raise ConfigurationError(f"the approver must return Deny(reason) with a string, got {decision!r:.200}")
     if not isinstance(decision, Modify):
@@ -308,37 +308,37 @@ def _check_answer(decision: Decision, call: ToolCall, fits: Fits) -> None:
 
 
 def waiting_call(record: Record, ctx: Context) -> ToolCall | None:
-    """Return a copy of the frozen call that waits here; None if it is not on record as it was shown."""
+    """Return a copy of the frozen call that waits here; None if the recorded call does not match its id."""
     assert record.pending is not None
     call = as_type(record.pending.request, ToolCall)
     return _copied(call) if is_waiting(call, record, ctx) else None
 
 
 def is_waiting(call: ToolCall, record: Record, ctx: Context) -> bool:
-    """Return whether a call is the one that waits here for a decision, to the byte."""
+    """Return whether a call is identical to the one that waits here for a decision."""
     return record.pending is not None and item_of(call, ctx).id == record.pending.id
 
 
 async def written(journal: Journal, entry: Entry) -> None:
-    """Record something, and wait until it is safe."""
+    """Record an entry, and wait until it is durable."""
     waiting = journal.append(entry)
     if waiting is not None:
         await waiting
 
 
 async def decide(item: PendingItem, desk: Approvals | None, ctx: Context) -> Decision:
-    """Get a decision on a frozen call.
+    """Get a decision on a frozen call from an approver.
 
     Raises:
-        Suspend: nobody in this process decides.
-        Denied: who should have decided did not in time, or gave up.
-        ConfigurationError: the approver answered with something else.
+        Suspend: there is no approver in this process.
+        Denied: the approver did not decide in time, or was cancelled.
+        ConfigurationError: the approver returned something else.
     """
     if ctx.listens(ApprovalRequested):
         await ctx.emit(ApprovalRequested(ctx.path, item))
     if desk is None or desk.approver is None:
         raise Suspend((item,))
-    token = AMBIENT.set(ctx.at("approval"))  # an agent that the approver asks is a part of this run
+    token = AMBIENT.set(ctx.at("approval"))  # an agent that the approver runs becomes part of this run
     try:
         answer = desk.approver(item)
         task = asyncio.ensure_future(answer) if isinstance(answer, Awaitable) else None
@@ -353,7 +353,7 @@ async def decide(item: PendingItem, desk: Approvals | None, ctx: Context) -> Dec
 
 
 async def _awaited(task: "asyncio.Future[Decision]", desk: Approvals, ctx: Context) -> Decision:
-    """Await an approver in a task of its own: one that will not stop decides nothing any more."""
+    """Await an approver in a separate task, so that one that ignores its cancellation cannot delay the timeout."""
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:
         if desk.timeout is None:

@@ -1,4 +1,4 @@
-"""Budgets: what a run and all agents below it may spend together."""
+"""Budgets: limits on what a run and all agents below it spend together."""
 
 __all__ = ["ASSUMED_OUTPUT", "Budget", "Price", "Spending", "budgeted"]
 
@@ -21,10 +21,10 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage, estimate_tokens
 
 ASSUMED_OUTPUT = 1024
-"""Tokens reserved for a reply whose greatest length nobody set, until a longer one has come."""
+"""Tokens reserved for a reply without `max_tokens`, until a longer reply has been seen."""
 
 Price = Callable[[str, Usage], float | Decimal | None]
-"""What a call has cost, by the model's name and what it used; None where that is not known."""
+"""Returns the cost of a call from the model's name and the usage; None if the price is unknown."""
 
 
 class Budget(Struct, frozen=True):
@@ -32,22 +32,22 @@ class Budget(Struct, frozen=True):
 
         Agent(model, tools=[search], budget=Budget(tokens=50_000, cost=0.25, tools={"search": 3}))
 
-    Before a model is called, what it may cost at most is reserved, so calls that run at once cannot overspend.
-    A run whose next question would be too much stops with `BudgetExceeded` and what it has. What was spent is read
-    from the run's record, failed tries included, so it survives a suspension.
+    Before a model call its estimated maximum is reserved, so concurrent calls cannot overspend. A run whose next
+    model call would exceed the budget stops with `BudgetExceeded` and the result so far. What was spent is read from
+    the run's record, failed tries included, so it survives a suspension.
 
-    Time is not here: what is spent is refused before it begins, but time must cut short what goes on, so it has a
-    place of its own, ``Agent(timeout=...)``, which holds for all below as well.
+    Time is not part of a budget: a budget refuses calls before they start, but a time limit must stop running ones.
+    Use ``Agent(timeout=...)``, which also applies to all agents below.
 
     Attributes:
-        tokens: Input and output together; where a provider tells no figures, they count as nothing.
+        tokens: Input and output together; if a provider reports no usage, it counts as zero.
         requests: Model calls.
-        tool_calls: Calls of tools. More are refused, with a result that tells the model so, and the run stops once
-            the results of that step are complete.
-        steps: Turns of all loops together; ``max_steps`` is for each agent by itself.
-        cost: Money, in whatever `price` answers with.
-        tools: Calls of each tool by its name. More are refused, and the model goes on without them.
-        price: Says what a call costs. In an `Agent` the list prices of providers in US dollars if it is not given.
+        tool_calls: Tool calls. Further ones are refused, with a result that tells the model so, and the run stops
+            once the results of that step are complete.
+        steps: Steps of all loops together; ``max_steps`` limits each agent separately.
+        cost: Money, in the currency of `price`.
+        tools: Calls of each tool, by its name. Further ones are refused, and the run continues.
+        price: Returns the cost of a call. An `Agent` uses the providers' list prices in US dollars by default.
     """
 
     tokens: int | None = None
@@ -88,7 +88,7 @@ def _is_count(value: object) -> bool:
 
 
 class Spending:
-    """What was spent of a budget in one run: recorded calls at first, live ones as they are settled."""
+    """The amounts spent of a budget in one run: recorded calls at the start, then live ones when they end."""
 
     def __init__(self, budget: Budget, spent: Iterable[Usage] = ()) -> None:
         self.budget = budget
@@ -106,7 +106,7 @@ class Spending:
             self._add(usage, "")
 
     def recall(self, outcome: Outcome, costs: Iterable[object]) -> None:
-        """Count a call that is on record."""
+        """Count a recorded call."""
         for usage in costs:
             self._add(as_type(usage, Usage), outcome.name)
         refused = isinstance(outcome, Failure) and isinstance(as_error(outcome.error), LimitExceeded)
@@ -127,11 +127,11 @@ class Spending:
         return None if price is None else float(price)
 
     def admit(self, request: object, ctx: Context, name: str = "", /) -> "_Reserved":
-        """Reserve what a model call may cost; other calls cost nothing.
+        """Reserve the estimated maximum of a model call; for other calls reserve nothing.
 
         Raises:
-            LimitExceeded: it might go over the budget.
-            ConfigurationError: there is a limit of cost, and what the model costs is not known.
+            LimitExceeded: the call might exceed the budget.
+            ConfigurationError: there is a limit on cost, and the price of the model is unknown.
         """
         if not isinstance(request, ModelRequest):
             return _Reserved(self, name, 0, 0, 0.0)
@@ -155,7 +155,7 @@ class Spending:
         return _Reserved(self, name, need, 1, amount)
 
     def _affordable(self, name: str, usage: Usage) -> float:
-        """Return what a call may cost in money, if there is so much left."""
+        """Return the estimated maximum cost of a call in money; raise LimitExceeded if less is left."""
         amount = self._price(name, usage)
         if amount is None:
             raise ConfigurationError(
@@ -168,16 +168,16 @@ class Spending:
         return amount
 
     def _tools(self, request: ModelRequest) -> int:
-        """Guess how many tokens the descriptions of the tools are; looked at once while they stay the same."""
+        """Estimate the tokens of the tool specs; computed once while the tools stay the same."""
         if request.tools is not self._specs[0]:
             self._specs = (request.tools, len(encode(request.tools)) // 4 if request.tools else 0)
         return self._specs[1]
 
     def admit_tool(self, name: str) -> None:
-        """Count a call of a tool.
+        """Count a tool call.
 
         Raises:
-            ToolError: there may be no more of them; the model is told.
+            ToolError: the limit is reached; the model gets the message.
         """
         budget, made = self.budget, self.tool_calls
         limit = budget.tools.get(name)
@@ -203,7 +203,7 @@ class _Reserved:
         self.amount = amount
 
     def settle(self, usage: Iterable[object], /) -> None:
-        """Replace the reservation by what was really spent."""
+        """Replace the reservation by the actual usage."""
         self.spending.reserved -= self.need
         self.spending.reserved_cost -= self.amount
         self.spending.running -= self.calls
@@ -213,7 +213,7 @@ class _Reserved:
 
 
 class _ToolLimits(Middleware):
-    """Stands around the tools of one run and counts them; there is none unless tools are limited."""
+    """Counts the tool calls of one run; used only if tools are limited."""
 
     def __init__(self, spending: Spending) -> None:
         self.spending = spending
@@ -224,7 +224,7 @@ class _ToolLimits(Middleware):
 
 
 def _is_step(path: str) -> bool:
-    """Return whether the first question of a turn of a loop stands at `path`."""
+    """Return whether `path` is that of the first model call of a step."""
     return path.endswith("/model") and parent_of(path).rpartition("/")[2].startswith("step-")
 
 
@@ -232,7 +232,7 @@ def budgeted(ctx: Context, budget: Budget) -> Context:
     """Return a context in which all calls below also count against `budget`.
 
     Raises:
-        ConfigurationError: it limits cost, and nobody says what calls cost.
+        ConfigurationError: the budget limits cost and has no `price`.
     """
     if budget.cost is not None and budget.price is None:
         raise ConfigurationError("Budget(cost=...) needs price=..., a function of a model's name and a Usage")

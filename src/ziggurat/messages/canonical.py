@@ -10,12 +10,11 @@ from ziggurat.core.errors import InvalidArguments
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Characters that show as nothing although their category says otherwise."""
+"""Characters that are invisible although their category does not say so."""
 
 
 def canonical(arguments: str, name: str = "a call") -> str:
-    """Return a JSON object with sorted keys, no spaces, and all characters that a reader could miss written as
-    ``\\uXXXX``.
+    """Return a JSON object with sorted keys, no spaces, and all characters that a reader could miss as ``\\uXXXX``.
 
     Those are characters that reorder text or have no width, control characters, unusual spaces, and combining accents.
 
@@ -23,8 +22,8 @@ def canonical(arguments: str, name: str = "a call") -> str:
     '{"amount":1,"to":"a\\\\u200bb"}'
 
     Raises:
-        InvalidArguments: it is not a JSON object, or could be read in two ways: it has a key twice, NaN or infinity, a
-            number that is too large or too precise, or a lone surrogate.
+        InvalidArguments: it is not a JSON object, or parsers could read it differently: it has a repeated key, NaN or
+            infinity, a number that is too large or too precise, or a lone surrogate.
     """
     try:
         value = json.loads(arguments or "{}", object_pairs_hook=_unique, parse_constant=_no_number, parse_float=_exact)

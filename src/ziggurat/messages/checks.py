@@ -1,4 +1,4 @@
-"""Type checks for messages made by hand: a Struct does not check what it is given."""
+"""Type checks for messages created in user code, because a Struct does not check the types of its fields."""
 
 __all__ = ["problem_in", "problem_in_part"]
 
@@ -26,7 +26,7 @@ _MAYBE: dict[type, tuple[str, ...]] = {
 
 
 def problem_in(message: Message) -> str | None:
-    """Return what is wrong with the types of a message and its parts, and how to fix it; None where nothing is."""
+    """Return what is wrong with the types of a message and its parts, and how to fix it; None if all are valid."""
     parts: object = message.parts
     if not isinstance(parts, (tuple, list)):
         return f"the parts of a message are a tuple of parts, got {parts!r:.200}; make messages with user('...')"
@@ -45,7 +45,7 @@ def problem_in(message: Message) -> str | None:
 
 
 def problem_in_part(part: object) -> str | None:
-    """Return what is wrong with the types of a part, and how to fix it; None where nothing is."""
+    """Return what is wrong with the types of a part, and how to fix it; None if all are valid."""
     kind = type(part)
     if kind is Text and isinstance(part.text, str):  # type: ignore[attr-defined]
         return None

@@ -1,4 +1,4 @@
-"""The log of a conversation: append-only, never copied; a request holds a view of it."""
+"""The append-only log of a conversation; it is never copied, and requests hold views of it."""
 
 __all__ = ["Conversation", "Mark", "Transcript", "characters", "misplaced"]
 
@@ -15,11 +15,11 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Image, Part, Thinking, ToolCall, ToolResult
 
 PICTURE = 340
-"""As how many characters a picture counts, whatever its bytes: about as many tokens as providers charge at least."""
+"""The number of characters that a picture counts as: about the minimum in tokens that providers charge."""
 
 
 def characters(message: Message) -> int:
-    """Return about how many characters a model reads of a message; a quarter of it is about its tokens."""
+    """Return the approximate size of a message in characters; divided by four, its approximate tokens."""
     parts = message.parts
     if any(isinstance(part, (Image, ToolResult)) for part in parts):
         return sum(_characters(part) for part in parts)
@@ -35,11 +35,11 @@ def _characters(part: Part) -> int:
 
 
 def misplaced(message: Message, awaited: Sequence[str]) -> str | None:
-    """Return why a message does not belong after calls that wait for results, None if it does.
+    """Return why a message cannot follow calls that wait for results, None if it can.
 
     Args:
-        message: What is to be added.
-        awaited: The ids of the calls without a result, the one that comes next last.
+        message: The message to add.
+        awaited: The ids of the calls without a result in reverse order, so that the next one is last.
     """
     if message.role == "tool":
         ids = [part.id if isinstance(part, ToolResult) else "" for part in message.parts]
@@ -58,13 +58,13 @@ def misplaced(message: Message, awaited: Sequence[str]) -> str | None:
 
 
 class Conversation:
-    """Messages in the order they came. Appending costs the same at any length.
+    """Messages in order. Appending takes the same time at any length.
 
     Args:
-        messages: What to begin with; taken as it is.
+        messages: The first messages; their order is not checked.
 
     Raises:
-        ConfigurationError: that is not a list of messages.
+        ConfigurationError: `messages` is not a list of messages.
     """
 
     __slots__ = ("_awaited", "_digests", "_fragments", "_known", "_sizes", "log")
@@ -77,20 +77,20 @@ class Conversation:
         self._digests: list[bytes] | None = None
         self._sizes: list[int] | None = None
         self._fragments: dict[str, list[bytes]] | None = None
-        self._awaited: list[str] | None = None  # calls without a result, the next one to come last
-        self._known = 0  # up to where that was looked at
+        self._awaited: list[str] | None = None  # ids of calls without a result, the next one last
+        self._known = 0  # the number of messages considered for that
 
     def append(self, message: Message) -> None:
         """Add a message at the end.
 
         Raises:
-            ConfigurationError: it does not belong there: a result that no call waits for, anything else before the
-                results of calls have come, ids that repeat or are empty, what is not a message. Nothing is added then.
+            ConfigurationError: it cannot stand there: a result that no call waits for, anything else while calls wait
+                for results, call ids that repeat or are empty, or not a message. Nothing is added then.
         """
         try:
             awaited = self._waiting()
             fault = misplaced(message, awaited)
-        except AttributeError:  # asked for only here, as every message of a run passes
+        except AttributeError:  # types are checked only after a failure, since every message of a run passes here
             raise ConfigurationError(self._not_messages(message)) from None
         if fault is not None:
             raise ConfigurationError(f"a message cannot be added to the conversation, as number {len(self)}: {fault}")
@@ -106,7 +106,7 @@ class Conversation:
         return f"a conversation is made of messages, such as user('...'); got {each!r:.200}"
 
     def _waiting(self) -> list[str]:
-        """Return the ids of calls without a result, looking at what came since it was last asked for."""
+        """Return the ids of calls without a result, considering the messages added since the last time."""
         log = self.log
         if self._known < len(log):
             last = len(log) - 1
@@ -120,8 +120,8 @@ class Conversation:
         return self._awaited
 
     def view(self) -> "Transcript":
-        """Return what there is now; later messages do not show in it."""
-        made = _NEW(Transcript)  # there is one for each model call, and `Transcript(...)` takes twice as long
+        """Return a view of the current messages; messages added later are not in it."""
+        made = _NEW(Transcript)  # one per model call, and `Transcript(...)` takes twice as long
         made._conversation = self
         made._length = len(self.log)
         return made
@@ -130,9 +130,9 @@ class Conversation:
         return len(self.log)
 
     def digest(self, length: int) -> bytes:
-        """Return a digest of the first `length` messages; each message is digested once, when first asked for.
+        """Return a digest of the first `length` messages; each message is digested once, on first use.
 
-        It rolls: the digest of n+1 messages is made from that of n and the one message, so a run of N steps
+        The digest of n+1 messages is made from the digest of n messages and the last message, so a run of N steps
         costs O(N).
         """
         if self._digests is None:
@@ -144,7 +144,7 @@ class Conversation:
         return digests[length]
 
     def fragments(self, wire: str, encode: Callable[[Message], bytes], length: int) -> list[bytes]:
-        """Return the first `length` messages as `wire` writes them; each is encoded once, when first asked for."""
+        """Return the first `length` messages in the encoding named `wire`; each is encoded once, on first use."""
         if self._fragments is None:
             self._fragments = {}
         known = self._fragments.setdefault(wire, [])
@@ -153,7 +153,7 @@ class Conversation:
         return known if len(known) == length else known[:length]
 
     def size(self, length: int) -> int:
-        """Return about how many characters the first `length` messages have; each is counted once."""
+        """Return the approximate size of the first `length` messages in characters; each is counted once."""
         if self._sizes is None:
             self._sizes = [0]
         sizes = self._sizes
@@ -166,7 +166,7 @@ _NEW = object.__new__
 
 
 class Transcript(Sequence[Message]):
-    """The first messages of a conversation, unchanging; cheap to make at any length."""
+    """An immutable view of the first messages of a conversation; cheap to make at any length."""
 
     __slots__ = ("_conversation", "_length")
 
@@ -176,7 +176,7 @@ class Transcript(Sequence[Message]):
 
     @classmethod
     def of(cls, *messages: Message) -> "Transcript":
-        """Make a transcript of its own from messages."""
+        """Return a transcript of a new conversation with these messages."""
         return cls(Conversation(messages), len(messages))
 
     def __len__(self) -> int:
@@ -211,7 +211,7 @@ class Transcript(Sequence[Message]):
         return f"Transcript({list(self)!r})"
 
     def mark(self) -> "Mark":
-        """Return what is enough to tell this transcript from another later on."""
+        """Return a light reference to this transcript, enough to compare it with another later."""
         return Mark(self._conversation, self._length)
 
     def digest(self) -> str:
@@ -219,34 +219,34 @@ class Transcript(Sequence[Message]):
         return self._conversation.digest(self._length).hex()
 
     def fragments(self, wire: str, encode: Callable[[Message], bytes]) -> list[bytes]:
-        """Return the bytes of each message on a wire; over the steps of a run each message is encoded once.
+        """Return each message as bytes in one encoding; each message is encoded once in a run.
 
         Args:
-            wire: Names the encoding; one name always goes with one `encode`.
-            encode: Writes one message.
+            wire: The name of the encoding; always use the same `encode` with one name.
+            encode: Encodes one message.
         """
         return self._conversation.fragments(wire, encode, self._length)
 
     def size(self) -> int:
-        """Return about how many characters all its messages have."""
+        """Return the approximate size of all its messages in characters."""
         return self._conversation.size(self._length)
 
     def to_json(self) -> list[Message]:
-        """Write it as a list of messages."""
+        """Return it as a list of messages."""
         return list(self)
 
     @classmethod
     def from_json(cls, value: Any) -> "Transcript":
-        """Read it from a list of messages."""
+        """Return a transcript from a list of messages in JSON form."""
         return cls.of(*msgspec.convert(value, list[Message]))
 
 
 class Mark(Struct, frozen=True, gc=False):
-    """A place in a conversation, as a journal keeps it of a question; light, because there is one per model call."""
+    """A position in a conversation, kept in a journal for each request to a model instead of the request."""
 
     conversation: Conversation
     length: int
 
     def fingerprint(self) -> str:
-        """Return the digest of the messages before it."""
+        """Return the digest of the messages before this position."""
         return self.conversation.digest(self.length).hex()

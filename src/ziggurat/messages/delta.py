@@ -1,4 +1,4 @@
-"""Deltas: the pieces of a streamed reply, filters for them, and the fold that makes them a message."""
+"""Deltas, the pieces of a streamed reply; filters for them; and `Fold`, which joins them into a message."""
 
 __all__ = [
     "DeltaFilter",
@@ -26,13 +26,13 @@ from ziggurat.messages.reasoning import is_proven
 
 
 class TextDelta(Struct, frozen=True, gc=False, tag="text_delta", tag_field="type"):
-    """More text."""
+    """The next piece of text."""
 
     text: str
 
 
 class ThinkingDelta(Struct, frozen=True, gc=False, tag="thinking_delta", tag_field="type", omit_defaults=True):
-    """More of a thought; a signature or a redacted block ends it."""
+    """The next piece of a thought; a signature or a redacted block ends the thought."""
 
     text: str = ""
     signature: str | None = None
@@ -41,10 +41,10 @@ class ThinkingDelta(Struct, frozen=True, gc=False, tag="thinking_delta", tag_fie
 
 
 class ToolCallDelta(Struct, frozen=True, gc=False, tag="tool_call_delta", tag_field="type"):
-    """More of a tool call; a new `index` begins another call.
+    """The next piece of a tool call; a new `index` starts another call.
 
     Attributes:
-        index: Which call of the reply this belongs to.
+        index: The number of the call within the reply.
         arguments: The next piece of the JSON text.
         id: The call's id, with its first piece.
         name: The tool's name, with its first piece.
@@ -57,7 +57,7 @@ class ToolCallDelta(Struct, frozen=True, gc=False, tag="tool_call_delta", tag_fi
 
 
 class WholePart(Struct, frozen=True, gc=False, tag="whole_part", tag_field="type"):
-    """A part that came in one piece, such as a picture."""
+    """A part that is not streamed in pieces, such as a picture."""
 
     part: Image | Audio | File | ToolResult
 
@@ -67,10 +67,10 @@ PartDelta = TextDelta | ThinkingDelta | ToolCallDelta | WholePart
 
 
 class DeltaFilter(Protocol):
-    """Changes a reply while it comes; one is made for each call and try."""
+    """The protocol of filters that change a reply while it is streamed; one is made for each call and try."""
 
     def push(self, delta: PartDelta, /) -> Iterable[PartDelta]:
-        """Take a piece and return what may pass now; hold back what cannot be judged yet."""
+        """Add a piece and return what may pass now; hold back what cannot be decided yet."""
         ...
 
     def flush(self) -> Iterable[PartDelta]:
@@ -78,7 +78,7 @@ class DeltaFilter(Protocol):
         ...
 
     def reset(self) -> None:
-        """Forget everything: the reply was abandoned and will begin again."""
+        """Discard all state: the reply was abandoned and will start again."""
         ...
 
 
@@ -94,7 +94,7 @@ class _Open:
 
 
 class _Thought:
-    """A thought that may go on."""
+    """A thought that is not complete."""
 
     __slots__ = ("pieces",)
 
@@ -103,11 +103,11 @@ class _Thought:
 
     @property
     def id(self) -> str | None:
-        """The first id that came."""
+        """The first id in the pieces."""
         return next((piece.id for piece in self.pieces if piece.id is not None), None)
 
     def takes(self, delta: ThinkingDelta) -> bool:
-        """Return whether a piece belongs here: not after the end, nor a block of its own, nor one with another id."""
+        """Return whether a piece continues this thought: it has not ended, and the piece is no block or other id."""
         last = self.pieces[-1]
         if last.signature is not None or last.redacted is not None or delta.redacted is not None:
             return False
@@ -120,7 +120,7 @@ class _Thought:
 
 
 class Fold:
-    """Makes a message of deltas: pieces of one kind that follow each other are one part.
+    """Joins deltas into a message: consecutive pieces of one kind become one part.
 
     >>> fold = Fold()
     >>> fold.push(TextDelta("Hel")); fold.push(TextDelta("lo"))
@@ -133,7 +133,7 @@ class Fold:
         self._calls: dict[int, _Open] = {}
 
     def push(self, delta: PartDelta) -> None:
-        """Take the next piece."""
+        """Add the next piece."""
         last = self._parts[-1] if self._parts else None
         if isinstance(delta, TextDelta):
             if isinstance(last, list):
@@ -161,12 +161,12 @@ class Fold:
         known.name = known.name or delta.name
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Discard all pieces."""
         self._parts.clear()
         self._calls.clear()
 
     def message(self) -> Message:
-        """Return the message that the pieces so far make."""
+        """Return the message made of the pieces so far."""
         return Message("assistant", tuple(map(_closed, self._parts)))
 
 
@@ -179,7 +179,7 @@ def _closed(part: "Part | _Open | _Thought | list[str]") -> Part:
 
 
 def deltas_of(message: Message) -> Iterator[PartDelta]:
-    """Take a whole message apart into one delta per part; folding them gives the message again."""
+    """Yield one delta per part of a message; folding them gives the message again."""
     calls = 0
     for part in message.parts:
         if isinstance(part, Text):
@@ -194,11 +194,11 @@ def deltas_of(message: Message) -> Iterator[PartDelta]:
 
 
 def fit(message: Message) -> Message:
-    """Return a model's message as a conversation takes it: as its deltas fold, and each call with an id of its own.
+    """Return a model's message in the form a conversation accepts: folded, and with a unique id for each call.
 
-    Models give empty ids, and one id to several calls; their results could not be told apart. A reply that was cut
-    while the model thought keeps the thought as plain text: no provider takes one back that nothing came of, nor one
-    twice.
+    Models may give empty ids, or one id to several calls; their results could not be matched. A thought at the end of
+    a reply, as when it was cut off, is kept as plain text, and a repeated thought is removed, because no provider
+    accepts either back.
     """
     parts = message.parts
     if len(parts) == 1:
@@ -219,18 +219,18 @@ def fit(message: Message) -> Message:
     if fits and message.role == "assistant":
         return message
     made = replace(message, role="assistant", parts=_finished(_with_ids(refolded(message).parts)))
-    made = refolded(made)  # thoughts without their proofs are of one piece
+    made = refolded(made)  # join thoughts that lost their signatures
     return message if made == message else made
 
 
 def _is_whole(part: Text) -> bool:
-    """Return whether a text is one that can be kept and sent: not empty, and without lone surrogates."""
+    """Return whether a text can be stored and sent: not empty, and without lone surrogates."""
     text = part.text
     return text != "" and (text.isascii() or mended(text) == text)
 
 
 def _finished(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Leave out what a model cannot say, thoughts said twice, and the proofs of thoughts at the end; fix texts."""
+    """Remove tool results, repeated thoughts, and the signatures of thoughts at the end; fix lone surrogates."""
     made: list[Part] = []
     for part in parts:
         if isinstance(part, Text):
@@ -249,7 +249,7 @@ def _finished(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def refolded(message: Message) -> Message:
-    """Return the message that the deltas of a message fold to: neighbouring texts joined, empty ones left out."""
+    """Return a message after splitting it into deltas and folding them: texts joined, empty texts removed."""
     fold = Fold()
     for delta in deltas_of(message):
         fold.push(delta)

@@ -11,11 +11,11 @@ from ziggurat.messages.usage import Usage
 
 
 class EmbedRequest(Struct, frozen=True):
-    """Texts that are to become vectors.
+    """A request to embed texts as vectors.
 
     Attributes:
-        texts: In the order in which the vectors are wanted.
-        purpose: What the vectors are for, for embedders that tell a question from what may answer it.
+        texts: The texts; the vectors come in the same order.
+        purpose: The use of the vectors, for embedders that treat queries and documents differently.
     """
 
     texts: tuple[str, ...]
@@ -27,8 +27,8 @@ class Embeddings(Struct, frozen=True):
 
     Attributes:
         vectors: One for each text, in order: 32-bit floats, least significant byte first, all of one length.
-        model: Whose vectors they are; those of different models cannot be compared.
-        usage: What it took.
+        model: The model that made them; vectors of different models cannot be compared.
+        usage: The usage of the call.
     """
 
     vectors: tuple[bytes, ...]
@@ -37,4 +37,4 @@ class Embeddings(Struct, frozen=True):
 
 
 Embedder = Service[EmbedRequest, Embeddings]
-"""Turns texts into vectors that are near each other where the texts mean the same."""
+"""A service that turns texts into vectors; texts with similar meanings get similar vectors."""

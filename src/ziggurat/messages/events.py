@@ -1,4 +1,4 @@
-"""Events that speak of models, tools and agents."""
+"""Event types for models, tools and agents."""
 
 __all__ = [
     "AgentEnded",
@@ -44,32 +44,32 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 
 
 class AgentStarted(Event, frozen=True):
-    """An agent begins."""
+    """An agent has started."""
 
     agent: str
     run_id: str
 
 
 class AgentEnded(Event, frozen=True):
-    """An agent is done; the last event of a run."""
+    """An agent has ended; the last event of a run."""
 
     run: AgentRun
 
 
 class StepStarted(Event, frozen=True):
-    """A turn of an agent's loop begins; counted from 1."""
+    """A step of an agent's loop has started; steps are counted from 1."""
 
     step: int
 
 
 class StepEnded(Event, frozen=True):
-    """A turn of an agent's loop is done."""
+    """A step of an agent's loop has ended."""
 
     step: int
 
 
 class Steered(Event, frozen=True):
-    """A run was steered from outside, with effect in this step; `replayed` when that was on record."""
+    """A run was steered from outside, with effect in this step; `replayed` if it comes from the record."""
 
     verb: str
     step: int
@@ -77,11 +77,11 @@ class Steered(Event, frozen=True):
 
 
 class ModelStarted(Event, frozen=True):
-    """A model is asked."""
+    """A model call has started."""
 
     model: str
     messages: int
-    """How many messages it is sent."""
+    """The number of messages sent."""
 
 
 class Delta(Event, frozen=True):
@@ -91,27 +91,27 @@ class Delta(Event, frozen=True):
 
 
 class ModelEnded(Event, frozen=True):
-    """A model has answered; `replayed` when the answer was on record."""
+    """A model has answered; `replayed` if the answer comes from the record."""
 
     response: ModelResponse
     replayed: bool = False
 
 
 class ToolStarted(Event, frozen=True):
-    """A tool is called."""
+    """A tool call has started."""
 
     call: ToolCall
 
 
 class ToolDelta(Event, frozen=True):
-    """A tool tells how it goes, in its own words."""
+    """A tool reports progress as text."""
 
     name: str
     text: str
 
 
 class ToolEnded(Event, frozen=True):
-    """A tool has answered."""
+    """A tool has returned a result."""
 
     call: ToolCall
     result: ToolResult
@@ -120,11 +120,11 @@ class ToolEnded(Event, frozen=True):
 
 
 class ToolAbandoned(Event, frozen=True):
-    """A tool did not stop when it was told to; it was left behind, and counted."""
+    """A tool did not stop when it was cancelled; it was abandoned, and counted."""
 
     name: str
     leaked: int
-    """How many calls have been left behind in this process."""
+    """The number of calls abandoned so far in this process."""
 
 
 class ApprovalRequested(Event, frozen=True):
@@ -142,28 +142,28 @@ class ApprovalDecided(Event, frozen=True):
 
 
 class Compacted(Event, frozen=True):
-    """A conversation was made shorter: messages from `start` up to `end` were replaced."""
+    """A conversation was compacted: messages from `start` up to, not including, `end` were replaced."""
 
     by: str
-    """What made it shorter, such as ``mask > summarise``."""
+    """The reducers that did it, such as ``mask > summarise``."""
     start: int
     end: int
     before: int
-    """How many messages there were."""
+    """The number of messages before."""
     after: int
-    """How many there are now."""
+    """The number of messages after."""
     replayed: bool = False
 
 
 class ApprovalExecuted(Event, frozen=True):
-    """What was agreed to is executed now: exactly this call."""
+    """An approved call is now executed: exactly this call."""
 
     id: str
     call: ToolCall
 
 
 class LoopWarning(Event, frozen=True):
-    """The model did the same `count` times."""
+    """The model has made the same tool calls `count` times."""
 
     tool: str
     count: int
@@ -173,39 +173,39 @@ class MemoryRecalled(Event, frozen=True):
     """Memories were recalled into the prompt of an agent."""
 
     owner: str
-    """Whose memory it is."""
+    """The owner of the memory."""
     memories: tuple[str, ...]
-    """What was recalled, as the model is told it."""
+    """The recalled texts as sent to the model."""
     ids: tuple[str, ...] = ()
-    """The ids of the memories; empty when this was on record."""
+    """The ids of the memories; empty if this comes from the record."""
     replayed: bool = False
 
 
 class MemoryKept(Event, frozen=True):
-    """After a run, something of it was kept in a memory."""
+    """After a run, memories of it were stored."""
 
     owner: str
-    """Whose memory it is."""
+    """The owner of the memory."""
     memories: tuple[str, ...]
     ids: tuple[str, ...]
 
 
 class MiddlewareStarted(Event, frozen=True):
-    """A hook of a middleware begins."""
+    """A hook of a middleware has started."""
 
     name: str
     hook: str
 
 
 class MiddlewareCompleted(Event, frozen=True):
-    """A hook of a middleware is done; not emitted when it raised."""
+    """A hook of a middleware has ended; not emitted if it raised."""
 
     name: str
     hook: str
 
 
 class Warned(Event, frozen=True):
-    """Something that a person should look at; nothing was stopped for it."""
+    """A warning for people; the run continues."""
 
     text: str
 
@@ -242,4 +242,4 @@ AnyEvent = (
     | UnderPressure
     | Warned
 )
-"""Every event that Ziggurat itself emits."""
+"""The union of all events that Ziggurat itself emits."""

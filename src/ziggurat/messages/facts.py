@@ -1,4 +1,4 @@
-"""Facts about a model, readable through any layers around it."""
+"""Facts of model services, readable through any layers around them."""
 
 __all__ = ["MODEL_NAME", "OUTPUT_MODES", "WINDOW", "OutputMode"]
 
@@ -9,10 +9,10 @@ from ziggurat.core.facts import Fact
 OutputMode = Literal["native", "tool", "prompted"]
 
 MODEL_NAME: Fact[str] = Fact("model name", "")
-"""The model as its provider calls it."""
+"""The provider's name of the model."""
 
 WINDOW: Fact[int | None] = Fact("window", None)
-"""How many tokens the model can read and write in one call."""
+"""The context window of the model in tokens, for input and output together."""
 
 OUTPUT_MODES: Fact[tuple[OutputMode, ...]] = Fact("output modes", ("tool", "prompted"))
-"""How the model can be held to a schema, best first: by itself, through a tool call, or by being told to."""
+"""The ways to make the model follow a schema, best first: native support, a tool call, or an instruction."""

@@ -1,4 +1,4 @@
-"""Calling the hooks of middleware, and telling each of an error once."""
+"""Functions that call middleware hooks, and `on_error` once per error."""
 
 __all__ = ["hooked", "tell"]
 
@@ -19,10 +19,10 @@ logger = logging.getLogger("ziggurat")
 async def hooked(
     middleware: Middleware, hook: str, call: Callable[[T, Context], Awaitable[T | None]], value: T, ctx: Context
 ) -> T:
-    """Call one hook with a value and return the value to continue with."""
+    """Call one hook with a value; return the value to continue with."""
     if ctx.listens(MiddlewareStarted):
         await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, hook))
-    place = ctx.at(escaped(f"{middleware.name}.{hook}"))  # an agent that a hook asks stands here
+    place = ctx.at(escaped(f"{middleware.name}.{hook}"))  # the path of an agent that the hook runs
     token = AMBIENT.set(place)
     try:
         changed = await call(value, ctx)
@@ -34,14 +34,14 @@ async def hooked(
 
 
 async def tell(chain: Chain | None, error: BaseException, ctx: Context) -> None:
-    """Tell every middleware of an error, exactly once per error however many calls it passes through.
+    """Call `on_error` of every middleware, once per error, however many calls the error passes through.
 
-    An error in `on_error` is logged and never masks the first.
+    An error raised by `on_error` is logged and never hides the first.
     """
     run = ctx.scope.get(RUN_ID) or ""
     if chain is None or not chain.hooks["on_error"] or vars(error).get("_told") == run:
         return
-    vars(error)["_told"] = run  # around `__setattr__`, which a frozen dataclass forbids
+    vars(error)["_told"] = run  # not by setattr(), which a frozen dataclass forbids
     for middleware in chain.hooks["on_error"]:
         try:
             await hooked(middleware, "on_error", middleware.on_error, error, ctx)

@@ -1,15 +1,15 @@
-"""Converting messages to items and back.
+"""Conversion of messages to items and back.
 
-What items can express comes back equal: role and text, tool calls in parallel or one by one, the text of results,
-errors with their kind, calls without a result and results without a call. Four things come back in another form:
+What items can express comes back equal: role and text, parallel or single tool calls, the text of results, errors
+with their kind, calls without a result and results without a call. Four things come back in another form:
 
-- The texts of a message are joined into one, before its calls. Neighbouring calls of one message stay together.
-- Arguments that are a JSON object come back as the same object, written without spaces; any others as they were.
-- A result has no name of its own; it takes that of the latest call with its id, and ``""`` without one.
-- A message with several results becomes a message for each.
+- The texts of a message are joined into one, before its calls. Consecutive calls of one message stay together.
+- Arguments that are a JSON object come back as the same object, written without spaces; any others unchanged.
+- A result gets its name from the latest call with its id, or ``""`` if there is none.
+- A message with several results becomes one message per result.
 
-Items have no place for thoughts, pictures, sound and files, for a message's `name`, `origin` and `taint`, and for a
-result's `origin`; these are left out, or refused with ``strict=True``. Hand-offs are not messages and are passed over.
+Items cannot hold thoughts, pictures, sound and files, a message's `name`, `origin` and `taint`, or a result's
+`origin`; these are left out, or refused with ``strict=True``. Hand-offs are not messages and are skipped.
 """
 
 __all__ = ["items_to_messages", "messages_to_items"]
@@ -37,13 +37,13 @@ def messages_to_items(
     clock: Clock = SYSTEM_CLOCK,
     strict: bool = False,
 ) -> list[RunItem]:
-    """Write messages as items.
+    """Return messages as items.
 
     Args:
         messages: A conversation.
-        ids: Makes the ids of items that bring none along; a call keeps its own.
-        clock: Says when it is.
-        strict: Refuse what items have no place for, rather than leave it out.
+        ids: Makes the ids of all items except calls, which keep their own.
+        clock: The source of `created_at`.
+        strict: Refuse what items cannot hold, instead of leaving it out.
 
     Raises:
         ConfigurationError: a call or result has no id, or `strict` found something that would be left out.
@@ -72,11 +72,11 @@ def messages_to_items(
 
 
 def items_to_messages(items: Iterable[RunItem]) -> list[Message]:
-    """Read items that `messages_to_items` wrote, or any others.
+    """Return items as messages, whether `messages_to_items` wrote them or not.
 
-    An assistant message takes the calls that follow it; calls that follow none are put into one of their own. A
-    failed output becomes a result with that text as its content and the kind of the error, `permanent` where none is
-    told. A string is the text of a result as it stands; any other value is told as JSON.
+    An assistant message gets the calls that follow it; calls without such a message get a message of their own. A
+    failed output becomes a result with the error's text as its content and the error's kind, `permanent` if there is
+    none. A string becomes the text of a result unchanged; any other value becomes its JSON.
     """
     messages: list[Message] = []
     names: dict[str, str] = {}
@@ -121,7 +121,7 @@ def _text_of(value: object) -> str:
 
 
 def _object_or_text(text: str) -> object:
-    """Return arguments as a value if they are a JSON object, else the text itself."""
+    """Return arguments as a dict if they are a JSON object, else the text itself."""
     try:
         return msgspec.json.decode(text, type=dict[str, object])
     except (msgspec.DecodeError, RecursionError):
@@ -129,7 +129,7 @@ def _object_or_text(text: str) -> object:
 
 
 def _value_or_text(text: str) -> object:
-    """Return a result as a value if its JSON text comes out the same again, else the text itself."""
+    """Return a result as a value if encoding that gives the same text again, else the text itself."""
     try:
         value: object = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

@@ -1,7 +1,7 @@
 """Items: the history of a run as a flat list of messages, tool calls, tool outputs and hand-offs, for storing.
 
-`to_messages` makes the history for a model out of any list of items. To keep messages as items and have them back
-as they were, use the pair in `item_codec`.
+`to_messages` converts any list of items into a history for a model. To store messages as items and read them back
+unchanged, use the two functions of `item_codec`.
 """
 
 __all__ = [
@@ -31,7 +31,7 @@ Moment = Annotated[datetime, Meta(tz=True)]
 
 
 class _Item(Struct, frozen=True, kw_only=True, tag_field="type"):
-    """Base of all items."""
+    """The base of all items."""
 
     id: str
 
@@ -47,13 +47,13 @@ class _Item(Struct, frozen=True, kw_only=True, tag_field="type"):
 
 
 class MessageItem(_Item, frozen=True, kw_only=True, tag="Message"):
-    """Something that was said.
+    """A message.
 
     Attributes:
         id: Its own id.
-        role: Who said it.
+        role: The role of the author.
         content: The text.
-        created_at: When; kept in UTC, written as RFC 3339.
+        created_at: The time; kept in UTC, written as RFC 3339.
     """
 
     role: Role
@@ -62,13 +62,13 @@ class MessageItem(_Item, frozen=True, kw_only=True, tag="Message"):
 
 
 class ToolCallItem(_Item, frozen=True, kw_only=True, tag="ToolCall"):
-    """An agent asked for a tool.
+    """A tool call requested by an agent.
 
     Attributes:
         id: The id of the call, which its output repeats.
         tool_name: The tool.
         arguments: Any JSON value.
-        created_at: When; kept in UTC, written as RFC 3339.
+        created_at: The time; kept in UTC, written as RFC 3339.
     """
 
     tool_name: str
@@ -77,14 +77,14 @@ class ToolCallItem(_Item, frozen=True, kw_only=True, tag="ToolCall"):
 
 
 class ToolOutputItem(_Item, frozen=True, kw_only=True, tag="ToolOutput"):
-    """What a tool gave back.
+    """The output of a tool call.
 
     Attributes:
         id: Its own id.
         tool_call_id: The id of the call.
         output: Any JSON value.
-        error: How the call failed; None when it did not.
-        created_at: When; kept in UTC, written as RFC 3339.
+        error: How the call failed; None if it did not.
+        created_at: The time; kept in UTC, written as RFC 3339.
     """
 
     tool_call_id: str
@@ -94,14 +94,14 @@ class ToolOutputItem(_Item, frozen=True, kw_only=True, tag="ToolOutput"):
 
 
 class HandoffItem(_Item, frozen=True, kw_only=True, tag="Handoff"):
-    """One agent gave the conversation to another.
+    """A hand-off of the conversation from one agent to another.
 
     Attributes:
         id: Its own id.
-        from_agent: Who gave.
-        to_agent: Who took.
-        reason: Why, if it was said.
-        created_at: When; kept in UTC, written as RFC 3339.
+        from_agent: The agent that hands over.
+        to_agent: The agent that takes over.
+        reason: The reason, if one was given.
+        created_at: The time; kept in UTC, written as RFC 3339.
     """
 
     from_agent: str
@@ -111,7 +111,7 @@ class HandoffItem(_Item, frozen=True, kw_only=True, tag="Handoff"):
 
 
 RunItem = MessageItem | ToolCallItem | ToolOutputItem | HandoffItem
-"""Anything a history of items can hold; in JSON told apart by ``"type"``."""
+"""The union of all items; in JSON ``"type"`` names the kind."""
 
 Kind = TypeVar("Kind", MessageItem, ToolCallItem, ToolOutputItem, HandoffItem)
 
@@ -126,14 +126,14 @@ def filter_by_type(items: Iterable[RunItem], kind: type[Kind]) -> list[Kind]:
 
 
 def to_messages(items: Sequence[RunItem]) -> list[Message]:
-    """Make the history that a model is sent out of items.
+    """Convert items into the history that is sent to a model.
 
-    Tool calls wait until they can be told: the assistant message that comes next carries them, or an empty one is
-    made when the very next item is an output, or at the end. Three consequences are worth knowing:
+    Tool calls are collected: the next assistant message gets them, or an assistant message without text is made if
+    the very next item is an output, or at the end. Three consequences are worth knowing:
 
-    - An assistant message *before* its calls stays on its own, and the calls follow in an empty assistant message.
-    - A hand-off is not told; one between a call and its output makes the result come before the call.
-    - A failed output reads ``Error: ...``; any other is the JSON text of its value, so that a plain string has quotes.
+    - An assistant message *before* its calls stays alone, and the calls follow in a message without text.
+    - A hand-off is left out; one between a call and its output makes the result come before the call.
+    - A failed output becomes ``Error: ...``; any other becomes the JSON of its value, so that a string has quotes.
 
     Use `items_to_messages` of `item_codec` to read back what `messages_to_items` wrote.
     """
@@ -163,6 +163,6 @@ def to_messages(items: Sequence[RunItem]) -> list[Message]:
 
 
 def said(item: MessageItem, calls: Iterable[ToolCall] = ()) -> Message:
-    """Make the message that an item tells of, with these calls."""
+    """Return a message item as a message, with these calls."""
     text = (Text(item.content),) if item.content else ()
     return Message(item.role, (*text, *calls))

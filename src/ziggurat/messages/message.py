@@ -1,4 +1,4 @@
-"""Messages: one turn of a conversation."""
+"""Messages of a conversation, and functions that make them."""
 
 __all__ = ["MEMORY", "Message", "Role", "assistant", "system", "taint_of", "tool_calls_of", "tool_message", "user"]
 
@@ -13,19 +13,19 @@ from ziggurat.messages.parts import Part, Text, Thinking, ToolCall, ToolResult, 
 Role = Literal["system", "user", "assistant", "tool"]
 
 MEMORY = "memory"
-"""The origin of what was recalled from a memory."""
+"""The origin of messages recalled from a memory."""
 
 
 class Message(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What one side said.
+    """One message of a conversation.
 
     Attributes:
-        role: Who said it.
-        parts: What it is made of, in order.
-        name: Which of several users or agents said it.
-        origin: ``"runtime"`` for what Ziggurat added itself (a warning, a summary, a request to repair),
-            ``"memory"`` for what it recalled.
-        taint: The tools whose results its text was made of, so that it is data as they are.
+        role: The role of the author.
+        parts: The parts, in order.
+        name: The name of the author, to distinguish several users or agents.
+        origin: ``"runtime"`` for messages that Ziggurat added itself (a warning, a summary, a request to repair),
+            ``"memory"`` for messages recalled from a memory.
+        taint: The tools whose results went into its text, which is therefore untrusted data like the results.
     """
 
     role: Role
@@ -36,7 +36,7 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """All of its text, joined."""
+        """The text parts, joined."""
         parts = self.parts
         if len(parts) == 1 and isinstance(parts[0], Text):
             return parts[0].text
@@ -44,7 +44,7 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def thinking(self) -> str:
-        """All that was thought, joined."""
+        """The texts of the thinking parts, joined."""
         return "".join(part.text for part in self.parts if isinstance(part, Thinking))
 
     @property
@@ -77,12 +77,12 @@ def _parts(content: tuple[str | Part, ...], role: str) -> tuple[Part, ...]:
 
 
 def system(*content: str | Part) -> Message:
-    """Make a system message."""
+    """Return a system message of text and parts."""
     return Message("system", _parts(content, "system"))
 
 
 def user(*content: str | Part, name: str | None = None) -> Message:
-    """Make a user message from text and parts.
+    """Return a user message of text and parts.
 
     >>> user("What is this?").role
     'user'
@@ -93,17 +93,17 @@ def user(*content: str | Part, name: str | None = None) -> Message:
 
 
 def assistant(*content: str | Part) -> Message:
-    """Make a message of the model's, from text, thinking and tool calls."""
+    """Return a message of the model, of text, thinking and tool calls."""
     return Message("assistant", _parts(content, "assistant"))
 
 
 def tool_message(result: ToolResult) -> Message:
-    """Make the message that carries one tool result."""
+    """Return a message with one tool result."""
     return Message("tool", (result,))
 
 
 def taint_of(messages: Iterable[Message]) -> tuple[str, ...]:
-    """Return the tools whose results stand in messages or went into their texts, each once, sorted."""
+    """Return the names of the tools whose results are in messages or went into their texts, each once, sorted."""
     found: set[str] = set()
     for message in messages:
         found.update(message.taint, (result.origin or result.name for result in message.tool_results))

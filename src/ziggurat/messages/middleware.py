@@ -1,4 +1,4 @@
-"""Middleware: inherited by every model, tool and agent call below the agent it is given to."""
+"""The middleware base class, and chains of middleware, which all calls below an agent inherit."""
 
 __all__ = ["HOOKS", "MIDDLEWARE", "Chain", "Middleware", "chained", "given", "screened"]
 
@@ -17,12 +17,12 @@ from ziggurat.messages.rewriting import Outlook, Rewriting
 
 
 class Middleware:
-    """Override what you need; hooks that are not overridden cost nothing.
+    """The base of middleware: override the hooks you need; the others cost nothing.
 
-    A hook returns the value to continue with, or None to leave it as it is. Values are frozen: change by copy. An
-    instance serves many runs at any depth at once, so keep nothing of a call on it: ``ctx.state(self, dict)``
-    gives a place that dies with the call. `before_*` and deltas go in the order given, `after_*` in reverse. A
-    hook that raises ends the call; `on_error` of every middleware then runs once.
+    A hook returns the value to continue with, or None to leave it unchanged. Values are frozen: return a changed
+    copy. One instance serves many concurrent runs at any depth, so keep no state of a call on it; use
+    ``ctx.state(self, dict)``, which is discarded with the call. `before_*` and delta hooks run in the order given,
+    `after_*` hooks in reverse. A hook that raises ends the call; `on_error` of every middleware then runs once.
 
     ::
 
@@ -33,27 +33,27 @@ class Middleware:
 
     @property
     def name(self) -> str:
-        """What it is called in events."""
+        """The name in events: by default that of the class."""
         return type(self).__name__
 
     async def before_agent(self, request: AgentRequest, ctx: Context) -> AgentRequest | None:
-        """Called before an agent begins."""
+        """Called before an agent starts."""
 
     async def after_agent(self, run: AgentRun, ctx: Context) -> AgentRun | None:
         """Called with the run of an agent that has ended."""
 
     async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
-        """Called before each question of an agent: return what stands in place of a part of its conversation.
+        """Called before each model call of an agent: return a replacement for a part of its conversation.
 
-        Called again where the model says that the conversation is too long (``outlook.overflow``). Unlike what
-        `before_model` changes, a rewriting stays: it is recorded, and a run that is resumed does not ask again.
+        Called again if the model reports that the conversation is too long (``outlook.overflow``). Unlike a change
+        made by `before_model`, a rewriting is permanent: it is recorded, and a resumed run does not call this again.
         """
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
-        """Called before a model is asked."""
+        """Called before a model call."""
 
     async def on_model_delta(self, delta: PartDelta, ctx: Context) -> PartDelta | None:
-        """Called with each piece of a reply. For what spans pieces, override `deltas`."""
+        """Called with each piece of a reply. To match text across pieces, override `deltas`."""
 
     async def after_model(self, response: ModelResponse, ctx: Context) -> ModelResponse | None:
         """Called with a model's whole reply."""
@@ -62,33 +62,36 @@ class Middleware:
         """Called before a tool call is checked and frozen."""
 
     async def on_tool_delta(self, text: str, ctx: Context) -> str | None:
-        """Called with each piece that a tool yields; the pieces make its result."""
+        """Called with each piece that a tool yields; the pieces together are its result."""
 
     async def after_tool(self, result: ToolResult, ctx: Context) -> ToolResult | None:
         """Called with a tool's result."""
 
     async def on_error(self, error: BaseException, ctx: Context) -> None:
-        """Called once for each error that ends a call, also of a hook; its own errors are logged."""
+        """Called once for each error that ends a call, also for errors of hooks; its own errors are logged."""
 
     def on_record(self, entry: Entry) -> Entry:
-        """Return an entry of the run's record as it may be kept; called before anything is kept or written."""
+        """Return an entry of the run's record, changed if necessary; called before it is stored anywhere."""
         return entry
 
     def deltas(self, ctx: Context) -> DeltaFilter | None:
-        """Return a filter on the pieces of one reply, made for each call and try; None for none."""
+        """Return a filter for the pieces of one reply, or None; called for each call and try."""
 
     async def wrap_model(
         self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
     ) -> ModelResponse:
-        """Stand around a model call: await `model` never, once, or (each under its own name) often."""
+        """Wrap a model call: await `model` once, not at all, or several times, each under its own name.
+
+        To call it several times, pass contexts of ``ctx.under("alt-1")``, ``ctx.under("alt-2")`` and so on.
+        """
         return await model(request, ctx)
 
     async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
-        """Stand around a tool call; the call itself is frozen by now."""
+        """Wrap a tool call; the call is frozen here and cannot be changed."""
         return await tool(call, ctx)
 
     async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
-        """Stand around an agent."""
+        """Wrap an agent."""
         return await agent(request, ctx)
 
 
@@ -103,13 +106,13 @@ _ACTING = ("before_tool", "on_tool_delta", "after_tool", "on_error", "wrap_tool"
 
 
 class Chain:
-    """Middlewares in the order given, outermost first, with the hooks that each overrides found out once.
+    """Middlewares in the order given, outermost first, with an index of the hooks that each overrides.
 
     Attributes:
         middlewares: All of them.
-        hooks: By name of a hook, those who override it.
-        asks: Whether anything stands around calls of models.
-        acts: Whether anything stands around calls of tools.
+        hooks: For each hook, the middlewares that override it.
+        asks: Whether any hook of model calls is overridden.
+        acts: Whether any hook of tool calls is overridden.
     """
 
     __slots__ = ("acts", "asks", "hooks", "middlewares")
@@ -132,11 +135,11 @@ class Chain:
         self.acts = self.has(*_ACTING)
 
     def plus(self, middlewares: Sequence[Middleware]) -> "Chain":
-        """Return a chain with more at its end, that is, further in."""
+        """Return a chain with more middlewares at its end, that is, innermost."""
         return Chain((*self.middlewares, *middlewares)) if middlewares else self
 
     def has(self, *hooks: str) -> bool:
-        """Return whether any of these hooks is overridden by anyone."""
+        """Return whether any middleware overrides any of these hooks."""
         return any(self.hooks[hook] for hook in hooks)
 
 
@@ -144,12 +147,12 @@ MIDDLEWARE = Key[Chain]("middleware")
 
 
 def given(ctx: Context, *middlewares: Middleware) -> Context:
-    """Return a context in which these middlewares stand, inside those already there, around all calls below."""
+    """Return a context whose calls all pass these middlewares too, inside the existing ones."""
     return chained(ctx, Chain(middlewares))
 
 
 def chained(ctx: Context, chain: Chain) -> Context:
-    """Return a context in which a chain stands inside the one already there; without hooks it is left out."""
+    """Return a context with a chain added inside the existing one; a chain without hooks is ignored."""
     if not chain.has(*HOOKS):
         return ctx
     journal = ctx.scope.get(JOURNAL)
@@ -160,6 +163,6 @@ def chained(ctx: Context, chain: Chain) -> Context:
 
 
 def screened(journal: Journal, chain: Chain, path: str) -> None:
-    """Have the middlewares of a chain go over what is recorded at and below `path`."""
+    """Apply `on_record` of a chain's middlewares to all entries recorded at and below `path`."""
     for middleware in chain.hooks["on_record"]:
         journal.screen(path, middleware.on_record)

@@ -33,31 +33,31 @@ FinishReason = Literal[
 ]
 """Why a model stopped.
 
-`malformed` says that its reply could not be read and may be asked for again; `paused` that it wants to be asked again
-with the conversation as it is, to go on.
+`malformed`: its reply could not be parsed, and may be requested again. `paused`: it continues if it is called again
+with the conversation so far.
 """
 
 
 Interrupted = Literal["report", "ask", "retry_if_idempotent"]
-"""What is done about a call that acts once, was begun, and of which nobody knows whether it took effect.
+"""How to treat an interrupted call with ``effect="once"`` that may or may not have taken effect.
 
-`report` tells the model, `ask` waits for a person, `retry_if_idempotent` makes it again under the same key.
+`report` tells the model, `ask` waits for a person, `retry_if_idempotent` repeats the call under the same key.
 """
 
 
 class ToolSpec(Struct, frozen=True, omit_defaults=True):
-    """A tool as a model and the runtime see it.
+    """The description of a tool, for models and for the runtime.
 
     Attributes:
-        name: What the model calls it.
+        name: The name that the model uses.
         description: What it does and when to use it.
-        parameters: JSON Schema of its arguments, an object.
-        effect: What it does to the world.
-        permissions: What it must have been granted.
-        approval: Whether a person must agree to each call.
-        timeout: Seconds it may take.
-        declared: Whether it says what it must have been granted, if only that it is nothing.
-        interrupted: What is done about a call of it that acts once and was interrupted.
+        parameters: The JSON Schema of its arguments, an object.
+        effect: Its side effect.
+        permissions: The permissions that it needs.
+        approval: Whether a person must approve each call.
+        timeout: The time limit in seconds; None for no limit.
+        declared: Whether its permissions were declared, even as none.
+        interrupted: How to treat an interrupted call, if `effect` is ``"once"``.
     """
 
     name: str
@@ -72,25 +72,25 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
 
 
 class OutputSchema(Struct, frozen=True):
-    """The JSON Schema that a model's text must fit, for models that can hold themselves to one."""
+    """The JSON Schema that a model's text must match, for models with native support."""
 
     name: str
     schema: dict[str, Any]
 
 
 class ModelSettings(Struct, frozen=True, omit_defaults=True):
-    """How to generate; None leaves a setting to the provider.
+    """Generation settings; None leaves a setting to the provider.
 
     Attributes:
-        temperature: 0 for the likeliest words, up to 2.
+        temperature: From 0, which prefers the most likely tokens, to 2.
         max_tokens: The longest reply, in tokens.
-        top_p: The share of likely words to choose among.
+        top_p: The probability mass of tokens to choose from.
         stop: Texts at which to stop.
-        seed: For replies that repeat, where the provider can.
-        reasoning: How hard to think.
-        tool_choice: Whether a tool may, must or must not be called; or the name of the one that must.
+        seed: A seed for repeatable replies, if the provider supports it.
+        reasoning: The reasoning effort.
+        tool_choice: Whether a tool may, must or must not be called; or the name of the tool that must be.
         parallel_tools: Whether one reply may call several tools.
-        extra: Further fields of the provider's own, sent as they are.
+        extra: Additional provider-specific fields, sent unchanged.
     """
 
     temperature: float | None = None
@@ -104,7 +104,7 @@ class ModelSettings(Struct, frozen=True, omit_defaults=True):
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def updated(self, other: "ModelSettings") -> "ModelSettings":
-        """Return these settings with all that `other` sets."""
+        """Return these settings, overridden by those that `other` sets."""
         default = ModelSettings()
         changed = {
             name: value for name in self.__struct_fields__ if (value := getattr(other, name)) != getattr(default, name)
@@ -116,14 +116,14 @@ NO_SETTINGS = ModelSettings()
 
 
 class ModelRequest(Struct, frozen=True, gc=False):
-    """A question to a model.
+    """A request to a model.
 
     Attributes:
         messages: The conversation so far.
-        instructions: What the model should be; not part of the conversation.
+        instructions: The system prompt; not part of the conversation.
         tools: The tools it may call.
-        settings: How to generate.
-        output: The schema its text must fit.
+        settings: The generation settings.
+        output: The schema that its text must match.
     """
 
     messages: Transcript
@@ -134,20 +134,20 @@ class ModelRequest(Struct, frozen=True, gc=False):
 
     @property
     def kept(self) -> Mark:
-        """What a journal keeps of the question while it lives in memory."""
+        """The light reference that a journal keeps in memory instead of the request."""
         return self.messages.mark()
 
     def fingerprint(self) -> str:
-        """Return a digest of the conversation; instructions, tools and settings are recorded apart."""
+        """Return a digest of the conversation; instructions, tools and settings are recorded separately."""
         return self.messages.digest()
 
     def compared(self, entries: Sequence[Entry], path: str, recorded: str) -> tuple[str, str, str] | None:
-        """Return which message differs from the question on record and both as text; None if that cannot be told.
+        """Return the first message that differs from the recorded request, and both as text; None if unknown.
 
         Args:
             entries: The record.
-            path: Where the question stands.
-            recorded: The fingerprint of the question on record.
+            path: The path of the model call.
+            recorded: The fingerprint of the recorded request.
         """
         was = said_before(entries, path)
         if was is None or Transcript.of(*was).digest() != recorded:
@@ -155,12 +155,12 @@ class ModelRequest(Struct, frozen=True, gc=False):
         return first_difference(was, self.messages)
 
     def identity(self) -> bytes:
-        """Return all that bears on the answer as JSON with sorted keys; each message is written once in a run."""
+        """Return all that can affect the answer, as JSON with sorted keys; each message is encoded once in a run."""
         beside = canonical([self.instructions, self.tools, self.settings, self.output])
         return b"\n".join((*self.messages.fragments("canonical", canonical), beside))
 
     def setup(self) -> dict[str, str]:
-        """Return digests of what stands beside the conversation."""
+        """Return the parts besides the conversation, for comparison: the instructions, and digests of the others."""
         return {
             "instructions": self.instructions or "",
             "tools": ", ".join(f"{tool.name}:{digest(tool)[:8]}" for tool in self.tools),
@@ -172,12 +172,12 @@ class ModelResponse(Struct, frozen=True, gc=False):
     """A model's reply.
 
     Attributes:
-        message: What it said.
+        message: The message.
         finish: Why it stopped.
-        usage: What it cost.
-        model: The model that answered, as it calls itself.
+        usage: The usage.
+        model: The name of the model as given in the reply.
         id: The provider's id of the reply.
-        raw: Fields of the provider's own.
+        raw: Provider-specific fields.
     """
 
     message: Message
@@ -188,7 +188,7 @@ class ModelResponse(Struct, frozen=True, gc=False):
     raw: dict[str, Any] | None = None
 
     def recalled(self) -> "ModelResponse":
-        """Return this reply as one that is given again from a cache: it costs nothing."""
+        """Return this reply for reuse from a cache: with empty usage."""
         return msgspec.structs.replace(self, usage=Usage())
 
     @property
@@ -198,9 +198,9 @@ class ModelResponse(Struct, frozen=True, gc=False):
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The tools it wants called."""
+        """The tool calls of the message."""
         return self.message.tool_calls
 
 
 Model = Service[ModelRequest, ModelResponse]
-"""Whatever answers a question: a provider, a script, a function, with whatever layers around it."""
+"""The type of model services: a provider, a script or a function, with any layers around it."""

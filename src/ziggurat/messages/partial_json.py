@@ -1,4 +1,4 @@
-"""Reading JSON that is not complete yet."""
+"""A parser for incomplete JSON, such as tool arguments while they are streamed."""
 
 __all__ = ["MAX_DEPTH", "partial"]
 
@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from ziggurat.core.errors import InvalidArguments
 
 MAX_DEPTH = 200
-"""How many arrays and objects may stand within each other."""
+"""The maximum nesting of arrays and objects."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -26,16 +26,15 @@ _WORDS: dict[str, Any] = {
 
 
 class _Ended(Exception):
-    """The text ends within a value, nothing of which can be shown."""
+    """The text ends within a value that cannot be shown partially."""
 
 
 def partial(text: str) -> object:
-    """Return the value that the beginning of a JSON text makes, for showing arguments and output while they come.
+    """Parse the beginning of a JSON text, to show arguments and output while they are streamed.
 
-    A text that breaks off is closed where it stands: an unfinished string is kept as far as it came, an
-    unfinished key, word or number and all that would follow are left out. Whatever follows a finished value is
-    not looked at. Use it on what a stream has brought so far, never on what is to be acted on: a number may
-    still grow (``12`` of ``123``). The time it takes grows with the length of the text.
+    An incomplete text is closed at its end: an unfinished string is kept up to there; an unfinished key, word or
+    number is left out. Text after a complete value is ignored. Use the value only for display, never to act on it:
+    a number may still grow (``12`` of ``123``). The time is proportional to the length of the text.
 
     Args:
         text: The pieces so far, joined, such as the `arguments` of the deltas of one tool call.
@@ -53,7 +52,7 @@ def partial(text: str) -> object:
 
 
 class _Reader:
-    """Reads one text, once, from left to right."""
+    """A parser that reads one text once, from left to right."""
 
     __slots__ = ("at", "text")
 
@@ -62,7 +61,7 @@ class _Reader:
         self.at = 0
 
     def whole(self) -> object:
-        """Return the value of the text; open arrays and objects wait on a list, so nesting costs no stack."""
+        """Return the value of the text; open arrays and objects are kept in a list, without recursion."""
         try:
             root = self._value()
         except _Ended:
@@ -86,7 +85,11 @@ class _Reader:
         return root
 
     def _item(self, holder: Any) -> Any:
-        """Read one more item: True if it is whole, itself if it is open, None at the holder's end, False at a fault."""
+        """Read the next item of an array or object, and return how to continue.
+
+        The item itself if it is a new array or object, True after any other item, None at the end of `holder`, False
+        if no comma follows where one must.
+        """
         closing = "]" if isinstance(holder, list) else "}"
         first = self.at > 0 and self.text[self.at - 1] in "[{" and not holder
         following = self._next()
@@ -118,7 +121,7 @@ class _Reader:
         return key
 
     def _next(self) -> str:
-        """Return the next character that is not a space.
+        """Return the next character that is not whitespace.
 
         Raises:
             _Ended: there is none.
@@ -145,7 +148,7 @@ class _Reader:
         if there == word:
             self.at += len(word)
             return True
-        if there != "-" and word.startswith(there):  # a lone minus may also begin a number
+        if there != "-" and word.startswith(there):  # a single minus may also start a number
             raise _Ended
         return False
 
@@ -173,7 +176,7 @@ class _Reader:
             self._wrong("a number is too long")
 
     def _string(self, *, whole: bool) -> str:
-        """Read a string; one that breaks off is kept as far as it came, unless it must be whole."""
+        """Read a string; an incomplete one is returned up to its end, unless `whole` is set."""
         text, pieces = self.text, []
         self.at += 1
         while True:

@@ -1,4 +1,4 @@
-"""The parts of a message."""
+"""The parts of a message: text, media, thoughts, tool calls and tool results."""
 
 __all__ = [
     "Audio",
@@ -28,7 +28,7 @@ class Text(Struct, frozen=True, gc=False, tag="text", tag_field="type"):
 
 
 class Image(Struct, frozen=True, gc=False, tag="image", tag_field="type", omit_defaults=True):
-    """A picture, by its bytes or by an address that the provider fetches."""
+    """A picture, as bytes or as a URL that the provider fetches."""
 
     data: bytes | None = None
     url: str | None = None
@@ -37,7 +37,7 @@ class Image(Struct, frozen=True, gc=False, tag="image", tag_field="type", omit_d
 
 
 class Audio(Struct, frozen=True, gc=False, tag="audio", tag_field="type", omit_defaults=True):
-    """Sound, by its bytes or by an address that the provider fetches."""
+    """Sound, as bytes or as a URL that the provider fetches."""
 
     data: bytes | None = None
     url: str | None = None
@@ -45,7 +45,7 @@ class Audio(Struct, frozen=True, gc=False, tag="audio", tag_field="type", omit_d
 
 
 class File(Struct, frozen=True, gc=False, tag="file", tag_field="type", omit_defaults=True):
-    """A document, by its bytes, by an address, or by the id under which the provider keeps it."""
+    """A document, as bytes, as a URL, or as the id of a file stored at the provider."""
 
     data: bytes | None = None
     url: str | None = None
@@ -55,10 +55,10 @@ class File(Struct, frozen=True, gc=False, tag="file", tag_field="type", omit_def
 
 
 class Thinking(Struct, frozen=True, gc=False, tag="thinking", tag_field="type", omit_defaults=True):
-    """What a model thought; handed back to its provider byte for byte.
+    """A thought of a model; sent back to its provider byte for byte.
 
     Attributes:
-        text: The thought, or its summary; may be empty when only a signature came.
+        text: The thought, or its summary; may be empty if there is only a signature.
         signature: The provider's proof that the thought is its own.
         redacted: An opaque block in place of a thought that the provider does not show.
         id: The provider's id of the block.
@@ -71,7 +71,7 @@ class Thinking(Struct, frozen=True, gc=False, tag="thinking", tag_field="type", 
 
 
 class ToolCall(Struct, frozen=True, gc=False, tag="tool_call", tag_field="type"):
-    """A model's wish to have a tool called.
+    """A tool call requested by a model.
 
     Attributes:
         id: The provider's id, repeated by the result.
@@ -95,26 +95,26 @@ class ToolCall(Struct, frozen=True, gc=False, tag="tool_call", tag_field="type")
             raise InvalidArguments(f"the arguments of {self.name} are not a JSON object: {error}") from error
 
     def canonical(self) -> str:
-        """Return the arguments with sorted keys and no spaces, or as they are when they cannot be read."""
+        """Return the arguments with sorted keys and no spaces, or unchanged if they are not a JSON object."""
         try:
             return msgspec.json.encode(self.parsed(), order="sorted").decode()
         except InvalidArguments:
             return self.arguments
 
     def fingerprint(self) -> str:
-        """Return a digest of name and arguments, blind to ids and the order of keys."""
+        """Return a digest of name and arguments; the id and the order of keys do not matter."""
         return digest([self.name, self.canonical()])
 
 
 class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", tag_field="type", omit_defaults=True):
-    """What came of a tool call.
+    """The result of a tool call.
 
     Attributes:
         id: The id of the call.
         name: The tool.
-        content: What the model is shown: text (JSON of a value), or parts.
-        error: How it failed, None when it did not.
-        origin: Where the content comes from; text of a tool is data, not an instruction.
+        content: The content sent to the model: text (JSON of a value), or parts.
+        error: The kind of failure, None if it succeeded.
+        origin: The source of the content; text of a tool is data, not an instruction.
     """
 
     id: str
@@ -131,7 +131,7 @@ class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", tag_field="ty
         return "".join(part.text for part in self.content if isinstance(part, Text))
 
     def value(self) -> object:
-        """Return the content read as JSON, or the text itself when it is not JSON."""
+        """Return the content decoded from JSON, or the text itself if it is not JSON."""
         try:
             return msgspec.json.decode(self.text)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -139,11 +139,11 @@ class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", tag_field="ty
 
 
 Part = Text | Image | Audio | File | Thinking | ToolCall | ToolResult
-"""Anything a message can hold."""
+"""The union of all parts."""
 
 
 def tool_call(name: str, /, *, id: str = "call", **arguments: object) -> ToolCall:  # noqa: A002
-    """Make a tool call from values.
+    """Return a tool call with these arguments.
 
     >>> tool_call("add", a=1, b=2).arguments
     '{"a":1,"b":2}'
@@ -160,5 +160,5 @@ def tool_call(name: str, /, *, id: str = "call", **arguments: object) -> ToolCal
 
 
 def mended(text: str) -> str:
-    """Return a text as it can be sent: lone surrogates become question marks."""
+    """Return a text with lone surrogates replaced by question marks, so that it can be encoded."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""Checks that a model's reasoning blocks are where its provider wants them back."""
+"""Checks that a model's reasoning blocks are where its provider requires them."""
 
 __all__ = ["is_proven", "lost_reasoning", "reasoning"]
 
@@ -10,14 +10,14 @@ from ziggurat.messages.parts import Part, Thinking
 from ziggurat.messages.violations import Violation
 
 _ITEM = re.compile(r"[A-Za-z]+_[A-Za-z0-9_-]+(#[a-z0-9-]+)?")
-"""The id of a thought as providers give them, such as rs_1; other ids are marks of what was kept beside a thought."""
+"""The form of a provider's id of a thought, such as rs_1; a block with any other id is not checked."""
 
 
 def reasoning(messages: Sequence[Message]) -> Iterator[Violation]:
-    """Find thoughts that nothing follows and thoughts that stand twice.
+    """Find thoughts at the end of a message, and repeated thoughts.
 
-    Only thoughts that bear a proof count; what a model thought in plain text, no provider asks for, and what a wire
-    has kept beside the parts of a reply may stand anywhere.
+    Only thoughts with a provider's proof are checked. No provider requires plain-text thoughts back, and other data
+    that a provider's adapter keeps in a thinking part may be anywhere.
     """
     seen: dict[Thinking, int] = {}
     for index, message in enumerate(messages):
@@ -45,7 +45,7 @@ def reasoning(messages: Sequence[Message]) -> Iterator[Violation]:
 
 
 def lost_reasoning(original: Sequence[Message], rewritten: Sequence[Message]) -> Iterator[Violation]:
-    """Find messages of the model's that were kept without a thought, or with their thoughts elsewhere."""
+    """Find messages of the model that were kept without one of their thoughts, or with thoughts in another place."""
     kept: dict[tuple[Part, ...], list[tuple[Part, ...]]] = {}
     for message in original:
         if message.role == "assistant":
@@ -70,7 +70,7 @@ def lost_reasoning(original: Sequence[Message], rewritten: Sequence[Message]) ->
 
 
 def is_proven(thought: Thinking) -> bool:
-    """Return whether a thought bears a provider's proof, so that it must stand where it stood."""
+    """Return whether a thought has a provider's proof, so that it must stay in its place."""
     if thought.id:
         return _ITEM.fullmatch(thought.id) is not None
     return bool(thought.signature or thought.redacted)

@@ -1,4 +1,4 @@
-"""Rebuilding a conversation from the record of a run, step by step, without running anything."""
+"""Functions that rebuild a conversation from the record of a run, step by step, without running anything."""
 
 __all__ = ["RecordedStep", "first_difference", "recorded_steps", "said_before", "shown"]
 
@@ -23,19 +23,19 @@ _TOOL = re.compile(r"tool-(\d+):")
 
 
 class _Asked(Struct):
-    """What an agent was asked, of all that is recorded of it."""
+    """Decodes the messages of a recorded agent request."""
 
     messages: tuple[Message, ...]
 
 
 class _Replied(Struct):
-    """What a model said, of all that is recorded of its answer."""
+    """Decodes the message of a recorded model response."""
 
     message: Message
 
 
 class _Steered(Struct):
-    """What a model was told from outside."""
+    """Decodes recorded steering: messages added to a conversation from outside."""
 
     messages: tuple[Message, ...]
     step: int
@@ -43,15 +43,15 @@ class _Steered(Struct):
 
 
 class RecordedStep(Struct):
-    """One step of one agent, as far as it is on record.
+    """One step of one agent, as far as it is recorded.
 
     Attributes:
         number: From 1.
-        before: What was said before its question from outside.
-        replies: What the model said; several if it was asked again.
-        results: What came of the calls of its last reply, by their places from 1.
-        after: What the runtime said at its end.
-        due: What was said from outside during it; it is told before the next question.
+        before: Messages added from outside before its model call.
+        replies: The model's messages; several if it was called again.
+        results: The results of the calls of its last reply, by their positions from 1.
+        after: Messages that the runtime added at its end.
+        due: Messages added from outside during it; they come before the next step's model call.
     """
 
     number: int
@@ -63,7 +63,7 @@ class RecordedStep(Struct):
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The calls that its last reply asked for."""
+        """The tool calls of its last reply."""
         return self.replies[-1].tool_calls if self.replies else ()
 
     @property
@@ -72,13 +72,13 @@ class RecordedStep(Struct):
         return bool(self.replies) and len(self.results) >= len(self.calls)
 
     def messages(self) -> list[Message]:
-        """Return what was said in this step, in order."""
+        """Return the messages of this step, in order."""
         results = [Message("tool", (self.results[number],)) for number in sorted(self.results)]
         return [*self.before, *self.replies, *results, *self.after]
 
 
 def recorded_steps(entries: Iterable[Entry], agent: str) -> tuple[tuple[Message, ...] | None, list[RecordedStep]]:
-    """Return what the agent at a path was asked (None if it was not entered), and its steps."""
+    """Return the request's messages of the agent at a path (None if it was not entered), and its steps."""
     asked: tuple[Message, ...] | None = None
     steps: dict[int, RecordedStep] = {}
     under = agent + "/"
@@ -117,9 +117,10 @@ def _read(value: object, kind: type[T]) -> T:
 
 
 def said_before(entries: Iterable[Entry], path: str) -> list[Message] | None:
-    """Return the conversation on record before the question at ``.../step-3/model``, None if that is not such a path.
+    """Return the recorded conversation before the model call at ``.../step-3/model``; None for other paths.
 
-    Replies that were not accepted, and what was rewritten, are not told apart: whoever must be sure compares digests.
+    Refused replies and rewritten messages are not recognised, so the conversation may differ: compare digests to be
+    sure.
     """
     if not is_question(path):
         return None
@@ -137,16 +138,16 @@ def said_before(entries: Iterable[Entry], path: str) -> list[Message] | None:
 
 
 def first_difference(recorded: Sequence[Message], asked: Iterable[Message]) -> tuple[str, str, str]:
-    """Return which message is the first that differs, and both as text."""
+    """Return the position of the first message that differs, and both messages as text."""
     pairs = list(zip_longest(recorded, asked))
     at = next((at for at, (was, now) in enumerate(pairs) if encode(was) != encode(now)), 0)
     was, now = pairs[at]
-    role = (now or was).role  # one of them there is
+    role = (now or was).role  # at least one of them exists
     return f"message {at + 1} of the question ({role})", shown(was), shown(now)
 
 
 def shown(message: Message | None) -> str:
-    """Return a message as people can compare it; that there is none is said."""
+    """Return a message as text for people to compare; ``(no message)`` for None."""
     if message is None:
         return "(no message)"
     lines = []

@@ -1,4 +1,4 @@
-"""Rewriting a conversation during a run, such as by compaction, and keeping what was there before."""
+"""Data of rewriting a conversation during a run, such as by compaction, and of the original messages."""
 
 __all__ = ["Outlook", "Past", "Rewriting"]
 
@@ -11,17 +11,17 @@ from ziggurat.messages.model import ModelRequest, ModelResponse
 
 
 class Outlook(Struct, frozen=True, eq=False):
-    """What a model is about to be asked, for whoever may rewrite the conversation first.
+    """The next model call, as seen by middleware that may rewrite the conversation before it.
 
     Attributes:
-        messages: The conversation; complete, so that every call in it has its result.
-        model: The model that will be asked, with its layers.
-        tokens: About how many tokens the question has: what the provider counted, and a guess for what came since.
-        fixed: About how many of them are instructions and tools, which stay.
-        turns: How many messages are a user's own.
-        window: How many tokens the model can read and write, None where that is not known.
-        overflow: What the model said when the conversation was too long for it; None before it is asked.
-        tries: How often it has said so at this question.
+        messages: The conversation; every call in it has its result.
+        model: The model that will be called, with its layers.
+        tokens: The approximate tokens of the request: the provider's count, plus an estimate of newer messages.
+        fixed: The approximate tokens of instructions and tools, which cannot be rewritten.
+        turns: The number of the user's own messages.
+        window: The model's context window in tokens, None if unknown.
+        overflow: The model's error if the conversation was too long; None before the call.
+        tries: How often this model call failed for that reason.
     """
 
     messages: Transcript
@@ -35,15 +35,15 @@ class Outlook(Struct, frozen=True, eq=False):
 
 
 class Rewriting(Struct, frozen=True, omit_defaults=True):
-    """A range of a conversation and what stands in its place from now on.
+    """A range of a conversation, and the messages that replace it.
 
     Attributes:
-        start: The first message replaced.
-        end: The first message after those replaced; equal to `start` where nothing is.
-        messages: What stands there instead.
-        by: Who made it: the reducers in order, joined by ``>``.
-        replaced: Digest of the messages replaced.
-        fault: What went wrong on the way, empty if nothing did.
+        start: The index of the first replaced message.
+        end: The index after the last replaced message; equal to `start` if none is replaced.
+        messages: The replacement.
+        by: The reducers that made it, in order, joined by ``>``.
+        replaced: The digest of the replaced messages.
+        fault: What went wrong while making it, empty if nothing did.
     """
 
     start: int = 0
@@ -60,12 +60,12 @@ class Rewriting(Struct, frozen=True, omit_defaults=True):
 
 
 class Past(Struct, frozen=True):
-    """What was said in a run whose conversation was rewritten.
+    """The original messages of a run whose conversation was rewritten.
 
     Attributes:
-        messages: All that was said before the last rewriting, as it was said.
-        since: Where in the run's `messages` what was said afterwards begins.
-        rewritings: What was replaced by what, the earliest first; each speaks of the log as it was then.
+        messages: All original messages up to the last rewriting.
+        since: The index in the run's `messages` at which later messages start.
+        rewritings: The rewritings, earliest first; the indices of each refer to the conversation at that time.
     """
 
     messages: tuple[Message, ...]

@@ -1,4 +1,4 @@
-"""Stops: why a run ended, as values. (The errors `Timeout` and `Denied` are in `core.errors`.)"""
+"""Stops: the reasons why a run ended, as values. (The errors `Timeout` and `Denied` are in `core.errors`.)"""
 
 __all__ = [
     "BudgetExceeded",
@@ -19,15 +19,15 @@ from msgspec import Struct
 
 
 class _Stop(Struct, frozen=True, tag=True, tag_field="stop"):
-    """Base of all stops."""
+    """The base of all stops."""
 
 
 class Completed(_Stop, frozen=True):
-    """The model answered and asked for no tool."""
+    """The model answered without tool calls."""
 
 
 class MaxSteps(_Stop, frozen=True):
-    """The run took as many steps as it may."""
+    """The run reached its maximum number of steps."""
 
     limit: int
 
@@ -39,13 +39,13 @@ class ToolCalled(_Stop, frozen=True):
 
 
 class StopCondition(_Stop, frozen=True):
-    """A condition of the user's held."""
+    """A stop condition of the user was met."""
 
     reason: str = ""
 
 
 class LoopDetected(_Stop, frozen=True):
-    """The model did the same again and again."""
+    """The model repeated the same tool calls too often."""
 
     tool: str
     count: int
@@ -66,7 +66,7 @@ class Timeout(_Stop, frozen=True):
 
 
 class Denied(_Stop, frozen=True):
-    """A person or policy refused to let the model be asked."""
+    """A person or policy denied a model call."""
 
     reason: str
 
@@ -80,7 +80,7 @@ class Cancelled(_Stop, frozen=True):
 
 
 class Failed(_Stop, frozen=True):
-    """The run failed; the text and the kind of the error."""
+    """The run failed; `error` is the text and `kind` the type of the error."""
 
     error: str
     kind: str

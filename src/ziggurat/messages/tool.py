@@ -1,4 +1,4 @@
-"""Facts about a tool, readable through any layers around it."""
+"""Facts of tool services, readable through any layers around them, and reserved names."""
 
 __all__ = ["CHECK", "FINAL_ANSWER", "GRAPH_ADDED", "GRAPH_ORIGIN", "SPEC"]
 
@@ -15,10 +15,10 @@ CHECK: Fact[Callable[[ToolCall], None] | None] = Fact("check", None)
 """Checks a call's arguments against the tool's schema; raises InvalidArguments."""
 
 FINAL_ANSWER = "final_answer"
-"""The name of what a model calls to answer with a value of a given type; it is not a tool of the user's."""
+"""The name of the tool that a model calls to give a typed final answer; not a tool of the user."""
 
 GRAPH_ORIGIN = "knowledge graph"
-"""The origin of what a knowledge graph answers a model; after a colon the tools that its answer came from first."""
+"""The origin of a knowledge graph's answers; after a colon, the tools that the facts in it originally came from."""
 
 GRAPH_ADDED = "knowledge graph addition"
-"""The origin of the word that something was added to a knowledge graph."""
+"""The origin of a result that confirms an addition to a knowledge graph."""

@@ -1,4 +1,4 @@
-"""Token usage; unknown stays unknown and is never zero."""
+"""Token usage of model calls; an unknown figure is None, never zero."""
 
 __all__ = ["TOOL_CALL", "Tally", "Usage", "estimate_tokens"]
 
@@ -10,7 +10,7 @@ from ziggurat.core.path import is_tool_call
 
 
 class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
-    """Tokens of one or several model calls. None means unknown; adding keeps what is known.
+    """Tokens of one or several model calls. None means unknown; a sum has the known figures.
 
     Attributes:
         input: Tokens read, cached ones included.
@@ -18,7 +18,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
         cache_read: Of `input`, those read from the provider's cache.
         cache_write: Of `input`, those written to the provider's cache.
         reasoning: Of `output`, those spent on reasoning.
-        requests: How many calls this is.
+        requests: The number of model calls.
     """
 
     input: int | None = None
@@ -50,7 +50,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def total(self) -> int:
-        """Input and output together, unknown counted as nothing."""
+        """Input and output together; unknown figures count as zero."""
         return (self.input or 0) + (self.output or 0)
 
 
@@ -63,13 +63,13 @@ def _sum(one: int | None, other: int | None) -> int | None:
 _NONE = Usage()
 
 TOOL_CALL = object()
-"""What a tally is told for a tool call made now."""
+"""Passed to `Tally.add` for a live tool call."""
 
 
 class Tally:
-    """Adds up usage as it comes and hands it on to the tally of the run that this one is part of.
+    """A sum of usage and calls that also adds to the tally of the enclosing run.
 
-    Sums are made when somebody asks, so that a run that is not asked pays next to nothing.
+    Usage is summed when it is read, so that adding costs next to nothing.
     """
 
     __slots__ = ("_last", "_sum", "_times", "model_calls", "outer", "tool_calls")
@@ -77,13 +77,13 @@ class Tally:
     def __init__(self, outer: "Tally | None" = None) -> None:
         self.outer = outer
         self._sum = _NONE
-        self._last = self._sum  # models that know no figures give the same usage every time
+        self._last = self._sum  # models without figures return the same Usage object every time
         self._times = 0
         self.model_calls = 0
         self.tool_calls = 0
 
     def add(self, cost: object) -> None:
-        """Count a model call by its usage, or a tool call by its outcome, here and in every run around this one."""
+        """Count a model call by its usage, or a tool call by its outcome, here and in all enclosing runs."""
         tally: Tally | None = self
         if cost is TOOL_CALL:
             while tally is not None:
@@ -110,11 +110,11 @@ class Tally:
 
     @property
     def usage(self) -> Usage:
-        """All of it."""
+        """The sum of all usage."""
         self._settle(self._last)
         return self._sum
 
 
 def estimate_tokens(text: str) -> int:
-    """Guess how many tokens a text is: a quarter of its characters, rounded down, at least 1 unless empty."""
+    """Estimate the tokens of a text: a quarter of its characters, rounded down, at least 1 unless empty."""
     return max(1, len(text) // 4) if text else 0

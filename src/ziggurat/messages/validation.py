@@ -1,4 +1,4 @@
-"""Validation: whether a conversation can be sent to a model, and what is wrong with it."""
+"""Validation of conversations: whether one can be sent to a model, and what is wrong if not."""
 
 __all__ = ["ValidationPolicy", "Violation", "ViolationCode", "validate", "validate_all", "validate_rewrite"]
 
@@ -17,7 +17,7 @@ _MORE_ROLES = ("developer", "function")
 
 
 def validate(messages: Sequence[Message], policy: ValidationPolicy = _STRICT) -> Violation | None:
-    """Return the first thing that is wrong with a conversation, or None.
+    """Return the first violation in a conversation, or None.
 
     >>> from ziggurat.messages.message import assistant
     >>> validate([assistant("Hello?")]).code
@@ -27,10 +27,10 @@ def validate(messages: Sequence[Message], policy: ValidationPolicy = _STRICT) ->
 
 
 def validate_all(messages: Sequence[Message], policy: ValidationPolicy = _STRICT) -> list[Violation]:
-    """Return all that is wrong with a conversation: first roles, then calls and results, then what was thought.
+    """Return all violations in a conversation: first of roles, then of calls and results, then of reasoning.
 
-    One mistake gives one violation: a result that is missing does not make the others be out of order, and
-    only a result that does come, but late, is one that something stands before.
+    One mistake gives one violation: a missing result does not also count as wrong order, and results count as not
+    contiguous only if they do come, after another message.
     """
     return list(_violations(messages, policy))
 
@@ -38,10 +38,10 @@ def validate_all(messages: Sequence[Message], policy: ValidationPolicy = _STRICT
 def validate_rewrite(
     original: Sequence[Message], rewritten: Sequence[Message], policy: ValidationPolicy = _SENDABLE
 ) -> list[Violation]:
-    """Return all that is wrong with what a conversation was made into, such as by compaction.
+    """Return all violations in a rewritten conversation, such as after compaction.
 
-    Whole messages may have gone. A message of the model's that was kept must be kept with all that was thought
-    before it, which nobody but its provider can tell from the message alone.
+    Whole messages may be missing. A kept message of the model must keep all its thoughts; whether one is missing
+    cannot be seen from the message alone, so the original is needed.
     """
     return [*_violations(rewritten, policy), *lost_reasoning(original, rewritten)]
 
@@ -110,7 +110,7 @@ def _kinds(index: int, message: Message, policy: ValidationPolicy) -> Iterator[V
 
 
 class _Window:
-    """The calls of one message of the model's, and what answers them before its next message."""
+    """The calls of one message of the model, and their results before its next message."""
 
     def __init__(self, index: int, ids: tuple[str, ...]) -> None:
         self.index = index
@@ -121,12 +121,12 @@ class _Window:
         self.late: list[str] = []
 
     def interrupt(self, index: int) -> None:
-        """Take note of a message that is not a result; the first one before the last result counts."""
+        """Register a message that is not a result; the first one before the last result counts."""
         if self.interrupted is None and len(self.answers) < len(self.ids):
             self.interrupted = index
 
     def answer(self, index: int, call_id: str, policy: ValidationPolicy) -> Iterator[Violation]:
-        """Take a result."""
+        """Register a result."""
         if call_id not in self.known:
             if not policy.allow_unknown_tool_response:
                 yield Violation(
@@ -149,7 +149,7 @@ class _Window:
             self.late.append(call_id)
 
     def close(self, policy: ValidationPolicy) -> Iterator[Violation]:
-        """Say what was found out, now that nothing can be answered any more."""
+        """Yield the violations that are known when no more results can come."""
         if self.late and policy.enforce_contiguous_tool_responses:
             interrupt = self.interrupted or 0
             yield Violation(

@@ -1,4 +1,4 @@
-"""What can be wrong with a conversation, and policies for how strictly to look."""
+"""Violations in a conversation, and policies that define which are reported."""
 
 __all__ = ["ValidationPolicy", "Violation", "ViolationCode"]
 
@@ -26,17 +26,17 @@ ViolationCode = Literal[
     "MissingReasoning",
     "ReasoningOutOfOrder",
 ]
-"""The kinds: fourteen of messages, tool calls and their results, and four of what a model thought."""
+"""The kinds of violations: fourteen of messages, tool calls and their results, and four of reasoning."""
 
 
 class Violation(Struct, frozen=True):
-    """One thing that is wrong with a conversation.
+    """One violation in a conversation.
 
     Attributes:
         code: The kind.
         message: What is wrong, where, and how to fix it.
-        indices: The messages it is about, the one to look at first in front.
-        ids: The tool calls it is about.
+        indices: The indices of the messages concerned, the most relevant first.
+        ids: The ids of the tool calls concerned.
     """
 
     code: ViolationCode
@@ -49,23 +49,23 @@ class Violation(Struct, frozen=True):
 
 
 class ValidationPolicy(Struct, frozen=True, kw_only=True):
-    """What a conversation must keep to. As it stands, a strict one, for conversations that are written by hand.
+    """The rules that a conversation is checked against. The defaults are strict, for conversations written by hand.
 
-    What no policy allows: a result before any call, ids that are empty, one id for two calls of one message.
+    No policy allows a result before any call, empty ids, or one id for two calls of one message.
 
     Attributes:
-        allow_system_anywhere: System messages may stand after others.
-        require_user_first: The first message that is not the system's must not be the model's.
-        allow_repeated_roles: Two messages of one role may follow each other; tool results always may.
+        allow_system_anywhere: System messages may come after others.
+        require_user_first: The first message that is not a system message must not be the model's.
+        allow_repeated_roles: Consecutive messages may have the same role; tool results always may.
         enforce_tool_response_order: Results come in the order of their calls.
-        allow_unknown_tool_response: A result may answer a call that is not there.
+        allow_unknown_tool_response: A result may answer a call that does not exist.
         allow_duplicate_tool_response: A call may be answered twice.
         allow_developer_and_function: The roles ``developer`` and ``function`` may be used.
-        enforce_contiguous_tool_responses: Nothing stands between a call and its results.
-        require_user_present: There must be a user's message.
+        enforce_contiguous_tool_responses: No other message comes between a call and its results.
+        require_user_present: There must be a user message.
         allow_dangling_tool_calls: A call may stay without a result.
-        enforce_reasoning: What was thought and bears a provider's proof (a signature, a redacted block, an id) must
-            stand once, before what came of it.
+        enforce_reasoning: A thought with a provider's proof (a signature, a redacted block, an id) must not be
+            repeated, and another part must follow it in its message.
     """
 
     allow_system_anywhere: bool = False
@@ -82,7 +82,7 @@ class ValidationPolicy(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def sendable(cls) -> "ValidationPolicy":
-        """Return the policy of what providers take: calls and results in pairs, ids, order, and proven thoughts."""
+        """Return the policy of what providers accept: calls and results in pairs, ids, order, and proven thoughts."""
         return cls(
             allow_system_anywhere=True,
             require_user_first=False,

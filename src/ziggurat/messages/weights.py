@@ -1,4 +1,4 @@
-"""The weight of model calls in tokens, for rate limits."""
+"""The weight of model calls in tokens, for the functions that a rate limit takes."""
 
 __all__ = ["expected_tokens", "used_tokens"]
 
@@ -8,13 +8,13 @@ from ziggurat.messages.usage import Usage, estimate_tokens
 
 
 def expected_tokens(request: ModelRequest) -> int:
-    """Guess what a question and its reply will cost at most: its length, and the longest reply it allows."""
+    """Estimate the maximum tokens of a request and its reply: the request's length plus the longest reply allowed."""
     instructions = estimate_tokens(request.instructions or "")
     return request.messages.size() // 4 + instructions + (request.settings.max_tokens or ASSUMED_OUTPUT)
 
 
 def used_tokens(outcome: object) -> int | None:
-    """Return what a response has cost, or the error that came instead; None where nobody has said."""
+    """Return the tokens used by a response or a failed call; None if unknown."""
     usage = getattr(outcome, "usage", None)
     if not isinstance(usage, Usage) or (usage.input is None and usage.output is None):
         return None
