@@ -1,4 +1,4 @@
-"""What a model of Anthropic's can do, by its name."""
+"""The abilities of Anthropic's models, by name."""
 
 __all__ = ["Abilities", "abilities"]
 
@@ -9,18 +9,18 @@ from typing import Literal
 from msgspec import Struct
 
 _NAME = re.compile(r"claude-(?:([a-z]+)-)?(\d+)(?:[-.](\d{1,2})(?!\d))?(?:-([a-z]+))?")
-_NEWEST = (99, 0)  # a name without a number is taken for a new model
+_NEWEST = (99, 0)  # a name without a version counts as a new model
 
 
 class Abilities(Struct, frozen=True, gc=False):
-    """What differs from model to model.
+    """The differences between models.
 
     Attributes:
-        longest: The longest reply it can give, in tokens; None for models that are not Anthropic's own.
-        thinking: How it is told to think: by a budget of tokens, by an effort (it decides when), or not at all.
-        native_output: Whether it can hold its text to a JSON Schema by itself.
-        sampling: Whether it takes a temperature and a share of likely words: both, one of them, or neither.
-        inline_system: Whether it takes system messages in the middle of a conversation.
+        longest: The longest reply, in tokens; None for models that are not Anthropic's own.
+        thinking: How to request thinking: with a token budget, with an effort (the model decides when), or not at all.
+        native_output: Whether it can enforce a JSON Schema on its text.
+        sampling: Whether it accepts ``temperature`` and ``top_p``: both, one of them, or neither.
+        inline_system: Whether it accepts system messages in the middle of a conversation.
     """
 
     longest: int | None
@@ -32,7 +32,7 @@ class Abilities(Struct, frozen=True, gc=False):
 
 @lru_cache(maxsize=256)
 def abilities(model: str) -> Abilities:
-    """Return what a model can do.
+    """Return the abilities of a model.
 
     >>> abilities("claude-sonnet-4-5-20250929").longest
     64000

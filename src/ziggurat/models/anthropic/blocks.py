@@ -1,4 +1,4 @@
-"""The JSON of replies from the Messages API, and what its words mean here."""
+"""The JSON of replies from the Messages API, and its translation into finish reasons and usage."""
 
 __all__ = [
     "CALLER",
@@ -25,16 +25,16 @@ from ziggurat.messages.model import FinishReason
 from ziggurat.messages.usage import Usage
 
 OPAQUE = "anthropic:"
-"""How the id of a thought begins that is none: JSON of the provider's own, kept in `redacted` to be handed back."""
+"""The prefix of the ids of opaque thoughts: provider-specific JSON, kept in `redacted` to be sent back."""
 
 CALLER = OPAQUE + "caller"
-"""The id of an opaque thought that says which code of the provider's made the tool call after it."""
+"""The id of an opaque thought that names the provider's code that made the next tool call."""
 
 NOTHING = Raw()
-"""What stands for a field that is not there."""
+"""The value of a missing field."""
 
 KNOWN = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
-"""The blocks that become parts of their own; all others are opaque."""
+"""The types of blocks that become parts; all others are opaque."""
 
 
 class Block(Struct, gc=False):
@@ -61,15 +61,15 @@ _kind = msgspec.json.Decoder(_Kind)
 
 
 def given(value: Raw) -> bool:
-    """Return whether a field is there, and not null."""
+    """Return whether a field is present and not null."""
     return bytes(value) not in (b"", b"null")
 
 
 def read_block(block: Raw) -> Block:
-    """Read a block; of one that has other fields than those known here, only its type.
+    """Read a block; of an unknown block that does not fit, only its type.
 
     Raises:
-        msgspec.ValidationError: it is not a block, or a known one that is broken.
+        msgspec.ValidationError: it is not a block, or is an invalid block of a known type.
     """
     try:
         return _block.decode(block)
@@ -81,7 +81,7 @@ def read_block(block: Raw) -> Block:
 
 
 def caller_of(block: Block) -> str | None:
-    """Return what made a tool call, as JSON; None when it was the model itself."""
+    """Return the caller of a tool call as JSON; None if it was the model itself."""
     if block.type != "tool_use" or not given(block.caller):
         return None
     try:
@@ -96,7 +96,7 @@ class _OutputDetails(Struct, gc=False):
 
 
 class WireUsage(Struct, gc=False):
-    """The API's own figures: here `input_tokens` leaves out what was read from and written to the cache."""
+    """The API's own figures; `input_tokens` excludes tokens read from and written to the cache."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -134,18 +134,18 @@ CUT = "your last reply was cut at its length limit within a tool call, which was
 
 
 def finish_of(stop_reason: str | None, *, within_call: bool) -> FinishReason:
-    """Return why a model stopped.
+    """Return the finish reason of a reply.
 
     Args:
-        stop_reason: The API's word for it.
-        within_call: Whether its last block is a tool call; cut there, the call's arguments are not whole.
+        stop_reason: The API's stop reason.
+        within_call: Whether the last block is a tool call; if cut off there, its arguments are incomplete.
     """
     finish = _FINISH.get(stop_reason or "", "other")
     return "malformed" if finish == "length" and within_call else finish
 
 
 def usage_of(usage: WireUsage | None) -> Usage:
-    """Return the figures as they are counted here: cached tokens are part of the input."""
+    """Return the usage with cached tokens included in the input."""
     if usage is None:
         return Usage(requests=1)
     fresh, written, read = usage.input_tokens, usage.cache_creation_input_tokens, usage.cache_read_input_tokens
@@ -161,7 +161,7 @@ def usage_of(usage: WireUsage | None) -> Usage:
 
 
 def details(reply: Reply, finish: FinishReason, citations: list[Raw]) -> dict[str, Any] | None:
-    """Return what else a reply said that somebody may want, None when there is nothing."""
+    """Return further fields of a reply for the response's `raw`, None if there are none."""
     raw: dict[str, Any] = {}
     if reply.stop_reason is not None and reply.stop_reason not in _PLAIN:
         raw["stop_reason"] = reply.stop_reason
@@ -180,7 +180,7 @@ def details(reply: Reply, finish: FinishReason, citations: list[Raw]) -> dict[st
 
 
 def _plain(value: Raw) -> Any:
-    """Return a field as plain values, or as it was written when it cannot be read (a number out of range)."""
+    """Return a field as plain values, or as text if it cannot be decoded (such as a number out of range)."""
     try:
         return msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Reading a plain reply of the Messages API."""
+"""Read a plain reply of the Messages API."""
 
 __all__ = ["from_wire"]
 
@@ -30,10 +30,10 @@ _cited = msgspec.json.Decoder(list[Raw])
 
 
 def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
-    """Read a plain reply.
+    """Read a plain reply of the Messages API.
 
     Raises:
-        ModelError: the body is an error, or no reply at all (kind ``malformed``).
+        ModelError: the body is an error, or is not a reply (kind ``malformed``).
     """
     try:
         reply = _reply.decode(body)
@@ -61,7 +61,7 @@ def _unreadable(dialect: Dialect, why: str) -> ModelError:
 
 
 def _parts(content: list[Raw] | str | None) -> tuple[list[Part], list[Raw]]:
-    """Return the parts of a content, and what its texts cite."""
+    """Return the parts of a reply's content, and the citations of its texts."""
     parts: list[Part] = []
     citations: list[Raw] = []
     if not isinstance(content, list):

@@ -1,4 +1,4 @@
-"""Writing messages as content blocks of the Messages API, each encoded once."""
+"""Write messages as content blocks of the Messages API."""
 
 __all__ = ["blocks_of", "encode_message"]
 
@@ -20,18 +20,18 @@ _object = msgspec.json.Decoder(dict[str, Raw])
 
 
 def encode_message(message: Message) -> bytes:
-    """Write a message as its content blocks, joined by commas; empty when nothing of it can be sent."""
+    """Write a message as content blocks separated by commas; empty if none of it can be sent."""
     return b",".join(map(_encode, blocks_of(message)))
 
 
 def blocks_of(message: Message) -> list[Any]:
     """Return a message's content blocks, in order.
 
-    Left out are texts of nothing but space, thoughts that are not the provider's own, and thoughts at the very end of
-    a reply: the API takes none of them.
+    Blank texts, thoughts from other providers, and thoughts at the end of a reply are left out, because the API accepts
+    none of them.
 
     Raises:
-        ModelError: a part of a kind that the API does not take (``invalid_request``).
+        ModelError: the API does not accept a part of this kind (``invalid_request``).
     """
     blocks: list[Any] = []
     caller: Raw | None = None
@@ -74,12 +74,12 @@ def _thinking(part: Thinking) -> Any:
 
 
 def _id(given: str) -> str:
-    """Return an id as the API allows it; those of other providers may hold signs that it refuses."""
+    """Return an id with only the characters that the API allows; other providers' ids may have more."""
     return given if _ID.fullmatch(given) else _NOT_ID.sub("_", given) or "call"
 
 
 def _input(arguments: str) -> Any:
-    """Return arguments as they were written; the API takes objects only, so others stand in one as a text."""
+    """Return arguments unchanged if they are an object; otherwise wrapped in one, as the API requires."""
     written = arguments or "{}"
     try:
         _object.decode(written)

@@ -1,4 +1,4 @@
-"""JSON Schemas in the subset that the Messages API can enforce."""
+"""Translate JSON Schemas into the subset that the Messages API can enforce."""
 
 __all__ = ["strict_schema"]
 
@@ -15,13 +15,13 @@ _DROPPED = frozenset({"$schema", "$id", "$comment", "additionalProperties", "dis
 
 
 class _Inexpressible(Exception):
-    """Something in the schema has no form in that part of the language."""
+    """Raised for a schema that the subset cannot express."""
 
 
 def strict_schema(schema: dict[str, Any]) -> bytes | None:
-    """Return a schema as the API takes it, as JSON; None when it cannot say what is meant (open or nested in itself).
+    """Return a schema in the API's subset, as JSON; None if the subset cannot express it (open objects, recursion).
 
-    What the API does not enforce, such as the greatest length of a text, is told to the model in the description.
+    Keywords that the API does not enforce, such as the largest length of a text, are added to the description.
     """
     return _strict(msgspec.json.encode(schema))
 
@@ -38,7 +38,7 @@ def _strict(written: bytes) -> bytes | None:
 
 def _node(node: Any) -> dict[str, Any]:
     if not isinstance(node, dict) or not node:
-        raise _Inexpressible  # true, or {}: anything at all
+        raise _Inexpressible  # true or {}, which accept anything
     made: dict[str, Any] = {}
     told: list[str] = []
     for name, value in node.items():
@@ -60,7 +60,7 @@ def _node(node: Any) -> dict[str, Any]:
 
 
 def _close(node: dict[str, Any], made: dict[str, Any]) -> None:
-    """Close an object; one that is meant to be open cannot be."""
+    """Set `additionalProperties` of an object to false, or raise if the object must allow others."""
     others = node.get("additionalProperties")
     if isinstance(others, dict) or (others is not False and not node.get("properties")):
         raise _Inexpressible

@@ -1,4 +1,4 @@
-"""Reading a streamed reply of the Messages API, event by event."""
+"""Read a streamed reply of the Messages API, event by event."""
 
 __all__ = ["Reader"]
 
@@ -32,7 +32,7 @@ from ziggurat.models.http.sse import ServerEvent
 
 
 class _Delta(Struct, gc=False):
-    """What comes again: of a block, or of the message as a whole."""
+    """The new content in an event: of a block, or of the message as a whole."""
 
     type: str | None = None
     text: str | None = None
@@ -59,20 +59,20 @@ class _Event(Struct, gc=False):
 
 
 class _Loose(Struct, gc=False):
-    """The least that is read of an event that does not fit, to tell a new kind from a broken one."""
+    """The minimal fields of an event that does not fit, to distinguish a new type from an invalid event."""
 
     type: str | None = None
     delta: Any = None
 
 
 class _Call:
-    """A tool call whose arguments are coming."""
+    """A tool call whose arguments are arriving."""
 
     __slots__ = ("begun", "index", "input")
 
     def __init__(self, index: int, begun_with: str) -> None:
         self.index = index
-        self.input = begun_with  # what the block began with; it counts when nothing follows
+        self.input = begun_with  # the input at the start of the block, used if no more arrives
         self.begun = False
 
 
@@ -81,13 +81,13 @@ class _Named(Struct, gc=False):
 
 
 class _Fallback(Struct, gc=False):
-    """The block that says that another model continues with the reply."""
+    """The block that announces that another model continues the reply."""
 
     to: _Named | None = None
 
 
 class _Opaque:
-    """A block of the provider's own, put together so that it can be handed back; its values stay as they came."""
+    """A provider-specific block, assembled so that it can be sent back with its values unchanged."""
 
     __slots__ = ("block", "kind", "pieces")
 
@@ -97,7 +97,7 @@ class _Opaque:
         self.pieces: list[str] = []
 
     def add(self, delta: dict[str, Raw]) -> None:
-        """Take a delta of any type: JSON is gathered, texts are joined, the rest replaces."""
+        """Add a delta of any type: JSON pieces and texts are joined, other values replace earlier ones."""
         for name, value in delta.items():
             if name == "partial_json":
                 self.pieces.append(_text.decode(value) or "")
@@ -135,9 +135,9 @@ _DELTAS = frozenset({"text_delta", "thinking_delta", "signature_delta", "input_j
 
 
 class Reader:
-    """Reads one streamed reply: push each event, then finish.
+    """Turns the events of one stream into deltas, and into the response at its end.
 
-    A stream that ends before ``message_stop`` was cut, whatever had come.
+    A stream that ends before ``message_stop`` was cut off.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -151,13 +151,13 @@ class Reader:
         self._citations: list[Raw] = []
         self._broken = ""
         self.done = False
-        """Whether the reply is whole; nothing that follows belongs to it."""
+        """Whether the reply is complete; later events are ignored."""
 
     def push(self, event: ServerEvent) -> list[PartDelta]:
-        """Take the next event and return what it adds to the message.
+        """Read the next event and return its deltas.
 
         Raises:
-            ModelError: the event reports an error; its `partial` is the message that had come.
+            ModelError: the event reports an error; its `partial` is the message so far.
         """
         try:
             got = _event.decode(event.data)
@@ -179,11 +179,11 @@ class Reader:
         return deltas
 
     def finish(self) -> ModelResponse:
-        """Return the reply, after the last event.
+        """Return the response, after the last event.
 
         Raises:
-            StreamInterrupted: the stream ended before the reply did; `partial` is the message that had come.
-            ModelError: an event during it could not be read (kind ``malformed``).
+            StreamInterrupted: the stream ended before the reply did; `partial` is the message so far.
+            ModelError: an event could not be read (kind ``malformed``).
         """
         message = self._fold.message()
         if not self.done:
@@ -225,7 +225,7 @@ class Reader:
         return []
 
     def _ended(self, got: _Event) -> None:
-        """Take what the end of a message says; later words replace earlier ones."""
+        """Store the final fields of a message; later values replace earlier ones."""
         reply = self._reply
         if given(got.context_management):
             reply.context_management = got.context_management
@@ -238,7 +238,7 @@ class Reader:
                 reply.container = got.delta.container
 
     def _count(self, usage: WireUsage | None) -> None:
-        """Take figures that hold from the beginning of the message: they replace, they are never added."""
+        """Store usage figures; they count from the beginning of the message, so newer ones replace older ones."""
         if usage is not None:
             for name in WireUsage.__struct_fields__:
                 value = getattr(usage, name)
@@ -323,17 +323,17 @@ class Reader:
         return [ThinkingDelta(redacted=block.written(), id=OPAQUE + block.kind)]
 
     def _close(self) -> list[PartDelta]:
-        """End the block that was not ended; blocks come one after the other."""
+        """End a block that had no end event; only one block is open at a time."""
         return [delta for index in (*self._signatures, *self._opaque) for delta in self._stop(index)]
 
     def _bare_calls(self) -> list[PartDelta]:
-        """Give the calls that came without arguments what their blocks began with, once the reply is whole."""
+        """Return the initial input of calls that got no further arguments, once the reply is complete."""
         return [ToolCallDelta(call.index, call.input) for call in self._calls.values() if not call.begun]
 
     # -- faults ------------------------------------------------------------------------------------------------------
 
     def _odd(self, event: ServerEvent, error: Exception) -> list[PartDelta]:
-        """Pass over an event of a new kind; remember one that is broken."""
+        """Ignore an event of a new type; remember an invalid one."""
         if event.event == "error":
             raise self._blamed(failure(None, {}, event.data, self._dialect)) from error
         try:
@@ -349,7 +349,7 @@ class Reader:
         return []
 
     def _blamed(self, error: ModelError) -> ModelError:
-        """Add to an error what is known: what had come, and the tokens read; those written are not."""
+        """Add the partial message and the input tokens to an error; the output tokens are not known."""
         known = usage_of(self._usage)
         error.usage = Usage(known.input, None, known.cache_read, known.cache_write, requests=1)
         error.partial = self._fold.message()

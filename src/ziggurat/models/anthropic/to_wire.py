@@ -1,4 +1,4 @@
-"""Writing a request of the Messages API."""
+"""Write a request of the Messages API."""
 
 __all__ = ["CACHE", "to_wire"]
 
@@ -15,16 +15,16 @@ from ziggurat.models.anthropic.schema import strict_schema
 from ziggurat.models.http.dialect import Dialect
 
 CACHE = "prompt_cache"
-"""The extra setting that has the prompt cached: ``True`` (five minutes), ``"5m"`` or ``"1h"``.
+"""The extra setting that caches the prompt: ``True`` (five minutes), ``"5m"`` or ``"1h"``.
 
-It marks the instructions (the tools, where there are none), which later conversations share, and asks for a mark that
-moves along with the conversation's end.
+It sets a cache mark on the instructions (or the tools, if there are none), which later conversations share, and
+requests a mark that moves along with the end of the conversation.
 """
 
 FINAL_ANSWER = "final_answer"
-"""The tool through which a model answers that cannot hold its text to a schema."""
+"""The tool with which a model answers if it cannot enforce a schema on its text."""
 
-_USUAL = 16000  # tokens; a limit much longer than a reply needs makes plain calls wait for minutes
+_USUAL = 16000  # tokens; a much higher limit makes plain calls wait for minutes
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16000}
 _LEAST_BUDGET = 1024
 _EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high"}
@@ -34,19 +34,19 @@ _encode = msgspec.json.Encoder().encode
 def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect) -> bytes:
     """Write a request as the body of a call.
 
-    Settings the API has no field for (a seed) are left out; so is what a model refuses beside its thinking, such as a
-    temperature. `settings.extra` is sent as it is and has the last word, but its ``tools`` are added to the agent's
-    and its ``output_config`` is merged.
+    Settings without a field in the API (a seed) are left out, and so are settings that a model refuses together with
+    thinking, such as a temperature. `settings.extra` is sent unchanged and overrides all, but its ``tools`` are added
+    to the agent's and its ``output_config`` is merged.
 
     Args:
-        request: The question.
+        request: The request.
         model: The model's name.
-        stream: Whether the reply shall come as a stream.
+        stream: Whether to request a streamed reply.
         dialect: The provider.
 
     Raises:
-        ModelError: a part of a message cannot be sent (``invalid_request``).
-        ConfigurationError: a setting that cannot be.
+        ModelError: the API does not accept a part of a message (``invalid_request``).
+        ConfigurationError: a setting is invalid.
     """
     settings = request.settings
     can = abilities(model)
@@ -78,7 +78,7 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
 
 
 def _conversation(request: ModelRequest, can: Abilities) -> tuple[list[dict[str, Any]], bytes]:
-    """Return the system prompt's blocks, and the messages: of one role in a row, they are one."""
+    """Return the blocks of the system prompt, and the messages; consecutive ones of the same role are merged."""
     told = [request.instructions] if request.instructions else []
     turns: list[_Turn] = []
     last = ""
@@ -117,7 +117,7 @@ def _add(turns: list[_Turn], role: str, blocks: list[bytes]) -> None:
 
 
 def _placed(turns: list[_Turn]) -> list[_Turn]:
-    """Keep system messages where the API takes them, between a user's turn and the model's; make others the user's."""
+    """Keep system messages between a user turn and a model turn, as the API requires; make others user messages."""
     placed: list[_Turn] = []
     for index, (role, blocks) in enumerate(turns):
         follows = turns[index + 1][0] if index + 1 < len(turns) else "assistant"
@@ -137,7 +137,7 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 
 
 def _choice(settings: ModelSettings, tools: bool) -> dict[str, Any] | None:
-    """Return how the model is told to use tools, None when nothing needs to be said."""
+    """Return the ``tool_choice``, None for the default."""
     wanted = settings.tool_choice
     if not tools:
         return None
@@ -161,7 +161,7 @@ def _hold(
     output: OutputSchema,
     can: Abilities,
 ) -> dict[str, Any] | None:
-    """Hold the model to a schema: its text where it can, else by a tool that takes the answer; return the choice."""
+    """Enforce a schema, on the text if the model supports it, else with a tool for the answer; return the choice."""
     schema = strict_schema(output.schema) if can.native_output else None
     if schema is not None:
         body["output_config"] = {"format": {"type": "json_schema", "schema": Raw(schema)}}
@@ -193,7 +193,7 @@ def _put_tools(
 
 
 def _put_limits(body: dict[str, Any], settings: ModelSettings, can: Abilities, *, longest: int, forced: bool) -> None:
-    """Put the longest reply, the thinking and the sampling, which depend on each other."""
+    """Set the longest reply, thinking and sampling, which depend on each other."""
     thinking = None if forced else _thinking(settings, can, longest)
     usual = min(longest, _USUAL)
     if thinking is not None:
@@ -218,7 +218,7 @@ def _put_limits(body: dict[str, Any], settings: ModelSettings, can: Abilities, *
 
 
 def _thinking(settings: ModelSettings, can: Abilities, longest: int) -> dict[str, Any] | None:
-    """Return how the model is told to think, None when it is not."""
+    """Return the field ``thinking``, None to leave it out."""
     wanted = settings.reasoning
     if wanted in (None, "none") or not can.thinking:
         return None

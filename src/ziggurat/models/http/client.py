@@ -1,4 +1,4 @@
-"""The HTTP client of one service: pooled connections, and limits."""
+"""Client: the HTTP client of one service, with pooled connections and limits."""
 
 __all__ = ["Client", "Headers", "Reply", "Transport"]
 
@@ -20,14 +20,14 @@ _HEADS = 16
 
 
 class Reply(Protocol):
-    """A reply as it comes in."""
+    """An HTTP reply while it arrives."""
 
     status: int
     headers: dict[str, str]
-    """Their names in lowercase."""
+    """The headers, with names in lowercase."""
 
     async def more(self) -> bytes:
-        """Return the next bytes of the body, decompressed, and none at its end."""
+        """Return the next bytes of the body, decompressed; empty at its end."""
         ...
 
     async def read(self) -> bytes:
@@ -35,41 +35,40 @@ class Reply(Protocol):
         ...
 
     async def end(self, *, whole: bool) -> None:
-        """Be done with the reply: hang up, or when all that counts has come, keep the connection if possible."""
+        """End the reply: close the connection, or keep it if possible when `whole` says that all needed has arrived."""
         ...
 
 
 class Transport(Protocol):
-    """What carries questions: our own client, or one of the user's."""
+    """Sends HTTP requests: our own client, or one of the user's."""
 
     async def post(self, path: str, headers: Headers, body: bytes, ctx: Context, *, stream: bool) -> Reply:
-        """Ask, and return the reply once its head is there."""
+        """Send a request, and return the reply once its head has arrived."""
         ...
 
     async def close(self) -> None:
-        """Close what is open and was opened here."""
+        """Close the connections that were opened here."""
         ...
 
 
 class Client:
     """An HTTP/1.1 client of one service: one pool of connections per event loop, closed when the loop ends.
 
-    It never asks twice: what failed is for `retry` to ask again. An idle connection that the server has closed is
-    noticed before it is used.
+    It never retries; use the layer `retry`. An idle connection that the server has closed is noticed before it is used.
 
     ::
 
         client = Client("https://llm.example", limits=Limits(connect=3, idle=60))
 
     Args:
-        url: Where the service is; what follows the host is not looked at.
-        name: Who it is, for errors.
-        limits: Bounds on times, sizes and connections.
-        proxy: A proxy's address; ``""`` for none, None for the one that the environment names.
-        ca: A file or folder of certificate authorities to trust instead of the system's, or a context of yours.
+        url: The URL of the service; the part after the host is ignored.
+        name: The name of the service, for errors.
+        limits: Limits on times, sizes and connections.
+        proxy: The URL of a proxy; ``""`` for none, None for the one in the environment variables.
+        ca: A file or folder of certificate authorities to trust instead of the system's, or your own SSLContext.
 
     Raises:
-        ConfigurationError: an address or file that cannot be.
+        ConfigurationError: a URL or file is invalid.
     """
 
     def __init__(
@@ -94,10 +93,10 @@ class Client:
         return sum(pool.open for pool in self._pools.values())
 
     async def post(self, path: str, headers: Headers, body: bytes, ctx: Context, *, stream: bool) -> Incoming:
-        """Ask, and return the reply once its head is there; whoever asks must read it to its end or close it.
+        """Send a request, and return the reply once its head has arrived; the caller must read or close it.
 
         Raises:
-            ModelError: of the kind connection, timeout or malformed.
+            ModelError: of kind connection, timeout or malformed.
         """
         head = self._heads.get((path, headers)) or self._head(path, headers)
         connection = await self._pool().borrow(ctx)
@@ -154,7 +153,7 @@ class Client:
         return connection
 
     def _head(self, path: str, headers: Headers) -> bytes:
-        """Return the head of a question up to the length of its body; made once per path and headers."""
+        """Return the head of a request up to the value of content-length; built once per path and headers."""
         target = f"{self.route.origin}{path}" if self.route.whole_target else path
         lines = [f"POST {target} HTTP/1.1", f"host: {self.route.authority}"]
         for name, value in (*headers, *self.route.proxy_headers):

@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection: one request at a time, replies parsed by llhttp."""
+"""Connection: an HTTP/1.1 connection with one request at a time; replies are parsed by llhttp."""
 
 __all__ = ["Connection", "Home", "Parser", "require_parser"]
 
@@ -13,38 +13,38 @@ _LONGEST_HEAD = 1 << 16
 
 
 class Home(Protocol):
-    """Where a connection goes when it is not needed."""
+    """The owner of connections, such as a pool."""
 
     def release(self, connection: "Connection") -> None:
-        """Take it back: it can be asked again."""
+        """Take back a connection that can be used again."""
         ...
 
     def forget(self, connection: "Connection") -> None:
-        """Let it go: it is closed or will be."""
+        """Remove a connection that is closed or will be."""
         ...
 
 
 class Parser(Protocol):
-    """What we use of llhttp."""
+    """The part of llhttp's parser that is used."""
 
     def feed_data(self, data: bytes) -> None:
-        """Read bytes, calling back."""
+        """Parse bytes, and call the connection's ``on_...`` methods."""
         ...
 
     def get_status_code(self) -> int:
-        """The status of the reply."""
+        """Return the status of the reply."""
         ...
 
     def should_keep_alive(self) -> bool:
-        """Whether the connection may be asked again."""
+        """Return whether the connection may be used again."""
         ...
 
 
 def require_parser() -> None:
-    """Do nothing if llhttp is installed.
+    """Raise if llhttp is not installed.
 
     Raises:
-        MissingExtra: it is not.
+        MissingExtra: the extra ``http`` is not installed.
     """
     try:
         import httptools  # noqa: F401
@@ -59,11 +59,11 @@ def _new_parser(connection: "Connection") -> tuple[Parser, type[Exception]]:
 
 
 class Connection(asyncio.Protocol):
-    """One connection.
+    """One HTTP/1.1 connection.
 
     Args:
-        home: Where it goes when a reply is done.
-        name: Who is at the other end, for errors.
+        home: The owner that takes it back when a reply is complete.
+        name: The name of the service, for errors.
     """
 
     def __init__(self, home: Home, name: str) -> None:
@@ -74,26 +74,26 @@ class Connection(asyncio.Protocol):
         self._poll: Any = None
         self._reply: Incoming | None = None
         self._passing = False  # an interim reply, such as 100 Continue
-        self._unread = 0  # bytes since the last of a body: of a head, or of trailers
+        self._unread = 0  # bytes since the last body data: those of a head, or of trailers
         self._lost = False
         self._parser, self._parser_error = _new_parser(self)
 
     # -- for the pool --------------------------------------------------------------------------------------------
 
     def ask(self, question: bytes, reply: Incoming) -> None:
-        """Send a question, head and body together; the reply comes in through `reply`."""
+        """Send a request, head and body together; its reply arrives in `reply`."""
         assert self._transport is not None
         self._reply = reply
         self._transport.write(question)
 
     def usable(self) -> bool:
-        """Return whether an idle connection can be asked: neither closed by the server nor with unasked bytes."""
+        """Return whether an idle connection can be used: not closed by the server, and without unexpected data."""
         if self._lost or self._transport is None or self._transport.is_closing():
             return False
         return self._poll is None or not self._poll.poll(0)
 
     def abandon(self) -> None:
-        """Close it at once."""
+        """Close the connection immediately."""
         self._lost = True
         self.home.forget(self)
         if self._transport is not None:
@@ -105,14 +105,14 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Read on."""
+        """Continue reading."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
     # -- from the event loop -------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport."""
+        """Store the transport, and a poll object to check for data on idle connections."""
         self._transport = cast("asyncio.Transport", transport)
         sock = transport.get_extra_info("socket")
         if sock is not None and hasattr(select, "poll"):
@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
             self._poll.register(sock.fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
-        """Read what came."""
+        """Parse received data."""
         reply = self._reply
         if reply is None:
             self.abandon()
@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
         self.abandon()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """End the reply, as it should be or not."""
+        """Complete the reply if it ends with the connection, otherwise fail it."""
         self._lost = True
         self.home.forget(self)
         reply, self._reply = self._reply, None
@@ -160,12 +160,12 @@ class Connection(asyncio.Protocol):
     # -- from llhttp ---------------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """A reply begins; without a question it is none of ours."""
+        """Mark the connection as lost if a reply begins without a request."""
         if self._reply is None:
             self._lost = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header; one given again is joined by a comma."""
+        """Store a header; repeated ones are joined with a comma."""
         reply = self._reply
         if reply is None:
             return
@@ -175,7 +175,7 @@ class Connection(asyncio.Protocol):
         headers[known] = text if known not in headers else f"{headers[known]}, {text}"
 
     def on_headers_complete(self) -> None:
-        """The head is there."""
+        """Store the status, and skip interim replies."""
         reply = self._reply
         if reply is None:
             return
@@ -189,13 +189,13 @@ class Connection(asyncio.Protocol):
         reply.to_the_end = "content-length" not in reply.headers and "transfer-encoding" not in reply.headers
 
     def on_body(self, data: bytes) -> None:
-        """Hand on bytes of the body."""
+        """Pass on bytes of the body."""
         if self._reply is not None:
             self._unread = 0
             self._reply.add(data)
 
     def on_message_complete(self) -> None:
-        """The reply is whole, so the connection is free."""
+        """Complete the reply and free the connection."""
         reply = self._reply
         if self._passing or reply is None:
             self._passing = False

@@ -1,4 +1,4 @@
-"""How the providers that share a wire format differ, as data."""
+"""Dialect: the differences between providers that share a wire format, as data."""
 
 __all__ = ["DIALECTS", "Dialect", "dialect_of"]
 
@@ -13,7 +13,7 @@ Wire = Literal["openai", "openai_responses", "anthropic"]
 
 
 class Dialect(Struct, frozen=True, kw_only=True):
-    """One provider: where it is, how it is told who asks, and in what it departs from its wire's original.
+    """One provider: its address and authentication, and how it differs from the original of its wire format.
 
     A dialect of your own is a copy with some fields changed::
 
@@ -21,35 +21,34 @@ class Dialect(Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: The provider, as in ``"name:model"``.
-        wire: Which of the three wires it speaks.
-        base_url: Where its API begins, without a slash at the end.
-        path: What follows the base for a reply.
-        base_variables: Environment variables that replace `base_url`, the first that is set.
-        base_suffix: What is put after a base taken from `base_variables`, unless it ends so already.
-        key_variables: Environment variables that hold its key, the first that is set.
+        wire: Which of the three wire formats it uses.
+        base_url: The base URL of its API, without a slash at the end.
+        path: The path of model calls, after the base URL.
+        base_variables: Environment variables that replace `base_url`; the first that is set counts.
+        base_suffix: Added to a base URL from `base_variables`, unless it already ends so.
+        key_variables: Environment variables that hold its key; the first that is set counts.
         key_needed: Whether it refuses calls without a key; local servers do not.
         auth: How the key is sent: as ``Authorization: Bearer``, or in a header of this name.
-        headers: Further headers of every call.
-        query: What follows the path, such as ``"api-version=1"``.
-        body: Further fields of every request; settings overrule them.
+        headers: Additional headers of every call.
+        query: The query after the path, such as ``"api-version=1"``.
+        body: Additional fields of every request; settings override them.
         system_role: The role of instructions (Chat Completions).
-        max_tokens_field: How it calls the longest reply.
-        max_tokens: The longest reply where none is set and one must be (Anthropic).
-        seed_field: How it calls the seed; empty where it refuses one.
-        stop_field: How it calls the texts at which to stop; empty where it refuses them.
-        required_choice: How it is told that some tool must be called.
-        named_choice: Whether it can be told which tool must be called.
-        parallel_field: How it calls the switch for several calls in one reply; empty where it refuses it.
-        stream_usage: Whether it must be asked for usage in a stream (``stream_options``).
-        reasoning_request: How it is told to think: a text ``reasoning_effort``, an object ``reasoning``, a
-            switch ``thinking``, or not at all.
-        reasoning_reply: The field of an assistant message in which its thoughts are handed back; empty for never.
-        native_output: Whether it can hold its text to a JSON Schema by itself.
+        max_tokens_field: The name of its field for the longest reply.
+        max_tokens: The longest reply if none is set, for APIs that require one (Anthropic).
+        seed_field: The name of its field for the seed; empty if it accepts none.
+        stop_field: The name of its field for stop texts; empty if it accepts none.
+        required_choice: The value of ``tool_choice`` that requires some tool call.
+        named_choice: Whether ``tool_choice`` can name a tool.
+        parallel_field: The name of its field that allows several calls in one reply; empty if it accepts none.
+        stream_usage: Whether usage in a stream must be requested (``stream_options``).
+        reasoning_request: How to request reasoning: a string ``reasoning_effort``, an object ``reasoning``, a switch
+            ``thinking``, or not at all.
+        reasoning_reply: The field of assistant messages in which thoughts are sent back; empty for never.
+        native_output: Whether it can enforce a JSON Schema on its text.
         strict_tools: Whether a tool may be marked ``strict``.
         tool_names: Whether a tool message must repeat the tool's name.
-        empty_content: What stands as content beside tool calls where there is no text: null, an empty text, or
-            the field is left out.
-        tool_images: Whether pictures may stand in a tool's result; elsewhere they follow in a user message.
+        empty_content: The content of a message with tool calls but no text: null, an empty text, or no field.
+        tool_images: Whether tool results may contain images; if not, they follow in a user message.
         files: Whether documents may be sent.
     """
 
@@ -220,16 +219,16 @@ _ALL = (
 )
 
 DIALECTS: dict[str, Dialect] = {each.name: each for each in _ALL}
-"""Every provider known by name."""
+"""All known providers by name."""
 
 
 def dialect_of(provider: str) -> Dialect:
-    """Return the dialect of ``"name"``, or of ``"name@https://host/v1"``: the same speech at another address.
+    """Return the dialect of ``"name"``, or of ``"name@https://host/v1"``: the same dialect at another address.
 
-    The provider's variables are looked into for a key there too, but none is needed.
+    The provider's key variables apply there too, but no key is required.
 
     Raises:
-        ConfigurationError: no dialect of this name, or no address after the ``@``.
+        ConfigurationError: there is no dialect with this name, or no URL after the ``@``.
     """
     name, at, address = provider.partition("@")
     known = DIALECTS.get(name)

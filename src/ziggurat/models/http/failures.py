@@ -1,4 +1,4 @@
-"""From a provider's error reply to a typed error."""
+"""Turn a provider's error reply into a typed error."""
 
 __all__ = ["failure", "failure_of", "readable", "redacted"]
 
@@ -14,8 +14,8 @@ from ziggurat.core.errors import ContextOverflow, ModelError, ModelErrorKind
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.headers import duration, retry_after
 
-_LONGEST = 300  # characters of a provider's own words in a message
-_LOOKED_AT = 65536  # bytes of a body that are looked at
+_LONGEST = 300  # characters of a provider's own text in a message
+_LOOKED_AT = 65536  # bytes of a body that are examined
 
 _KEYS = re.compile(
     r"(?:sk|pk|gsk|xai|csk|fw|hf|r8|tgp|pplx|key)[-_][A-Za-z0-9_\-]{6,}|AIza[A-Za-z0-9_\-]{16,}"
@@ -68,12 +68,12 @@ _STATUSES: dict[int, ModelErrorKind] = {
     410: "not_found", 413: "context_overflow", 425: "overloaded", 429: "rate_limited", 498: "overloaded",
     503: "overloaded", 504: "timeout", 522: "timeout", 524: "timeout", 529: "overloaded",
 }  # fmt: skip
-_FATAL_STATUSES = frozenset({401, 404})  # no text makes them anything else
+_FATAL_STATUSES = frozenset({401, 404})  # the text of the error cannot change their kind
 _TRY_AGAIN = re.compile(r"(?:try again|retry) (?:in|after) ((?:[0-9.]+(?:ms|[dhms]))+|[0-9.]+ ?s)")
 
 
 class _Said(Struct, frozen=True):
-    """What a provider says of an error."""
+    """A provider's description of an error."""
 
     message: str = ""
     type: str = ""
@@ -81,7 +81,7 @@ class _Said(Struct, frozen=True):
 
     @property
     def marks(self) -> str:
-        """Type and code, for people."""
+        """Type and code as one text."""
         return ", ".join(dict.fromkeys(mark for mark in (self.type, self.code) if mark))
 
 
@@ -94,15 +94,15 @@ def failure(
     key: str = "",
     now: float | None = None,
 ) -> ModelError:
-    """Return the error that a reply amounts to, sorted by what to do about it.
+    """Return the error for a reply, of a kind that says how to handle it.
 
     Args:
-        status: The HTTP status; None for an error that came in the middle of a stream.
-        headers: The reply's headers, their names in lowercase.
-        body: The body, in any form: JSON of any shape, a web page, a text, nothing.
-        dialect: Who was asked.
-        key: The key that was sent, which is kept out of the text wherever the provider repeats it.
-        now: POSIX seconds, for dates in headers; the system's where none is given.
+        status: The HTTP status; None for an error in the middle of a stream.
+        headers: The reply's headers, with names in lowercase.
+        body: The body in any form: JSON of any shape, a web page, a text, or empty.
+        dialect: The provider.
+        key: The API key that was sent; it is removed from the text wherever the provider repeats it.
+        now: The time in POSIX seconds, for dates in headers; the system's by default.
     """
     if isinstance(body, bytes):
         body = body[:_LOOKED_AT].decode("utf-8", "replace")
@@ -114,17 +114,17 @@ def failure(
 
 
 def failure_of(error: object, dialect: Dialect, *, status: int | None = None, key: str = "") -> ModelError:
-    """Return the error that decoded JSON amounts to, such as the ``error`` of a stream's event."""
+    """Return the error for decoded JSON, such as the ``error`` of a stream's event."""
     return _error(status, {}, _said(error), dialect, key, 0.0)
 
 
 def readable(body: bytes) -> str:
-    """Return the beginning of any body as words on one line: web pages without their tags."""
+    """Return the beginning of any body as text on one line; web pages without their tags."""
     return _plain(body[:_LOOKED_AT].decode("utf-8", "replace"))[:_LONGEST]
 
 
 def redacted(text: str, key: str = "") -> str:
-    """Return a text without anything that looks like a key, and without `key` itself."""
+    """Return a text with `key`, and anything that looks like a key, replaced."""
     if len(key) > 3:
         text = text.replace(key, "[key]")
     return _KEYS.sub("[key]", text)
@@ -184,7 +184,7 @@ def _kind(status: int | None, said: _Said) -> ModelErrorKind:
 
 
 def _said(value: object) -> _Said:
-    """Find message, type and code in any of the shapes in which providers put them."""
+    """Return message, type and code from any of the shapes that providers use."""
     if isinstance(value, list):
         value = value[0] if value else {}
     if not isinstance(value, dict):
@@ -201,7 +201,7 @@ def _said(value: object) -> _Said:
     message = next((_words(value[name]) for name in ("message", "detail", "details", "msg", "errors", "title")
                     if value.get(name)), "")  # fmt: skip
     raw = value.get("metadata")
-    if isinstance(raw, dict) and raw.get("raw"):  # what the provider behind a broker said
+    if isinstance(raw, dict) and raw.get("raw"):  # the text of the provider behind a broker
         message = f"{message}: {_words(raw['raw'])}"
     kind = _name(value, "type") or _name(value, "status")
     return _Said(message, "" if kind == "error" else kind, _name(value, "code") or _inner_code(value))
@@ -218,7 +218,7 @@ def _name(value: dict[str, Any], field: str) -> str:
 
 
 def _words(value: object) -> str:
-    """Return any value as words: texts as they are, problems of a form as ``where: what``."""
+    """Return any value as text: strings unchanged, validation problems as ``where: what``."""
     if isinstance(value, str):
         return _plain(value)
     if isinstance(value, list):
@@ -232,7 +232,7 @@ def _words(value: object) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text on one line, a web page without its tags."""
+    """Return a text on one line; a web page without its tags."""
     if "<" in text and re.search(r"<(?:!doctype|html|head|body|title|h1|p|center|div)\b", text, re.IGNORECASE):
         from html import unescape
 

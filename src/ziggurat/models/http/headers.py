@@ -1,4 +1,4 @@
-"""Reading from a reply's headers when to retry."""
+"""Read from a reply's headers when to retry."""
 
 __all__ = ["duration", "retry_after"]
 
@@ -8,22 +8,22 @@ from math import isfinite
 
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _PIECE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|us|µs|ns|[dhms])")
-_LONGEST = 200  # characters of a value that are looked at
+_LONGEST = 200  # longest header value that is read, in characters
 
 _EPOCH_MILLISECONDS = 1e11
 _EPOCH_SECONDS = 1e9
 
 
 def retry_after(headers: Mapping[str, str], now: float, *, limits: bool = True) -> float | None:
-    """Return the seconds after which the server wants to be asked again, or None where it does not say.
+    """Return the seconds to wait before a retry as the server asks, or None if it does not say.
 
-    Looks at ``retry-after-ms``, then ``retry-after`` (seconds or a date), then at when the used-up rate limits are
-    reset. What cannot be read is passed over.
+    Reads ``retry-after-ms``, then ``retry-after`` (seconds or a date), then the reset times of exhausted rate limits.
+    Values that cannot be parsed are ignored.
 
     Args:
-        headers: The reply's headers, their names in lowercase.
-        now: POSIX seconds, for what is said as a date.
-        limits: Whether to look at rate limits too; they are sent with every reply, whatever it failed from.
+        headers: The reply's headers, with names in lowercase.
+        now: The time in POSIX seconds, for values that are dates.
+        limits: Whether to read rate limits too; they come with every reply, whatever its error.
     """
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
@@ -38,7 +38,7 @@ def retry_after(headers: Mapping[str, str], now: float, *, limits: bool = True) 
 
 
 def duration(text: str) -> float | None:
-    """Return the seconds in a string such as ``1m30s``, ``6ms``, ``1h0m2.5s`` or ``12``; None for any other."""
+    """Return the seconds in a string such as ``1m30s``, ``6ms``, ``1h0m2.5s`` or ``12``; None for anything else."""
     text = text.strip()
     plain = _number(text)
     if plain is not None or len(text) > _LONGEST:
@@ -63,7 +63,7 @@ def _number(text: str) -> float | None:
 
 
 def _wait(text: str, now: float) -> float | None:
-    """Read a wait: a number of seconds, a duration, or a moment as a date or an epoch."""
+    """Return the seconds to wait: from a number of seconds, a duration, or a date."""
     text = text.strip()
     seconds = duration(text)
     if seconds is None:
@@ -73,7 +73,7 @@ def _wait(text: str, now: float) -> float | None:
 
 
 def _reset(text: str, now: float) -> float | None:
-    """As `_wait`, and numbers too great for a wait are a moment."""
+    """Do as `_wait`, but read numbers too large for a wait as a time since the epoch."""
     wait = _wait(text, now)
     if wait is not None and _number(text.strip()) is not None:
         if wait >= _EPOCH_MILLISECONDS:
@@ -99,7 +99,7 @@ def _moment(text: str) -> float | None:
 
 
 def _limits_reset(headers: Mapping[str, str], now: float) -> float | None:
-    """Return when the limits that are used up are reset; when none says that it is, the last of all."""
+    """Return the seconds until all exhausted limits are reset, or all limits if none is marked as exhausted."""
     waits: list[tuple[bool, float]] = []
     for remaining, said in _limits(headers):
         wait = _reset(said, now)
@@ -110,7 +110,7 @@ def _limits_reset(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def _limits(headers: Mapping[str, str]) -> Iterator[tuple[str | None, str]]:
-    """Yield what remains and when it is reset, of each rate limit."""
+    """Yield the remaining amount and the reset time of each rate limit."""
     for name, value in headers.items():
         if "ratelimit" not in name or "reset" not in name:
             continue

@@ -1,4 +1,4 @@
-"""A reply while it arrives: its head, then its bytes, decompressed and bounded."""
+"""Incoming: an HTTP reply while it arrives, decompressed and within limits of size and time."""
 
 __all__ = ["Incoming", "Inflater", "Line"]
 
@@ -12,53 +12,53 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ModelError
 from ziggurat.models.http.limits import Limits
 
-_HELD = 1 << 18  # bytes that wait for their reader before the server is made to wait
+_HELD = 1 << 18  # unread bytes at which reading from the server is paused
 _PIECE = 1 << 20  # bytes decompressed at a time
-_RATIO = 200  # event streams are squeezed to a tenth; bombs to a thousandth
+_RATIO = 200  # event streams compress to a tenth; decompression bombs to a thousandth
 _SMALL = 1 << 23
-_LEFT = 2.0  # seconds that a connection is given to end a reply after its last event
+_LEFT = 2.0  # seconds for a reply to end after its last event, so that the connection can be kept
 
 
 class Line(Protocol):
-    """What a reply comes over."""
+    """The connection that a reply arrives on."""
 
     def pause(self) -> None:
-        """Let the server wait."""
+        """Stop reading, so that the server must wait."""
         ...
 
     def resume(self) -> None:
-        """Go on."""
+        """Continue reading."""
         ...
 
     def abandon(self) -> None:
-        """Hang up: the rest of the reply is not wanted."""
+        """Close the connection: the rest of the reply is not wanted."""
         ...
 
 
 class Inflater:
-    """Decompresses a body piece by piece, and never more than asked for.
+    """Decompresses a body in pieces of limited size.
 
     Args:
         encoding: ``gzip`` or ``deflate``.
 
     Raises:
-        ModelError: of the kind malformed, for any other encoding and for a body that is not what it says.
+        ModelError: of kind malformed, for any other encoding and for data that cannot be decompressed.
     """
 
     def __init__(self, encoding: str) -> None:
         if encoding not in ("gzip", "x-gzip", "deflate"):
             raise ModelError(f"the reply is encoded as {encoding[:40]!r}, which was not asked for", kind="malformed")
         self._plain = zlib.decompressobj(47 if "gzip" in encoding else 15)
-        self._raw = encoding == "deflate"  # some servers leave out the header
+        self._raw = encoding == "deflate"  # some servers omit the zlib header
         self.read = 0
 
     @property
     def rest(self) -> bool:
-        """Whether there is more to be had without further bytes."""
+        """Whether more can be decompressed without further input."""
         return bool(self._plain.unconsumed_tail)
 
     def take(self, data: bytes) -> bytes:
-        """Take compressed bytes and return some decompressed ones."""
+        """Add compressed bytes and return decompressed ones, at most 1 MiB."""
         self.read += len(data)
         try:
             return self._plain.decompress(self._plain.unconsumed_tail + data, _PIECE)
@@ -71,22 +71,22 @@ class Inflater:
 
 
 class Incoming:
-    """A reply that comes in over a connection; bounded in time by one timer.
+    """A reply that arrives on a connection; one timer enforces its time limits.
 
     Args:
-        line: What it comes over.
-        ctx: The call's context; its clock bounds the call.
-        limits: The bounds.
-        name: Who is asked, for errors.
-        stream: Whether the bound of streamed replies holds.
+        line: The connection.
+        ctx: The call's context; its clock measures the limits.
+        limits: The limits.
+        name: The name of the service, for errors.
+        stream: Whether the size limit of streamed replies applies.
     """
 
     def __init__(self, line: Line, ctx: Context, limits: Limits, name: str, *, stream: bool) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.done = False
-        self.to_the_end = False  # neither a length nor chunks: it ends with the connection
-        self.begun = False  # some byte has come
+        self.to_the_end = False  # no length and no chunks: it ends with the connection
+        self.begun = False  # some data has arrived
         self.headed = False
         self._line = line
         self._limits = limits
@@ -109,14 +109,14 @@ class Incoming:
     # -- from the connection -------------------------------------------------------------------------------------
 
     def add(self, data: bytes) -> None:
-        """Take bytes of the body."""
+        """Add bytes of the body."""
         if self._left:
             return
         self._pieces.append(data)
         self._held += len(data)
 
     def arrived(self) -> None:
-        """Wake the reader; called once for all that came together."""
+        """Wake the reader; called once for all data received together."""
         self._last = self._now()
         if self._held > _HELD and not self._paused and not self.done:
             self._paused = True
@@ -126,12 +126,12 @@ class Incoming:
             waiter.set_result(None)
 
     def complete(self) -> None:
-        """Take the end of the body."""
+        """Mark the body as complete."""
         self.done = True
         self._stop_timer()
 
     def fail(self, error: Exception) -> None:
-        """Let the reader have an error, after what has come."""
+        """Raise an error in the reader, after the data that has arrived."""
         if not self.done:
             self._error = error
             self.complete()
@@ -143,7 +143,7 @@ class Incoming:
         """Wait for status and headers.
 
         Raises:
-            ModelError: of the kinds connection, timeout or malformed.
+            ModelError: of kind connection, timeout or malformed.
         """
         while not self.headed:
             if self._error is not None:
@@ -154,10 +154,10 @@ class Incoming:
             self._inflater = Inflater(encoding)
 
     async def more(self) -> bytes:
-        """Return the next bytes of the body, and none at its end.
+        """Return the next bytes of the body, empty at its end.
 
         Raises:
-            ModelError: the reply was cut, is too large, too late, or cannot be decompressed.
+            ModelError: the reply was cut off, is too large or too late, or cannot be decompressed.
         """
         while True:
             if self._pieces or (self._inflater is not None and self._inflater.rest):
@@ -186,13 +186,13 @@ class Incoming:
         return b"".join(pieces)
 
     def close(self) -> None:
-        """Hang up unless the reply has come whole."""
+        """Close the connection unless the reply is complete."""
         if not self.done:
             self.complete()
             self._line.abandon()
 
     async def end(self, *, whole: bool) -> None:
-        """Be done with the reply: hang up, or when all that counts has come, let the rest come unread for a while."""
+        """End the reply: close the connection, or if `whole`, wait a short time for its end and discard the rest."""
         if self.done or not whole:
             self.close()
             return
@@ -248,12 +248,12 @@ class Incoming:
             self._timer = None
 
     def _fire(self) -> None:
-        """Fail if a bound is passed, else look again when the next one can be."""
+        """Fail if a time limit has passed, otherwise set the timer for the next one."""
         if self.done:
             return
         now, limits = self._now(), self._limits
         if self._waiter is None:
-            self._last = now  # the reader is busy, so the server is not to blame
+            self._last = now  # the reader is busy, so this is not the server's idle time
         dues: list[float] = []
         if limits.total is not None:
             dues.append(self._started + limits.total + self._emit.blocked - self._blocked)

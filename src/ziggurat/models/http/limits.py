@@ -1,4 +1,4 @@
-"""How long a call may take, how large a reply may be, how many connections there may be."""
+"""Limits: how long a call may take, how large a reply may be, and how many connections there may be."""
 
 __all__ = ["Limits"]
 
@@ -12,17 +12,17 @@ _MEBIBYTE = 1 << 20
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """The bounds of a service's calls; None for none. All times are in seconds, on the run's clock.
+    """The limits of calls to one service; None for no limit. All times are in seconds, on the run's clock.
 
     Attributes:
-        connect: To reach the server, TLS and proxy included.
-        idle: Without a byte from the server, be it before a reply or in the middle of one.
-        total: For a whole call; waiting for a slow reader of a stream is not counted.
-        connections: How many at a time to one service; further calls wait for one.
-        idle_connections: How many of them stay open while nothing is asked.
-        keep_alive: How long they do.
-        reply: The most bytes of a whole reply, after decompression.
-        stream: The most bytes of a streamed reply, after decompression.
+        connect: The time to connect, TLS and proxy included.
+        idle: The time without a byte from the server, before or during a reply.
+        total: The time of a whole call; waiting for a slow reader of a stream does not count.
+        connections: The largest number of connections to one service; further calls wait for one.
+        idle_connections: How many connections stay open while unused.
+        keep_alive: How long they stay open.
+        reply: The largest plain reply in bytes, after decompression.
+        stream: The largest streamed reply in bytes, after decompression.
     """
 
     connect: float | None = 10.0

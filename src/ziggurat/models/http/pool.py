@@ -1,4 +1,4 @@
-"""The connection pool of one service on one event loop."""
+"""Pool: the connections to one service on one event loop."""
 
 __all__ = ["Pool"]
 
@@ -14,11 +14,11 @@ from ziggurat.models.http.limits import Limits
 
 
 class Pool:
-    """Keeps connections open and lends them, each to one call at a time; who must wait is served in turn.
+    """Keeps connections open and lends each to one call at a time; waiting calls are served in order.
 
     Args:
-        connect: Opens a connection that comes home to this pool.
-        limits: How many there may be, and how long they are kept.
+        connect: Opens a connection that belongs to this pool.
+        limits: How many connections there may be, and how long they are kept.
     """
 
     def __init__(self, connect: "Callable[[Pool, Context], Awaitable[Connection]]", limits: Limits) -> None:
@@ -33,11 +33,11 @@ class Pool:
 
     @property
     def open(self) -> int:
-        """How many connections there are, idle ones included."""
+        """The number of open connections, idle ones included."""
         return len(self._all)
 
     async def borrow(self, ctx: Context) -> Connection:
-        """Return a connection that is free, a new one if need be and allowed, else the next that is given back."""
+        """Return an idle connection, a new one if allowed, or else the next that is released."""
         if self._watch is None:
             self._watch = self._until_the_loop_ends()
             await anext(self._watch)
@@ -75,7 +75,7 @@ class Pool:
                 self._pass_on(waiter.result())
             raise
         if connection is None:
-            self._opening -= 1  # the place that was kept
+            self._opening -= 1  # the place reserved by `_freed`
             return await self._opened(ctx)
         if connection.usable():
             return connection
@@ -95,7 +95,7 @@ class Pool:
             self.release(connection)
 
     def release(self, connection: Connection) -> None:
-        """Take a connection back that can be asked again."""
+        """Take back a connection that can be used again."""
         if self._closed or connection not in self._all:
             connection.abandon()
             return
@@ -109,7 +109,7 @@ class Pool:
             connection.abandon()
 
     def forget(self, connection: Connection) -> None:
-        """Let a connection go; whoever waits may open another in its place."""
+        """Remove a connection; a waiting call may open another in its place."""
         if connection in self._all:
             self._all.discard(connection)
             if connection in self._idle:
@@ -119,7 +119,7 @@ class Pool:
     def _freed(self) -> None:
         waiter = self._next()
         if waiter is not None:
-            self._opening += 1  # keeps the place until the waiter runs
+            self._opening += 1  # reserves the place until the waiter runs
             waiter.set_result(None)
 
     def _next(self) -> "asyncio.Future[Connection | None] | None":
@@ -130,7 +130,7 @@ class Pool:
         return None
 
     def close(self) -> None:
-        """Close all connections; calls that are under way fail."""
+        """Close all connections; calls in progress fail."""
         self._closed = True
         for connection in tuple(self._all):
             connection.abandon()
@@ -139,7 +139,7 @@ class Pool:
             waiter.set_exception(ModelError("the client was closed", kind="connection", transient=False))
 
     async def _until_the_loop_ends(self) -> AsyncGenerator[None, None]:
-        """Close when the loop shuts down: of asynchronous generators that are not done it takes care itself."""
+        """Close the pool when the event loop shuts down, which closes unfinished asynchronous generators."""
         try:
             yield
         finally:

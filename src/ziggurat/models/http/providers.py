@@ -1,4 +1,4 @@
-"""The providers: each makes models of a name.
+"""The hosted and local-server providers: each makes models by name.
 
 ::
 
@@ -73,20 +73,20 @@ class Provider:
         """Make a model.
 
         Args:
-            model: Its name, as the provider has it.
-            key: The key, or a function that gives one before each call; the provider's variable where none is given.
-            base_url: Where its API begins; the provider's own address, or what its variable says.
-            headers: Further headers of every call.
-            limits: Bounds on times, sizes and connections.
-            window: How many tokens the model can take.
-            proxy: A proxy's address; ``""`` for none, None for the one that the environment names.
-            ca: A file or folder of certificate authorities to trust, or a context of yours.
-            client: An ``httpx.AsyncClient`` of yours, which then sees to times, proxies and certificates; it is
-                left open.
+            model: The provider's name of the model.
+            key: The API key, or a function called for one before each call; by default from the provider's variable.
+            base_url: The base URL of the API; by default from the provider's variable, or its own address.
+            headers: Additional headers of every call.
+            limits: Limits on times, sizes and connections.
+            window: The context window in tokens.
+            proxy: The URL of a proxy; ``""`` for none, None for the one in the environment variables.
+            ca: A file or folder of certificate authorities to trust, or your own SSLContext.
+            client: Your own ``httpx.AsyncClient``, whose timeouts, proxies and certificates then apply; it is not
+                closed.
 
         Raises:
-            ConfigurationError: no key, no address, or one that cannot be; the message names the variable to set.
-            MissingExtra: the package that speaks HTTP is not installed.
+            ConfigurationError: the key or the URL is missing or invalid; the message names the variable to set.
+            MissingExtra: the HTTP package is not installed.
         """
         dialect = replace(self.dialect, base_url=base_of(self.dialect, base_url))
         if not isinstance(model, str) or not model.strip():
@@ -112,7 +112,7 @@ class Provider:
 def transport_of(
     dialect: Dialect, limits: Limits | None, proxy: str | None, ca: str | ssl.SSLContext | None, client: Any
 ) -> Transport:
-    """Return what carries questions to a provider: a client of ours, or one of the user's."""
+    """Return the HTTP transport to a provider: our own client, or the user's."""
     if client is None:
         return Client(dialect.base_url, name=dialect.name, limits=limits, proxy=proxy, ca=ca)
     if proxy is not None or ca is not None:
@@ -126,7 +126,7 @@ def transport_of(
 
 
 def _native_output(wire: Wire, model: str) -> bool:
-    """Ask the wire, where models of one provider differ."""
+    """Return whether a model supports native output; the wire knows if the provider's models differ."""
     abilities = getattr(wire, "abilities", None)
     return True if abilities is None else bool(abilities(model).native_output)
 
@@ -136,7 +136,7 @@ def _first(variables: tuple[str, ...]) -> str:
 
 
 def base_of(dialect: Dialect, given: str | None) -> str:
-    """Return where a provider's API begins: what was given, what its variable says, its own address."""
+    """Return the base URL of a provider: as given, or from its variable, or its own address."""
     if given is not None:
         return given.rstrip("/")
     said = _first(dialect.base_variables).rstrip("/")
@@ -146,7 +146,7 @@ def base_of(dialect: Dialect, given: str | None) -> str:
                 f"{dialect.name} has no address of its own: set {dialect.base_variables[0]}, or pass base_url='https://...'"
             )
         return dialect.base_url
-    if "://" not in said:  # as Ollama's own programs have it
+    if "://" not in said:  # Ollama's own programs use host:port
         said = f"http://{said.replace('0.0.0.0', '127.0.0.1', 1)}"  # noqa: S104
     if not dialect.base_suffix or said.endswith(dialect.base_suffix):
         return said
@@ -154,7 +154,7 @@ def base_of(dialect: Dialect, given: str | None) -> str:
 
 
 def key_of(dialect: Dialect, *, needed: bool) -> str:
-    """Return the key that a provider's variables hold; empty for none, an error where one is needed."""
+    """Return the key in a provider's variables; empty if there is none, an error if one is needed."""
     key = _first(dialect.key_variables)
     if not key and needed:
         either = " or ".join(dialect.key_variables)
@@ -168,7 +168,7 @@ def provider(name: str) -> Provider:
     """Return a provider by name, ``"openai"`` or ``"openai@https://host/v1"``.
 
     Raises:
-        ConfigurationError: there is none of this name.
+        ConfigurationError: there is no provider with this name.
     """
     return Provider(dialect_of(name))
 

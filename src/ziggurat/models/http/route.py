@@ -1,4 +1,4 @@
-"""The route to a server: address, TLS, and a proxy in between."""
+"""Route: how to reach a server, with its address, TLS and proxy."""
 
 __all__ = ["Route", "is_loopback", "proxy_for", "tls_context"]
 
@@ -15,7 +15,7 @@ from ziggurat.core.errors import ConfigurationError, ModelError, ModelErrorKind
 from ziggurat.models.http.connection import Connection
 
 _PORTS = {"http": 80, "https": 443}
-_EYEBALLS = 0.25  # seconds until another address of the same name is tried, too
+_EYEBALLS = 0.25  # seconds until another address of the same host is tried too
 _LONGEST_HEAD = 1 << 16
 
 
@@ -33,7 +33,7 @@ def _parsed(url: str, what: str) -> SplitResult:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is this very machine."""
+    """Return whether a host is this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -43,7 +43,7 @@ def is_loopback(host: str) -> bool:
 
 
 def proxy_for(scheme: str, host: str, port: int) -> str | None:
-    """Return the proxy that the environment names for an address, by the usual variables; None for none.
+    """Return the proxy for an address from the usual environment variables; None for none.
 
     ``NO_PROXY`` lists hosts, domains (with or without a leading dot), networks and ``host:port``; ``*`` means all.
     """
@@ -58,7 +58,7 @@ def proxy_for(scheme: str, host: str, port: int) -> str | None:
 
 def _variable(name: str) -> str | None:
     value = os.environ.get(name)
-    if value is None and not (name == "http_proxy" and "REQUEST_METHOD" in os.environ):  # a header of CGI's otherwise
+    if value is None and not (name == "http_proxy" and "REQUEST_METHOD" in os.environ):  # CGI: a request header
         value = os.environ.get(name.upper())
     return value
 
@@ -79,7 +79,7 @@ def _covers(entry: str, host: str, port: int) -> bool:
 
 @lru_cache(maxsize=16)
 def tls_context(ca: str | None = None) -> ssl.SSLContext:
-    """Return a context that verifies servers: by the system's authorities, or by those in a file or folder `ca`.
+    """Return a context that verifies servers with the system's authorities, or with those in a file or folder `ca`.
 
     Raises:
         ConfigurationError: there are no certificates at `ca`.
@@ -97,7 +97,7 @@ def tls_context(ca: str | None = None) -> ssl.SSLContext:
 
 
 def _authorities() -> str | None:
-    """Return certifi's authorities where the system has none of its own, as some builds of Python."""
+    """Return certifi's authorities if the system has none, as with some builds of Python."""
     paths = ssl.get_default_verify_paths()
     if paths.cafile or paths.capath or os.name == "nt":
         return None
@@ -109,15 +109,15 @@ def _authorities() -> str | None:
 
 
 class Route:
-    """How to open a connection to the server of a base URL.
+    """Opens connections to the server of a base URL.
 
     Args:
-        url: Where the server is.
-        proxy: A proxy's address; ``""`` for none, None for the one that the environment names.
-        ca: A file or folder of certificate authorities to trust instead of the system's, or a context of yours.
+        url: The base URL.
+        proxy: The URL of a proxy; ``""`` for none, None for the one in the environment variables.
+        ca: A file or folder of certificate authorities to trust instead of the system's, or your own SSLContext.
 
     Raises:
-        ConfigurationError: an address or file that cannot be.
+        ConfigurationError: a URL or file is invalid.
     """
 
     def __init__(self, url: str, *, proxy: str | None = None, ca: str | ssl.SSLContext | None = None) -> None:
@@ -138,12 +138,12 @@ class Route:
 
     @property
     def whole_target(self) -> bool:
-        """Whether questions must name the whole address: to a proxy, without TLS."""
+        """Whether requests must contain the whole URL: through a proxy without TLS."""
         return self._proxy is not None and not self.tls
 
     @property
     def proxy_headers(self) -> tuple[tuple[str, str], ...]:
-        """What a proxy must be told with each question."""
+        """The proxy headers of each request."""
         token = self._token()
         return (("proxy-authorization", token),) if token and self.whole_target else ()
 
@@ -157,17 +157,17 @@ class Route:
         return self._ca if isinstance(self._ca, ssl.SSLContext) else tls_context(self._ca)
 
     async def open(self, connection: Connection) -> None:
-        """Connect.
+        """Connect to the server.
 
         Raises:
-            OSError: as the system has it, TLS errors among them.
+            OSError: the connection failed, TLS errors included.
             ModelError: the proxy refused.
         """
         loop = asyncio.get_running_loop()
         proxy = self._proxy
         if proxy is None:
             context = self._context() if self.tls else None
-            both = not self.loopback and isinstance(loop, asyncio.BaseEventLoop)  # other loops do not know how
+            both = not self.loopback and isinstance(loop, asyncio.BaseEventLoop)  # other loops do not support it
             extra: dict[str, Any] = {"happy_eyeballs_delay": _EYEBALLS} if both else {}
             await loop.create_connection(lambda: connection, self.host, self.port, ssl=context, **extra)
             return
@@ -195,7 +195,7 @@ class Route:
 
 
 class _Tunnel(asyncio.Protocol):
-    """Asks a proxy to connect us through."""
+    """Asks a proxy for a tunnel to the server."""
 
     def __init__(self) -> None:
         self._came = b""

@@ -1,4 +1,4 @@
-"""A model over HTTP: the one service for all wire formats."""
+"""HttpModel: a model over HTTP, for all wire formats."""
 
 __all__ = ["HttpModel", "Key", "StreamReader", "Wire", "path_of"]
 
@@ -24,30 +24,30 @@ from ziggurat.models.reply import model_facts
 from ziggurat.models.windows import window_of
 
 Key = str | Callable[[], str | Awaitable[str]]
-"""A key, or what is asked for one before each call, for keys that change."""
+"""An API key, or a function that is called for one before each call, for keys that change."""
 
 _LAST = frozenset({"message_stop", "response.completed", "response.incomplete", "response.failed", "error"})
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 RETRY_COUNT = "x-retry-count"
-"""The header that tells how many tries were made before; left out of a first try."""
+"""The header with the number of earlier tries; absent in a first try."""
 
-_LONGEST_LINE = 1 << 25  # bytes of an event that has not ended
+_LONGEST_LINE = 1 << 25  # bytes of an event without end
 
 
 class StreamReader(Protocol):
     """Reads one streamed reply."""
 
     def push(self, event: ServerEvent, /) -> list[PartDelta]:
-        """Take an event and return the pieces that it brings."""
+        """Read an event and return its deltas."""
         ...
 
     def finish(self) -> ModelResponse:
-        """Return the whole, or raise StreamInterrupted."""
+        """Return the whole response, or raise StreamInterrupted."""
         ...
 
 
 class Wire(Protocol):
-    """How requests are written and replies are read; a module of these names is one."""
+    """How requests are written and replies are read; a module with these names is one."""
 
     @property
     def to_wire(self) -> Callable[..., bytes]:
@@ -66,23 +66,23 @@ class Wire(Protocol):
 
 
 class HttpModel:
-    """A model that is asked over HTTP; streamed when somebody listens to pieces, plain otherwise.
+    """A model called over HTTP; streamed if there are listeners to deltas, plain otherwise.
 
-    It asks once: what failed in passing is for `retry` to ask again. Usually made by a provider, as in
-    ``openai("gpt-5-mini")``, or by name, as in ``Agent("openai:gpt-5-mini")``.
+    It does not retry; use the layer `retry`. Usually made by a provider, as in ``openai("gpt-5-mini")``, or by name, as
+    in ``Agent("openai:gpt-5-mini")``.
 
     Args:
-        model: The model, as the provider calls it.
-        wire: How requests are written and replies are read.
+        model: The provider's name of the model.
+        wire: Writes requests and reads replies.
         dialect: The provider.
-        transport: What carries the questions.
-        key: The key; empty where none is needed.
-        headers: Further headers of every call, in place of ours of the same name; an empty one leaves ours out.
-        window: How many tokens the model can take; None for what is known of one of this name.
-        native_output: Whether the model can hold its text to a schema by itself.
+        transport: The HTTP transport.
+        key: The API key; empty if none is needed.
+        headers: Additional headers of every call, which replace ours of the same name; an empty value removes ours.
+        window: The context window in tokens; None for the known one of this model name.
+        native_output: Whether the model can enforce a schema on its text.
 
     Raises:
-        ConfigurationError: a name that is empty.
+        ConfigurationError: the name is empty.
     """
 
     def __init__(
@@ -118,8 +118,8 @@ class HttpModel:
         """Ask the model.
 
         Raises:
-            ModelError: sorted by what to do; `ContextOverflow` and `StreamInterrupted` among them.
-            ConfigurationError: real calls are forbidden, or the request holds what this provider cannot be sent.
+            ModelError: the call failed; its `kind` says how. Includes `ContextOverflow` and `StreamInterrupted`.
+            ConfigurationError: real calls are forbidden, or this provider does not accept a part of the request.
         """
         if not self._loopback:
             require_real_calls_allowed(f"{self.dialect.name}:{self.model}")
@@ -158,7 +158,7 @@ class HttpModel:
         try:
             body = await reply.read()
         except ModelError:
-            body = b""  # the status says enough
+            body = b""  # the status is enough
         return failure(reply.status, reply.headers, body, self.dialect, key=key, now=ctx.clock.now())
 
     def _plain(self, body: bytes, reply: Reply) -> ModelResponse:
@@ -183,7 +183,7 @@ class HttpModel:
             raise
         if not data:
             return reader.finish()
-        response = self._plain(data + await reply.read(), reply)  # no stream, although one was asked for
+        response = self._plain(data + await reply.read(), reply)  # a plain reply, although a stream was requested
         await _tell(response, ctx)
         return response
 
@@ -236,7 +236,7 @@ class HttpModel:
 
 
 def path_of(dialect: Dialect) -> str:
-    """Return what follows the host of a provider's address for a reply."""
+    """Return the path and query of a provider's model calls."""
     parts = urlsplit(dialect.base_url)
     path = quote(parts.path.rstrip("/") + dialect.path, safe="/%:@!$&'()*+,;=~-._")
     query = "&".join(each for each in (parts.query, dialect.query) if each)
@@ -244,7 +244,7 @@ def path_of(dialect: Dialect) -> str:
 
 
 async def _opening(reply: Reply) -> bytes:
-    """Return the beginning of a body: at least one byte that is not blank, if there is any."""
+    """Return the beginning of a body, with at least one non-blank byte if there is any."""
     data = await reply.more()
     while data and not data.lstrip(_BLANK):
         more = await reply.more()
@@ -255,7 +255,7 @@ async def _opening(reply: Reply) -> bytes:
 
 
 async def _tell(response: ModelResponse, ctx: Context) -> None:
-    """Let listeners have a reply that came whole."""
+    """Emit the deltas of a plain reply."""
     from ziggurat.messages.delta import deltas_of
 
     for delta in deltas_of(response.message):
@@ -263,7 +263,7 @@ async def _tell(response: ModelResponse, ctx: Context) -> None:
 
 
 def _cut(reader: StreamReader, error: ModelError) -> NoReturn:
-    """Raise what happened, with what had come: a stream that broke off is never taken for finished."""
+    """Raise an error with the partial message: a stream that broke off never counts as finished."""
     try:
         cut = StreamInterrupted("the stream broke off", partial=reader.finish().message)
     except StreamInterrupted as known:

@@ -1,4 +1,4 @@
-"""Server-sent events, read as the standard says."""
+"""Parse server-sent events as the standard defines them."""
 
 __all__ = ["EventParser", "ServerEvent"]
 
@@ -11,9 +11,9 @@ class ServerEvent(Struct, frozen=True, gc=False):
     """One event of a stream.
 
     Attributes:
-        event: Its type; ``"message"`` where the server gave none.
-        data: Its data lines, joined by line feeds; never changed otherwise.
-        id: The last id that the stream has given so far.
+        event: Its type; ``"message"`` if the server gave none.
+        data: Its data lines, joined with line feeds and otherwise unchanged.
+        id: The last id in the stream so far.
     """
 
     event: str
@@ -22,15 +22,15 @@ class ServerEvent(Struct, frozen=True, gc=False):
 
 
 class EventParser:
-    """Makes events of bytes that come in pieces cut anywhere: in a line end, in a character, in the byte-order mark.
+    """Parses events from bytes that may be split anywhere: in a line end, a character or the byte-order mark.
 
     >>> parser = EventParser()
     >>> parser.feed(b'data: {"a"'), parser.feed(b': 1}\\n\\n')
     ([], [ServerEvent(event='message', data='{"a": 1}', id='')])
 
     Attributes:
-        held: How many bytes have come since the last event.
-        retry: The milliseconds after which the server wants to be asked again, where it said so.
+        held: How many bytes were received since the last event.
+        retry: The milliseconds to wait before reconnecting, if the server said so.
     """
 
     __slots__ = ("_after_return", "_begun", "_data", "_event", "_id", "_rest", "held", "retry")
@@ -41,11 +41,11 @@ class EventParser:
         self._rest: list[bytes] = []  # pieces of a line that has not ended
         self._data: list[bytes] = []
         self._event = self._id = ""
-        self._after_return = False  # a line feed that comes now belongs to the carriage return before it
+        self._after_return = False  # a line feed now belongs to the carriage return before it
         self._begun = False
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """Take the next bytes and return the events that they complete."""
+        """Parse the next bytes and return the events that they complete."""
         self.held += len(chunk)
         if not self._begun:
             chunk = self._begin(chunk)
@@ -87,7 +87,7 @@ class EventParser:
         return events
 
     def _field(self, line: bytes) -> None:
-        """Take a line that is neither empty nor begins with ``data:``; a comment is not a field."""
+        """Read a line that is not empty and does not begin with ``data:``; comments are ignored."""
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"event":
@@ -101,7 +101,7 @@ class EventParser:
             self.retry = int(value)
 
     def _begin(self, chunk: bytes) -> bytes:
-        """Leave out the byte-order mark; hold back what may be the beginning of one."""
+        """Remove the byte-order mark; hold back bytes that may be the beginning of one."""
         chunk = b"".join((*self._rest, chunk))
         self._rest.clear()
         if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
@@ -111,10 +111,10 @@ class EventParser:
         return chunk.removeprefix(_BOM)
 
     def close(self) -> list[ServerEvent]:
-        """Take the end of the stream; returns the event that no blank line has ended, if its lines were whole.
+        """End the stream; return the last event even if no blank line ended it.
 
-        The standard drops such an event, but servers do forget the last blank line, and even the last line's end.
-        A line that was cut is told from one that is whole by its reader: it is not JSON.
+        The standard drops such an event, but some servers omit the last blank line, or even the last line end. Its
+        reader can tell a line that was cut off from a complete one: it is not JSON.
         """
         if self._rest:
             lines = [b"".join(self._rest).removeprefix(b"" if self._begun else _BOM), b""]

@@ -1,4 +1,4 @@
-"""Which JSON Schemas a provider's strict mode accepts."""
+"""Check whether a provider's strict mode accepts a JSON Schema."""
 
 __all__ = ["is_strict"]
 
@@ -12,10 +12,10 @@ _SCHEMAS = ("properties", "$defs", "definitions")
 
 
 def is_strict(schema: Any) -> bool:
-    """Return whether a schema is of the kind that strict mode takes.
+    """Return whether strict mode accepts a schema.
 
-    Every object names all its properties as required and allows no others, and nothing in it is beyond that mode. Any
-    other schema is sent as a hint: the reply is checked here anyway.
+    Every object must require all its properties and allow no others, and use only keywords of that mode. Other schemas
+    are sent as a hint: the reply is checked here anyway.
     """
     return isinstance(schema, dict) and schema.get("type") == "object" and _fits(schema)
 

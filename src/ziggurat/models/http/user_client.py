@@ -1,4 +1,4 @@
-"""An httpx client of the user's in place of our own."""
+"""UserClient: the user's own httpx client in place of ours."""
 
 __all__ = ["UserClient"]
 
@@ -15,15 +15,15 @@ _LEFT = 2.0
 
 
 class UserClient:
-    """Carries questions over a client of the user's. Its own timeouts, proxies and certificates hold.
+    """Sends requests with the user's own client, whose timeouts, proxies and certificates apply.
 
-    It is left open: whoever made it closes it.
+    It is never closed here.
 
     Args:
-        client: An ``httpx.AsyncClient``, or one of a library with the same words.
-        url: Where the service is.
-        name: Who it is, for errors.
-        limits: Of these, the sizes of replies hold.
+        client: An ``httpx.AsyncClient``, or one from a library with the same interface.
+        url: The URL of the service, without a path.
+        name: The name of the service, for errors.
+        limits: Only the sizes of replies apply.
 
     Raises:
         ConfigurationError: it is not such a client.
@@ -40,10 +40,10 @@ class UserClient:
         self._errors = import_module(made.__module__.partition(".")[0])
 
     async def post(self, path: str, headers: Headers, body: bytes, ctx: Context, *, stream: bool) -> "_UserReply":
-        """Ask, and return the reply once its head is there.
+        """Send a request, and return the reply once its head has arrived.
 
         Raises:
-            ModelError: of the kind connection or timeout.
+            ModelError: of kind connection or timeout.
         """
         request = self.client.build_request("POST", f"{self._url}{path}", headers=list(headers), content=body)
         try:
@@ -54,7 +54,7 @@ class UserClient:
         return _UserReply(self, response, ctx, most)
 
     def failed(self, error: Exception) -> ModelError:
-        """Return what an error of the client's amounts to."""
+        """Return the ModelError for an error of the client."""
         late = isinstance(error, self._errors.TimeoutException)
         what = "was too late" if late else "failed"
         why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -65,7 +65,7 @@ class UserClient:
 
 
 class _UserReply:
-    """A reply that comes in over a client of the user's."""
+    """A reply that arrives through the user's client."""
 
     def __init__(self, home: UserClient, response: Any, ctx: Context, most: int) -> None:
         self.status: int = response.status_code
@@ -108,6 +108,6 @@ class _UserReply:
                     while await self.more():
                         pass
         except (ModelError, Timeout):
-            pass  # nobody wants what was left; it was read so that the connection can be used again
+            pass  # the rest is only read so that the connection can be used again
         finally:
             await self._response.aclose()

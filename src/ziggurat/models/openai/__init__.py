@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions and its dialects: requests to JSON, replies from JSON; no I/O."""
+"""OpenAI's Chat Completions API and its dialects: requests to JSON, replies from JSON; no I/O."""
 
 __all__ = ["Reader", "from_wire", "to_wire"]
 

@@ -1,4 +1,4 @@
-"""Tool calls of a stream, told apart even without an index or an id, or with one index for all."""
+"""Separate the tool calls of a stream, even if they have no index or id, or all the same index."""
 
 __all__ = ["CallReader", "is_object"]
 
@@ -16,7 +16,7 @@ _LEGACY = -1
 
 
 def is_object(arguments: str) -> bool:
-    """Return whether arguments are a whole JSON object."""
+    """Return whether arguments are a complete JSON object."""
     try:
         _OBJECT.decode(arguments)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -25,7 +25,7 @@ def is_object(arguments: str) -> bool:
 
 
 class _Call:
-    """A call that is coming."""
+    """A call in progress."""
 
     __slots__ = ("id", "index", "name", "pieces")
 
@@ -42,7 +42,7 @@ class _Call:
 
 
 class CallReader:
-    """Gives each call of one reply a number of its own, whatever the server calls it.
+    """Numbers the calls of one reply, whatever indices the server uses.
 
     Attributes:
         custom: The ids of calls whose input is free text.
@@ -57,7 +57,7 @@ class CallReader:
         self.custom: list[str] = []
 
     def read(self, pieces: Sequence[ToolPiece], legacy: FunctionPiece | None) -> list[PartDelta]:
-        """Return the deltas of one chunk."""
+        """Return the deltas of one chunk's tool calls."""
         deltas: list[PartDelta] = []
         for piece in pieces:
             function = piece.function
@@ -100,7 +100,7 @@ class CallReader:
         return call
 
     def _known(self, index: int | None, identity: str, name: str, arguments: str) -> _Call | None:
-        """Return the call that a piece continues with; None when it begins another."""
+        """Return the call that a piece continues, or None if it begins another."""
         call = self._by_index.get(index) if index is not None else None
         if identity and (index is None or call is not None):
             same = self._by_id.get(identity)
@@ -120,5 +120,5 @@ class CallReader:
 
 
 def _begins(call: _Call) -> bool:
-    """Return whether another call may begin after this one: nothing of it has come, or all."""
+    """Return whether another call may begin now: none of this one's arguments have arrived, or all."""
     return not "".join(call.pieces) or call.whole

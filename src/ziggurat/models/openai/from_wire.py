@@ -1,4 +1,4 @@
-"""Reading a plain reply of Chat Completions."""
+"""Read a plain reply of Chat Completions."""
 
 __all__ = ["from_wire", "raw_of"]
 
@@ -33,10 +33,10 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
 
     Args:
         body: The bytes of a reply with the status 200.
-        dialect: Who sent it; no dialect reads differently yet, each is read as loosely as all.
+        dialect: The provider; replies of all dialects are read in the same tolerant way.
 
     Raises:
-        ModelError: it cannot be read (`malformed`), or holds an error in place of a reply.
+        ModelError: it cannot be read (kind `malformed`), or contains an error instead of a reply.
     """
     try:
         reply = read(_DECODER, body)
@@ -81,7 +81,7 @@ def _chosen(reply: Reply, body: bytes) -> Choice:
 
 
 def raw_of(reply: Reply | Chunk, finish: FinishReason, said: str | None, native: str | None) -> dict[str, Any]:
-    """Return the provider's own fields that are worth keeping, few as they are."""
+    """Return the few provider-specific fields that are worth keeping."""
     raw: dict[str, Any] = {name: value for name in _KEPT if (value := getattr(reply, name))}
     if said != finish:
         raw["finish_reason"] = said

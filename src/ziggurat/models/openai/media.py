@@ -1,4 +1,4 @@
-"""Images, sound and documents as parts of a message's content."""
+"""Write images, audio and documents as parts of a message's content."""
 
 __all__ = ["media_part"]
 
@@ -27,10 +27,10 @@ _FORMATS = {
 
 
 def media_part(part: Image | Audio | File, dialect: Dialect) -> dict[str, Any]:
-    """Return a part as the content of a user message holds it.
+    """Return a part as JSON for the content of a user message.
 
     Raises:
-        ConfigurationError: this provider cannot be sent it; the message says what can be sent.
+        ConfigurationError: this provider does not accept it; the message says what it accepts.
     """
     if isinstance(part, Image):
         return _image(part)

@@ -1,4 +1,4 @@
-"""Writing one message for Chat Completions; one with several tool results becomes several."""
+"""Write one message for Chat Completions; a message with several tool results becomes several."""
 
 __all__ = ["encode_message", "encode_pictures", "written"]
 
@@ -19,7 +19,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def written(value: Any) -> bytes:
-    """Return JSON; half surrogates, which no UTF-8 can hold, become question marks."""
+    """Return JSON; lone surrogates, which UTF-8 cannot encode, become question marks."""
     try:
         return _encode(value)
     except UnicodeEncodeError:
@@ -35,10 +35,10 @@ def _whole(value: Any) -> Any:
 
 
 def encode_message(message: Message, dialect: Dialect) -> bytes:
-    """Return a message as JSON objects, several of them parted by commas, without brackets; empty for nothing to say.
+    """Return a message as one or more JSON objects separated by commas, without brackets; empty if there are none.
 
     Raises:
-        ConfigurationError: it holds something that the provider cannot be sent.
+        ConfigurationError: it contains something that the provider does not accept.
     """
     role = message.role
     if role == "assistant":
@@ -59,7 +59,7 @@ def _said(message: Message, dialect: Dialect) -> Wire:
 
 
 def _name(name: str) -> str:
-    """Return a name made of the letters that names may have."""
+    """Return a name with only the characters that names may have."""
     return "".join([letter if letter.isalnum() or letter in "_-" else "_" for letter in name])[:64]
 
 
@@ -101,10 +101,10 @@ def _result(part: ToolResult, dialect: Dialect) -> str | list[Wire]:
 
 
 def encode_pictures(message: Message, dialect: Dialect) -> bytes:
-    """Return the user message that shows what tools gave besides text, where a tool message may hold text only.
+    """Return the user message with the media of tool results, for providers whose tool messages are text only.
 
     Raises:
-        ConfigurationError: the provider cannot be sent it.
+        ConfigurationError: the provider does not accept it.
     """
     if message.role != "tool" or dialect.tool_images:
         return b""
@@ -167,7 +167,7 @@ def _set_content(wire: Wire, text: str, calls: list[Wire], dialect: Dialect) -> 
 
 
 def _set_thoughts(wire: Wire, thoughts: list[Thinking], dialect: Dialect) -> None:
-    """Hand thoughts back in the field in which the provider takes them; nowhere else, for others refuse them."""
+    """Send thoughts back in the provider's field for them; providers without one refuse them."""
     field = THOUGHT_FIELDS.get(dialect.name, dialect.reasoning_reply)
     if field == "reasoning_details":
         details = details_of(thoughts)

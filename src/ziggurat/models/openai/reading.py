@@ -1,4 +1,4 @@
-"""What plain and streamed replies share: text, images, sound, and the finish reason."""
+"""Read the parts that plain and streamed replies share: text, images, audio, and the finish reason."""
 
 __all__ = ["arguments_of", "content_deltas", "finish_of", "guarded", "media_deltas", "part_of_audio"]
 
@@ -36,7 +36,7 @@ _FINISHES: dict[str, FinishReason] = {
 
 
 def finish_of(native: str | None, *, calls: bool, refused: bool, unsaid: FinishReason = "stop") -> FinishReason:
-    """Return why a reply ended; `unsaid` where the provider did not tell."""
+    """Return why a reply ended; `unsaid` if the provider gave no reason."""
     finish = _FINISHES.get(native.lower(), "other") if native else unsaid
     if finish in ("stop", "tool_calls", "other"):
         if calls:
@@ -48,14 +48,14 @@ def finish_of(native: str | None, *, calls: bool, refused: bool, unsaid: FinishR
 
 
 def arguments_of(arguments: Any) -> str:
-    """Return arguments as JSON text, exactly as they came where they are text."""
+    """Return arguments as JSON text; text is returned unchanged."""
     if isinstance(arguments, str):
         return arguments
     return "" if arguments is None else msgspec.json.encode(arguments).decode()
 
 
 def content_deltas(content: Any) -> list[PartDelta]:
-    """Return what stands in a message's content: a text, a list of parts, or (a few servers) the value of the JSON."""
+    """Return the deltas of a message's content: a text, a list of parts, or (from a few servers) a JSON value."""
     if isinstance(content, str):
         return [TextDelta(content)] if content else []
     if not isinstance(content, list):
@@ -91,7 +91,7 @@ def _text(part: Any) -> str:
 
 
 def media_deltas(images: Any) -> list[PartDelta]:
-    """Return the pictures of a reply."""
+    """Return the images of a reply as deltas."""
     deltas: list[PartDelta] = []
     for each in images if isinstance(images, list) else ():
         address = each.get("image_url") if isinstance(each, dict) else None
@@ -116,9 +116,9 @@ def _decoded(data: str) -> bytes:
 
 
 def part_of_audio(audio: Any, media_type: str) -> Audio | None:
-    """Return the sound of a reply; its `url` is the provider's id, by which it is handed back.
+    """Return the audio of a reply; its `url` is the provider's id, with which it is sent back.
 
-    The data of a stream comes in pieces, each of them base64 by itself or a cut of one long text of it.
+    The data of a stream arrives in pieces, each either base64 by itself or a part of one long base64 text.
     """
     data = audio.get("data") if isinstance(audio, dict) else None
     pieces = [data] if isinstance(data, str) else data
@@ -131,7 +131,7 @@ def part_of_audio(audio: Any, media_type: str) -> Audio | None:
 
 
 def guarded(message: Message, finish: FinishReason) -> Message:
-    """Return a message in which no call that was cut before its arguments looks like a call without any."""
+    """Return a message in which a call cut off before its arguments cannot pass for a call without arguments."""
     if finish in ("stop", "tool_calls") or not any(call.arguments == "" for call in message.tool_calls):
         return message
     parts = [

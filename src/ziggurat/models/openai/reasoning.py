@@ -1,8 +1,8 @@
-"""Thoughts, in the many forms in which the dialects send them, and back.
+"""Read thoughts in the various forms of the dialects, and write them back.
 
-``reasoning_details`` (OpenRouter) become one `Thinking` each: text, signature or encrypted data as they came, and
-everything else about the detail (its type, format, index, id) as JSON in the `id`, so that the list can be handed back
-as it was, in order. Gemini's signatures stand before the tool call that they sign.
+Each of the ``reasoning_details`` (OpenRouter) becomes one `Thinking`: its text, signature or encrypted data unchanged,
+and everything else about it (type, format, index, id) as JSON in the `id`, so that the list can be sent back unchanged
+and in order. Gemini's signatures come before the tool call that they sign.
 """
 
 __all__ = ["GOOGLE", "detail_deltas", "details_of", "signature_delta", "thought_deltas"]
@@ -22,7 +22,7 @@ _ABOUT = msgspec.json.Decoder(dict[str, Any])
 
 
 def thought_deltas(reasoning: Any, content: Any, details: Any) -> list[ThinkingDelta]:
-    """Return what was thought in one message or piece of it; the same thought told in two fields is taken once."""
+    """Return the thoughts of a message or chunk as deltas; a thought repeated in two fields counts once."""
     found = detail_deltas(details) if details else []
     if any(delta.text for delta in found):
         return found
@@ -52,12 +52,12 @@ def _detail(detail: dict[str, Any]) -> ThinkingDelta:
 
 
 def details_of(thoughts: list[Thinking]) -> list[dict[str, Any]]:
-    """Return ``reasoning_details`` as they came; thoughts that came in another form are left out."""
+    """Return the original ``reasoning_details``; thoughts from other fields are left out."""
     return [_rebuilt(thought, about) for thought in thoughts if (about := _about(thought.id)) is not None]
 
 
 def _about(identity: str | None) -> dict[str, Any] | None:
-    """Return what the id of a thought tells of its detail; None for an id of another kind."""
+    """Return the fields stored in the id of a thought; None for an id of another kind."""
     if identity is None or not identity.startswith("{"):
         return None
     try:
@@ -81,7 +81,7 @@ def _rebuilt(thought: Thinking, about: dict[str, Any]) -> dict[str, Any]:
 
 
 def signature_delta(extra_content: Any) -> ThinkingDelta | None:
-    """Return Google's signature as a thought without text; None where there is none."""
+    """Return Google's signature as a thought without text; None if there is none."""
     google = extra_content.get("google") if isinstance(extra_content, dict) else None
     signature = google.get("thought_signature") if isinstance(google, dict) else None
     return ThinkingDelta("", signature, None, GOOGLE) if isinstance(signature, str) else None

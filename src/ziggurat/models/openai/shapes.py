@@ -1,4 +1,4 @@
-"""The JSON of Chat Completions replies: only what is read, as loosely as servers write it."""
+"""The JSON of Chat Completions replies: only the fields that are read, with tolerant types."""
 
 __all__ = [
     "Choice",
@@ -28,7 +28,7 @@ Count = int | float | None
 
 
 class FunctionPiece(Struct, gc=False):
-    """A name and arguments; arguments are text, but some servers send the object itself."""
+    """A name and arguments; arguments are text, but some servers send an object."""
 
     name: str | None = None
     arguments: Any = None
@@ -46,7 +46,7 @@ class ToolPiece(Struct, gc=False):
 
 
 class Details(Struct, gc=False):
-    """The parts of a count of tokens."""
+    """The details of a token count."""
 
     cached_tokens: Count = None
     cache_write_tokens: Count = None
@@ -55,7 +55,7 @@ class Details(Struct, gc=False):
 
 
 class UsageShape(Struct, gc=False):
-    """Usage, with the fields in which the dialects tell of cached tokens."""
+    """Usage, with the fields in which various dialects report cached tokens."""
 
     prompt_tokens: Count = None
     completion_tokens: Count = None
@@ -72,7 +72,7 @@ class UsageShape(Struct, gc=False):
 
 
 class ChunkDelta(Struct, gc=False):
-    """What a piece of a reply adds."""
+    """The new content in one chunk of a reply."""
 
     content: Any = None
     reasoning_content: Any = None
@@ -88,11 +88,11 @@ class ChunkDelta(Struct, gc=False):
 
 
 ReplyMessage = ChunkDelta
-"""A whole message has the fields of its pieces."""
+"""A whole message has the same fields as its chunks."""
 
 
 class _AnyChoice(Struct, gc=False):
-    """What pieces of a reply and whole replies have in common; only the first reply is read."""
+    """The common fields of chunk choices and whole choices; only the first choice is read."""
 
     index: int | None = None
     finish_reason: str | None = None
@@ -101,20 +101,20 @@ class _AnyChoice(Struct, gc=False):
 
 
 class ChunkChoice(_AnyChoice, gc=False):
-    """One of the replies in a chunk."""
+    """One of the choices in a chunk."""
 
     delta: ChunkDelta | None = None
 
 
 class Choice(_AnyChoice, gc=False):
-    """One of the whole replies."""
+    """One of the choices in a plain reply."""
 
     message: ReplyMessage | None = None
     logprobs: Any = None
 
 
 class _Envelope(Struct, gc=False):
-    """What stands around replies, streamed or not."""
+    """The common fields around choices, streamed or not."""
 
     id: str | int | None = None
     model: str | None = None
@@ -147,10 +147,10 @@ def name_of(identity: str | int | None) -> str:
 
 
 def read(decoder: "msgspec.json.Decoder[T]", data: bytes | str) -> T:
-    """Read one reply or event, also where its JSON is a little loose (half surrogates, NaN, raw control characters).
+    """Decode one reply or event, even if its JSON is slightly invalid (lone surrogates, NaN, raw control characters).
 
     Raises:
-        ValueError: it is not JSON, or not of the shape that is read.
+        ValueError: it is not JSON, or does not have the expected fields.
     """
     try:
         return decoder.decode(data)
@@ -164,7 +164,7 @@ def read(decoder: "msgspec.json.Decoder[T]", data: bytes | str) -> T:
 
 
 def _whole(value: Any) -> Any:
-    """Return a value whose texts can be written again."""
+    """Return a value with lone surrogates replaced in its texts, so that they can be encoded."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):

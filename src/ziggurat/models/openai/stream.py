@@ -1,7 +1,7 @@
-"""A streamed reply, read event by event.
+"""Read a streamed reply of Chat Completions, event by event.
 
-A reply is finished when the server gave a reason for its end, or said ``[DONE]``; everything else was cut. Where only
-``[DONE]`` came, calls whose arguments are not a JSON object count as cut, too.
+A reply is finished if the server sent a finish reason or ``[DONE]``; otherwise it was cut off. If only ``[DONE]`` was
+sent, calls whose arguments are not a JSON object count as cut off too.
 """
 
 __all__ = ["Reader"]
@@ -30,10 +30,10 @@ _decode = _DECODER.decode
 
 
 class Reader:
-    """Makes deltas of the events of one stream, and the response at its end.
+    """Turns the events of one stream into deltas, and into the response at its end.
 
     Args:
-        dialect: Who sends it.
+        dialect: The provider.
     """
 
     __slots__ = (
@@ -61,15 +61,15 @@ class Reader:
         self._finish: str | None = None
         self._native: str | None = None
         self._done = False
-        self._broken: str | None = None  # an event that could not be read; the last one may have been cut
+        self._broken: str | None = None  # an event that could not be read; if it is the last, it was cut off
         self._refusal: list[str] = []
         self._audio: dict[str, Any] | None = None
 
     def push(self, event: ServerEvent) -> list[PartDelta]:
-        """Take the next event and return what it adds.
+        """Read the next event and return its deltas.
 
         Raises:
-            ModelError: an error event, or an event before the last that cannot be read.
+            ModelError: the event is an error, or the event before it could not be read.
         """
         data = event.data
         if data[:1] != "{":
@@ -102,7 +102,7 @@ class Reader:
         return []
 
     def _note(self, chunk: Chunk) -> None:
-        """Keep what is told of the reply as a whole, the first id and name and the last of the rest."""
+        """Keep the fields of the reply as a whole: the first id and model, and the latest of the rest."""
         ids = self._ids
         if not ids[0]:
             ids[0] = name_of(chunk.id)
@@ -149,7 +149,7 @@ class Reader:
         return deltas
 
     def _hear(self, audio: Any) -> None:
-        """Take a piece of sound."""
+        """Add a piece of audio."""
         if not isinstance(audio, dict):
             return
         known = self._audio = self._audio or {"data": [], "transcript": ""}
@@ -162,7 +162,7 @@ class Reader:
             known["id"] = name
 
     def partial(self) -> Message:
-        """Return what has come so far, without calls whose arguments are not complete."""
+        """Return the message so far, without calls whose arguments are not complete."""
         message = self._fold.message()
         parts = tuple([part for part in message.parts if not isinstance(part, ToolCall) or is_object(part.arguments)])
         return msgspec.structs.replace(message, parts=parts)
@@ -171,7 +171,7 @@ class Reader:
         """Return the response, once the server has ended the stream.
 
         Raises:
-            StreamInterrupted: the stream ended before the reply did; `partial` is the message that had come.
+            StreamInterrupted: the stream ended before the reply did; `partial` is the message so far.
         """
         message = self._fold.message()
         calls = message.tool_calls

@@ -1,4 +1,4 @@
-"""Writing a request of Chat Completions."""
+"""Write a request of Chat Completions."""
 
 __all__ = ["to_wire"]
 
@@ -14,16 +14,16 @@ _CHOICES = ("auto", "none", "required")
 
 
 def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect) -> bytes:
-    """Write the whole body of a call; each message is encoded once over a run.
+    """Write the body of a call; each message is encoded only once in a run.
 
     Args:
-        request: What is asked.
+        request: The request.
         model: The provider's name of the model.
-        stream: Whether the reply shall come as a stream.
+        stream: Whether to request a streamed reply.
         dialect: The provider.
 
     Raises:
-        ConfigurationError: a part of a message that the provider cannot be sent.
+        ConfigurationError: the provider does not accept a part of a message.
     """
     head = written(_fields(request, model, stream, dialect))
     return b"".join([head[:-1], b',"messages":[', b",".join(filter(None, _messages(request, dialect))), b"]}"])
@@ -43,7 +43,7 @@ def _messages(request: ModelRequest, dialect: Dialect) -> list[bytes]:
 
 
 def _with_pictures(fragments: list[bytes], pictures: list[bytes], roles: list[str]) -> list[bytes]:
-    """Put what tools showed behind all results of the batch, for nothing may stand between results."""
+    """Place the images of tool results after all results of the batch, because nothing may stand between results."""
     placed: list[bytes] = []
     waiting: list[bytes] = []
     for fragment, picture, role in zip(fragments, pictures, roles, strict=True):

@@ -1,7 +1,7 @@
-"""Token usage as the dialects report it, made comparable.
+"""Convert token usage as the dialects report it into one comparable form.
 
-One rule for every provider: `input` holds cached tokens, `output` holds reasoning, and both together are the total
-that the provider states. Where that changes a provider's own figures, they are kept in the response's `raw["usage"]`.
+One rule for every provider: `input` includes cached tokens, `output` includes reasoning, and their sum is the total
+that the provider states. If that changes a provider's own figures, they are kept in the response's `raw["usage"]`.
 """
 
 __all__ = ["merged", "usage_of"]
@@ -17,7 +17,7 @@ _NONE = Details()
 
 
 def usage_of(shape: UsageShape | None) -> tuple[Usage, dict[str, Any] | None]:
-    """Return the usage of one call, and the provider's own figures where they had to be changed."""
+    """Return the usage of one call, and the provider's own figures if they had to be changed."""
     if shape is None:
         return Usage(requests=1), None
     read = shape.prompt_tokens_details or _NONE
@@ -58,20 +58,20 @@ def _cached_elsewhere(shape: UsageShape) -> int | None:
 
 
 def _missing(shape: UsageShape) -> int:
-    """Return how many tokens of the total are in neither count."""
+    """Return how many tokens of the total are in neither the prompt nor the completion count."""
     read, written, total = _count(shape.prompt_tokens), _count(shape.completion_tokens), _count(shape.total_tokens)
     return 0 if read is None or written is None or total is None else max(0, total - read - written)
 
 
 def _completed(usage: Usage, missing: int, audio: Count) -> Usage:
-    """Put tokens that the total has alone where they belong: sound that was heard, or hidden reasoning."""
+    """Add tokens that only the total includes: to the input if they are audio, otherwise to the output as reasoning."""
     if missing == audio:
         return msgspec.structs.replace(usage, input=(usage.input or 0) + missing)
     return msgspec.structs.replace(usage, output=(usage.output or 0) + missing)
 
 
 def merged(known: UsageShape | None, latest: UsageShape) -> UsageShape:
-    """Return the latest state of usage in a stream: figures replace each other, and none is added up."""
+    """Return the latest usage in a stream: newer figures replace older ones, and are not added up."""
     if known is None or (latest.prompt_tokens is not None and latest.completion_tokens is not None):
         return latest
     names = UsageShape.__struct_fields__

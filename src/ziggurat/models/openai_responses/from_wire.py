@@ -1,4 +1,4 @@
-"""Reading a plain reply of Responses."""
+"""Read a plain reply of the Responses API."""
 
 __all__ = ["from_wire"]
 
@@ -13,17 +13,17 @@ _reply = msgspec.json.Decoder(Reply)
 
 
 def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
-    """Read a plain reply.
+    """Read a plain reply of the Responses API.
 
-    What has no place in a response is in its `raw`, each field only where there is something to say: ``status`` other
-    than completed, ``incomplete_reason``, ``refusal`` (its text, which is also the message's), ``items`` (of the
-    provider's own tools), ``annotations``, ``service_tier``.
+    Other fields of the reply are in the response's `raw`, if they have a value: ``status`` other than completed,
+    ``incomplete_reason``, ``refusal`` (its text, which is also in the message), ``items`` (of the provider's own
+    tools), ``annotations``, ``service_tier``.
 
-    A reply that was cut within a call (by its longest length, say) finishes ``malformed``: its arguments are not whole.
-    What the model is told of it is in ``raw["malformed"]``.
+    A reply that was cut off within a call, such as by its length limit, finishes ``malformed``, because the call's
+    arguments are incomplete. ``raw["malformed"]`` is the text that tells the model.
 
     Raises:
-        ModelError: the body reports a failure, or is not a reply at all (kind ``malformed``).
+        ModelError: the body reports a failure, or is not a reply (kind ``malformed``).
     """
     try:
         reply = read(_reply, body)

@@ -1,16 +1,16 @@
-"""Output items, and the deltas that a message is folded from.
+"""Read output items, and turn them into deltas.
 
-A message of ours is one list of parts; an output of Responses is a list of items, each with fields of its own. What a
-part has no field for is kept beside it in opaque `Thinking` parts (`redacted` holds JSON, `id` the item's id), so that
-`encode` hands every item back as it came and in its place:
+A message of ours is one list of parts; an output of the Responses API is a list of items, each with its own fields.
+Fields that a part does not have are kept next to it in opaque `Thinking` parts (`redacted` has JSON, `id` the item's
+id), so that `encode_message` sends every item back unchanged and in its place:
 
-- a reasoning item is one `Thinking` per summary, with the item's id; the last carries the encrypted content. The
+- a reasoning item is one `Thinking` per summary, with the item's id; the last has the encrypted content. The
   second summary has the id ``rs_1#1``, the first raw thought ``rs_1#content-0``;
-- an item of the provider's own tools (a web search, a code interpreter ...) is one opaque part that holds it whole;
-- a message or a call that stands after a reasoning item, or has a phase or a namespace, has an opaque part before it
-  that holds these fields: the server refuses reasoning whose next item lost its id.
+- an item of the provider's own tools (a web search, a code interpreter ...) is one opaque part with the whole item;
+- a message or a call that follows a reasoning item, or has a phase or a namespace, has an opaque part before it with
+  these fields: the server refuses reasoning whose next item has lost its id.
 
-The ids of opaque parts begin with ``responses:``, so that other wires and this one know whose they are.
+The ids of opaque parts begin with ``responses:``, so that every wire can tell where they come from.
 """
 
 __all__ = [
@@ -45,9 +45,9 @@ from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCal
 from ziggurat.messages.parts import Thinking
 
 OPAQUE = "responses:"
-"""How the id of a part begins that only this wire can read."""
+"""The prefix of the ids of parts that only this wire can read."""
 
-_FOREIGN = re.compile(r"\{|google$|anthropic:")  # how other wires mark thoughts that have an id
+_FOREIGN = re.compile(r"\{|google$|anthropic:")  # the marks of thoughts from other wires that have an id
 
 T = TypeVar("T")
 
@@ -69,16 +69,16 @@ class Said(Struct, tag="message", tag_field="type"):
     phase: str | None = None
 
     def extras(self) -> dict[str, Any]:
-        """Return what a text has no field for."""
+        """Return the fields that a text part does not have."""
         return {} if self.phase is None else {"phase": self.phase}
 
     def contents(self) -> list[Content]:
-        """Return its pieces, also where a server writes them as one text."""
+        """Return its pieces, even if the server sent one text."""
         return [Content(text=self.content)] if isinstance(self.content, str) else self.content or []
 
 
 class Call(Struct, tag="function_call", tag_field="type"):
-    """A call of a tool of ours."""
+    """A call of one of our tools."""
 
     id: str | None = None
     call_id: str | None = None
@@ -89,19 +89,19 @@ class Call(Struct, tag="function_call", tag_field="type"):
     caller: dict[str, Any] | None = None
 
     def extras(self) -> dict[str, Any]:
-        """Return what a call has no field for."""
+        """Return the fields that a tool call does not have."""
         fields = {"namespace": self.namespace, "caller": self.caller}
         return {name: value for name, value in fields.items() if value is not None}
 
     def written(self) -> str:
-        """Return the arguments as text, also where a server writes them as an object."""
+        """Return the arguments as text, even if the server sent an object."""
         if isinstance(self.arguments, dict):
             return msgspec.json.encode(self.arguments).decode()
         return self.arguments or ""
 
 
 class Reasoning(Struct, tag="reasoning", tag_field="type"):
-    """What was thought: summaries, raw thoughts where the server shows them, and the whole in encrypted form."""
+    """A reasoning item: summaries, raw thoughts if the server shows them, and all of it in encrypted form."""
 
     id: str | None = None
     summary: list[Content] | None = None
@@ -110,7 +110,7 @@ class Reasoning(Struct, tag="reasoning", tag_field="type"):
 
 
 class Other(Struct):
-    """An item of the provider's own, kept as it came."""
+    """A provider-specific item, kept unchanged."""
 
     id: str | None
     written: str
@@ -134,10 +134,10 @@ _head = msgspec.json.Decoder(_Head | None)
 
 
 def read(decoder: "msgspec.json.Decoder[T]", data: bytes | str) -> T:
-    """Read JSON, also where it is a little loose (half of a surrogate pair, NaN, raw control characters).
+    """Decode JSON, even if it is slightly invalid (a lone surrogate, NaN, raw control characters).
 
     Raises:
-        msgspec.DecodeError: it is not JSON, or not of the shape that is read.
+        msgspec.DecodeError: it is not JSON, or does not have the expected fields.
     """
     try:
         return decoder.decode(data)
@@ -153,7 +153,7 @@ def read(decoder: "msgspec.json.Decoder[T]", data: bytes | str) -> T:
 
 
 def item_of(raw: Raw) -> Item | None:
-    """Read an item; None for what is none, having no type.
+    """Read an item; None if it has no type.
 
     Raises:
         msgspec.DecodeError: it is neither an object nor null, or a message, call or reasoning that cannot be read.
@@ -168,11 +168,11 @@ def item_of(raw: Raw) -> Item | None:
 
 
 def beginning(item: Item, call: int, after_reasoning: bool) -> list[PartDelta]:
-    """Return what can be told of an item before its texts have come.
+    """Return the deltas of an item that can be sent before its texts arrive.
 
     Args:
-        item: The item, as it is when it is added.
-        call: Which call of the reply it is, if it is one.
+        item: The item as it was added.
+        call: The index of the call in the reply, if it is one.
         after_reasoning: Whether the item before it is a reasoning item.
     """
     if not isinstance(item, (Said, Call)):
@@ -188,7 +188,7 @@ def beginning(item: Item, call: int, after_reasoning: bool) -> list[PartDelta]:
 
 
 def pieces_of(item: Item) -> list[tuple[int, str]]:
-    """Return the texts of an item by their place: contents and summaries from 0 on, raw thoughts from -1 down."""
+    """Return the texts of an item with their places: contents and summaries from 0 up, raw thoughts from -1 down."""
     if isinstance(item, Said):
         return [(place, each.text or each.refusal or "") for place, each in enumerate(item.contents())]
     if isinstance(item, Call):
@@ -200,7 +200,7 @@ def pieces_of(item: Item) -> list[tuple[int, str]]:
 
 
 def thought_id(item: str | None, place: int) -> str:
-    """Return the id of one text of a reasoning item; of one without an id, a mark that it comes from here."""
+    """Return the id of one text of a reasoning item; for an item without an id, a mark of this wire."""
     name = item or OPAQUE
     if place == 0:
         return name
@@ -208,14 +208,14 @@ def thought_id(item: str | None, place: int) -> str:
 
 
 def piece(item: Item, place: int, text: str, call: int) -> PartDelta:
-    """Return a text of an item, or more of it, as a delta."""
+    """Return a text of an item, or a piece of it, as a delta."""
     if isinstance(item, Call):
         return ToolCallDelta(call, text)
     return ThinkingDelta(text, id=thought_id(item.id, place)) if isinstance(item, Reasoning) else TextDelta(text)
 
 
 def ending(item: Item) -> list[PartDelta]:
-    """Return what closes an item: the encrypted content, or all of an item of the provider's own."""
+    """Return the last deltas of an item: the encrypted content, or the whole of a provider-specific item."""
     if isinstance(item, Other):
         return [ThinkingDelta(redacted=item.written, id=OPAQUE + (item.id or ""))]
     if not isinstance(item, Reasoning):
@@ -227,7 +227,7 @@ def ending(item: Item) -> list[PartDelta]:
 
 
 def deltas_of_items(items: Iterable[Item]) -> Iterator[PartDelta]:
-    """Return the deltas of a whole output."""
+    """Yield the deltas of a whole output."""
     calls, after_reasoning = 0, False
     for item in items:
         yield from beginning(item, calls, after_reasoning)
@@ -240,7 +240,7 @@ def deltas_of_items(items: Iterable[Item]) -> Iterator[PartDelta]:
 
 
 def item_and_place(thought: str) -> tuple[str | None, int]:
-    """Take the id of a thought apart into the id of its item and the place of its text; see `thought_id`."""
+    """Split the id of a thought into the id of its item and the place of its text; the reverse of `thought_id`."""
     name, mark, place = thought.rpartition("#")
     content = place.removeprefix("content-")
     if not mark or not content.isdigit():
@@ -249,7 +249,7 @@ def item_and_place(thought: str) -> tuple[str | None, int]:
 
 
 def is_ours(thought: Thinking) -> bool:
-    """Return whether a thought came from this API: other models' thoughts have no id, or one marked as their own."""
+    """Return whether a thought came from this API: other models' thoughts have no id, or one with another mark."""
     if thought.redacted is not None:
         return (thought.id or "").startswith(OPAQUE)
     return bool(thought.id) and not _FOREIGN.match(thought.id or "")

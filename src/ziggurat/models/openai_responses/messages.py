@@ -1,4 +1,4 @@
-"""Writing messages as input items."""
+"""Write messages as input items."""
 
 __all__ = ["encode_message"]
 
@@ -19,7 +19,7 @@ _TYPES = {"application/pdf": "pdf", "text/plain": "txt", "text/markdown": "md", 
 
 
 def encode_message(message: Message, system_role: str = "developer") -> bytes:
-    """Write a message as items, separated by commas; empty where nothing of it is for this API.
+    """Write a message as items, separated by commas; empty if the API accepts none of it.
 
     Thoughts of other providers' models are left out, and so are names: the API has no field for them.
 
@@ -94,7 +94,7 @@ def _result(part: ToolResult) -> dict[str, Any]:
 
 
 def _output(parts: tuple[Part, ...]) -> list[Any]:
-    """Return the items that an assistant's message was, each in its place and with the fields it had."""
+    """Return the original items of an assistant's message, in order and with their fields."""
     items: list[Any] = []
     beside: dict[str, Any] = {}
     for part in parts:
@@ -128,7 +128,7 @@ def _own(written: str) -> dict[str, Any]:
 
 
 def _think(part: Thinking, items: list[Any]) -> None:
-    """Put a text of a reasoning item where it belongs: first texts begin an item, further ones follow at once."""
+    """Add a text to its reasoning item: a first text begins a new item, further texts must follow directly."""
     name, place = item_and_place(part.id or "")
     last = items[-1] if items else None
     if place != 0 and isinstance(last, dict) and _awaits_more(last, name):

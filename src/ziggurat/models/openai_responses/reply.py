@@ -1,4 +1,4 @@
-"""A whole reply of Responses: the body of a plain call, or the last event of a stream."""
+"""Read a whole reply of the Responses API: the body of a plain call, or the last event of a stream."""
 
 __all__ = ["ANSWERED", "Reply", "raise_failure", "response_of", "unreadable"]
 
@@ -50,28 +50,28 @@ class Reply(Struct):
     service_tier: str | None = None
 
     def items(self) -> list[Item]:
-        """Return the output, read."""
+        """Return the output as items."""
         return [item for raw in self.output or () if (item := item_of(raw)) is not None]
 
 
 _INCOMPLETE: dict[str | None, FinishReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
 ANSWERED = ("completed", "complete", "incomplete")
-"""The statuses of replies that hold an answer."""
+"""The statuses of replies that contain an answer."""
 
 _CUT = "your last reply was cut short within a tool call, which was not made; make it again, and briefly"
 _PLAIN_TIERS = (None, "auto", "default")
 
 
 def unreadable(dialect: Dialect, why: object) -> ModelError:
-    """Make the error for what is not a reply."""
+    """Return the error for data that is not a reply."""
     return ModelError(f"{dialect.name} answered with something that is not a reply: {why}", kind="malformed")
 
 
 def raise_failure(reply: Reply, dialect: Dialect) -> None:
-    """Raise what a reply reports instead of an answer.
+    """Raise the error that a reply reports instead of an answer, if any.
 
     Raises:
-        ModelError: it failed, was cancelled, or is not a reply at all.
+        ModelError: it failed, was cancelled, or is not a reply.
     """
     if reply.error is not None and reply.status not in ANSWERED:
         raise failure_of(reply.error, dialect)
@@ -82,12 +82,12 @@ def raise_failure(reply: Reply, dialect: Dialect) -> None:
 
 
 def response_of(reply: Reply, items: list[Item], message: Message | None = None) -> ModelResponse:
-    """Make a response.
+    """Make a response from a reply.
 
     Args:
         reply: The reply.
         items: Its output.
-        message: What it said, where that is known better than from the output.
+        message: Its message, if known from the stream's deltas rather than the output.
     """
     if message is None:
         fold = Fold()
@@ -116,7 +116,7 @@ def _finish(reply: Reply, message: Message, refusal: str) -> FinishReason:
 
 
 def _is_cut_within_a_call(reply: Reply, items: list[Item]) -> bool:
-    """Return whether a call's arguments may not be whole; such a reply must not be acted on."""
+    """Return whether a call's arguments may be incomplete; such a reply must not be acted on."""
     if reply.status != "incomplete" or not items:
         return False
     return isinstance(items[-1], Call) or any(isinstance(each, Call) and each.status != "completed" for each in items)
@@ -141,7 +141,7 @@ def _count(tokens: int | None) -> int | None:
 
 
 def _raw(reply: Reply, items: list[Item], refusal: str) -> dict[str, Any]:
-    """Return what has no place elsewhere; nothing for most replies."""
+    """Return the fields without a place in the response; empty for most replies."""
     raw: dict[str, Any] = {}
     if reply.status != "completed":
         raw["status"] = reply.status

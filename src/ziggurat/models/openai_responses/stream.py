@@ -1,4 +1,4 @@
-"""Reading a streamed reply of Responses, event by event."""
+"""Read a streamed reply of the Responses API, event by event."""
 
 __all__ = ["Reader"]
 
@@ -57,7 +57,7 @@ _reply = msgspec.json.Decoder(Reply)
 
 
 class _Slot:
-    """An item that is coming."""
+    """An item in progress."""
 
     __slots__ = ("after_reasoning", "begun", "call", "done", "item", "sent")
 
@@ -71,13 +71,13 @@ class _Slot:
 
 
 class Reader:
-    """Takes the events of one reply as they come.
+    """Turns the events of one stream into deltas, and into the response at its end.
 
-    Pieces go out as soon as they are there. What a server tells only at the end of an item or of the reply goes out
-    then; where the reply as a whole, which the last event repeats, contradicts its pieces, it is the reply that counts.
+    Deltas are returned as soon as they arrive, including those that a server sends only at the end of an item or of the
+    reply. The last event repeats the whole reply; if it contradicts the deltas, the whole reply counts.
 
     Args:
-        dialect: Who was asked; named in errors.
+        dialect: The provider, for errors.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -90,26 +90,26 @@ class Reader:
         self._reply: Reply | None = None
         self._items: list[Item] = []
         self._unread: str | None = None
-        self._at = ""  # the item, place and pieces of the text that is coming
+        self._at = ""  # the item, place and pieces of the text in progress
         self._place: int | None = None
         self._sent: list[str] = []
 
     def push(self, event: ServerEvent) -> list[PartDelta]:
-        """Take an event and return the pieces that it brings; events of unknown types bring none.
+        """Read an event and return its deltas; events of unknown types have none.
 
         Raises:
             ModelError: the event reports a failure, or an event before it could not be read (kind ``malformed``).
         """
         if self._reply is not None:
             return []
-        if self._unread is not None:  # had it been the last, it would only have been cut
+        if self._unread is not None:  # only the last event may be cut off
             raise unreadable(self._dialect, self._unread)
         data = event.data
         try:
             told = _event.decode(data)
             if told.type == _TEXT and told.item_id == self._at and told.content_index == self._place:
                 text = told.delta
-                if isinstance(text, str) and text:  # the usual event by far, on the shortest way
+                if isinstance(text, str) and text:  # fast path for the most frequent event
                     self._sent.append(text)
                     delta = TextDelta(text)
                     self._fold.push(delta)
@@ -120,7 +120,7 @@ class Reader:
             return self._loosely(event, str(error))
 
     def _loosely(self, event: ServerEvent, why: str) -> list[PartDelta]:
-        """Take an event that is not JSON, or not quite."""
+        """Read an event that is not valid JSON."""
         if not event.data or event.data.startswith("[DONE]"):
             return []
         try:
@@ -135,8 +135,8 @@ class Reader:
         """Return the whole reply.
 
         Raises:
-            StreamInterrupted: the event that ends a reply never came; `partial` is the message so far.
-            ModelError: the reply ended, but a call's arguments did not come whole (kind ``malformed``).
+            StreamInterrupted: the event that ends a reply did not arrive; `partial` is the message so far.
+            ModelError: the reply ended, but a call's arguments are incomplete (kind ``malformed``).
         """
         reply = self._reply
         if reply is None:
@@ -153,7 +153,7 @@ class Reader:
         return self._of_pieces(reply)
 
     def _of_pieces(self, reply: Reply) -> ModelResponse:
-        """Return a reply that was never told whole; its calls count only if their arguments are."""
+        """Return a response from deltas only; raise if a call's arguments are incomplete."""
         message = self._fold.message()
         calls = [part for part in message.parts if isinstance(part, ToolCall)]
         slots = [slot for slot in self._slots if isinstance(slot.item, Call)]
@@ -168,7 +168,7 @@ class Reader:
         return deltas
 
     def _slot(self, told: _Event, made: Callable[[], Item]) -> _Slot:
-        """Return the item that an event belongs to: by its id, which some servers change, or by its place."""
+        """Return the slot of an event's item: by its id, or, because some servers change ids, by its index."""
         slot = self._by_id.get(told.item_id or "") or self._by_place.get(told.output_index)
         return self._opened(made(), told) if slot is None else slot
 
@@ -194,7 +194,7 @@ class Reader:
         return self._tell([piece(slot.item, place, text, slot.call)])
 
     def _rest(self, slot: _Slot, place: int, text: Any) -> list[PartDelta]:
-        """Return what of a text that is now whole was not told."""
+        """Return the rest of a text that is now complete, if not all of it was sent."""
         sent = "".join(slot.sent.get(place, ()))
         if not isinstance(text, str) or text == sent or not text.startswith(sent):
             return []
@@ -252,7 +252,7 @@ class Reader:
         return self._settle(slot, item)
 
     def _settle(self, slot: _Slot, item: Item) -> list[PartDelta]:
-        """Take an item that is now whole and return what of it was not told."""
+        """Complete an item and return its remaining deltas."""
         slot.done = True
         deltas = [] if slot.begun else self._begin(slot, item)
         slot.item = item

@@ -1,4 +1,4 @@
-"""Writing a request of the Responses API."""
+"""Write a request of the Responses API."""
 
 __all__ = ["to_wire"]
 
@@ -17,7 +17,7 @@ from ziggurat.models.openai_responses.messages import encode_message
 
 _encode = msgspec.json.Encoder().encode
 _CHOICES = ("auto", "none", "required")
-_UNREASONING = re.compile(r"(?:.*[/.])?(?:gpt-3|gpt-4|chatgpt-)")  # they refuse to be asked for encrypted reasoning
+_UNREASONING = re.compile(r"(?:.*[/.])?(?:gpt-3|gpt-4|chatgpt-)")  # they refuse requests for encrypted reasoning
 _ENCRYPTED = "reasoning.encrypted_content"
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -25,19 +25,19 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect) -> bytes:
     """Write a request as the body of a call.
 
-    Nothing is kept by the provider (``store`` is false): reasoning comes back encrypted and is sent again with the
-    conversation. `settings.extra` has the last word; its ``tools`` (such as ``{"type": "web_search"}``) and ``include``
-    are added to ours, and objects such as ``reasoning`` and ``text`` are merged. The API has no seed, so that setting
-    is left out.
+    The provider stores nothing (``store`` is false): reasoning is returned encrypted and sent again with the
+    conversation. `settings.extra` overrides all; its ``tools`` (such as ``{"type": "web_search"}``) and ``include`` are
+    added to ours, and objects such as ``reasoning`` and ``text`` are merged. The API has no seed, so that setting is
+    left out.
 
     Args:
-        request: The question.
+        request: The request.
         model: The model's name.
-        stream: Whether the reply shall come as a stream.
+        stream: Whether to request a streamed reply.
         dialect: The provider.
 
     Raises:
-        ConfigurationError: a part of a message that cannot be sent, or a setting that the API cannot honour.
+        ConfigurationError: the API does not accept a part of a message, or a setting.
     """
     settings = request.settings
     body: dict[str, Any] = {"model": model, "store": False, **dialect.body}
@@ -97,7 +97,7 @@ def _tool(tool: ToolSpec, dialect: Dialect) -> dict[str, Any]:
         "name": tool.name,
         "description": tool.description,
         "parameters": tool.parameters,
-        "strict": dialect.strict_tools and is_strict(tool.parameters),  # left out, it would be taken for true
+        "strict": dialect.strict_tools and is_strict(tool.parameters),  # the API's default is true
     }
 
 
