@@ -1,4 +1,4 @@
-"""Layers and combinators that fit any service: a model, a tool, an agent, a team."""
+"""Layers and combinators for any service: a model, a tool, an agent, a team."""
 
 from ziggurat.layers.backpressure import Gate, backpressure
 from ziggurat.layers.cache import CACHE_POLICY, CacheStore, cache

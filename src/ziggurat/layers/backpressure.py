@@ -38,7 +38,7 @@ class Gate:
         self.depth = 0
 
     def is_full(self) -> bool:
-        """Return whether a call that comes now would be refused."""
+        """Return whether a new call would be refused now."""
         return self.depth >= self.hard
 
     def __repr__(self) -> str:
@@ -55,14 +55,14 @@ def _check(*, gate: Gate) -> None:
 
 @layer(check=_check)
 async def backpressure(request: Q, ctx: Context, inner: Service[Q, R], *, gate: Gate) -> R:
-    """Refuse a call at once when too many are in progress, and warn before that; nothing waits.
+    """Refuse a call at once when too many are in progress, and warn before that; no call waits.
 
-    Callers should slow down or go elsewhere. Make it the outermost layer, so that a refused call has cost nothing::
+    Callers should slow down or use another service. Make it the outermost layer, so that a refused call costs nothing::
 
         stack(agent, backpressure(gate=Gate(100, soft=80)))
 
     Args:
-        gate: The counter; share one among all calls that should be counted together.
+        gate: The counter; share one between all layers whose calls should be counted together.
 
     Raises:
         LimitExceeded: `hard` calls are in progress. It is transient, and nothing was called.

@@ -1,4 +1,4 @@
-"""Cache: answers that are stored and reused."""
+"""Cache: stores answers and reuses them for equal requests."""
 
 __all__ = ["CACHE_POLICY", "CachePolicy", "CacheStore", "Cached", "cache"]
 
@@ -21,14 +21,14 @@ R = TypeVar("R")
 
 
 CachePolicy = Literal["use", "refresh", "bypass"]
-"""What a cache does: answer and store, ask again and store, or neither."""
+"""`use`: answer from the store, and store new answers; `refresh`: always call, and store; `bypass`: do neither."""
 
 CACHE_POLICY = Key[CachePolicy]("cache policy")
 """The policy of every cache below; `use` by default."""
 
 
 class Cached(Struct, frozen=True):
-    """A cached answer, and until when it is valid, in POSIX seconds; None for no limit."""
+    """A cached answer, and the time until which it is valid, in POSIX seconds; None for no limit."""
 
     value: Any
     until: float | None = None
@@ -38,7 +38,7 @@ class CacheStore(MutableMapping[str, Cached]):
     """A mapping in memory that drops the least recently used entry when it is full.
 
     Args:
-        size: The largest number of answers.
+        size: The maximum number of answers.
 
     Raises:
         ConfigurationError: `size` is not a whole number of at least 1.
@@ -48,7 +48,7 @@ class CacheStore(MutableMapping[str, Cached]):
         if not isinstance(size, int) or size < 1:
             raise ConfigurationError(f"CacheStore(size=...) is a whole number of at least 1, got {size!r}")
         self.size = size
-        self._kept: dict[str, Cached] = {}  # in order of use, the latest last
+        self._kept: dict[str, Cached] = {}  # in order of use, the most recent last
 
     def __getitem__(self, key: str) -> Cached:
         cached = self._kept.pop(key)
@@ -93,7 +93,7 @@ async def cache(
     key: Callable[[Any], str] | None = None,
     seconds: float | None = None,
 ) -> R:
-    """Answer a request that was answered before from a cache; failures are never cached.
+    """Answer an equal request from a cache; failures are never cached.
 
     ::
 
@@ -104,10 +104,10 @@ async def cache(
     put `dedupe` inside to send one. Do not put it around anything with side effects.
 
     Args:
-        store: Where answers are kept; may be shared.
-        key: Makes the key of a request. By default the service's name, so that services may share a store, and a
-            SHA-256 of the whole request with sorted keys: of a model request the conversation, instructions, tools,
-            settings and schema.
+        store: The store of answers; may be shared.
+        key: Returns the key of a request. By default the service's name, so that services may share a store, and a
+            SHA-256 of the whole request with sorted keys; for a model request that includes the conversation,
+            instructions, tools, settings and schema.
         seconds: How long an answer is valid; None for as long as the store keeps it.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The state of a circuit breaker as plain data, and the backends that keep it."""
+"""The state of a circuit breaker as plain data, and the backends that store it."""
 
 __all__ = [
     "FAILED",
@@ -27,13 +27,13 @@ Change = tuple[CircuitState, CircuitState]
 """The state before and after."""
 
 FAILED, SLOW = 1, 2
-"""How a call ended that speaks against the service; 0 is well."""
+"""The bits of an outcome; 0 is a quick success."""
 
 _SLICES = 10
 
 
 class BreakerRules(Struct, frozen=True):
-    """When a circuit opens and closes; `CircuitBreaker` explains each."""
+    """The rules by which a circuit opens and closes; `CircuitBreaker` explains each."""
 
     consecutive: int | None
     failure_rate: float | None
@@ -47,7 +47,7 @@ class BreakerRules(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True, gc=False):
-    """Whether a call may pass: then `ticket` is 0 or more, and is handed in again when the call has ended."""
+    """Whether a call may pass: if so, `ticket` is 0 or more, and is passed to `Circuit.settle` when the call ends."""
 
     ticket: int
     retry_after: float | None = None
@@ -55,10 +55,10 @@ class Verdict(Struct, frozen=True, gc=False):
 
 
 class Circuit(Struct):
-    """The state of one circuit breaker: plain data, so that it can be kept anywhere; each method is one whole step."""
+    """The state of one circuit breaker: plain data that any backend can store; each method is one atomic step."""
 
     state: CircuitState = "closed"
-    epoch: int = 0  # counts changes of state: the outcome of a call that began before the last one says nothing
+    epoch: int = 0  # counts changes of state: outcomes of calls that began before the last one are ignored
     until: float = 0.0
     permits: int = 0
     passed: int = 0
@@ -71,7 +71,7 @@ class Circuit(Struct):
     slices: list[tuple[int, int, int, int]] = []  # time window: (slice of time, calls, failed, slow)
 
     def admit(self, rules: BreakerRules, now: float) -> Verdict:
-        """Let a call pass or not."""
+        """Decide whether a call may pass."""
         state = self.state
         if state == "closed" or state == "forced_closed":
             return Verdict(self.epoch)
@@ -85,7 +85,7 @@ class Circuit(Struct):
         return Verdict(-1, self.until - now if state == "open" else None)
 
     def settle(self, rules: BreakerRules, ticket: int, outcome: int | None, now: float) -> Change | None:
-        """Take in how a call ended; None for what says nothing, such as a cancelled call."""
+        """Count the outcome of a call; None for one that does not count, such as a cancelled call."""
         if ticket != self.epoch or self.state == "forced_closed":
             return None
         if self.state == "half_open":
@@ -103,7 +103,7 @@ class Circuit(Struct):
         return self._open(rules, now) if self._is_over(rules) else None
 
     def force(self, state: CircuitState) -> Change:
-        """Enter a state and start over; forced ones are left by another order only."""
+        """Enter a state with empty counts; only another `force` leaves a forced state."""
         return self._turn(state)
 
     def _probed(self, rules: BreakerRules, outcome: int | None, now: float) -> Change | None:
@@ -164,19 +164,19 @@ class Circuit(Struct):
 
 
 class BreakerBackend(Protocol):
-    """Keeps the circuits of breakers by name; one shared over machines may answer with awaitables."""
+    """The protocol of backends that store circuits by name; one shared between machines may return awaitables."""
 
     def time(self, clock: Clock) -> float:
-        """Return the time that all who share the circuits agree on, in seconds; here `clock` will do."""
+        """Return the time in seconds, the same for all that share the circuits; within one process that of `clock`."""
         ...
 
     def update(self, name: str, change: Callable[[Circuit, *A], T], /, *args: *A) -> T | Awaitable[T]:
-        """Apply `change` to the circuit called `name`, a new one at first, as one step that nobody comes between."""
+        """Apply `change` atomically to the circuit called `name`, which is created on first use."""
         ...
 
 
 class MemoryBackend:
-    """Keeps circuits in this process."""
+    """A backend that stores circuits in this process."""
 
     def __init__(self) -> None:
         self._circuits: dict[str, Circuit] = {}

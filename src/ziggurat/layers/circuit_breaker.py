@@ -34,7 +34,7 @@ def tells_of_health(error: Exception) -> bool:
 
 
 class CircuitBreaker:
-    """Watches the calls to one service, and stops them for a while when too many fail.
+    """A circuit breaker: counts the calls to one service, and refuses them for a while when too many fail.
 
     Make one and pass it to the layers around everything that calls this service::
 
@@ -47,19 +47,19 @@ class CircuitBreaker:
     it.
 
     Args:
-        consecutive: Open after so many failures in a row; 5 if no rate is given.
+        consecutive: Open after this number of failures in a row; 5 if no rate is given.
         failure_rate: Open when this share of the window failed, above 0 up to 1.
         slow_rate: Open when this share of the window was slow, above 0 up to 1; a slow trial fails too.
         slow_seconds: A call that took this long is slow; waiting for slow readers of events does not count.
-        window_calls: The window is the last so many calls; 100 if a rate is given without a window.
-        window_seconds: The window is so many seconds, in ten slices.
-        minimum_calls: Rates are ignored until the window has so many calls.
+        window_calls: The window is this number of most recent calls; 100 if a rate is given without a window.
+        window_seconds: The window is this number of seconds, in ten slices.
+        minimum_calls: Rates are ignored until the window has this number of calls.
         open_seconds: How long it stays open.
         permits: How many trial calls pass when it is half open.
         when: Returns whether an error is a failure; by default transient errors, but not refusals by limits and
             budgets, errors caused by the caller, or bugs. Other errors count as neither failure nor success.
         name: Its name in errors, events and the backend.
-        backend: Where its state is kept; in this process by default.
+        backend: The store of its state; by default in this process.
 
     Raises:
         ConfigurationError: a setting has a wrong value.
@@ -110,11 +110,11 @@ class CircuitBreaker:
         self.backend: BreakerBackend = MemoryBackend() if backend is None else backend
 
     def state(self) -> CircuitState | Awaitable[CircuitState]:
-        """Return its state; an open one becomes half open with the first call after its time."""
+        """Return its state; an open circuit becomes half open with the first call after `open_seconds`."""
         return self.backend.update(self.name, _state_of)
 
     def reset(self) -> Change | Awaitable[Change]:
-        """Close it and forget all counts and forced states."""
+        """Close the circuit, and clear all counts and forced states."""
         return self.backend.update(self.name, Circuit.force, "closed")
 
     def force_open(self) -> Change | Awaitable[Change]:
@@ -122,7 +122,7 @@ class CircuitBreaker:
         return self.backend.update(self.name, Circuit.force, "forced_open")
 
     def force_closed(self) -> Change | Awaitable[Change]:
-        """Let every call pass, whether it fails or not, until `reset` or `force_open`."""
+        """Let every call pass, whether calls fail or not, until `reset` or `force_open`."""
         return self.backend.update(self.name, Circuit.force, "forced_closed")
 
     def __repr__(self) -> str:
@@ -183,7 +183,7 @@ async def circuit_breaker(request: Q, ctx: Context, inner: Service[Q, R], *, bre
     Errors of the service are raised unchanged. `CircuitOpen` is transient and says in `retry_after` when to try again.
 
     Args:
-        breaker: Counts and decides; share one among all that call the same service.
+        breaker: The breaker; share one between all layers that call the same service.
 
     Raises:
         CircuitOpen: the call was refused, and nothing was called.
@@ -222,7 +222,7 @@ async def circuit_breaker(request: Q, ctx: Context, inner: Service[Q, R], *, bre
 
 
 async def _awaited(asked: Awaitable[Verdict], breaker: CircuitBreaker, now: float) -> Verdict:
-    """Wait for a verdict from elsewhere; a permit that was taken for a call that is cancelled meanwhile goes back."""
+    """Wait for the verdict of an async backend; if the call is cancelled meanwhile, give its permit back."""
     task = asyncio.ensure_future(asked)
     try:
         return await asyncio.shield(task)

@@ -1,4 +1,4 @@
-"""Concurrency limit: bounds how many calls run at the same time, with a bounded queue."""
+"""Concurrency limit: bounds the number of calls that run at the same time, with a bounded queue."""
 
 __all__ = ["Bulkhead", "concurrency_limit"]
 
@@ -22,8 +22,8 @@ class Bulkhead:
     Make one and pass it to all layers that share the scarce resource. It belongs to one event loop at a time.
 
     Args:
-        limit: How many calls may run at the same time.
-        queue: How many may wait; the next one is refused at once. With 0 nothing waits.
+        limit: The number of calls that may run at the same time.
+        queue: The number of calls that may wait; further ones are refused at once. With 0 no call waits.
 
     Raises:
         ConfigurationError: `limit` is not a whole number of at least 1, or `queue` of at least 0.
@@ -40,22 +40,22 @@ class Bulkhead:
 
     @property
     def waiting(self) -> int:
-        """How many wait for a slot."""
+        """The number of calls that wait for a slot."""
         return len(self._waiting)
 
     def is_full(self) -> bool:
-        """Return whether a call that comes now would have to wait."""
+        """Return whether a new call would have to wait now."""
         return self.running >= self.limit
 
     def take(self) -> bool:
-        """Take a slot if one is free; whoever took it gives it back with `release`."""
+        """Take a slot if one is free, and return whether it was; give it back with `release`."""
         if self.running >= self.limit:
             return False
         self.running += 1
         return True
 
     async def wait(self) -> None:
-        """Wait in the queue until a slot is handed over; a caller that is cancelled meanwhile leaves nothing behind.
+        """Wait in the queue for a slot; a caller cancelled while it waits leaves the queue and takes no slot.
 
         Raises:
             LimitExceeded: the queue is full.
@@ -81,7 +81,7 @@ class Bulkhead:
             raise
 
     def release(self) -> None:
-        """Hand the slot over to who waits longest, or give it back."""
+        """Pass the slot to the caller that has waited longest, or free it."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():  # else it was cancelled just now
@@ -103,10 +103,9 @@ def _check(*, bulkhead: Bulkhead) -> None:
 
 @layer(check=_check)
 async def concurrency_limit(request: Q, ctx: Context, inner: Service[Q, R], *, bulkhead: Bulkhead) -> R:
-    """Let only a number of calls run at the same time; others wait for a slot, and when the queue is full they are
-    refused.
+    """Let a limited number of calls run at the same time; others wait for a slot, or are refused if the queue is full.
 
-    Put it inside a retry and a timeout, so that waiting between tries takes no slot and waiting for a slot has an end::
+    Put it inside a retry and a timeout, so that a pause between tries holds no slot and the wait for one is limited::
 
         stack(model, retry(), timeout(seconds=60), concurrency_limit(bulkhead=Bulkhead(8)))
 
@@ -114,7 +113,7 @@ async def concurrency_limit(request: Q, ctx: Context, inner: Service[Q, R], *, b
     and tools rather than agents.
 
     Args:
-        bulkhead: The slots; share one among all that use the same resource.
+        bulkhead: The slots; share one between all layers that use the same resource.
 
     Raises:
         LimitExceeded: all slots are taken and the queue is full. It is transient, and nothing was called.
@@ -125,7 +124,7 @@ async def concurrency_limit(request: Q, ctx: Context, inner: Service[Q, R], *, b
     if not bulkhead.take():
         if ctx.listens(Queued) and bulkhead.waiting < bulkhead.queue:
             await ctx.emit(Queued(ctx.path, "concurrency", bulkhead.waiting))
-        if not bulkhead.take():  # a slot may have come free while listeners were told
+        if not bulkhead.take():  # a slot may have become free while the event was emitted
             await bulkhead.wait()
     try:
         return await inner(request, ctx)

@@ -1,4 +1,4 @@
-"""Dedupe: one call for several equal requests."""
+"""Dedupe: makes one call for several equal requests."""
 
 __all__ = ["DedupeStore", "dedupe"]
 
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class _Outcome(Generic[R]):
-    """How a call ended, for those who did not make it."""
+    """The outcome of a call, for the callers that joined it."""
 
     __slots__ = ("error", "until", "value")
 
@@ -36,7 +36,7 @@ class _Outcome(Generic[R]):
 
 
 class _Flight:
-    """A call in progress; `over` becomes its outcome, or None when whoever made it was cancelled."""
+    """A call in progress; `over` resolves to its outcome, or to None if its caller was cancelled."""
 
     __slots__ = ("over", "path", "run", "until")
 
@@ -47,7 +47,7 @@ class _Flight:
         self.over: asyncio.Future[_Outcome[Any] | None] = asyncio.get_running_loop().create_future()
 
     def may_be_joined(self, ctx: Context) -> bool:
-        """Not from within itself, which would wait forever, nor out of another event loop."""
+        """Return False for a call inside this one, which would wait forever, and for another event loop."""
         inside = is_beneath(ctx.path, self.path) and ctx.scope.get(RUN_ID) == self.run and ctx.path != self.path
         return not inside and self.over.get_loop() is asyncio.get_running_loop()
 
@@ -56,8 +56,8 @@ class DedupeStore:
     """The calls in progress, and the answers of those that ended recently.
 
     Args:
-        seconds: How long an answer is given again, and how long a call in progress can be joined.
-        size: The largest number of answers kept; the oldest is dropped first.
+        seconds: How long an answer is reused, and how long a call in progress can be joined.
+        size: The maximum number of answers; the oldest is dropped first.
 
     Raises:
         ConfigurationError: `seconds` is not above 0 and finite, or `size` is not a whole number of at least 1.
@@ -79,7 +79,7 @@ class DedupeStore:
         return len(self._flights)
 
     def __len__(self) -> int:
-        """How many answers are kept, old ones that nobody asked for since included."""
+        """The number of stored answers, including expired ones that were not removed yet."""
         return len(self._answers)
 
     def __repr__(self) -> str:
@@ -105,7 +105,7 @@ class DedupeStore:
             del answers[next(iter(answers))]
 
     def _end(self, key: str, flight: _Flight, outcome: _Outcome[Any] | None) -> None:
-        if self._flights.get(key) is flight:  # not one begun since this one grew old
+        if self._flights.get(key) is flight:  # not a newer one, begun after this one expired
             del self._flights[key]
         if not flight.over.done() and not flight.over.get_loop().is_closed():
             flight.over.set_result(outcome)
@@ -122,21 +122,21 @@ def _check(*, store: DedupeStore, key: Callable[[Any], str] | None) -> None:
 async def dedupe(
     request: Q, ctx: Context, inner: Service[Q, R], *, store: DedupeStore, key: Callable[[Any], str] | None = None
 ) -> R:
-    """Make one call for all equal requests that come at the same time or shortly after.
+    """Make one call for all equal requests that arrive at the same time or shortly after.
 
-    A new request is sent; one that is in progress waits for that answer; one that was answered a moment ago gets that
-    answer, at no cost::
+    A new request is sent; a request equal to one in progress waits for that answer; one equal to a recently answered
+    request gets that answer, at no cost::
 
         stack(search, dedupe(store=DedupeStore(seconds=30)))
 
     A waiting caller may be cancelled; the call continues for the others. If the caller that makes the call is
-    cancelled, runs out of its own time or is suspended, one of those waiting makes it instead. A failure is shared by
-    those waiting, and not kept. Use it around leaves: agents that wait for each other's calls in a circle would wait
-    forever.
+    cancelled, reaches its own deadline or is suspended, one of those waiting makes it instead. A failure is raised for
+    all that wait, and not stored. Use it around models and tools: agents that wait for each other's calls in a circle
+    would wait forever.
 
     Args:
-        store: The calls in progress and recent answers; share it among all for whom one call is enough.
-        key: Makes the key of a request; as for `cache`.
+        store: The calls in progress and recent answers; share one between all layers that may share calls.
+        key: Returns the key of a request; as for `cache`.
 
     Raises:
         ConfigurationError: a setting has a wrong value, or a request has no JSON form and no `key` is given.
@@ -162,7 +162,7 @@ async def dedupe(
 
 
 async def _ask(request: Q, ctx: Context, inner: Service[Q, R], store: DedupeStore, name: str) -> R:
-    """Make the call, and tell those who wait how it ended."""
+    """Make the call, and pass its outcome to the waiting callers."""
     clock = ctx.clock
     outcome: _Outcome[R] | None = None
     flight = store._begin(name, ctx, clock.monotonic())
@@ -174,7 +174,7 @@ async def _ask(request: Q, ctx: Context, inner: Service[Q, R], store: DedupeStor
         return value
     except Exception as error:
         left = ctx.remaining()
-        if left is None or left > 0:  # else its own time is over, which may be no reason for others
+        if left is None or left > 0:  # else this caller's deadline passed, which need not concern the others
             outcome = _Outcome(None, error, 0.0)
         raise
     finally:
@@ -182,7 +182,7 @@ async def _ask(request: Q, ctx: Context, inner: Service[Q, R], store: DedupeStor
 
 
 def _twin(error: Exception) -> Exception:
-    """Return an error like this one for another caller, caused by it; what the call cost is counted with the first."""
+    """Return a copy of an error for another caller, with the original as cause, and without its usage."""
     twin = type(error).__new__(type(error), *error.args)
     twin.args = error.args
     vars(twin).update((name, value) for name, value in vars(error).items() if name != "usage" and name[0] != "_")

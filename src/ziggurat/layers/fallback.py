@@ -1,4 +1,4 @@
-"""Fallback: asks another service when a call fails."""
+"""Fallback: calls another service when a call fails."""
 
 __all__ = ["fallback", "may_succeed_elsewhere"]
 
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 def may_succeed_elsewhere(error: Exception) -> bool:
-    """Return whether another service might do better: transient errors, and failed calls but for refusals."""
+    """Return whether another service might succeed: yes for transient errors and failed calls, except refusals."""
     return is_transient(error) or (
         isinstance(error, ServiceError) and not isinstance(error, (Denied, InvalidArguments))
     )

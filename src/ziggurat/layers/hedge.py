@@ -62,7 +62,7 @@ class _Hedge(Combinator[Q, R]):
     async def _first(
         self, running: dict[asyncio.Task[R], int], failures: list[tuple[int, Exception]], ctx: Context, *, last: bool
     ) -> asyncio.Task[R] | None:
-        """Wait for an answer; None when the next alternative is due, or when all have failed."""
+        """Wait for an answer and return its task; None when the next alternative is due, or when all have failed."""
         clock = ctx.clock
         alarm: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         timer = None if last else clock.call_at(clock.monotonic() + self.delay, lambda: _ring(alarm))
@@ -71,7 +71,7 @@ class _Hedge(Combinator[Q, R]):
                 waited: set[asyncio.Future[Any]] = {alarm, *running}
                 await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
                 for task in [each for each in running if each.done()]:
-                    error = task.exception()  # raises where the alternative was cancelled from within
+                    error = task.exception()  # raises if the alternative cancelled itself
                     if error is None:
                         return task
                     if not isinstance(error, Exception):
@@ -107,7 +107,7 @@ def _ring(alarm: "asyncio.Future[None]") -> None:
 
 
 def _recorded_winner(places: list[Context], ctx: Context) -> int | None:
-    """Return which alternative's answer is on record and next: a race that was decided is not run again."""
+    """Return the index of the alternative whose recorded answer comes next, so that a decided race is not repeated."""
     journal = ctx.scope.get(JOURNAL)
     if journal is None or ctx._beneath:
         return None
@@ -119,7 +119,7 @@ def _recorded_winner(places: list[Context], ctx: Context) -> int | None:
 
 
 async def _end(tasks: Iterable["asyncio.Task[R]"]) -> None:
-    """Cancel tasks and wait until they have ended, also when this wait is cancelled itself."""
+    """Cancel tasks and wait until they have ended, even if this wait itself is cancelled."""
     cancelled: asyncio.CancelledError | None = None
     while running := [task for task in tasks if not task.done()]:
         for task in running:
@@ -135,15 +135,15 @@ async def _end(tasks: Iterable["asyncio.Task[R]"]) -> None:
 def hedge(service: Service[Q, R], *others: Service[Q, R], delay: float) -> Service[Q, R]:
     """Call `service`; if it has not answered after `delay` seconds, or fails, call the next one as well.
 
-    The first answer wins. The others are cancelled and waited for, their cost is counted if known, and listeners are
-    told to drop what they showed::
+    The first answer wins. The others are cancelled and awaited, their usage is counted if known, and listeners are
+    told to discard their output::
 
-        model = hedge(openai("gpt-5-mini"), delay=2.0)          # the same again
+        model = hedge(openai("gpt-5-mini"), delay=2.0)          # the same model twice
         model = hedge(openai("gpt-5-mini"), local(), delay=2.0)
 
-    Only for calls without side effects, such as model calls or tools with ``effect="none"``: a call may be made twice
-    at a time (for an agent, all its tools). Do not use it when the service is slow because it is overloaded. Each
-    alternative is a call of its own, at ``alt-1``, ``alt-2`` and so on; a decided race is not run again on resume.
+    Only for calls without side effects, such as model calls or tools with ``effect="none"``: two calls may run at the
+    same time (for an agent, with all its tools). Do not use it when the service is slow because it is overloaded. Each
+    alternative is a separate call, at ``alt-1``, ``alt-2`` and so on; resume does not repeat a decided race.
 
     Args:
         service: Called first.

@@ -18,14 +18,14 @@ _RECENT, _USUAL = 10, 500
 
 
 class LatencyGradient:
-    """Compares how long calls take recently with how long they usually take.
+    """A detector of overload: compares the recent latency of calls with their usual latency.
 
-    Make one for each service that may be overloaded, and share it among all that call it.
+    Make one for each service that may be overloaded, and share it between all layers that call it.
 
     Args:
         tolerance: How many times longer than usual calls may take before some are refused.
-        minimum_calls: How many calls it takes to know what is usual.
-        floor: Latencies up to this many seconds are never slow: there chance matters more than load.
+        minimum_calls: The number of calls before the usual latency is considered known.
+        floor: Latencies up to this many seconds are never slow; their differences are mostly noise.
 
     Raises:
         ConfigurationError: `tolerance` is not above 1, `minimum_calls` is not a whole number of at least 1, or `floor`
@@ -49,15 +49,15 @@ class LatencyGradient:
         self.usual = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Take in how long a call took."""
+        """Add the latency of a call, in seconds."""
         self.calls += 1
         self.recent += (seconds - self.recent) / min(self.calls, _RECENT)
         self.usual += (seconds - self.usual) / min(self.calls, _USUAL)
 
     def share(self) -> float:
-        """Return the share of calls that may pass: 1 in good times, less the slower it is, and never 0.
+        """Return the share of calls that may pass: 1 normally, less the slower the service is, and never 0.
 
-        Some must pass, or nobody would learn that it has become quick again.
+        Some calls must pass, or a recovery would not be noticed.
         """
         bound = max(self.tolerance * self.usual, self.floor)
         if self.calls < self.minimum_calls or self.recent <= bound:
@@ -88,9 +88,9 @@ async def load_shed(
     when: Callable[[], bool] | None = None,
     gradient: LatencyGradient | None = None,
 ) -> R:
-    """Refuse at once what would only wait, or would slow down a service that is already slow.
+    """Refuse calls at once that would only wait, or would slow down a service that is already slow.
 
-    Put it outside a retry: what was refused should go elsewhere, not come again::
+    Put it outside a retry: a refused call should go to another service, not be retried here::
 
         slots = Bulkhead(8)
         stack(model, load_shed(when=slots.is_full), retry(), concurrency_limit(bulkhead=slots))

@@ -1,4 +1,4 @@
-"""Pipeline: services in a row; each gets the answer of the one before."""
+"""Pipeline: calls services in sequence; each gets the answer of the one before."""
 
 __all__ = ["pipeline"]
 
@@ -76,7 +76,7 @@ def pipeline(
     /,
 ) -> Service[A, G]: ...
 def pipeline(*stages: Service[Any, Any]) -> Service[Any, Any]:
-    """Call the services in a row, each with the answer of the one before; the last answer is returned.
+    """Call services in sequence, each with the answer of the one before, and return the last answer.
 
     ::
 

@@ -19,11 +19,11 @@ from ziggurat.core.settings import is_finite, is_function
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-_LEAST = 1e-9  # so much may a sum of fractions be off
+_LEAST = 1e-9  # tolerance for the rounding error of a sum
 
 
 class Taken:
-    """What one call has taken from a limiter: one request and its weight, at a time."""
+    """The share of a limiter that one call has taken: one request and its weight, at a time."""
 
     __slots__ = ("at", "counts", "requests", "weight")
 
@@ -46,9 +46,9 @@ class _Waiter:
 class RateLimiter:
     """A number of requests, and a total weight, in any period of `seconds` (a sliding window).
 
-    The weight of a call is what else is limited, such as tokens: an estimate is taken before the call, and corrected by
-    the real weight after it. What was estimated too much is free again at once; what was estimated too little counts
-    from then on.
+    The weight of a call is any other limited amount, such as tokens: an estimate is taken before the call, and
+    corrected by the actual weight after it. An overestimate is given back at once; what was missing counts from then
+    on.
 
     Make one and pass it to all layers that share the allowance. It belongs to one event loop at a time::
 
@@ -59,7 +59,7 @@ class RateLimiter:
         weight: Weight in any period; None for no limit.
         seconds: The length of the period.
         max_wait: The longest wait for a turn, in seconds; a call that would wait longer is refused at once.
-        queue: How many calls may wait; the next one is refused at once.
+        queue: The number of calls that may wait; further ones are refused at once.
 
     Raises:
         ConfigurationError: a setting has a wrong value, or nothing is limited.
@@ -91,7 +91,7 @@ class RateLimiter:
         self.seconds = seconds
         self.max_wait = max_wait
         self.queue = queue
-        self._log: deque[Taken] = deque()  # what counts at present, in order of time
+        self._log: deque[Taken] = deque()  # what counts at present, in chronological order
         self._requests = 0
         self._weight = 0.0
         self._closed_until = -inf
@@ -100,27 +100,27 @@ class RateLimiter:
 
     @property
     def waiting(self) -> int:
-        """How many wait for their turn."""
+        """The number of calls that wait for their turn."""
         return len(self._waiting)
 
     def is_full(self) -> bool:
-        """Return whether calls wait for their turn, so that one that comes now would have to wait too."""
+        """Return whether calls wait for their turn, so that a new call would have to wait too."""
         return bool(self._waiting)
 
     def due(self, weight: float, now: float) -> float:
-        """Return when the turn of one more would come as things stand."""
+        """Return when one more call would have its turn, in seconds of `monotonic`, as known at present."""
         *_, (_, due) = self._dues(now, (*self._waiting, _Waiter(weight, inf)))
         return due
 
     def take(self, weight: float, now: float) -> Taken | None:
-        """Take one request and its weight if there is room and nobody waits for it."""
+        """Take one request and its weight if there is room and no call waits; else return None."""
         self._forget(now)
         if self._waiting or now < self._closed_until or not self._fits(self._requests, self._weight, weight):
             return None
         return self._add(now, 1, weight)
 
     async def wait(self, weight: float, clock: Clock, deadline: float | None = None) -> Taken:
-        """Wait for a turn, first come, first served, and take; who is cancelled meanwhile has taken nothing.
+        """Wait for a turn, first come, first served, then take; a caller cancelled while it waits takes nothing.
 
         Raises:
             LimitExceeded: the turn would come too late, the queue is full, or the weight is more than a period has.
@@ -147,7 +147,7 @@ class RateLimiter:
             raise
 
     def settle(self, taken: Taken, weight: float, clock: Clock) -> None:
-        """Put the real weight in the place of the one that was taken."""
+        """Replace the weight that was taken by the actual weight."""
         more = weight - taken.weight
         if more > 0:
             self._add(clock.monotonic(), 0, more)
@@ -166,7 +166,7 @@ class RateLimiter:
         self._pump(clock)
 
     def pause(self, seconds: float, clock: Clock) -> None:
-        """Let nobody pass for `seconds`, at most `max_wait`; never ends sooner what was asked before."""
+        """Let no call pass for `seconds`, at most `max_wait`; never shortens an earlier pause."""
         self._closed_until = max(self._closed_until, clock.monotonic() + min(seconds, self.max_wait))
         self._pump(clock)
 
@@ -193,7 +193,7 @@ class RateLimiter:
             self._weight = 0.0  # what rounding has left
 
     def _pump(self, clock: Clock) -> None:
-        """Let pass whose turn it is, refuse whose turn would come too late, and wake up again for the next."""
+        """Let calls pass whose turn has come, refuse those whose turn would be too late, and set the next timer."""
         now = clock.monotonic()
         self._forget(now)
         waiting = self._waiting
@@ -220,7 +220,7 @@ class RateLimiter:
                 waiter.turn.set_exception(self._late(due - now))
 
     def _dues(self, now: float, waiters: Iterable[_Waiter]) -> Iterator[tuple[_Waiter, float]]:
-        """Tell when each turn will come as things stand; who would be too late stands in nobody's way."""
+        """Yield when each waiter will have its turn; those too late are not counted for the waiters after them."""
         planned = [(taken.at, taken.requests, taken.weight) for taken in self._log]
         requests, total, oldest, due = self._requests, self._weight, 0, max(now, self._closed_until)
         for waiter in waiters:
@@ -275,7 +275,7 @@ async def rate_limit(
     estimate: Callable[[Any], float] | None = None,
     measure: Callable[[Any], float | None] | None = None,
 ) -> R:
-    """Let only so many calls through in any period; others wait, or are refused at once if it would take too long.
+    """Limit the calls in any period; others wait for their turn, or are refused at once if it would come too late.
 
     Make it the innermost layer, so that only calls that are really made count::
 
@@ -285,7 +285,7 @@ async def rate_limit(
     If an error of the service says `retry_after`, no call passes for that time.
 
     Args:
-        limiter: The counter; share one among all that use the same allowance.
+        limiter: The counter; share one between all layers that use the same allowance.
         estimate: Returns the expected weight of a request; needed if weight is limited.
         measure: Returns the real weight from the response or the error; None keeps the estimate.
 

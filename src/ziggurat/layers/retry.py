@@ -86,7 +86,7 @@ class RetryBudget:
 
 
 class _Watch:
-    """A way out for events that notices whether a delta has gone out."""
+    """An `Emit` that notices whether a delta was emitted."""
 
     __slots__ = ("outer", "shown")
 
@@ -164,11 +164,11 @@ async def retry(
             `"none"` takes the longest.
         budget: Bounds the retries of all calls that share it.
         when: Returns whether an error is worth another try; by default transient ones.
-        after_delta: Try again even if parts of the reply were already shown; listeners are told to drop them.
+        after_delta: Retry even if parts of the reply were already emitted; listeners are told to discard them.
         max_retry_after: The longest `retry_after` of an error that is waited for, in seconds; if it asks for more, the
             error is raised at once.
 
-    No delay begins that would pass the deadline. All tries are one call: they share its path.
+    The error is raised at once if the delay would pass the deadline. All tries are one call, with one path.
 
     Raises:
         ConfigurationError: a setting has a wrong value.
@@ -194,7 +194,7 @@ async def retry(
 
 
 def _delay(error: Exception, drawn: float, max_retry_after: float) -> float | None:
-    """Return the seconds to wait: the longer of what was drawn and what is asked for; None for too long."""
+    """Return the seconds to wait: the drawn delay or the error's `retry_after` if longer; None if that is too long."""
     if _is_replayed(error):
         return 0.0
     asked = getattr(error, "retry_after", None)
@@ -220,5 +220,5 @@ async def _wait(attempt: int, why: str, delay: float, ctx: Context) -> None:
 
 
 def _is_replayed(error: Exception) -> bool:
-    """Return whether the failure was answered from the record: then the wait after it is over, and paid."""
+    """Return whether the failure comes from the record: the delay and the budget after it were spent before."""
     return getattr(error, "_answered", False)

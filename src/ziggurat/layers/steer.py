@@ -30,7 +30,7 @@ class _Steer(Combinator[Q, R]):
             picked = await self._picked(request, place)
         else:
             picked = await place.once("pick", request, self._picked, returns=str)
-        if picked not in self._routes:  # one on record, since when a route has gone
+        if picked not in self._routes:  # a recorded pick whose route was removed since
             raise self._unknown(picked, place)
         return await self.ask(self._routes[picked], request, ctx.under(picked))
 
@@ -62,8 +62,8 @@ def steer(pick: Pick[Q], /, **routes: Service[Q, R]) -> Service[Q, R]:
 
         model = steer(by_length, short=openai("gpt-5-mini"), long=anthropic("claude-sonnet-4-5"))
 
-    The pick is a call of its own, at ``pick``; the service's call is under the name of its route. The pick is recorded,
-    so a resumed run takes the same route without asking again.
+    The pick is a separate call, at ``pick``; the service's call is at the name of its route. The pick is recorded,
+    so a resumed run takes the same route without calling `pick` again.
 
     Args:
         pick: Called with the request and a context; returns the name of a route, sync or async.

@@ -1,4 +1,4 @@
-"""Tap: shows requests, responses and errors to your functions without changing them."""
+"""Tap: passes requests, responses and errors to your functions without changing them."""
 
 __all__ = ["tap"]
 
@@ -17,7 +17,7 @@ R = TypeVar("R")
 logger = logging.getLogger("ziggurat")
 
 Look = Callable[[Any, Context], object]
-"""Called with a request, a response or an error, and the call's context; what it returns is awaited if it can be."""
+"""Called with a request, a response or an error, and the call's context; an awaitable that it returns is awaited."""
 
 
 def _check(*, on_request: Look | None, on_response: Look | None, on_error: Look | None) -> None:
@@ -36,7 +36,7 @@ async def tap(
     on_response: Look | None = None,
     on_error: Look | None = None,
 ) -> R:
-    """Show what passes to your functions, sync or async; the call is not affected.
+    """Pass requests, responses and errors to your functions, sync or async; the call is not affected.
 
     Their return values are ignored. Their exceptions are logged and otherwise ignored, so the answer or the error of
     the call is never lost::
@@ -58,7 +58,7 @@ async def tap(
             seen = on_request(request, ctx)
             if seen is not None and isinstance(seen, Awaitable):
                 await seen
-        except Exception:  # noqa: BLE001 - a look changes nothing, so neither does its failure
+        except Exception:  # noqa: BLE001 - a failing tap must not affect the call
             _failed(on_request, ctx)
     try:
         response = await inner(request, ctx)
@@ -71,7 +71,7 @@ async def tap(
             seen = on_response(response, ctx)
             if seen is not None and isinstance(seen, Awaitable):
                 await seen
-        except Exception:  # noqa: BLE001 - a look changes nothing, so neither does its failure
+        except Exception:  # noqa: BLE001 - a failing tap must not affect the call
             _failed(on_response, ctx)
     return response
 
@@ -81,7 +81,7 @@ async def _show(look: Look, what: object, ctx: Context) -> None:
         seen = look(what, ctx)
         if isinstance(seen, Awaitable):
             await seen
-    except Exception:  # noqa: BLE001 - a look changes nothing, so neither does its failure
+    except Exception:  # noqa: BLE001 - a failing tap must not affect the call
         _failed(look, ctx)
 
 

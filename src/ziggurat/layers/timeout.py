@@ -23,7 +23,7 @@ def _check(*, seconds: float) -> None:
 async def timeout(request: Q, ctx: Context, inner: Service[Q, R], *, seconds: float) -> R:
     """Cancel a call that takes longer than `seconds`, and raise `Timeout`, which is transient.
 
-    Inside a retry it bounds each try, around a retry all tries together. The service sees the deadline in its context.
+    Inside a retry it limits each try, outside a retry all tries together. The service gets the deadline in its context.
     Time spent waiting for a slow reader of events does not count::
 
         stack(model, retry(attempts=3), timeout(seconds=30))

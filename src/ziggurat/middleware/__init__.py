@@ -1,4 +1,4 @@
-"""Middleware that is built in; each name is loaded when it is first used."""
+"""The built-in middleware; each name is imported on first use."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

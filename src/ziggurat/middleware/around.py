@@ -1,4 +1,4 @@
-"""Plain layers as middleware: inherited by every model, tool or agent below."""
+"""`everywhere`: layers as middleware, inherited by every model, tool or agent below."""
 
 __all__ = ["everywhere"]
 
@@ -20,7 +20,7 @@ AgentLayer = Callable[[Service[AgentRequest, AgentRun]], Service[AgentRequest, A
 
 
 class _Everywhere(Middleware):
-    """Base of what `everywhere` makes: it overrides the wraps for which there are layers, so others cost nothing."""
+    """The base of the classes made by `everywhere`; they override only the wraps that have layers, for speed."""
 
     def __init__(self, model: Sequence[ModelLayer], tool: Sequence[ToolLayer], agent: Sequence[AgentLayer]) -> None:
         self._model = tuple(model)
@@ -57,10 +57,10 @@ class _Agents(_Everywhere):
 def everywhere(
     *, model: Sequence[ModelLayer] = (), tool: Sequence[ToolLayer] = (), agent: Sequence[AgentLayer] = ()
 ) -> Middleware:
-    """Make a middleware of layers: they go around every call of their kind, in every nested agent too.
+    """Make a middleware of layers that wrap every call of their kind, in every nested agent too.
 
-    Of the layers, the first listed meets the request first; a service's own layers stand inside these. What layers
-    share (a limiter, a breaker) is shared by all those calls.
+    The first listed layer gets the request first; a service's own layers are inside these. Objects that layers share
+    (a limiter, a breaker) are shared by all those calls.
 
     ::
 
@@ -69,10 +69,10 @@ def everywhere(
     Args:
         model: Layers around each model.
         tool: Layers around each tool, agents as tools included.
-        agent: Layers around each agent, the one that this is given to included.
+        agent: Layers around each agent, including the one with this middleware.
 
     Raises:
-        ConfigurationError: no layer was given, or something that is none.
+        ConfigurationError: there is no layer, or something that is not a layer.
     """
     chosen: list[Any] = [kind for kind, layers in ((_Models, model), (_Tools, tool), (_Agents, agent)) if layers]
     if not chosen:
@@ -87,4 +87,4 @@ def everywhere(
 
 
 async def _nothing(request: Any, ctx: Context) -> Any:
-    """Stands where a service will, so that what is not a layer is found when it is given."""
+    """A placeholder for the service, so that wrong layers raise when the middleware is made."""

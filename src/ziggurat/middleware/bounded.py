@@ -1,4 +1,4 @@
-"""Regular expressions that cannot hang: each match is short, and is tried in few ways."""
+"""A check for regular expressions with bounded matching time: short matches with little backtracking."""
 
 __all__ = ["WAYS", "WINDOW", "bounded"]
 
@@ -10,17 +10,17 @@ from typing import Any
 from ziggurat.core.errors import ConfigurationError
 
 WINDOW = 512
-"""Characters that a match may have at most."""
+"""The maximum length of a match, in characters."""
 
 WAYS = 256
-"""In how many ways a match may be tried from one place of a text at most."""
+"""The maximum number of ways to try a match from one position of a text."""
 
 
 def bounded(pattern: str | re.Pattern[str]) -> tuple[str, int]:
-    """Return a regular expression as a group that can stand in another, and its longest match in characters.
+    """Return a regular expression as a group for use within another, and its longest match in characters.
 
     Raises:
-        ConfigurationError: it is none, or could take long on some text; the message says how to fix it.
+        ConfigurationError: it is not valid, or could take long on some text; the message says how to fix it.
     """
     flags = pattern.flags & (re.I | re.M | re.S | re.X) if isinstance(pattern, re.Pattern) else 0
     text = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
@@ -45,7 +45,7 @@ def bounded(pattern: str | re.Pattern[str]) -> tuple[str, int]:
 
 
 def _ways(tree: Any, text: str) -> int:
-    """Return an upper bound of the ways to match a sequence at one place."""
+    """Return an upper bound of the number of ways to match a sequence at one position."""
     ways = 1
     for code, argument in tree:
         ways = min(ways * _ways_of(code, argument, text), WAYS + 1)

@@ -1,4 +1,4 @@
-"""Output guardrails: a check on final answers; the model is asked again when one does not pass."""
+"""Output guardrails: check final answers, and call the model again if one does not pass."""
 
 __all__ = ["OutputGuardrail"]
 
@@ -22,10 +22,10 @@ Check = Callable[[str, Context], str | Awaitable[str | None] | None]
 
 
 class OutputGuardrail(Middleware):
-    """Lets an answer pass only if a check has nothing against it; otherwise the model is told why and asked again.
+    """Checks final answers; if one does not pass, the model gets the reason and is called again.
 
-    Checked is what ends an agent: a reply without tool calls, or the JSON of a typed answer. Answers that did not pass
-    are in no conversation; who listens is told to drop them. What they cost is counted.
+    A final answer is a reply without tool calls, or the JSON of a typed answer. Refused answers do not enter the
+    conversation, and listeners are told to discard them. Their usage is counted.
 
     ::
 
@@ -33,7 +33,7 @@ class OutputGuardrail(Middleware):
 
     Args:
         check: Called with the answer and the context; sync or async.
-        retries: How often the model may try again.
+        retries: The number of times that the model may try again.
 
     Raises:
         ConfigurationError: `check` cannot be called, or `retries` is not a whole number of at least 0.
@@ -50,10 +50,10 @@ class OutputGuardrail(Middleware):
     async def wrap_model(
         self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
     ) -> ModelResponse:
-        """Ask, check, and ask again within the bound.
+        """Call the model, check its answer, and repeat up to `retries` times.
 
         Raises:
-            Denied: no answer passed; the run stops for that.
+            Denied: no answer passed; it stops the run.
             ConfigurationError: the check returned neither a text nor None.
         """
         for number in range(1, self.retries + 2):
@@ -73,7 +73,7 @@ class OutputGuardrail(Middleware):
 
 
 def _answer_of(response: ModelResponse) -> str | None:
-    """Return what a reply answers, None where it continues with tools or could not be read."""
+    """Return the final answer in a reply; None if it calls tools, or is not complete."""
     final = next((call for call in response.tool_calls if call.name == FINAL_ANSWER), None)
     if final is not None:
         return final.arguments
@@ -81,7 +81,7 @@ def _answer_of(response: ModelResponse) -> str | None:
 
 
 def _refused(response: ModelResponse, fault: str) -> list[Message]:
-    """Return a reply that did not pass, and the request for another, fit to be sent."""
+    """Return the messages to append: the refused reply, and the request for another."""
     message = fit(response.message)
     results = [
         tool_message(ToolResult(call.id, call.name, fault, "invalid_arguments", call.name))

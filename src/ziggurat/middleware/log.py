@@ -1,4 +1,4 @@
-"""Logging: calls as lines of the standard library's logging, and hook counts."""
+"""Logging middleware: one log line per call, with the standard library's logging, and counts of hooks."""
 
 __all__ = ["HookCounts", "Logging"]
 
@@ -16,7 +16,7 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 
 
 class HookCounts(Struct):
-    """How often each hook was called."""
+    """The number of calls of each hook."""
 
     before_agent: int = 0
     after_agent: int = 0
@@ -30,12 +30,12 @@ class HookCounts(Struct):
 
 
 class Logging(Middleware):
-    """Writes a line for each call: where, what kind, how large, how it ended; never what was said.
+    """Logs a line for each call: its path, kind, size and outcome; never its content.
 
     Args:
-        counts: Counts hooks over all runs that it is given to; your own object, so you decide how long it lives.
-        logger: Where lines go.
-        level: Their level; errors go as warnings, pieces as DEBUG.
+        counts: Counts hooks over all runs that use this object; you create it, so you decide how long it lives.
+        logger: The logger; by default ``ziggurat.calls``.
+        level: The level of the lines; errors are logged as WARNING, pieces as DEBUG.
 
     Raises:
         ConfigurationError: `counts` is not a `HookCounts`.
@@ -61,45 +61,45 @@ class Logging(Middleware):
             self._logger.log(level, text, *values)
 
     async def before_agent(self, request: AgentRequest, ctx: Context) -> None:
-        """Note that an agent begins."""
+        """Log the start of an agent."""
         self._note("before_agent", self._level, "%s begins: %d messages", ctx.path, len(request.messages))
 
     async def after_agent(self, run: AgentRun, ctx: Context) -> None:
-        """Note how an agent ended."""
+        """Log the end of an agent."""
         why = type(run.stop).__name__
         self._note(
             "after_agent", self._level, "%s ended: %s, %d steps, %d tokens", ctx.path, why, run.steps, run.usage.total
         )
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> None:
-        """Note that a model is asked."""
+        """Log a request to a model."""
         text = "%s asks: %d messages, %d tools"
         self._note("before_model", self._level, text, ctx.path, len(request.messages), len(request.tools))
 
     async def on_model_delta(self, delta: PartDelta, ctx: Context) -> None:
-        """Note a piece of a reply."""
+        """Log a piece of a reply."""
         self._note("on_model_delta", logging.DEBUG, "%s says: %s", ctx.path, type(delta).__name__)
 
     async def after_model(self, response: ModelResponse, ctx: Context) -> None:
-        """Note that a model has answered."""
+        """Log the reply of a model."""
         usage = response.usage
         text = "%s answered: %s, %s in, %s out, %d tool calls"
         calls = len(response.tool_calls)
         self._note("after_model", self._level, text, ctx.path, response.finish, usage.input, usage.output, calls)
 
     async def before_tool(self, call: ToolCall, ctx: Context) -> None:
-        """Note that a tool is called."""
+        """Log a tool call."""
         self._note("before_tool", self._level, "%s calls: %d characters", ctx.path, len(call.arguments))
 
     async def on_tool_delta(self, text: str, ctx: Context) -> None:
-        """Note a piece of a tool's output."""
+        """Log a piece of a tool's output."""
         self._note("on_tool_delta", logging.DEBUG, "%s gives: %d characters", ctx.path, len(text))
 
     async def after_tool(self, result: ToolResult, ctx: Context) -> None:
-        """Note a tool's result."""
+        """Log a tool's result."""
         how = result.error or "ok"
         self._note("after_tool", self._level, "%s gave: %s, %d characters", ctx.path, how, len(result.text))
 
     async def on_error(self, error: BaseException, ctx: Context) -> None:
-        """Note an error by its kind."""
+        """Log the type of an error."""
         self._note("on_error", logging.WARNING, "%s failed: %s", ctx.path, type_name_of(error))

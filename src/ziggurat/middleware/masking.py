@@ -20,28 +20,28 @@ T = TypeVar("T")
 _DEEPEST = 200
 _LONGEST_CHAIN = 50
 _KEPT = frozenset({"path", "id", "run_id", "digest", "signature", "redacted"})
-"""Fields of nouns that name things or are made by others' machines; nothing that a person or a model wrote."""
+"""Fields of our structs that are not masked: identifiers and data made by providers, not text of people or models."""
 
 _FIGURES = frozenset({int, float, bool, type(None)})
-"""What fields of nouns may be without being looked at; numbers in data of users are."""
+"""Types of struct fields that are not masked; numbers in data of users are."""
 
 _INNER = ("strerror", "filename", "filename2", "object", "reason", "msg", "text", "name", "path", "value", "code")
-"""What errors of the standard library keep beside their arguments."""
+"""Attributes that errors of the standard library have besides their arguments."""
 
 
 class Masking:
-    """Makes copies without secrets; what has none comes back as it is."""
+    """Makes copies of values with secrets masked; a value without secrets is returned unchanged."""
 
     def __init__(self, secrets: Secrets) -> None:
         self.secrets = secrets
 
     def value(self, value: T) -> T:
-        """Return a value without secrets in any text within it; an error is mended where it stands."""
+        """Return a value with secrets masked in all text within it; an error is changed in place if possible."""
         changed: T = self._walked(value, 0)
         return changed
 
     def json(self, text: str) -> str:
-        """Return a text without secrets; one of JSON stays JSON, and is also searched as it reads."""
+        """Return a text with secrets masked; JSON stays valid, and its decoded strings are searched too."""
         quick = self.secrets.masked(text)
         if quick == text and "\\" not in text:
             return text
@@ -105,11 +105,11 @@ class Masking:
             if changed is not known and changed != known:
                 changes[name] = changed
         if isinstance(value, Thinking) and "text" in changes:
-            changes["signature"] = None  # it proves a text that is no longer there
+            changes["signature"] = None  # the signature is for the original text
         return msgspec.structs.replace(value, **changes) if changes else value
 
     def _object(self, value: Any, depth: int) -> Any:
-        """Return an object of a user's class, such as an output, with masked fields."""
+        """Return an object of a user's class, such as a typed output, with masked fields."""
         if not dataclasses.is_dataclass(value) and not hasattr(value, "model_copy"):
             return value
         fields = {name: self._walked(each, depth + 1) for name, each in vars(value).items()}
@@ -122,7 +122,10 @@ class Masking:
     # -- errors --------------------------------------------------------------------------------------------------
 
     def error(self, error: BaseException) -> BaseException:
-        """Return an error without secrets in its text, arguments, facts, causes: the same, or one that tells of it."""
+        """Return an error with secrets masked in its text, arguments, attributes and causes.
+
+        It is the same object, or a `ForeignError` if the object cannot be changed.
+        """
         return self._mended(error, {})
 
     def _mended(self, error: BaseException, known: dict[int, BaseException]) -> BaseException:
@@ -164,10 +167,10 @@ class Masking:
                 try:
                     setattr(error, name, changed)
                 except (AttributeError, TypeError):
-                    continue  # it shows below, if it is said
+                    continue  # if it is in the error's text, `_speaks` finds it
 
     def _fact(self, value: Any, known: dict[int, BaseException]) -> Any:
-        """Return something that an error keeps without secrets; errors among it may lead back to it."""
+        """Return a masked attribute of an error; errors within it may refer back to the error itself."""
         if isinstance(value, BaseException):
             return self._mended(value, known)
         if isinstance(value, (list, tuple)) and any(isinstance(each, (BaseException, list, tuple)) for each in value):
@@ -175,11 +178,11 @@ class Masking:
         return self._walked(value, 1)
 
     def _speaks(self, error: BaseException) -> bool:
-        """Return whether an error still says a secret."""
+        """Return whether an error's text or repr still has a secret."""
         return any(self.secrets.masked(text) != text for text in (described(error), _shown(error)))
 
     def _veiled(self, error: BaseException) -> BaseException:
-        """Return an error that says only what it may: of the same class where that can be, with another text."""
+        """Return the error with masked text, by a subclass of its class, or a replacement if that is not possible."""
         text = self.secrets.masked(described(error).partition(": ")[2])
         shown = self.secrets.masked(_shown(error))
         kind = type(error)
@@ -202,5 +205,5 @@ class Masking:
 def _shown(error: BaseException) -> str:
     try:
         return repr(error)
-    except Exception:  # noqa: BLE001 - an error of a user's whose own text fails
+    except Exception:  # noqa: BLE001 - the `__repr__` of a user's error may raise
         return ""

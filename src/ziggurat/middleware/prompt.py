@@ -12,11 +12,11 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest
 
 Write = Callable[[ModelRequest, Context], str | Awaitable[str | None] | None]
-"""Returns the instructions for a question, or None to leave them as they are."""
+"""Returns the instructions for a model request, or None to leave them unchanged."""
 
 
 class DynamicPrompt(Middleware):
-    """Gives models the instructions that a function writes for each question.
+    """Replaces the instructions of each model request by those that a function returns.
 
     ::
 
@@ -25,7 +25,7 @@ class DynamicPrompt(Middleware):
     Instructions that differ from step to step make a provider's prompt cache useless.
 
     Args:
-        write: Called with the request and the context; sync or async. None leaves the instructions as they are.
+        write: Called with the request and the context; sync or async. None leaves the instructions unchanged.
     """
 
     def __init__(self, write: Write) -> None:
@@ -34,7 +34,7 @@ class DynamicPrompt(Middleware):
         self._write = write
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
-        """Return the question with the instructions written for it."""
+        """Return the request with the instructions of the function."""
         written = self._write(request, ctx)
         text = await written if isinstance(written, Awaitable) else written
         if text is not None and not isinstance(text, str):

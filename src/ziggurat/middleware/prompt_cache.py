@@ -1,4 +1,4 @@
-"""A guard for prompt caches: warns when the beginning of a request changes from step to step."""
+"""A guard for providers' prompt caches: warns if the start of a request changes from step to step."""
 
 __all__ = ["PromptCacheGuard"]
 
@@ -14,7 +14,7 @@ from ziggurat.messages.model import ModelRequest, ModelResponse, OutputSchema, T
 
 
 class _Layout:
-    """What an agent's last question began with."""
+    """The start of an agent's previous model request."""
 
     __slots__ = ("instructions", "messages", "output", "tools")
 
@@ -25,7 +25,7 @@ class _Layout:
         self.messages: list[Message] | None = None
 
     def changes(self, request: ModelRequest) -> list[str]:
-        """Return what differs from the question before, and remember this one."""
+        """Return what differs from the previous request, and store this one."""
         messages = list(request.messages)
         changed: list[str] = []
         if self.messages is not None:
@@ -45,13 +45,13 @@ class _Layout:
 
 
 class PromptCacheGuard(Middleware):
-    """Warns, or refuses, when a question does not begin as the one before it in the same agent did.
+    """Warns or raises if a model request does not start like the previous one of the same agent.
 
-    Providers read again, at full price, whatever follows the first difference in instructions, tools and messages.
-    List it first, so that it sees questions as all other hooks leave them.
+    Providers charge the full price for everything after the first difference in instructions, tools and messages.
+    List it first, so that it sees requests as all other hooks leave them.
 
     Args:
-        refuse: Raise in place of the event `Warned`.
+        refuse: Raise instead of emitting the event `Warned`.
     """
 
     def __init__(self, *, refuse: bool = False) -> None:
@@ -59,16 +59,16 @@ class PromptCacheGuard(Middleware):
         self._layout: Key[_Layout] = Key("prompt layout")
 
     async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
-        """Give each agent a layout of its own, which goes with it."""
+        """Give each agent its own layout for the time that it runs."""
         return await agent(request, ctx.within(self._layout, _Layout()))
 
     async def wrap_model(
         self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
     ) -> ModelResponse:
-        """Compare the question with the one before.
+        """Compare the request with the previous one.
 
         Raises:
-            ConfigurationError: it begins differently, and that is to be refused.
+            ConfigurationError: it starts differently, and `refuse` is set.
         """
         layout = ctx.scope.get(self._layout)
         changed = layout.changes(request) if layout is not None else []

@@ -1,4 +1,4 @@
-"""Redaction: keeps secrets out of what models see, listeners hear, records hold, and errors say."""
+"""Redaction: masks secrets in the input and output of models, in events, records and errors."""
 
 __all__ = ["Redaction"]
 
@@ -25,24 +25,24 @@ T = TypeVar("T")
 
 
 class Redaction(Middleware):
-    """Takes secrets out of all that is said, shown, recorded and raised below it; list it first.
+    """Masks secrets in messages, events, records and errors of all calls below; list it first.
 
     ::
 
         Agent(model, middleware=[Redaction(os.environ["DATABASE_PASSWORD"], emails=True)])
 
-    A tool is run with what the hooks before it left, so a secret that a model wrote reaches no tool, and one that a
-    `before_tool` puts in does. It is not on record then: where such a call must be made again after a crash, the hooks
-    must give the same arguments again, else the model is told that it was interrupted.
+    A tool gets the arguments as the hooks leave them: a secret that a model wrote does not reach it, a secret that a
+    `before_tool` hook adds does. The added secret is not recorded: to repeat such a call after a crash, the hooks must
+    return the same arguments again, else the model is told that the call was interrupted.
 
     Args:
-        literals: Secrets themselves, at least 4 characters long.
-        patterns: Regular expressions whose matches are bounded, such as ``r"\\bACC-[0-9]{6,10}\\b"``.
-        keys: Also keys of providers, bearer tokens, private keys, and passwords in addresses.
-        emails: Also addresses of mail.
-        prompts: Also what agents are asked. Records never hold a secret: without this a resumed run continues with the
-            masked prompt.
-        mask: What stands in the place of each.
+        literals: The secrets themselves, at least 4 characters long.
+        patterns: Regular expressions with bounded matches, such as ``r"\\bACC-[0-9]{6,10}\\b"``.
+        keys: Also mask provider keys, bearer tokens, private keys, and passwords in URLs.
+        emails: Also mask email addresses.
+        prompts: Also mask the requests to agents. Records never hold a secret, so with False a resumed run continues
+            with the masked prompt.
+        mask: The replacement for each secret.
 
     Raises:
         ConfigurationError: a literal is too short, or a pattern could take long; the message says how to fix it.
@@ -62,13 +62,13 @@ class Redaction(Middleware):
         self._prompts = prompts
 
     def masked(self, value: T) -> T:
-        """Return any value of ours, or a text, without secrets; for logs and reports of your own."""
+        """Return a text, struct, container or error with secrets masked; for your own logs and reports."""
         return self._masking.value(value)
 
-    # -- what goes in --------------------------------------------------------------------------------------------
+    # -- input ---------------------------------------------------------------------------------------------------
 
     async def before_agent(self, request: AgentRequest, ctx: Context) -> AgentRequest:
-        """Mask the prompt, if prompts are to be."""
+        """Mask the prompt, if `prompts` is set."""
         return self.masked(request) if self._prompts else request
 
     async def wrap_model(
@@ -84,18 +84,18 @@ class Redaction(Middleware):
             self._raise(error)
             raise
 
-    # -- what comes back -----------------------------------------------------------------------------------------
+    # -- output --------------------------------------------------------------------------------------------------
 
     def deltas(self, ctx: Context) -> DeltaFilter:
-        """Mask what a model says while it says it."""
+        """Return a filter that masks a model's reply while it is streamed."""
         return _Filter(self._secrets, self._masking)
 
     async def after_model(self, response: ModelResponse, ctx: Context) -> ModelResponse:
-        """Mask what is not said in pieces, and what other hooks have added."""
+        """Mask parts that are not streamed, and text that other hooks added."""
         return self.masked(response)
 
     async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
-        """Mask a tool's result and errors before other hooks meet them."""
+        """Mask a tool's result and errors before other hooks get them."""
         try:
             return self.masked(await tool(call, ctx))
         except Exception as error:
@@ -103,17 +103,17 @@ class Redaction(Middleware):
             raise
 
     async def after_tool(self, result: ToolResult, ctx: Context) -> ToolResult:
-        """Mask the errors of hooks, and what other hooks have added."""
+        """Mask the errors of hooks, and text that other hooks added."""
         return self.masked(result)
 
     async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
-        """Mask every event below, what is waited for, and errors."""
+        """Mask all events below, pending calls, and errors."""
         if ctx.emit is not SILENCE and not (isinstance(ctx.emit, _Out) and ctx.emit.redaction is self):
             ctx = ctx.emitting(_Out(ctx.emit, self))
         try:
             return await agent(request, ctx)
         except Suspend as suspend:
-            vars(suspend).update(self.masked(vars(suspend)))  # what is waited for, and the run so far
+            vars(suspend).update(self.masked(vars(suspend)))  # the pending calls, and the run so far
             raise
         except Exception as error:
             self._raise(error)
@@ -124,15 +124,15 @@ class Redaction(Middleware):
         return self.masked(run)
 
     async def on_error(self, error: BaseException, ctx: Context) -> None:
-        """Fix an error of a hook."""
+        """Mask an error of a hook."""
         self._masking.error(error)
 
     def on_record(self, entry: Entry) -> Entry:
-        """Mask what is about to be recorded."""
+        """Mask an entry before it is recorded."""
         return self.masked(entry)
 
     def _raise(self, error: Exception) -> None:
-        """Fix an error, and raise another in its place if that cannot be."""
+        """Mask an error in place; raise a replacement if that is not possible."""
         mended = self._masking.error(error)
         if mended is not error:
             raise mended from None
@@ -142,10 +142,10 @@ class Redaction(Middleware):
 
 
 class _Filter:
-    """Takes secrets out of one reply while it comes.
+    """Masks secrets in one reply while it is streamed.
 
-    Texts pass as soon as they can be judged. The arguments of a call pass when the reply ends, as what they say shows
-    only when they can be read as JSON.
+    Text passes as soon as it cannot be part of a secret. The arguments of a call pass at the end of the reply, because
+    their strings can be searched only when the JSON is complete.
     """
 
     def __init__(self, secrets: Secrets, masking: Masking) -> None:
@@ -215,7 +215,7 @@ class _Filter:
 
 
 class _Out:
-    """The way out (an Emit) below an agent: each event is masked, pieces of a tool's output over their borders."""
+    """An `Emit` that masks each event below an agent, and secrets that span pieces of a tool's output."""
 
     def __init__(self, outer: Emit, redaction: Redaction) -> None:
         self.outer = outer

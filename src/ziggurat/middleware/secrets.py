@@ -1,4 +1,4 @@
-"""Finding secrets in text, whole or while it streams."""
+"""Detection and masking of secrets in text, complete or streamed."""
 
 __all__ = ["Incoming", "Secrets"]
 
@@ -36,18 +36,18 @@ _PEM_LONGEST = 65_536
 _TOKEN = frozenset("!#$%&*+-./0123456789:=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ^_abcdefghijklmnopqrstuvwxyz~")
 _NOT_TOKEN = re.compile(r"[^!#$%&*+\-./0-9:=?@A-Z^_a-z~]")
 _SHORTEST = 4
-_BEFORE = 4  # characters before a secret that tell whether it is one, such as ://
+_BEFORE = 4  # characters before a secret that patterns look at, such as ://
 
 
 class Secrets:
-    """Finds secrets in texts; each find takes time in proportion to the text.
+    """Finds and masks secrets in text, in time proportional to its length.
 
     Args:
-        literals: Secrets themselves, at least 4 characters long; also found as JSON or an address writes them.
-        patterns: Regular expressions that match at most 512 characters and can be tried in few ways.
-        keys: Also keys of providers, bearer tokens, private keys, and passwords in addresses.
-        emails: Also addresses of mail.
-        mask: What stands in the place of each.
+        literals: The secrets themselves, at least 4 characters long; also found in JSON- or URL-encoded form.
+        patterns: Regular expressions that match at most 512 characters and need little backtracking.
+        keys: Also mask provider keys, bearer tokens, private keys, and passwords in URLs.
+        emails: Also mask email addresses.
+        mask: The replacement for each secret.
 
     Raises:
         ConfigurationError: a literal is too short, or a pattern could take long; the message says how to fix it.
@@ -77,13 +77,13 @@ class Secrets:
         self._pattern = re.compile("|".join(f"(?:{part})" for part in parts))
 
     def masked(self, text: str) -> str:
-        """Return a text without its secrets."""
+        """Return a text with its secrets masked."""
         return self._pattern.sub(lambda _: self.replacement, text)
 
     def split(self, text: str, start: int, *, last: bool) -> tuple[str, int]:
-        """Return what may be shown of a text from `start` on, and how far it was read.
+        """Return the masked text from `start` on, and the position up to which it was read.
 
-        What may belong to a secret that is not complete is left, unless this is the `last` of the text.
+        An end that may be part of an incomplete secret is not read, unless this is the `last` of the text.
         """
         held = len(text) if last else self._held(text, start)
         shown: list[str] = []
@@ -97,11 +97,11 @@ class Secrets:
         return "".join(shown), end
 
     def can_end(self, text: str) -> bool:
-        """Return whether a further piece of a text may complete something, so that it is worth looking."""
+        """Return whether a new piece may complete a secret or a word, so that `split` should be called."""
         return not self._tokens or _NOT_TOKEN.search(text) is not None
 
     def _held(self, text: str, start: int) -> int:
-        """Return the place from which on more must come before anything can be said."""
+        """Return the position from which on the text may be part of an incomplete secret."""
         held = len(text)
         if self._tokens:
             while held > start and text[held - 1] in _TOKEN:
@@ -125,7 +125,7 @@ class Secrets:
 
 
 def _forms(secret: str) -> set[str]:
-    """Return a secret as it stands, as JSON writes it once and twice, and as an address does."""
+    """Return a secret unchanged, JSON-encoded once and twice, and URL-encoded."""
     forms = {secret, quote(secret, safe="")}
     for readable in (True, False):
         once = json.dumps(secret, ensure_ascii=readable)[1:-1]
@@ -134,7 +134,7 @@ def _forms(secret: str) -> set[str]:
 
 
 class Incoming:
-    """A text that comes in pieces, and goes out without its secrets wherever the pieces were cut.
+    """A streamed text that is masked even where a secret spans several pieces.
 
     Attributes:
         altered: Whether anything was masked so far.
@@ -145,21 +145,21 @@ class Incoming:
         self.reset()
 
     def reset(self) -> None:
-        """Begin again."""
+        """Discard all state."""
         self._waiting: list[str] = []
         self._start = 0
         self._taken = self._given = 0
         self.altered = False
 
     def push(self, piece: str) -> str:
-        """Take the next piece and return what may be shown now."""
+        """Add the next piece and return the masked text that may pass now."""
         if not piece:
             return ""
         self._waiting.append(piece)
         return self._advanced(last=False) if self._secrets.can_end(piece) else ""
 
     def flush(self) -> str:
-        """Return the rest: no more will come."""
+        """Return the rest, masked, at the end of the text."""
         return self._advanced(last=True) if self._waiting else ""
 
     def _advanced(self, *, last: bool) -> str:

@@ -1,4 +1,4 @@
-"""Which tools a model sees, and which it may call."""
+"""Middleware that selects the tools that a model sees, and the tools that it may call."""
 
 __all__ = ["AllowTools", "DynamicTools"]
 
@@ -16,12 +16,12 @@ from ziggurat.messages.tool import FINAL_ANSWER
 
 
 class AllowTools(Middleware):
-    """Hides all tools but those named from models, and refuses calls of the others, at any depth.
+    """Allows only certain tools, at any depth: others are hidden from models, and calls of them are refused.
 
-    Agents that are tools must be named too. Several of these allow what all of them do.
+    Agents used as tools must be named too. Several `AllowTools` allow only tools that each of them allows.
 
     Args:
-        patterns: Names of tools, with ``*`` and ``?``; none forbids all tools.
+        patterns: Names of tools, with ``*`` and ``?``; without any, all tools are forbidden.
 
     Raises:
         ConfigurationError: a pattern is not text.
@@ -38,30 +38,30 @@ class AllowTools(Middleware):
         return any(fnmatchcase(name, pattern) for pattern in self.patterns)
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
-        """Leave out what may not be called."""
+        """Remove the tools that may not be called."""
         return _with_tools(request, {tool.name for tool in request.tools if self.allows(tool.name)})
 
     async def before_tool(self, call: ToolCall, ctx: Context) -> None:
-        """Refuse what may not be called.
+        """Refuse calls of tools that are not allowed.
 
         Raises:
-            Denied: the tool is none of those that are allowed; the model is told.
+            Denied: the tool is not allowed; the model gets the message.
         """
         if not self.allows(call.name):
             raise Denied(f"the tool {call.name!r} is not allowed here; allowed: {', '.join(self.patterns) or 'none'}")
 
 
 Choose = Callable[[ModelRequest, Context], Iterable[str] | Awaitable[Iterable[str]]]
-"""Returns the names of the tools that a model is to see in this step."""
+"""Returns the names of the tools to show to the model in this step."""
 
 
 class DynamicTools(Middleware):
-    """Shows models, in each step, the tools that a function chooses.
+    """Shows models in each step only the tools that a function chooses.
 
-    It forbids nothing: a model that calls a tool from memory is answered. For that there is `AllowTools`.
+    It does not forbid calls: a model can still call a hidden tool that it knows of. To forbid tools use `AllowTools`.
 
     Args:
-        choose: Called with the request and the context; sync or async. Names of tools that are not there are ignored.
+        choose: Called with the request and the context; sync or async. Unknown names are ignored.
     """
 
     def __init__(self, choose: Choose) -> None:
@@ -70,7 +70,7 @@ class DynamicTools(Middleware):
         self._choose = choose
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
-        """Leave out what is not chosen."""
+        """Remove the tools that were not chosen."""
         chosen = self._choose(request, ctx)
         if isinstance(chosen, Awaitable):
             chosen = await chosen
@@ -80,7 +80,7 @@ class DynamicTools(Middleware):
 
 
 def _with_tools(request: ModelRequest, names: set[str]) -> ModelRequest | None:
-    """Return a request with these of its tools, and with what takes the answer; None where nothing is left out."""
+    """Return a request with only these tools and the final-answer tool; None if nothing is removed."""
     tools = tuple([tool for tool in request.tools if tool.name in names or tool.name == FINAL_ANSWER])
     if len(tools) == len(request.tools):
         return None

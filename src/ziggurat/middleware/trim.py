@@ -1,4 +1,4 @@
-"""Trimming: the model sees a part of a long conversation; the conversation itself stays whole."""
+"""Trimming: sends the model only a part of a long conversation, without changing the conversation."""
 
 __all__ = ["Trim"]
 
@@ -17,10 +17,10 @@ from ziggurat.messages.usage import estimate_tokens
 
 
 class Trim(Middleware):
-    """Shows models the last messages, the first and the last, or as many as fit.
+    """Sends models the last messages, the first and the last, or as many as fit into a number of tokens.
 
-    System messages always stay, in front; instructions are not touched. A call and its results go together, so a view
-    may hold a few messages fewer than it might; the last message, with the call that it answers, is always seen.
+    System messages are always sent, in front; instructions are not changed. A call and its results stay together, so
+    a few messages fewer than allowed may be sent; the last message, with the call that it answers, is always sent.
 
     ::
 
@@ -29,12 +29,12 @@ class Trim(Middleware):
         Trim(tokens=8_000)
 
     Args:
-        last: How many messages are seen at the end.
-        first: How many are seen at the beginning, besides.
-        tokens: How many tokens of messages, as `estimate_tokens` guesses, are seen at the end; the oldest go first.
+        last: The number of messages at the end.
+        first: The number of messages at the start, in addition.
+        tokens: The maximum tokens of the messages, as estimated by `estimate_tokens`; the oldest are left out first.
 
     Raises:
-        ConfigurationError: neither `last` nor `tokens` was given, or a number makes no sense.
+        ConfigurationError: not exactly one of `last` and `tokens` was given, or a number is not valid.
     """
 
     def __init__(self, *, last: int | None = None, first: int = 0, tokens: int | None = None) -> None:
@@ -48,7 +48,7 @@ class Trim(Middleware):
         self.tokens = tokens
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
-        """Return the question with what the model is to see."""
+        """Return the request with the trimmed conversation."""
         if self.last is not None and len(request.messages) <= self.first + self.last:
             return None
         kept = self.view(request.messages)
@@ -57,7 +57,7 @@ class Trim(Middleware):
         return replace(request, messages=Transcript.of(*kept))
 
     def view(self, messages: Sequence[Message]) -> list[Message]:
-        """Return what is seen of a conversation."""
+        """Return the messages of a conversation that are sent."""
         systems = [message for message in messages if message.role == "system"]
         units = _units([message for message in messages if message.role != "system"])
         if self.tokens is None:
@@ -74,7 +74,7 @@ class Trim(Middleware):
 
 
 def _units(messages: Sequence[Message]) -> list[list[Message]]:
-    """Return messages in groups that only make sense together: calls with their results."""
+    """Return messages in groups that must stay together: calls with their results."""
     units: list[list[Message]] = []
     for message in messages:
         if message.role == "tool" and units:
@@ -85,7 +85,7 @@ def _units(messages: Sequence[Message]) -> list[list[Message]]:
 
 
 def _taken(sizes: Iterable[int], bound: int) -> int:
-    """Return how many of these sizes fit into the bound, from the first on."""
+    """Return how many of these sizes, from the first on, have a sum within the bound."""
     used = taken = 0
     for size in sizes:
         used += size

@@ -1,4 +1,4 @@
-"""Usage accounting by model, agent and tool."""
+"""Accounting of usage by model, agent and tool."""
 
 __all__ = ["Accounts", "UsageAccounting"]
 
@@ -14,14 +14,14 @@ from ziggurat.messages.usage import Usage
 
 
 class Accounts(Struct):
-    """Sums over all runs that the same accounts are given to.
+    """Sums over all runs that use the same accounts.
 
     Attributes:
-        models: Usage by the model that answered; failed tries by ``"(failed)"``.
-        agents: Usage by agent, what agents below it used included.
-        runs: How often each agent ran to an end.
-        tools: How often each tool was called.
-        tool_errors: How often each tool failed.
+        models: Usage by the model that answered; usage of failed tries under ``"(failed)"``.
+        agents: Usage by agent, including the agents below it.
+        runs: The number of runs of each agent that ended.
+        tools: The number of calls of each tool.
+        tool_errors: The number of failed calls of each tool.
     """
 
     models: dict[str, Usage] = field(default_factory=dict)
@@ -32,12 +32,12 @@ class Accounts(Struct):
 
     @property
     def total(self) -> Usage:
-        """What all models used together."""
+        """The usage of all models together."""
         return sum(self.models.values(), Usage())
 
 
 class UsageAccounting(Middleware):
-    """Adds up what calls below it use; answers from a record are not counted again.
+    """Adds up the usage of all calls below; recorded answers are not counted again.
 
     ::
 
@@ -45,7 +45,7 @@ class UsageAccounting(Middleware):
         Agent(model, middleware=[UsageAccounting(accounts)])
 
     Args:
-        accounts: Where sums are kept: your own object, so you decide how long it lives and who shares it.
+        accounts: Holds the sums; you create it, so you decide how long it lives and what shares it.
 
     Raises:
         ConfigurationError: it is not an `Accounts`.
@@ -57,11 +57,11 @@ class UsageAccounting(Middleware):
         self.accounts = accounts
 
     async def after_model(self, response: ModelResponse, ctx: Context) -> None:
-        """Count a reply."""
+        """Count the usage of a reply."""
         _add(self.accounts.models, response.model or "(unnamed)", response.usage)
 
     async def on_error(self, error: BaseException, ctx: Context) -> None:
-        """Count what a call that failed has cost, where it is known."""
+        """Count the usage of a failed call, if known."""
         usage = getattr(error, "usage", None)
         if isinstance(usage, Usage):
             _add(self.accounts.models, "(failed)", usage)
