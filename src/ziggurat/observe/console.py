@@ -1,4 +1,4 @@
-"""A listener that shows a run on the terminal while it happens."""
+"""A listener that shows a run live on the terminal."""
 
 __all__ = ["ConsoleView"]
 
@@ -31,10 +31,10 @@ _FINE = (stops.Completed, stops.ToolCalled, stops.StopCondition)
 
 
 class ConsoleView:
-    """Shows text as it comes, tools with arguments, result and time, nested agents indented, and what it cost.
+    """Show text as it streams, tools with arguments, result and time, nested agents indented, and the token usage.
 
-    Where the file is not a terminal it gets plain text without escapes; ``NO_COLOR`` is honoured. One view may be
-    given to many runs, one after the other.
+    If the file is not a terminal, plain text is written, without escape sequences; ``NO_COLOR`` is honoured. One view
+    can be used for many runs, one after the other.
 
     ::
 
@@ -42,11 +42,11 @@ class ConsoleView:
             agent.run_sync("Rain in Paris tomorrow?", listeners=[view])
 
     Args:
-        file: Where to; standard error by default.
+        file: The output file; standard error by default.
         text: Whether to show what models say and think, not only what they do.
-        reasons: Whether the final line says why a run stopped; for callers who say it themselves.
-        terminal: Whether the file is a terminal; found out by default.
-        width: Columns of the terminal; found out by default.
+        reasons: Whether the final line says why a run stopped; False for callers that say it themselves.
+        terminal: Whether the file is a terminal; detected by default.
+        width: Columns of the terminal; detected by default.
 
     Raises:
         MissingExtra: rich is not installed: ``pip install 'ziggurat[cli]'``.
@@ -78,7 +78,7 @@ class ConsoleView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave the terminal as it was, also when a run was broken off."""
+        """Restore the terminal, also when a run was interrupted."""
         self._voices.clear()
         self._forget("")
         self.screen.close()
@@ -92,17 +92,17 @@ class ConsoleView:
         if waiting and not self._voices.speaking:
             self.screen.busy(waiting)
 
-    # -- where an event belongs ----------------------------------------------------------------------------------
+    # -- the agent of an event -----------------------------------------------------------------------------------
 
     def _owner(self, path: str) -> str:
-        """Return the path of the innermost agent that something happened in."""
+        """Return the path of the innermost agent that an event happened in."""
         return max((agent for agent in self._agents if is_beneath(path, agent)), key=len, default="")
 
     def _depth(self, path: str) -> int:
         return max(0, sum(is_beneath(path, agent) for agent in self._agents) - 1)
 
     def _place(self, path: str) -> tuple[int, str]:
-        """Return the indent for a path, and the name of the agent there if it is a nested one."""
+        """Return the indent for a path, and the name of its agent if that is a nested one."""
         depth = self._depth(path)
         return depth * _INDENT, self._agents.get(self._owner(path), "") if depth else ""
 
@@ -112,7 +112,7 @@ class ConsoleView:
         self.screen.line(*pieces, indent=self._depth(path) * _INDENT + more)
 
     def _forget(self, path: str) -> None:
-        """Forget agents and calls at a path and below it that will not be heard of again."""
+        """Forget the agents and calls at a path and below it."""
         for known in (self._agents, self._models, self._calls):
             for each in [each for each in known if is_beneath(each, path)]:
                 del known[each]
@@ -122,11 +122,11 @@ class ConsoleView:
         spent = f" · {self._used.total:,} tokens so far" if self._used.total else ""
         return f"{', '.join(names)} …{spent}" if names else ""
 
-    # -- what each event looks like ------------------------------------------------------------------------------
+    # -- the display of each event -------------------------------------------------------------------------------
 
     @singledispatchmethod
     def _show(self, event: Event) -> None:
-        """Leave out what says nothing to a person, such as hooks of middleware."""
+        """Ignore events without a handler below, such as those of middleware hooks."""
 
     @_show.register
     def _agent_started(self, event: events.AgentStarted) -> None:

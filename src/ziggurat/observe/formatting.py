@@ -27,7 +27,7 @@ _SPACES = re.compile(r"\s+")
 
 
 def clean(text: str) -> str:
-    """Replace what a terminal would obey instead of show: control characters but tab and newline, and reorderings.
+    """Replace characters that control a terminal: control characters except tab and newline, and bidi controls.
 
     >>> clean("a\\x1b[2Jb")
     'a\ufffd[2Jb'
@@ -36,13 +36,13 @@ def clean(text: str) -> str:
 
 
 def shortened(text: str, width: int = 100) -> str:
-    """Return a text in one line of at most `width` characters."""
+    """Return a text as one line of at most `width` characters."""
     line = clean(_SPACES.sub(" ", text[: width * 8]).strip())
     return line if len(line) <= width else line[: max(0, width - 1)].rstrip() + "…"
 
 
 def call_text(call: ToolCall, width: int = 100) -> str:
-    """Return a call as people write one.
+    """Return a tool call in function notation.
 
     >>> call_text(ToolCall("1", "add", '{"a":1,"b":2}'))
     'add(a=1, b=2)'
@@ -55,7 +55,7 @@ def call_text(call: ToolCall, width: int = 100) -> str:
 
 
 def result_text(result: ToolResult, width: int = 100) -> str:
-    """Return what came of a call in one line: its text, or the kinds of its parts; its kind of error first."""
+    """Return a tool result as one line: its kind of error, then its text and the kinds of its other parts."""
     shown = result.text
     if not isinstance(result.content, str):
         others = [f"[{type(part).__name__.lower()}]" for part in result.content if not isinstance(part, Text)]
@@ -66,7 +66,7 @@ def result_text(result: ToolResult, width: int = 100) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a span of time in the unit that suits it.
+    """Return a duration in a suitable unit.
 
     >>> duration(0.0004), duration(0.02), duration(1.25), duration(125)
     ('0.4 ms', '20 ms', '1.2 s', '2 min 5 s')
@@ -82,7 +82,7 @@ def duration(seconds: float) -> str:
 
 
 def plural(number: int, what: str) -> str:
-    """Return a number with its noun.
+    """Return a number with its noun, in the plural if needed.
 
     >>> plural(1, "step"), plural(2, "step")
     ('1 step', '2 steps')
@@ -91,7 +91,7 @@ def plural(number: int, what: str) -> str:
 
 
 def usage_text(usage: Usage) -> str:
-    """Return tokens read and written; what is unknown is called so."""
+    """Return the input and output tokens as text; unknown numbers are called unknown."""
     if usage.input is None and usage.output is None:
         return "tokens unknown"
     read = "unknown" if usage.input is None else f"{usage.input:,}"
@@ -101,7 +101,7 @@ def usage_text(usage: Usage) -> str:
 
 
 def run_text(run: AgentRun, separator: str = " · ") -> str:
-    """Return a run's figures in one line: steps, calls, tokens, time."""
+    """Return a run's figures as one line: steps, calls, tokens, time."""
     parts = [plural(run.steps, "step")]
     if run.model_calls != run.steps:
         parts.append(plural(run.model_calls, "model call"))
@@ -111,7 +111,7 @@ def run_text(run: AgentRun, separator: str = " · ") -> str:
 
 
 def stop_text(stop: stops.Stop) -> str:
-    """Return why a run stopped as a sentence without its end."""
+    """Return why a run stopped, as a phrase."""
     match stop:
         case stops.Completed():
             return "completed"

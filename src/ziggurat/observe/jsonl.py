@@ -16,7 +16,7 @@ from ziggurat.messages.events import AgentEnded
 
 
 class JsonLines:
-    """Writes each event as a line, ``{"event": "ToolStarted", "path": "agent/step-1/tool-1:search", ...}``.
+    """Write each event as a line, ``{"event": "ToolStarted", "path": "agent/step-1/tool-1:search", ...}``.
 
     ::
 
@@ -24,11 +24,11 @@ class JsonLines:
             agent.run_sync("...", listeners=[lines])
 
     Args:
-        target: A path, appended to and closed at the end of a ``with`` block; or a text file, which stays yours.
-        on_closed: Called once when `target` takes no more, as a pipe whose reader has left.
+        target: A path, appended to and closed at the end of a ``with`` block; or a text file, which is not closed.
+        on_closed: Called once when `target` cannot be written any more, such as a pipe whose reader has closed it.
 
     Raises:
-        ConfigurationError: the path cannot be written to.
+        ConfigurationError: the file cannot be opened for writing.
     """
 
     def __init__(self, target: str | Path | TextIO, *, on_closed: Callable[[], None] | None = None) -> None:
@@ -66,7 +66,7 @@ class JsonLines:
         try:
             self._file.write(line + "\n")
             self._file.flush()
-        except (OSError, ValueError):  # the reader of a pipe has left, or the file was closed under us
+        except (OSError, ValueError):  # the reader has closed the pipe, or the file was closed
             self._closed = True
             if self._on_closed is not None:
                 self._on_closed()
@@ -79,7 +79,7 @@ def _line(event: Event) -> str:
         return encode(event).decode()
     except TypeError as error:
         why = str(error)
-    if isinstance(event, AgentEnded):  # an answer of a type that has no JSON form
+    if isinstance(event, AgentEnded):  # its output is of a type without a JSON form
         return encode(replace(event, run=replace(event.run, output=repr(event.run.output)))).decode()
     told = {name: value for name, value in asdict(event).items() if isinstance(value, (str, int, float))}
     return encode({"event": type(event).__name__, **told, "unwritable": why}).decode()

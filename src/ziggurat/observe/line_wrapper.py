@@ -9,15 +9,15 @@ _PIECES = re.compile(r"\n|[^\S\n]+|\S+")
 
 
 class LineWrapper:
-    """Writes one text that comes piece by piece.
+    """Write one text that arrives in pieces.
 
-    A word is held back until it is whole where lines have a width; without a width every piece is written at once.
+    With a line width, a word is held back until it is complete; without, every piece is written at once.
 
     Args:
-        write: Takes what is ready.
-        indent: How far lines are moved to the right.
-        width: How many columns a line may have; None for any number.
-        measure: How many columns a text takes.
+        write: Called with text that is ready.
+        indent: Columns to indent each line by.
+        width: The maximum of columns per line; None for no limit.
+        measure: Returns the number of columns of a text.
     """
 
     def __init__(
@@ -39,11 +39,11 @@ class LineWrapper:
 
     @property
     def begun(self) -> bool:
-        """Whether anything but space has come."""
+        """Whether anything but whitespace has arrived."""
         return self._begun
 
     def push(self, text: str) -> None:
-        """Take the next piece. Space before the first word is left out."""
+        """Add the next piece. Whitespace before the first word is dropped."""
         for piece in _PIECES.findall(text):
             if piece.isspace():
                 if not self._begun:
@@ -60,7 +60,7 @@ class LineWrapper:
                     self._place()
 
     def end_line(self) -> None:
-        """Write what is held back and end the line; another text may stand between this and the next piece."""
+        """Write what is held back and end the line, so that other output can follow."""
         self._place()
         self._space = ""
         if self._column:

@@ -11,11 +11,11 @@ from ziggurat.observe.screen import Screen
 
 
 class Multiplexer:
-    """Writes what one model says as it comes, and what others say meanwhile when each is done.
+    """Write the text of one model as it streams, and the text of the others when each is done.
 
     Args:
-        screen: Where to.
-        place: Gives the indent for a path, and the name of the agent there if it should be said.
+        screen: The screen to write to.
+        place: Returns the indent for a path, and the name of its agent if it should be shown.
     """
 
     def __init__(self, screen: Screen, place: Callable[[str], tuple[int, str]]) -> None:
@@ -30,15 +30,15 @@ class Multiplexer:
 
     @property
     def speaking(self) -> bool:
-        """Whether a line of text may be unfinished on the screen."""
+        """Whether the current line on the screen may be unfinished."""
         return self._flow is not None
 
     def labelled(self, owner: str) -> None:
-        """Take note that a line on the screen has named this agent, so that its text need not."""
+        """Record that the screen has just named this agent, so that its text needs no label."""
         self._label = owner
 
     def say(self, path: str, owner: str, delta: PartDelta) -> bool:
-        """Take a piece of what is said at a path; return whether it was written, not kept for later."""
+        """Handle a piece of text at a path; return whether it was written, not held back."""
         if not isinstance(delta, (TextDelta, ThinkingDelta)) or not delta.text:
             return False
         if self._floor not in (None, path):
@@ -66,13 +66,13 @@ class Multiplexer:
             self._spoken.add(path)
 
     def interrupt(self) -> None:
-        """End the line that is being written, so that another may follow."""
+        """End the current line, so that another can follow."""
         flow, self._flow = self._flow, None
         if flow is not None:
             flow.end_line()
 
     def end(self, path: str) -> None:
-        """A model call is done: write what was held of it, and let somebody else speak if it was speaking."""
+        """Finish a model call: write its held-back text, and switch to another model if it was the live one."""
         for held in [held for held in self._held if is_beneath(held, path)]:
             self.interrupt()
             self._release(held)
@@ -84,7 +84,7 @@ class Multiplexer:
             self._write(path, owner, delta)
 
     def _leave_floor(self, path: str) -> None:
-        """Give the floor to whoever waited longest, if it is held at a path or below it."""
+        """If the live model is at a path or below it, let the one that has waited longest take over."""
         if self._floor is None or not is_beneath(self._floor, path):
             return
         self.interrupt()
@@ -93,7 +93,7 @@ class Multiplexer:
             self._release(self._floor)
 
     def drop(self, path: str) -> bool:
-        """Forget what was said at a path and below it; return whether some of it had been written."""
+        """Discard the text at a path and below it; return whether some of it had been written."""
         for held in [held for held in self._held if is_beneath(held, path)]:
             del self._held[held]
         told = {spoken for spoken in self._spoken if is_beneath(spoken, path)}
@@ -102,7 +102,7 @@ class Multiplexer:
         return bool(told)
 
     def clear(self) -> None:
-        """Write what is held back and forget everything: the run is over."""
+        """Write what is held back and forget everything, at the end of a run."""
         self.end("")
         self._floor = None
         self._spoken.clear()

@@ -1,4 +1,4 @@
-"""Prices of model calls in US dollars; unknown stays unknown and is never zero."""
+"""Prices of model calls in US dollars; an unknown price stays unknown and is never zero."""
 
 __all__ = ["Costs", "cost"]
 
@@ -17,21 +17,21 @@ _KNOWN_AS = {"openai-responses": "openai", "xai": "x-ai", "gemini": "google"}
 def cost(usage: Usage, model: str, provider: str | None = None, *, at: datetime | None = None) -> Decimal | None:
     """Return what a model call has cost, by the list prices of its provider.
 
-    The rule for cached tokens: `usage.input` counts all that was read. Of it, `cache_read` and `cache_write` are
-    charged at their own prices and the rest at the full one. Where a provider has no price of its own for them,
-    or it is not known how many they were, they are charged in full, so that the answer is at most too high.
+    Cached tokens: `usage.input` counts all input tokens. Of these, `cache_read` and `cache_write` are charged at their
+    own prices and the rest at the full price. If the provider has no such price, or the counts are unknown, they are
+    charged in full, so the result is at most too high.
 
-    It is for one call: where a price depends on how long a request was, the sum of several would be charged wrongly.
+    Use it for one call: where a price depends on the length of a request, the sum of several would be charged wrongly.
     For a run, listen with `Costs`.
 
     Args:
-        usage: What the call used.
-        model: The model, as a provider calls it; ``provider:model`` names both.
-        provider: Who answered. Where nobody says, it is told by the model's name.
-        at: When the call was made; prices change. Now, if not given.
+        usage: The usage of the call.
+        model: The provider's name of the model; ``provider:model`` names both.
+        provider: The provider that answered; by default derived from the model's name.
+        at: The time of the call, as prices change; now by default.
 
     Returns:
-        US dollars; None if the model or one of its prices is not listed, or tokens are not known.
+        US dollars; None if the model or one of its prices is not listed, or the token counts are unknown.
 
     Raises:
         MissingExtra: the extra ``prices`` is not installed.
@@ -51,17 +51,17 @@ def cost(usage: Usage, model: str, provider: str | None = None, *, at: datetime 
     )
     try:
         found = library.calc_price(tokens, name, provider_id=who, provider_api_url=address, genai_request_timestamp=at)
-    except (LookupError, ValueError):  # it is not listed, or more was cached than read
+    except (LookupError, ValueError):  # the model is not listed, or more tokens were cached than read
         return None
     prices = found.model_price
     if (usage.input and prices.input_mtok is None) or (usage.output and prices.output_mtok is None):
-        return None  # a price that is not listed counts as nothing there
+        return None  # the library counts a price that is not listed as zero
     total: Decimal = found.total_price
     return total
 
 
 def _named(model: str, provider: str | None) -> tuple[str, str | None, str | None]:
-    """Return the model's own name, the provider's, and its address where only that is known."""
+    """Return the model's name, the provider's name, and the provider's URL if only that is known."""
     if provider is None and ":" in model:
         scheme, _, rest = model.partition(":")
         if "@" in scheme:
@@ -82,16 +82,16 @@ def _library() -> ModuleType:
 
 
 class Costs:
-    """Listens to a run and adds up what its model calls cost, those of nested agents included.
+    """Add up the costs of a run's model calls, including those of nested agents.
 
-    Each call is charged as the model that answered names itself. Answers that were on record already cost nothing
-    now and are not counted; failed tries bring no usage and are not known here.
+    Each call is charged by the name that the answering model reports. Replayed answers cost nothing now and are not
+    counted; failed attempts report no usage and are not counted either.
 
     Args:
-        provider: Who answers, if all models are of one provider; told by the models' names otherwise.
+        provider: The provider, if all models have the same; by default derived from the models' names.
 
     Attributes:
-        unknown: How many calls have no known price, by model.
+        unknown: The number of calls without a known price, by model.
 
     >>> costs = Costs()                                           # doctest: +SKIP
     >>> run = await agent.run("Hello", listeners=[costs])         # doctest: +SKIP
@@ -106,7 +106,7 @@ class Costs:
         self.unknown: dict[str, int] = {}
 
     async def __call__(self, event: Event) -> None:
-        """Take an event; all but answers of models pass by."""
+        """Count the cost of a model's answer; other events are ignored."""
         if not isinstance(event, ModelEnded) or event.replayed:
             return
         response = event.response
@@ -119,10 +119,10 @@ class Costs:
 
     @property
     def total(self) -> Decimal | None:
-        """US dollars for all calls; None if there was none, or the price of one is not known."""
+        """US dollars for all calls; None if there were none, or a price is unknown."""
         return self._known if self._calls and not self.unknown else None
 
     @property
     def at_least(self) -> Decimal | None:
-        """US dollars for the calls with a known price; None if there is none."""
+        """US dollars for the calls with a known price; None if there were none."""
         return self._known if self._calls > sum(self.unknown.values()) else None

@@ -1,4 +1,4 @@
-"""A terminal, or a plain text file in its place: lines, streamed text, and a spinner."""
+"""Output to a terminal or a plain text file: lines, streamed text, and a spinner."""
 
 __all__ = ["Screen"]
 
@@ -18,14 +18,14 @@ _FRAMES_PER_SECOND = 10
 
 
 class Screen:
-    """Writes to a file; with colours, ellipses and a moving mark where it is a terminal.
+    """Write to a file; on a terminal with colours, wrapping and a spinner.
 
-    What cannot be written any more (a closed pipe) is silently left out.
+    Output that cannot be written any more (a closed pipe) is silently dropped.
 
     Args:
-        file: Where to; standard error by default.
-        terminal: Whether it is a terminal; found out by default.
-        width: Its columns; found out by default.
+        file: The output file; standard error by default.
+        terminal: Whether it is a terminal; detected by default.
+        width: Its columns; detected by default.
 
     Raises:
         MissingExtra: rich is not installed.
@@ -42,13 +42,13 @@ class Screen:
 
         class Calm(Console):
             def on_broken_pipe(self) -> None:
-                """Be silent from now on; rich itself would end the process."""
+                """Stop writing; rich's default would end the process."""
                 self.quiet = True
 
         self.console: Console = Calm(
             file=self._file, force_terminal=terminal, width=width, highlight=False, legacy_windows=False
         )
-        if self.console.width < 1:  # as where COLUMNS=0 means that it is not known
+        if self.console.width < 1:  # COLUMNS=0 means an unknown width
             self.console.width = get_terminal_size().columns
         self.terminal = terminal
         self._moves = terminal and not self.console.is_dumb_terminal
@@ -59,20 +59,20 @@ class Screen:
 
     @property
     def width(self) -> int:
-        """How many columns a line has; a plain file takes lines of 120."""
+        """The columns of a line; 120 for a plain file."""
         return self.console.width if self.terminal else 120
 
     def open(self) -> None:
-        """From now on show that something goes on; `close` must follow."""
+        """Allow the spinner from now on; `close` must follow."""
         self._open = True
 
     def close(self) -> None:
-        """Take the moving mark away and give the terminal back as it was."""
+        """Remove the spinner and restore the terminal."""
         self.rest()
         self._open = False
 
     def line(self, *pieces: tuple[str, str], indent: int = 0) -> None:
-        """Write a line made of (text, style) pieces; too long for a terminal, it is wrapped with its indent."""
+        """Write a line of (text, style) pieces; on a terminal, long lines are wrapped with the same indent."""
         from rich.text import Text
 
         text = Text.assemble(*((self._fit(piece), style) for piece, style in pieces))
@@ -85,7 +85,7 @@ class Screen:
             self._broken = True
 
     def flow(self, indent: int, style: str) -> LineWrapper:
-        """Return a text that is written as it comes; the moving mark must `rest` meanwhile."""
+        """Return a wrapper for streamed text; call `rest` first, as the spinner must not be shown meanwhile."""
         from rich.cells import cell_len
 
         width = self.console.width if self.terminal else None
@@ -108,7 +108,7 @@ class Screen:
         return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
 
     def busy(self, text: str) -> None:
-        """Show a moving mark with a text below the last line, where that is possible."""
+        """Show a spinner with a text below the last line, if the terminal supports it."""
         if not self._open or not self._moves or self._broken:
             return
         from rich.live import Live
@@ -133,7 +133,7 @@ class Screen:
             self._broken = True
 
     def rest(self) -> None:
-        """Take the moving mark away, as before text that streams."""
+        """Remove the spinner, as before streamed text."""
         live, self._live = self._live, None
         if live is None:
             return

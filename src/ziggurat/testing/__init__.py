@@ -1,4 +1,4 @@
-"""Helpers for tests of agents: scripted models, doubles, a clock moved by hand, faults, a leak check."""
+"""Helpers for tests of agents: scripted models, test doubles, a manual clock, faults, a leak check."""
 
 from ziggurat.models.real import allow_real_calls, forbid_real_calls
 from ziggurat.models.replay import ReplayModel

@@ -1,4 +1,4 @@
-"""Cassettes: runs recorded once and replayed in every test; no network, no key."""
+"""Cassettes: runs recorded once and replayed in every test, without network or API key."""
 
 __all__ = ["RECORD", "Cassette", "replay_record"]
 
@@ -23,9 +23,9 @@ from ziggurat.messages.recorded import first_difference
 from ziggurat.stores.memory import InMemoryRunStore
 
 RECORD = "ZIGGURAT_RECORD"
-"""The environment variable that says when cassettes are recorded: ``always``, ``never``, or when ``missing``.
+"""The environment variable for when cassettes are recorded: ``always``, ``never``, or when ``missing``.
 
-By default those that are missing are; where the variable ``CI`` is set, none.
+By default missing ones are recorded, but none if the variable ``CI`` is set.
 """
 
 Recording = Literal["missing", "always", "never"]
@@ -40,17 +40,17 @@ async def replay_record(
     deps: Deps | None = None,
     listeners: Sequence[Listener] = (),
 ) -> AgentRun:
-    """Go through a record with an agent, as `Runnable.replay` does with a run that is kept.
+    """Replay a record with an agent, as `Runnable.replay` does with a stored run.
 
     Args:
-        agent: An agent named as the one in the record.
-        record: JSON lines, such as ``ziggurat export`` writes.
+        agent: An agent with the name of the one in the record.
+        record: JSON lines, as ``ziggurat export`` writes them.
         live: What is called: ``"nothing"``, ``"tools"`` or ``"models"``.
-        deps: What tools may ask for.
+        deps: The dependencies for tools.
         listeners: Called with every event.
 
     Raises:
-        JournalMismatch: the agent goes another way; the message names the path and shows the difference.
+        JournalMismatch: the agent behaves differently; the message names the path and shows the difference.
     """
     store = InMemoryRunStore()
     store.load("record", record.encode() if isinstance(record, str) else record)
@@ -60,16 +60,16 @@ async def replay_record(
 
 
 class Cassette:
-    """A file with the record of one run; made when it is missing, gone through when it is there::
+    """A file with the record of one run: recorded if it is missing, replayed if it exists::
 
         async def test_rain() -> None:
             run = await Cassette("tests/rain.jsonl").run(agent, "Rain in Paris?")
             assert "umbrella" in run.text
 
     Args:
-        path: The file. Remove it, or set ``ZIGGURAT_RECORD=always``, to record it again.
-        live: What is called when it is gone through: ``"nothing"``, or ``"tools"`` to test those.
-        record: When it is recorded; by default as the environment says, see `RECORD`.
+        path: The file. Delete it, or set ``ZIGGURAT_RECORD=always``, to record it again.
+        live: What is called during a replay: ``"nothing"``, or ``"tools"`` to test those.
+        record: When to record; by default as the environment says, see `RECORD`.
     """
 
     def __init__(self, path: str | Path, *, live: Live = "nothing", record: Recording | None = None) -> None:
@@ -86,11 +86,11 @@ class Cassette:
         deps: Deps | None = None,
         listeners: Sequence[Listener] = (),
     ) -> AgentRun:
-        """Run an agent, or go through its record; takes what `Runnable.run` takes.
+        """Run an agent, or replay its record; takes the arguments of `Runnable.run`.
 
         Raises:
-            JournalMismatch: the question or what the agent makes of it is not as on record; the message shows where.
-            ConfigurationError: it is missing, and is not to be recorded.
+            JournalMismatch: the question or the agent's behaviour differs from the record; the message shows where.
+            ConfigurationError: the file is missing, and recording is off.
         """
         if self._is_to_record():
             return await self._recorded(agent, prompt, history, deps, listeners)
@@ -126,7 +126,7 @@ class Cassette:
         recorder = Runnable(agent, name=agent.name, store=store)
         run_id = self.path.stem
         run = await recorder.run(prompt, history=history, deps=deps, listeners=listeners, run_id=run_id, detached=True)
-        if not isinstance(run.stop, _BROKEN):  # such a run is not an example
+        if not isinstance(run.stop, _BROKEN):  # a run that broke is not worth replaying
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_bytes(store.dump(run_id))
         return run

@@ -1,4 +1,4 @@
-"""A clock that stands still until a test moves it."""
+"""A clock that tests move by hand."""
 
 __all__ = ["HandClock", "disk", "settle"]
 
@@ -12,7 +12,7 @@ from ziggurat.databases.writer import is_busy
 
 _TURNS = 10_000
 _PAUSE = 0.001
-"""Seconds of real time after which it is seen again whether a store has done what it was asked."""
+"""Seconds of real time between checks whether a store has finished its work."""
 
 
 class _HandTimer:
@@ -27,21 +27,21 @@ class _HandTimer:
 
 
 def _is_idle() -> bool | None:
-    """Return whether nothing is ready to run; None where this event loop does not tell."""
+    """Return whether nothing is ready to run; None if the event loop cannot tell."""
     ready = getattr(asyncio.get_running_loop(), "_ready", None)
     return None if ready is None else not ready
 
 
 async def disk() -> None:
-    """Wait while nothing is ready to run and a store's thread is at work for this event loop."""
-    while is_busy(asyncio.get_running_loop()) and _is_idle():  # noqa: ASYNC110 - a thread rings no event
+    """Wait while nothing is ready to run and a store's thread is working for this event loop."""
+    while is_busy(asyncio.get_running_loop()) and _is_idle():  # noqa: ASYNC110 - the thread sets no event
         await asyncio.sleep(_PAUSE)
 
 
 async def settle(turns: int = _TURNS) -> None:
-    """Let the event loop run until every task waits for something, at most `turns` times around.
+    """Let the event loop run until every task waits for something, for at most `turns` turns.
 
-    What stores will have written is waited for; what other threads and sockets will bring is not.
+    It waits for writes of stores, but not for other threads and sockets.
     """
     for turn in range(turns):
         await asyncio.sleep(0)
@@ -52,7 +52,7 @@ async def settle(turns: int = _TURNS) -> None:
 
 
 class HandClock:
-    """Time for tests: pass it to a run and move it by hand; nothing sleeps for real.
+    """A manual clock for tests: pass it to a run and move it by hand; nothing sleeps for real.
 
     ::
 
@@ -61,9 +61,9 @@ class HandClock:
         await clock.advance(30)
 
     Args:
-        now: POSIX seconds at the beginning; `monotonic` begins at 0.
-        auto: Jump to the next timer by itself whenever nothing else is ready to run and no store is being waited
-            for. Other threads, and sockets, that are being waited for count as nothing.
+        now: POSIX seconds at the start; `monotonic` starts at 0.
+        auto: Jump to the next timer automatically whenever nothing else is ready to run and no store is writing.
+            Pending work of other threads and sockets is ignored.
     """
 
     def __init__(self, now: float = 1_000_000_000.0, *, auto: bool = False) -> None:
@@ -79,7 +79,7 @@ class HandClock:
         return self._start + self._elapsed
 
     def monotonic(self) -> float:
-        """Return the seconds this clock has been moved by."""
+        """Return the seconds by which this clock has been moved."""
         return self._elapsed
 
     async def sleep(self, seconds: float) -> None:
@@ -100,7 +100,7 @@ class HandClock:
             timer.cancel()
 
     def call_at(self, when: float, callback: Callable[[], None]) -> _HandTimer:
-        """Call `callback` when the clock is moved to `when` or beyond."""
+        """Call `callback` when the clock reaches `when`."""
         timer = _HandTimer(when, callback)
         self._number += 1
         heappush(self._timers, (when, self._number, timer))
@@ -111,11 +111,11 @@ class HandClock:
 
     @property
     def waiting(self) -> int:
-        """How many timers and sleepers there are."""
+        """The number of pending timers and sleepers."""
         return sum(timer.callback is not None for _, _, timer in self._timers)
 
     async def advance(self, seconds: float) -> None:
-        """Move the clock; what falls due runs in order of time, and the event loop settles after each.
+        """Move the clock; timers that fall due run in order of time, and the event loop settles after each.
 
         Raises:
             ConfigurationError: `seconds` is negative or not finite.

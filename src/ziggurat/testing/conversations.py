@@ -1,4 +1,4 @@
-"""Conversations for tests: valid ones of every shape, and the ways to break them."""
+"""Conversations for tests: valid ones of every shape, and ways to break them."""
 
 __all__ = ["VIOLATION_OF", "Damage", "apply_violation", "valid_conversation"]
 
@@ -51,15 +51,15 @@ def valid_conversation(
     parallel: int = 3,
     thinking: bool = False,
 ) -> list[Message]:
-    """Make a conversation with nothing wrong in it, the same one for the same seed.
+    """Return a valid conversation; the same seed gives the same one.
 
     Args:
-        seed: What decides everything.
-        minimum: The fewest messages.
-        maximum: About the most; a batch of calls and the answer after it are never cut.
-        must_have_system: Begin with a system message; else it does or not.
+        seed: The seed, or a random generator.
+        minimum: The minimum number of messages.
+        maximum: About the maximum; a batch of calls and the answer after it are never cut off.
+        must_have_system: Begin with a system message; otherwise it is random.
         must_have_tool_calls: Have tools called at least once.
-        parallel: How many tools one message may call at most.
+        parallel: The maximum number of tool calls in one message.
         thinking: Let the model think, with a signature, before it speaks.
 
     Raises:
@@ -96,9 +96,9 @@ def _batch(random: Random, index: int, size: int, thinking: bool) -> list[Messag
 
 
 def apply_violation(messages: list[Message], damage: Damage, seed: int | Random = 0) -> list[Message] | None:
-    """Break a valid conversation in one way; None where it has nothing that can be broken so.
+    """Break a valid conversation in one way; return None if it has nothing that can be broken this way.
 
-    The kind of violation that `validate` must find is `VIOLATION_OF[damage]`.
+    The code that `validate` must report is `VIOLATION_OF[damage]`.
 
     >>> from ziggurat.messages.validation import validate
     >>> broken = apply_violation(valid_conversation(1), "RepeatedUser")
@@ -268,4 +268,4 @@ VIOLATION_OF: dict[Damage, ViolationCode] = {
     damage: _OTHER_NAMES.get(damage, damage)  # type: ignore[arg-type]
     for damage in _DAMAGES
 }
-"""The kind of violation that each way of breaking makes."""
+"""The violation code that each kind of damage causes."""

@@ -1,4 +1,4 @@
-"""A double for a service: the test receives its requests and answers them one at a time."""
+"""A test double for a service: the test receives its requests and answers them one at a time."""
 
 __all__ = ["Expected", "Handle", "Reply", "expect"]
 
@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 class Reply(Generic[R]):
-    """The way to answer one request; `ctx` is the context it came with."""
+    """Answers one request; `ctx` is the context of the request."""
 
     def __init__(self, ctx: Context, answer: "asyncio.Future[R]") -> None:
         self.ctx = ctx
@@ -21,23 +21,23 @@ class Reply(Generic[R]):
 
     @property
     def abandoned(self) -> bool:
-        """Whether the caller was cancelled and waits no more."""
+        """Whether the caller was cancelled and no longer waits."""
         return self._answer.cancelled()
 
     def send(self, value: R) -> None:
-        """Answer with a value; ignored when the caller waits no more.
+        """Answer with a value; ignored if the caller no longer waits.
 
         Raises:
-            AssertionError: it was answered before.
+            AssertionError: it was answered already.
         """
         if self._open():
             self._answer.set_result(value)
 
     def fail(self, error: BaseException) -> None:
-        """Answer with an error; ignored when the caller waits no more.
+        """Answer with an error; ignored if the caller no longer waits.
 
         Raises:
-            AssertionError: it was answered before.
+            AssertionError: it was answered already.
         """
         if self._open():
             self._answer.set_exception(error)
@@ -48,17 +48,17 @@ class Reply(Generic[R]):
 
 
 class Handle(Generic[Q, R]):
-    """Where the test meets the requests that come in."""
+    """Gives the test the requests that the service receives."""
 
     def __init__(self) -> None:
         self._requests: deque[tuple[Q, Reply[R]]] = deque()
         self._came = asyncio.Event()
 
     async def next(self, *, seconds: float = 5.0) -> tuple[Q, Reply[R]]:
-        """Return the next request, in the order they came, and the way to answer it.
+        """Return the next request, in the order of arrival, and a reply object to answer it.
 
         Raises:
-            AssertionError: none came within `seconds` of real time.
+            AssertionError: none arrived within `seconds` of real time.
         """
         try:
             async with asyncio.timeout(seconds):
@@ -70,7 +70,7 @@ class Handle(Generic[Q, R]):
         return self._requests.popleft()
 
     def none_waiting(self) -> bool:
-        """Return whether no request has come that the test has not taken."""
+        """Return whether the test has taken every request that has arrived."""
         return not self._requests
 
     def _take(self, request: Q, reply: Reply[R]) -> None:
@@ -79,13 +79,13 @@ class Handle(Generic[Q, R]):
 
 
 class Expected(Generic[Q, R]):
-    """The service that `expect` makes."""
+    """The service that `expect` returns."""
 
     def __init__(self, handle: Handle[Q, R]) -> None:
         self._handle = handle
 
     async def __call__(self, request: Q, ctx: Context, /) -> R:
-        """Hand the request to the test and wait for its answer."""
+        """Pass the request to the test and wait for its answer."""
         answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._handle._take(request, Reply(ctx, answer))
         return await answer
@@ -103,7 +103,7 @@ def expect(request: type[Q], response: type[R]) -> tuple[Expected[Q, R], Handle[
 
 
 def expect(request: Any = object, response: Any = object) -> tuple[Expected[Any, Any], Handle[Any, Any]]:
-    """Make a service and the handle by which a test answers for it.
+    """Return a service and the handle with which a test answers for it.
 
     ::
 

@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 class FailingOn(Generic[Q, R]):
-    """The service that `fail_on` makes; `calls` counts how often it was called."""
+    """The service that `fail_on` returns; `calls` counts how often it was called."""
 
     def __init__(self, inner: Service[Q, R], numbers: Collection[int], error: Callable[[], BaseException]) -> None:
         self.inner = inner
@@ -23,7 +23,7 @@ class FailingOn(Generic[Q, R]):
         self._error = error
 
     async def __call__(self, request: Q, ctx: Context, /) -> R:
-        """Fail or ask the service, as the number of this call has it."""
+        """Fail or call the service, depending on the number of this call."""
         self.calls += 1
         if self.calls in self._numbers:
             raise self._error()
@@ -35,7 +35,7 @@ def fail_on(
     *numbers: int,
     error: Callable[[], BaseException] = lambda: ConnectionError("failed on purpose"),
 ) -> FailingOn[Q, R]:
-    """Make a service fail on the calls with these numbers, counted from 1, and answer as usual on all others.
+    """Wrap a service to fail on the calls with these numbers, counted from 1; all others pass through.
 
     ::
 
@@ -43,12 +43,12 @@ def fail_on(
             await check(fail_on(store_write, k))     # fail each call in turn
 
     Args:
-        service: What answers otherwise; facts stay reachable.
-        numbers: Which calls fail.
-        error: Makes the error, a transient one by default.
+        service: The wrapped service; its facts stay reachable.
+        numbers: The calls that fail.
+        error: Creates the error; a transient one by default.
 
     Raises:
-        ConfigurationError: a number is not a whole one of at least 1, or `error` is an error and does not make one.
+        ConfigurationError: a number is not a whole number of at least 1, or `error` is not callable.
     """
     if not all(isinstance(number, int) and number >= 1 for number in numbers):
         raise ConfigurationError(f"fail_on() counts calls from 1, got {numbers}")

@@ -13,11 +13,11 @@ from ziggurat.testing.clock import settle
 from ziggurat.tools.door import LEAKS
 
 POOLS = ("asyncio_", "ziggurat")
-"""How the names of threads begin that are kept for later on purpose."""
+"""Prefixes of the names of threads that are kept running on purpose."""
 
 
-class assert_no_leaks:  # noqa: N801 - it reads as what it does
-    """Assert that no task, thread or open file and socket outlives the block.
+class assert_no_leaks:  # noqa: N801 - reads like a function
+    """Assert that no task, thread, open file or socket outlives the block.
 
     ::
 
@@ -27,12 +27,12 @@ class assert_no_leaks:  # noqa: N801 - it reads as what it does
         with assert_no_leaks():
             agent.run_sync("...")
 
-    The asynchronous form lets what is just ending end first. Threads of pools that are kept on purpose do not
-    count; files and sockets are seen where ``/proc`` is.
+    The asynchronous form first lets tasks finish that are just ending. Threads of pools that are kept on purpose do not
+    count; files and sockets are checked only on Linux, in ``/proc``.
 
     Raises:
-        AssertionError: something was left; the message names each and says where it stands. An error of the block
-            itself is not masked.
+        AssertionError: something was left; the message names each item and its position in the code. An error raised in
+            the block is not masked.
     """
 
     def __enter__(self) -> None:
@@ -46,7 +46,7 @@ class assert_no_leaks:  # noqa: N801 - it reads as what it does
         if kind is not None:
             return
         if self._left():
-            gc.collect()  # what hangs in a cycle only is not left
+            gc.collect()  # objects kept alive only by a reference cycle do not count
         left = self._left()
         assert not left, "left behind:\n" + "\n".join(f"- {each}" for each in left)
 
@@ -78,7 +78,7 @@ class assert_no_leaks:  # noqa: N801 - it reads as what it does
 def _tasks() -> set["asyncio.Task[object]"]:
     try:
         return asyncio.all_tasks() | LEAKS.tasks(asyncio.get_running_loop())
-    except RuntimeError:  # no event loop runs here
+    except RuntimeError:  # no event loop is running
         return set()
 
 
@@ -97,6 +97,6 @@ def _files() -> dict[int, str]:
     for name in os.listdir("/proc/self/fd"):
         try:
             found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
-        except OSError:  # closed meanwhile: the listing itself
+        except OSError:  # closed meanwhile, as the descriptor of the listing itself
             continue
     return {number: target for number, target in found.items() if not target.startswith("/dev/")}

@@ -1,4 +1,4 @@
-"""Checks that every store of logs must pass, for those who write their own.
+"""Conformance checks for stores of logs, for those who write their own.
 
 ::
 
@@ -6,7 +6,7 @@
     def test_my_store(check: Check, tmp_path: Path) -> None:
         run_check(check, lambda clock: MyStore(tmp_path, clock=clock))
 
-Each call of the factory opens the same place again, as another process would.
+Each call of the factory opens the same data again, as another process would.
 """
 
 __all__ = ["CHECKS", "Check", "Factory", "Opened", "run_check"]
@@ -20,7 +20,7 @@ from ziggurat.core.store import LogInfo, Row, Store, chained, run_log, session_l
 from ziggurat.testing.clock import HandClock
 
 Factory = Callable[[Clock], Store]
-"""Opens the store that is checked, each time as another process would."""
+"""Opens the store under test, each time as another process would."""
 
 Check = Callable[["Opened"], Awaitable[None]]
 
@@ -28,7 +28,7 @@ LONG_AGO, LATER = 1.0, 10_000_000_000.0
 
 
 class Opened:
-    """The store under check, opened as often as a check asks for, with a clock in its hand."""
+    """The store under test, opened as often as a check needs, and the clock that it uses."""
 
     def __init__(self, factory: Factory) -> None:
         self.clock = HandClock()
@@ -36,13 +36,13 @@ class Opened:
         self._stores: list[Store] = []
 
     def open(self, clock: Clock | None = None) -> Store:
-        """Open it, as one more process, perhaps with a clock of its own."""
+        """Open the store as another process would, optionally with its own clock."""
         store = self._factory(clock or self.clock)
         self._stores.append(store)
         return store
 
     async def close(self) -> None:
-        """Close all that was opened."""
+        """Close every store that was opened."""
         for store in self._stores:
             await store.close()
 
@@ -51,7 +51,7 @@ def run_check(check: Check, factory: Factory) -> None:
     """Run one check on a store.
 
     Raises:
-        AssertionError: the store does not do what it must.
+        AssertionError: the store fails the check.
     """
 
     async def main() -> None:
@@ -65,7 +65,7 @@ def run_check(check: Check, factory: Factory) -> None:
 
 
 def rows(count: int, after: int = 0, before: str = "", status: str = "running") -> list[Row]:
-    """Return rows that follow each other."""
+    """Return consecutive rows."""
     made: list[Row] = []
     for number in range(after + 1, after + count + 1):
         data = b'{"entry":"Test","number":%d,"text":"\xc3\xa4 \\n"}' % number
@@ -75,7 +75,7 @@ def rows(count: int, after: int = 0, before: str = "", status: str = "running") 
 
 
 async def refused(work: Awaitable[object], *kinds: type[Exception]) -> None:
-    """Await what must fail."""
+    """Await an operation that must raise one of these errors."""
     try:
         await work
     except kinds:
@@ -84,7 +84,7 @@ async def refused(work: Awaitable[object], *kinds: type[Exception]) -> None:
 
 
 async def rows_come_back_as_they_were_written(opened: Opened) -> None:
-    """In order, whole, from any number on, in this process and in the next."""
+    """Check that rows are read in order, completely, from any number on, in this process and in another."""
     store, log = opened.open(), run_log("r")
     first = rows(2)
     epoch = await store.create(LogInfo(log, "desk", "digest"), first)
@@ -104,7 +104,7 @@ async def rows_come_back_as_they_were_written(opened: Opened) -> None:
 
 
 async def a_name_is_taken_once(opened: Opened) -> None:
-    """Also by another process."""
+    """Check that a log cannot be created twice, also not by another process."""
     store, log = opened.open(), run_log("r")
     await store.create(LogInfo(log), rows(1))
     await refused(store.create(LogInfo(log), rows(1)), RunExists)
@@ -113,7 +113,7 @@ async def a_name_is_taken_once(opened: Opened) -> None:
 
 
 async def rows_must_follow(opened: Opened) -> None:
-    """Rows that leave a gap or come twice are refused, and change nothing."""
+    """Check that rows that leave a gap or repeat a number are refused, and change nothing."""
     store, log = opened.open(), run_log("r")
     epoch = await store.create(LogInfo(log), rows(2))
     await refused(store.append(log, epoch, rows(1, 3)), LeaseLost)
@@ -122,7 +122,7 @@ async def rows_must_follow(opened: Opened) -> None:
 
 
 async def one_writes_at_a_time(opened: Opened) -> None:
-    """A lease is held until it is given back; whoever had it before is refused."""
+    """Check that a lease is held until it is released, and that the former holder is refused."""
     one, other, log = opened.open(), opened.open(), run_log("r")
     first = await one.create(LogInfo(log), rows(1))
     await refused(other.lease(log), LeaseHeld)
@@ -132,7 +132,7 @@ async def one_writes_at_a_time(opened: Opened) -> None:
     second = await other.lease(log)
     assert second > first
     await refused(one.append(log, first, rows(1, 1)), LeaseLost)
-    await one.release(log, first)  # harmless: it has passed on
+    await one.release(log, first)  # no effect: the lease has passed on
     await refused(one.lease(log), LeaseHeld)
     known = await other.read(log)
     await other.append(log, second, rows(1, 1, known[-1].digest), release=True)
@@ -141,10 +141,10 @@ async def one_writes_at_a_time(opened: Opened) -> None:
 
 
 async def a_lease_runs_out(opened: Opened) -> None:
-    """A process that was stopped and wakes up is refused after another has taken over."""
+    """Check that a process that was suspended is refused after another has taken over its lease."""
     one, other, log = opened.open(HandClock()), opened.open(), run_log("r")
     first = await one.create(LogInfo(log), rows(1))
-    await opened.clock.advance(100_000)  # the other's: the clock of the one has stopped with it
+    await opened.clock.advance(100_000)  # the clock of `other`; that of `one` stands still
     second = await other.lease(log)
     await refused(one.append(log, first, rows(1, 1)), LeaseLost)
     await other.append(log, second, rows(1, 1))
@@ -152,7 +152,7 @@ async def a_lease_runs_out(opened: Opened) -> None:
 
 
 async def a_lease_taken_again_by_its_holder_ends_the_former(opened: Opened) -> None:
-    """Within a process too only the newest epoch may write."""
+    """Check that only the newest epoch may write, also within one process."""
     store, log = opened.open(), run_log("r")
     first = await store.create(LogInfo(log), rows(1))
     second = await store.lease(log)
@@ -161,7 +161,7 @@ async def a_lease_taken_again_by_its_holder_ends_the_former(opened: Opened) -> N
 
 
 async def large_values_stand_beside_their_log(opened: Opened) -> None:
-    """Bytes of any kind, found by their digest and log, gone with it."""
+    """Check that bytes of any kind are found by digest and log."""
     store, log = opened.open(), run_log("r")
     large = bytes(range(256)) * 4096
     epoch = await store.create(LogInfo(log), rows(1), {"aa": b"\0small"})
@@ -174,7 +174,7 @@ async def large_values_stand_beside_their_log(opened: Opened) -> None:
 
 
 async def logs_are_listed(opened: Opened) -> None:
-    """By kind, agent and state, the latest first."""
+    """Check that logs are listed by kind, agent and status, the latest first."""
     store = opened.open()
     for name, agent, status in (("a", "desk", "Completed"), ("b", "desk", "running"), ("c", "clerk", "Completed")):
         log = run_log(name)
@@ -199,7 +199,7 @@ async def logs_are_listed(opened: Opened) -> None:
 
 
 async def names_do_not_collide(opened: Opened) -> None:
-    """Whatever stands in an id, it names one log."""
+    """Check that every id names its own log, whatever characters it contains."""
     store = opened.open()
     ids = [
         "a/b",
@@ -229,7 +229,7 @@ async def names_do_not_collide(opened: Opened) -> None:
 
 
 async def a_damaged_log_is_set_apart(opened: Opened) -> None:
-    """Its state tells, its writer is refused, others go on."""
+    """Check that a quarantined log has its status, that its writer is refused, and that other logs are not affected."""
     store, log, other = opened.open(), run_log("r"), run_log("s")
     epoch = await store.create(LogInfo(log), rows(1))
     fine = await store.create(LogInfo(other), rows(1))
@@ -242,7 +242,7 @@ async def a_damaged_log_is_set_apart(opened: Opened) -> None:
 
 
 async def logs_are_removed(opened: Opened) -> None:
-    """One by name; old ones that have ended by their age."""
+    """Check that a log is deleted by name, and that old finished ones are removed by age."""
     store = opened.open()
     for name, status in (("done", "Completed"), ("open", "Suspended"), ("gone", "Completed")):
         epoch = await store.create(LogInfo(run_log(name)), rows(1, status=status), {"aa": b"x"})
@@ -265,7 +265,7 @@ async def logs_are_removed(opened: Opened) -> None:
 
 
 async def many_write_at_once(opened: Opened) -> None:
-    """Each log keeps its own order, whatever goes on beside it."""
+    """Check that each log keeps its own order during concurrent writes."""
     store = opened.open()
 
     async def write(name: str) -> None:
@@ -282,7 +282,7 @@ async def many_write_at_once(opened: Opened) -> None:
 
 
 async def one_that_is_refused_does_no_harm_to_others(opened: Opened) -> None:
-    """Also when they are written in one transaction."""
+    """Check that a refused write does not affect others, even in one transaction."""
     store, other = opened.open(), opened.open()
     good = await store.create(LogInfo(run_log("good")), rows(1))
     bad = await store.create(LogInfo(run_log("bad")), rows(1))
@@ -300,7 +300,7 @@ async def one_that_is_refused_does_no_harm_to_others(opened: Opened) -> None:
 
 
 async def a_closed_store_gives_back_its_leases_and_refuses(opened: Opened) -> None:
-    """What was written is there for the next."""
+    """Check that a closed store refuses writes, and that its data and leases are available to others."""
     store, log = opened.open(), run_log("r")
     epoch = await store.create(LogInfo(log), rows(1))
     await store.append(log, epoch, rows(1, 1))
@@ -332,4 +332,4 @@ CHECKS: tuple[Check, ...] = (
     one_that_is_refused_does_no_harm_to_others,
     a_closed_store_gives_back_its_leases_and_refuses,
 )
-"""All of them."""
+"""All checks."""

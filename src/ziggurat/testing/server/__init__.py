@@ -1,13 +1,13 @@
 """A fake provider to test any client against: real HTTP on loopback, three wire formats, every quirk and fault.
 
-See `FakeProvider` for how to run it, and `quirks()` for everything it can do that a good provider does not.
+See `FakeProvider` for how to run it, and `quirks()` for all the faults it can simulate.
 
-- The server: `provider`, one `connection` at a time, and the `types` that flow through it; `script_file` for clients
-  in other languages.
+- The server: `provider`, one `connection` at a time, and its data `types`; `script_file` for clients in other
+  languages.
 - From a request to a reply: `reading` > `said` > `chat`, `responses` or `anthropic` > `writing`. Errors:
   `error_bodies`.
-- What it does wrong: a `quirk`, listed by where it acts: `reply_quirks`, `field_quirks` (with `frames`),
-  `ending_quirks`, `stream_quirks`, `body_quirks`, `transport_quirks`.
+- Faults: a `quirk`, listed by where it acts: `reply_quirks`, `field_quirks` (with `frames`), `ending_quirks`,
+  `stream_quirks`, `body_quirks`, `transport_quirks`.
 """
 
 from ziggurat.testing.server.body_quirks import (

@@ -42,7 +42,7 @@ async def _serve(server: FakeProvider) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; writes the URL as its first line and serves until it is told to end."""
+    """Run the program: write the URL as the first line and serve until SIGINT or SIGTERM; return the exit code."""
     given = _parser().parse_args(arguments)
     if given.list:
         for entry in quirks():

@@ -32,13 +32,13 @@ def _usage(usage: Usage) -> Json:
 
 
 def raw_input(arguments: str) -> object:
-    """Return arguments as they stand inside another JSON text: as they are if they can, as a text if not.
+    """Return tool arguments for embedding in JSON: raw if they are JSON, otherwise as a string.
 
-    NaN, keys that come twice and any depth can; what is cut off cannot.
+    NaN, duplicate keys and any depth are embedded; truncated arguments are not.
     """
     try:
         json.loads(arguments or "{}")
-    except RecursionError:  # deep, but JSON
+    except RecursionError:  # deeply nested, but valid
         pass
     except ValueError:
         return arguments
@@ -70,7 +70,7 @@ def _message(said: Said, content: list[Json], stop: str | None, usage: Json) -> 
 
 
 def plain(said: Said, seen: Seen) -> Json:
-    """Return the whole reply."""
+    """Return the body of a plain reply."""
     content = [_block(part) for part in message_of(said.pieces).parts]
     return _message(said, content, _STOPS.get(said.finish, said.finish), _usage(said.usage))
 
@@ -104,7 +104,7 @@ def _frame(kind: str, fields: Json, part: FramePart = "delta") -> Frame:
 
 
 def streamed(said: Said, seen: Seen) -> list[Frame | Wait]:
-    """Return the events of the reply."""
+    """Return the events of a streamed reply."""
     usage = _usage(said.usage)
     message = _message(said, [], None, usage | {"output_tokens": 1})
     frames: list[Frame | Wait] = [

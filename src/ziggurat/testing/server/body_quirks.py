@@ -1,4 +1,4 @@
-"""Quirks of status, headers and body: what the other side answers with instead of a reply, and how it packs it."""
+"""Quirks of status, headers and body: what is answered instead of a reply, and how the reply is encoded."""
 
 __all__ = [
     "RATE_LIMITS",
@@ -67,7 +67,7 @@ RATE_LIMITS: Mapping[str, Headers | float] = {
     ),
     "never": (("x-should-retry", "false"), ("retry-after", "1")),
 }
-"""The forms of `rate_limited`: headers, or the seconds from now on that a date lies at."""
+"""The forms of `rate_limited`: headers, or the offset of a date from now in seconds."""
 
 
 @quirk_maker("refusal")
@@ -196,7 +196,7 @@ def gzip_bomb(megabytes: int = 256) -> Quirk:
 
 
 def _bomb(before: bytes, megabytes: int, after: bytes) -> bytes:
-    """Pack blanks between two texts; a packed megabyte is made once and repeated."""
+    """Compress blanks between two texts; one compressed megabyte is made and repeated."""
     blanks = b" " * 1_000_000
     packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
     start = packer.compress(before) + packer.flush(zlib.Z_FULL_FLUSH)

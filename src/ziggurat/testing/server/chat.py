@@ -31,7 +31,7 @@ def _finish(said: Said) -> str:
 
 
 def plain(said: Said, seen: Seen) -> Json:
-    """Return the whole reply."""
+    """Return the body of a plain reply."""
     message = message_of(said.pieces)
     refused = said.finish == "refusal"
     shown: Json = {
@@ -72,7 +72,7 @@ def _wants_usage(seen: Seen) -> bool:
 
 
 def streamed(said: Said, seen: Seen) -> list[Frame | Wait]:
-    """Return the chunks of the reply; one with the usage only if it was asked for, as the provider has it."""
+    """Return the chunks of a streamed reply; with the usage only if it was requested, as the real provider does."""
     head = {
         "id": f"chatcmpl-{said.id}",
         "object": "chat.completion.chunk",

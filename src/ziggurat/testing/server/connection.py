@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection of the fake provider: requests in, answers out exactly as given."""
+"""One HTTP/1.1 connection of the fake provider: it reads requests and sends answers exactly as given."""
 
 __all__ = ["BadRequest", "Connection", "RawRequest", "head_of", "send"]
 
@@ -14,7 +14,7 @@ from ziggurat.testing.server.types import Answer, Ending, Headers, Wait
 
 
 class RawRequest(Struct, frozen=True):
-    """A request as it was read; names of headers in lowercase."""
+    """An HTTP request; header names are in lowercase."""
 
     method: str
     path: str
@@ -24,15 +24,15 @@ class RawRequest(Struct, frozen=True):
 
 
 class BadRequest(Exception):
-    """What came is not an HTTP request."""
+    """Raised when the received bytes are not an HTTP request."""
 
 
 class Connection(asyncio.Protocol):
-    """A connection that was accepted.
+    """An accepted connection.
 
     Args:
-        serve: Is run as a task for the life of the connection.
-        open_ones: Where it is kept while it is open.
+        serve: Run as a task for the lifetime of the connection.
+        open_ones: The set that holds it while it is open.
     """
 
     def __init__(self, serve: "Callable[[Connection], Awaitable[None]]", open_ones: "set[Connection]") -> None:
@@ -49,20 +49,20 @@ class Connection(asyncio.Protocol):
     # -- what asyncio calls ------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to serve."""
+        """Start serving."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        transport.set_write_buffer_limits(high=0)  # so that waiting for room is waiting until all is out
+        transport.set_write_buffer_limits(high=0)  # so that waiting to write means waiting until all is sent
         self._open.add(self)
         self.task = asyncio.get_running_loop().create_task(self._run())
 
     def data_received(self, data: bytes) -> None:
-        """Keep what came."""
+        """Buffer the data."""
         self._buffer += data
         self._came.set()
 
     def eof_received(self) -> bool:
-        """Keep the way out open: whoever says no more may still listen."""
+        """Keep the connection open for writing: the client may still read."""
         self._ended = True
         self._came.set()
         return True
@@ -75,11 +75,11 @@ class Connection(asyncio.Protocol):
         self._open.discard(self)
 
     def pause_writing(self) -> None:
-        """Let writers wait."""
+        """Make writers wait."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """Let writers go on."""
+        """Let writers continue."""
         self._writable.set()
 
     async def _run(self) -> None:
@@ -91,7 +91,7 @@ class Connection(asyncio.Protocol):
     # -- what the server calls ---------------------------------------------------------------------------------------
 
     async def _more(self) -> bool:
-        """Wait for more to come; False when nothing will."""
+        """Wait for more data; False if none will come."""
         if self._ended:
             return False
         self._came.clear()
@@ -115,17 +115,17 @@ class Connection(asyncio.Protocol):
         return data
 
     async def begins(self) -> bool:
-        """Wait until a request begins; False when none will come."""
+        """Wait until a request begins; False if none will come."""
         while not self._buffer:
             if not await self._more():
                 return False
         return True
 
     async def request(self) -> RawRequest | None:
-        """Read the next request; None when the other side has gone.
+        """Read the next request; None if the client has closed the connection.
 
         Raises:
-            BadRequest: what came is not a request.
+            BadRequest: the data is not a request.
         """
         if not await self.begins():
             return None
@@ -155,23 +155,23 @@ class Connection(asyncio.Protocol):
         return bytes(body)
 
     async def write(self, data: bytes) -> None:
-        """Send, and wait until it is with the system; nothing happens when the other side has gone."""
+        """Send data, and wait until the system has taken it; does nothing if the connection is lost."""
         if not self.gone_for_good:
             self._transport.write(data)
             await self._writable.wait()
 
     @property
     def gone_for_good(self) -> bool:
-        """Whether nothing that is sent now would arrive."""
+        """Whether data sent now could not arrive."""
         return self.lost or self._transport.is_closing()
 
     async def gone(self) -> None:
-        """Wait until the other side has said that it will send no more."""
+        """Wait until the client has closed its side of the connection."""
         while await self._more():
             pass
 
     def drop(self) -> None:
-        """Close at once, whatever is still to be sent."""
+        """Close at once, dropping unsent data."""
         self._transport.abort()
 
     def reset(self) -> None:
@@ -200,7 +200,7 @@ def head_of(answer: Answer) -> bytes:
 
 
 async def send(connection: Connection, answer: Answer, rest: Callable[[Wait, Connection], Awaitable[None]]) -> Ending:
-    """Send an answer byte for byte as it is made, and return what becomes of the connection."""
+    """Send an answer byte for byte, and return what to do with the connection."""
     head = head_of(answer)
     if answer.head_pace == 0:
         await connection.write(answer.before + head)

@@ -1,4 +1,4 @@
-"""Quirks of how a reply ends and what it costs: reasons, last events, errors, usage."""
+"""Quirks of how a reply ends and of its usage: finish reasons, last events, errors, usage."""
 
 __all__ = [
     "error_event",

@@ -62,14 +62,14 @@ _TEXTS = {
 
 
 def status_of(error: Exception) -> int:
-    """Return the HTTP status that an error of a script amounts to."""
+    """Return the HTTP status for an error of a script."""
     if isinstance(error, ModelError):
         return error.status or _STATUS.get(error.kind, 500)
     return 504 if isinstance(error, TimeoutError) else 500
 
 
 def error_body(wire: Wire | None, status: int, message: str = "", code: str | None = None) -> Json:
-    """Return the body of an error as the provider writes it; `code` stands where its kind of error stands."""
+    """Return the body of an error as the provider writes it; `code` replaces its kind of error."""
     message = message or _TEXTS.get(status, "Something went wrong.")
     if wire == "messages":
         kind = code or _ANTHROPIC.get(status, "api_error")
@@ -81,13 +81,13 @@ def error_body(wire: Wire | None, status: int, message: str = "", code: str | No
 def error_answer(
     wire: Wire | None, status: int, message: str = "", *, code: str | None = None, headers: Headers = ()
 ) -> Answer:
-    """Return an error with its HTTP status."""
+    """Return an answer with an error body and its HTTP status."""
     body = msgspec.json.encode(error_body(wire, status, message, code))
     return Answer(status, (("content-type", "application/json"), *headers), (body,))
 
 
 def error_frame(wire: Wire | None, status: int, message: str = "", code: str | None = None) -> Frame:
-    """Return an error as it comes in the middle of a stream, after a status of 200."""
+    """Return an error event in the middle of a stream, after a status of 200."""
     body = error_body(wire, status, message, code)
     if wire == "messages":
         return Frame({"type": "error", "error": body["error"]}, "error", "error")

@@ -1,4 +1,4 @@
-"""Quirks of the fields: what stands in the JSON of a reply, and which events a stream is made of."""
+"""Quirks of the fields: what the JSON of a reply contains, and which events a stream consists of."""
 
 __all__ = [
     "choices_empty",
@@ -33,21 +33,21 @@ def _choices(data: Json) -> Iterator[Json]:
 
 
 def _functions(data: Json) -> Iterator[tuple[Json, Json]]:
-    """Every tool call of a Chat Completions body or chunk, and its function."""
+    """Yield every tool call of a Chat Completions body or chunk, with its function."""
     for choice in _choices(data):
         for call in (choice.get("delta") or choice.get("message") or {}).get("tool_calls") or ():
             yield call, call["function"]
 
 
 def _key_of(call: Json) -> str | None:
-    """The name of the field that holds the id of a tool call, if this is one."""
+    """Return the name of the field with the id, if this is a tool call."""
     kind = call.get("type")
     if kind == "function_call":
         return "call_id"
     return "id" if kind == "tool_use" or isinstance(call.get("function"), dict) else None
 
 
-# -- Chat Completions and its relatives -------------------------------------------------------------------------------
+# -- Chat Completions and compatible APIs ----------------------------------------------------------------------------
 
 
 def _extra_chunks(value: object) -> Callable[[Frames, Seen], Frames]:
@@ -213,7 +213,7 @@ def _is_argument(frame: Frame) -> bool:
     return bool(more) or of_input or data.get("type") == "response.function_call_arguments.delta"
 
 
-# -- what is not in the documents -------------------------------------------------------------------------------------
+# -- undocumented fields and types -----------------------------------------------------------------------------------
 
 
 @quirk_maker("body")

@@ -1,4 +1,4 @@
-"""Ways through the events of a reply and the JSON in them, for quirks that change it."""
+"""Iterating over the events of a reply and the JSON in them, for quirks that change it."""
 
 __all__ = ["TOKENS", "Frames", "each_object", "events_of", "every_object", "objects_of"]
 
@@ -11,23 +11,23 @@ from ziggurat.testing.server.types import Frame, Json, Seen, Wait
 Frames = list[Frame | Wait]
 
 TOKENS = ("prompt_tokens", "completion_tokens", "input_tokens", "output_tokens", "total_tokens")
-"""The names of counts of tokens in all formats."""
+"""The names of token counts in all formats."""
 
 
 def events_of(frames: Frames) -> Iterator[Frame]:
-    """Every event, without the rests."""
+    """Yield every event, without the pauses."""
     yield from (frame for frame in frames if isinstance(frame, Frame))
 
 
 def objects_of(frames: Frames) -> Iterator[tuple[Frame, Json]]:
-    """Every event that holds JSON, and that."""
+    """Yield every event that holds JSON, with that JSON."""
     for frame in events_of(frames):
         if isinstance(frame.data, dict):
             yield frame, frame.data
 
 
 def every_object(value: Any) -> Iterator[Json]:
-    """Every JSON object in a value, the value itself first; a plain loop, as depth may be a quirk too."""
+    """Yield every JSON object in a value, the outermost first; iterative, as the depth may be a quirk too."""
     waiting = [value]
     while waiting:
         value = waiting.pop()
@@ -39,7 +39,7 @@ def every_object(value: Any) -> Iterator[Json]:
 
 
 def each_object(change: Callable[[Json, Frame, Seen], None]) -> Quirk:
-    """A quirk that changes the JSON of every event."""
+    """Return a quirk that changes the JSON of every event."""
 
     def frames(frames: Frames, seen: Seen) -> Frames:
         for frame, data in objects_of(frames):

@@ -32,29 +32,29 @@ _PATHS: dict[str, Wire] = {"/chat/completions": "chat", "/responses": "responses
 
 
 class FakeProvider:
-    """Serves OpenAI Chat Completions, OpenAI Responses and Anthropic Messages on loopback, plain and streamed.
+    """Serve OpenAI Chat Completions, OpenAI Responses and Anthropic Messages on loopback, plain and streamed.
 
-    Which format is spoken is told by the path of a request: ``/v1/chat/completions``, ``/v1/responses`` or
-    ``/v1/messages``, under any prefix. What is said comes from a script, the same as that of a ScriptedModel.
+    The path of a request selects the format: ``/v1/chat/completions``, ``/v1/responses`` or ``/v1/messages``, under any
+    prefix. The replies come from a script, the same as that of a ScriptedModel.
 
     ::
 
         with FakeProvider(tool_call("add", a=1, b=2), "It is 3.", quirks=[fragment(7)]) as server:
             client = openai.OpenAI(base_url=server.url + "/v1", api_key="any")
 
-    With ``async with`` it runs on the running event loop, with ``with`` on a thread of its own.
+    With ``async with`` it runs on the running event loop, with ``with`` in its own thread.
 
     Args:
         replies: One for each request, in order.
         rules: Pairs of a condition on the request and a reply, tried before anything else.
-        always: The reply when nothing else is left.
-        model: Any model service to answer with, in place of a script.
-        quirks: What it does otherwise than a good provider.
-        clock: Times rests and paces; the system's where none is given. A HandClock needs ``async with``.
-        port: Where to listen; 0 for any free port.
+        always: The reply when no other is left.
+        model: Any model service to answer with, instead of a script.
+        quirks: The faults to simulate.
+        clock: The clock for pauses; the system's by default. A HandClock needs ``async with``.
+        port: The port to listen on; 0 for any free port.
 
     Raises:
-        ConfigurationError: neither a script nor a model, or both.
+        ConfigurationError: neither a script nor a model is given, or both are.
     """
 
     def __init__(
@@ -85,10 +85,10 @@ class FakeProvider:
 
     @property
     def url(self) -> str:
-        """Where it listens, without a path: ``http://127.0.0.1:PORT``.
+        """The URL it listens on, without a path: ``http://127.0.0.1:PORT``.
 
         Raises:
-            ConfigurationError: it does not run.
+            ConfigurationError: it is not running.
         """
         if not self.port:
             raise ConfigurationError("the fake provider does not run; use it in a with block")
@@ -101,7 +101,7 @@ class FakeProvider:
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
+        """The number of open connections."""
         return len(self._open)
 
     @property
@@ -116,7 +116,7 @@ class FakeProvider:
         return self.requests[-1]
 
     def use(self, *quirks: Quirk) -> None:
-        """Put these quirks in use in place of all others; requests are numbered for them from here on.
+        """Replace the quirks in use; the request numbers that they see start from 1 again.
 
         Raises:
             ConfigurationError: one is not a quirk.
@@ -128,7 +128,7 @@ class FakeProvider:
         self._since = len(self.requests)
 
     def release(self) -> None:
-        """Let everything go on that rests until it is released."""
+        """End all pauses that wait for `release()`."""
         loop = self._loop
         if loop is not None:
             loop.call_soon_threadsafe(self._let_go)
@@ -137,10 +137,10 @@ class FakeProvider:
         self._released.set()
         self._released = asyncio.Event()
 
-    # -- begin and end ----------------------------------------------------------------------------------------------
+    # -- start and stop ---------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> "FakeProvider":
-        """Begin to listen on the running event loop."""
+        """Start listening on the running event loop."""
         self._check_idle()
         await self._listen()
         return self
@@ -160,10 +160,10 @@ class FakeProvider:
 
     async def _close(self) -> None:
         assert self._server is not None
-        with suppress(NotImplementedError):  # an event loop that does not watch sockets
+        with suppress(NotImplementedError):  # the event loop does not watch sockets
             asyncio.get_running_loop().remove_reader(self._server.sockets[0].fileno())
         for _ in range(_TURNS):
-            await asyncio.sleep(0)  # whoever was just accepted becomes a connection, which a closed server refuses
+            await asyncio.sleep(0)  # connections just accepted must be set up before the server closes
         self._server.close()
         tasks = [connection.task for connection in self._open if connection.task is not None]
         for task in tasks:
@@ -172,12 +172,12 @@ class FakeProvider:
         for connection in list(self._open):
             connection.drop()
         await self._server.wait_closed()
-        await asyncio.sleep(0)  # connections that were dropped are closed in the next turn
+        await asyncio.sleep(0)  # dropped connections close in the next turn
         self._server = self._loop = None
         self.port = 0
 
     def __enter__(self) -> "FakeProvider":
-        """Begin to listen on a thread of its own."""
+        """Start listening in a thread of its own."""
         self._check_idle()
         ready: Future[None] = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._live(ready)), name="fake-provider")
@@ -205,7 +205,7 @@ class FakeProvider:
         self._stop = asyncio.Event()
         try:
             await self._listen()
-        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits for it
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits for the start
             ready.set_exception(error)
             return
         ready.set_result(None)
@@ -243,7 +243,7 @@ class FakeProvider:
                 return
 
     async def _rest(self, wait: Wait, connection: Connection) -> None:
-        """Rest, but not for somebody who has gone meanwhile."""
+        """Pause, but no longer than the client stays connected."""
         if wait.seconds == 0:
             await asyncio.sleep(0)
             return

@@ -1,4 +1,4 @@
-"""A quirk: one way in which a provider departs from its documentation; and the list of all quirks."""
+"""Quirks: single deviations of a provider from its documentation; and the list of all quirks."""
 
 __all__ = ["Entry", "Kind", "Quirk", "Stage", "entries", "parsed", "quirk_maker"]
 
@@ -21,21 +21,21 @@ Stage = Literal["instead", "said", "frames", "lines", "answer"]
 Kind = Literal[
     "cut", "stream", "slow", "rate limit", "outage", "refusal", "call", "several calls", "body", "connection"
 ]
-"""What goes wrong, in the order in which quirks are listed."""
+"""The kinds of fault, in the order in which quirks are listed."""
 
 
 class Quirk(Struct, frozen=True):
-    """Changes a reply on its way out; several are applied stage by stage, in the order given within a stage.
+    """Changes a reply before it is sent; several are applied stage by stage, in the order given within a stage.
 
     Attributes:
-        name: How it is written, with its settings: ``cut(120)``.
-        instead: Answers in place of the script, which is not asked.
-        said: Changes what is said.
+        name: Its call as text: ``cut(120)``.
+        instead: Answers in place of the script, which is not called.
+        said: Changes the reply.
         frames: Changes the events of a stream, or the one body of a plain reply, before they are encoded.
-        lines: Changes the bytes of the events of a stream, one event after the other.
+        lines: Changes the bytes of the events of a stream.
         answer: Changes status, headers, the bytes of the body and how they are sent.
-        plain: Whether a plain reply is written where a stream was asked for.
-        breaks: Whether a reply may be lost by it: the same request gets the same reply when it is sent again.
+        plain: Whether a plain reply is sent where a stream was requested.
+        breaks: Whether it may lose a reply: a repeated request then gets the same reply again.
         conditions: When it applies, given the request and its number; empty for always.
     """
 
@@ -62,7 +62,7 @@ class Quirk(Struct, frozen=True):
         return self._if(f"on({', '.join(map(str, numbers))})", lambda _, number: number in numbers)
 
     def when(self, test: str | Callable[[Seen], bool]) -> "Quirk":
-        """Return the same quirk for requests whose body holds a text, or that pass a test."""
+        """Return the same quirk for requests whose body contains a text, or that pass a test."""
         if isinstance(test, str):
             text = test.encode()
             return self._if(f"when({test!r})", lambda seen, _: text in seen.body)
@@ -80,15 +80,15 @@ class Quirk(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """A quirk that there is.
+    """The list entry of a quirk.
 
     Attributes:
         name: The name of the function that makes it.
-        kind: What goes wrong.
-        says: What it does, in a line.
-        good: What a good client does about it.
-        settings: Its parameters with their defaults, as they are written.
-        make: Makes it.
+        kind: The kind of fault.
+        says: What it does, in one line.
+        good: How a good client reacts.
+        settings: Its parameters with their defaults, as text.
+        make: The function that makes it.
     """
 
     name: str
@@ -103,9 +103,10 @@ _ENTRIES: dict[str, Entry] = {}
 
 
 def quirk_maker(kind: Kind) -> Callable[[Callable[P, Quirk]], Callable[P, Quirk]]:
-    """Enter a function that makes quirks into the list; names the quirks after the function and its arguments.
+    """Register a function that makes quirks; the quirks are named after the function and its arguments.
 
-    Its docstring says in the first line what the quirk does, and after ``Good client:`` what is done about it.
+    The first line of its docstring says what the quirk does; the text after ``Good client:``, how a client should
+    react.
     """
 
     def enter(make: Callable[P, Quirk]) -> Callable[P, Quirk]:
@@ -129,7 +130,7 @@ def quirk_maker(kind: Kind) -> Callable[[Callable[P, Quirk]], Callable[P, Quirk]
 
 
 def entries() -> tuple[Entry, ...]:
-    """Return all that are listed, by kind and name."""
+    """Return the entries of all quirks, by kind and name."""
     return tuple(sorted(_ENTRIES.values(), key=lambda entry: (get_args(Kind).index(entry.kind), entry.name)))
 
 
@@ -137,13 +138,13 @@ _LIMITS = ("first", "after", "on", "when")
 
 
 def parsed(text: str) -> Quirk:
-    """Make a quirk of its form on a command line: ``cut=120``, ``status=429,retry_after=2,first=3``.
+    """Return a quirk from its command-line form: ``cut=120``, ``status=429,retry_after=2,first=3``.
 
-    The first value may stand without its name. ``first``, ``after``, ``on`` and ``when`` limit it to some requests.
+    The name of the first setting may be omitted. ``first``, ``after``, ``on`` and ``when`` limit it to some requests.
     Several numbers are joined by ``+``, as in ``split=10+20``.
 
     Raises:
-        ConfigurationError: there is no such quirk, or a value does not fit.
+        ConfigurationError: there is no such quirk, or a value is not valid.
     """
     name, _, rest = text.partition("=")
     name, _, more = name.partition(",")
@@ -175,7 +176,7 @@ def parsed(text: str) -> Quirk:
 
 
 def _value(text: str, default: object) -> object:
-    """Read a value; what the default of the setting is says what it may be."""
+    """Parse a value, as the type of the setting's default requires."""
     if isinstance(default, str):
         return text
     if text.lower() in ("true", "false"):

@@ -16,10 +16,10 @@ _NEEDS = {"chat": "messages", "responses": "input", "messages": "messages"}
 
 
 def read_request(seen: Seen) -> ModelRequest:
-    """Read a request, leniently: what is not understood is left out.
+    """Parse a request leniently: unknown fields are ignored.
 
     Raises:
-        ValueError: what every provider of this format would refuse; the message says what.
+        ValueError: it is one that every provider of this format would refuse; the message says why.
     """
     try:
         body = seen.json
@@ -62,7 +62,7 @@ def _items(value: object) -> Iterator[Json]:
 
 
 def _text(value: object) -> str:
-    """The text of a content that is a text or a list of parts."""
+    """Return the text of a content, which is a string or a list of parts."""
     if isinstance(value, str):
         return value
     return "".join(str(item["text"]) for item in _items(value) if "text" in item)

@@ -1,4 +1,4 @@
-"""Quirks of what is said: calls, their names, ids and arguments, and how much of all that."""
+"""Quirks of the reply itself: tool calls, their names, ids and arguments, and the amount of output."""
 
 __all__ = [
     "BAD_ARGUMENTS",
@@ -49,17 +49,17 @@ BAD_ARGUMENTS: Mapping[str, str | Callable[[str], str]] = {
     "zero_byte": lambda text: _with(text, '"zero":"\\u0000"'),
     "comment": lambda text: text + " // done",
 }
-"""The forms of `bad_arguments`: a text, or what is made of the arguments that the script gave."""
+"""The forms of `bad_arguments`: a text, or a function of the arguments in the script."""
 
 
 def _with(text: str, members: str) -> str:
-    """Add members to a JSON object, as text."""
+    """Add members to a JSON object in text form."""
     inner = text.strip()[1:-1].strip()
     return "{" + (inner + "," if inner else "") + members + "}"
 
 
 def _on_calls(change: Callable[[ToolCall, int], ToolCall]) -> Quirk:
-    """A quirk that changes each call, given the call and its place."""
+    """Return a quirk that changes each tool call, given the call and its position."""
 
     def said(said: Said, seen: Seen) -> Said:
         indexes = calls_of(said.pieces)

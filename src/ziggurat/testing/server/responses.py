@@ -33,7 +33,7 @@ def _content(text: str, refused: bool) -> Json:
 
 
 def _item(part: Part, at: int, said: Said, *, begun: bool = False) -> Json:
-    """An item of the output; `begun` for one of which nothing has come."""
+    """Return an item of the output; with `begun`, one whose content has not been sent yet."""
     end = f"{said.id}_{at}"
     status = "in_progress" if begun else "completed"
     if isinstance(part, Thinking):
@@ -80,13 +80,13 @@ def _status(said: Said) -> str:
 
 
 def plain(said: Said, seen: Seen) -> Json:
-    """Return the whole reply."""
+    """Return the body of a plain reply."""
     output = [_item(part, at, said) for at, part in enumerate(message_of(said.pieces).parts)]
     return _response(said, seen, output, _status(said), done=True)
 
 
 class _Writer:
-    """Numbers the events and keeps the names of the items."""
+    """Numbers the events and knows the ids of the items."""
 
     def __init__(self, said: Said) -> None:
         self.said = said
@@ -151,7 +151,7 @@ class _Writer:
 
 
 def streamed(said: Said, seen: Seen) -> list[Frame | Wait]:
-    """Return the events of the reply."""
+    """Return the events of a streamed reply."""
     writer = _Writer(said)
     begun = _response(said, seen, [], "in_progress", done=False)
     frames: list[Frame | Wait] = [

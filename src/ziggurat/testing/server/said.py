@@ -1,4 +1,4 @@
-"""The reply of the scripted model, split into the parts that every format is written from."""
+"""The reply of the scripted model, in the pieces that every format is written from."""
 
 __all__ = ["Step", "ask", "calls_of", "message_of", "steps_of", "torn"]
 
@@ -24,7 +24,7 @@ _SHORT = 12
 
 
 class _Ear:
-    """Hears what a model says (an Emit), and the rests it takes (a Clock)."""
+    """Records what a model says (as an Emit), and its pauses (as a Clock)."""
 
     blocked = 0.0
     now = staticmethod(SYSTEM_CLOCK.now)
@@ -50,13 +50,13 @@ class _Ear:
 
 
 async def ask(model: Service[ModelRequest, ModelResponse], request: ModelRequest, seen: Seen) -> Said:
-    """Let a model answer a request; an error of its own becomes part of what it said."""
+    """Call a model with a request; an error it raises becomes part of the reply."""
     ear = _Ear()
     name = _model_name(seen)
     said = Said((), usage=_estimated(Usage(), seen, ""), model=name, id=str(seen.number))
     try:
         response = await model(request, root("provider").within(CLOCK, ear).emitting(ear))
-    except Exception as error:  # noqa: BLE001 - whatever a script raises is what the provider does
+    except Exception as error:  # noqa: BLE001 - the provider simulates whatever error a script raises
         return replace(said, pieces=_unique(torn(ear.heard), seen.number), error=error)
     heard = ear.heard
     if message_of(heard).parts != response.message.parts:
@@ -73,14 +73,14 @@ def _model_name(seen: Seen) -> str:
 
 
 def _estimated(usage: Usage, seen: Seen, text: str) -> Usage:
-    """What a script leaves open is a quarter of the characters; real providers always tell."""
+    """Fill unknown token counts with estimates, a quarter of the characters; real providers always report usage."""
     given = usage.input if usage.input is not None else len(seen.body) // 4
     told = usage.output if usage.output is not None else max(1, estimate_tokens(text))
     return replace(usage, input=given, output=told)
 
 
 def torn(heard: Iterable[PartDelta | Wait]) -> list[PartDelta | Wait]:
-    """Arguments come in pieces, as they do from real models."""
+    """Split tool arguments into pieces, as real models stream them."""
     pieces: list[PartDelta | Wait] = []
     for delta in heard:
         if not isinstance(delta, ToolCallDelta) or len(delta.arguments) <= _SHORT:
@@ -94,7 +94,7 @@ def torn(heard: Iterable[PartDelta | Wait]) -> list[PartDelta | Wait]:
 
 
 def _unique(pieces: Iterable[PartDelta | Wait], number: int) -> tuple[PartDelta | Wait, ...]:
-    """Ids that a script left to chance are unique over the whole conversation, as those of a provider are."""
+    """Replace generated call ids by ids unique in the whole conversation, as a provider's are."""
     made: list[PartDelta | Wait] = []
     for piece in pieces:
         if isinstance(piece, ToolCallDelta) and piece.name:
@@ -119,7 +119,7 @@ def calls_of(pieces: Iterable[PartDelta | Wait]) -> list[int]:
 
 
 class Step(Struct, frozen=True):
-    """A piece and its place.
+    """A piece and its position.
 
     Attributes:
         part: The number of the part it belongs to, from 0.
@@ -135,7 +135,7 @@ class Step(Struct, frozen=True):
 
 
 def steps_of(said: Said) -> list[Step | Wait]:
-    """Return the pieces with their places; the part in which an error struck is never closed."""
+    """Return the pieces with their positions; the part in which an error occurs is never closed."""
     placed = _placed(said.pieces)
     last = {part: at for at, (part, _) in enumerate(placed)}
     if said.error is not None and placed:

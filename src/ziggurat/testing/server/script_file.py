@@ -50,7 +50,7 @@ class _Script(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Script(Struct, frozen=True):
-    """What a fake provider is made with."""
+    """The script of a fake provider."""
 
     replies: tuple[Reply, ...]
     rules: tuple[tuple[str, Reply], ...] = ()
@@ -58,14 +58,14 @@ class Script(Struct, frozen=True):
 
 
 def load_script(text: bytes | str) -> Script:
-    """Read a script: a list of replies, or an object with ``replies``, ``rules`` and ``always``.
+    """Parse a script: a list of replies, or an object with ``replies``, ``rules`` and ``always``.
 
     A reply is a text, or an object with any of ``text``, ``thinking``, ``signature``, ``tool_calls`` (each with
-    ``name``, ``arguments`` and ``id``), ``usage``, ``finish`` and ``error`` (with ``kind``, ``message``, ``status``
-    and ``retry_after``). A rule has ``when``, a text that the last message holds, and ``reply``.
+    ``name``, ``arguments`` and ``id``), ``usage``, ``finish`` and ``error`` (with ``kind``, ``message``, ``status`` and
+    ``retry_after``). A rule has ``when``, a text that the last message must contain, and ``reply``.
 
     Raises:
-        ConfigurationError: it is not such a script; the message says where.
+        ConfigurationError: it is not a valid script; the message says where.
     """
     try:
         read = msgspec.json.decode(text, type=tuple[str | _Reply, ...] | _Script)

@@ -1,4 +1,4 @@
-"""Quirks of the bytes of a stream: line ends, comments, marks, and how events are written."""
+"""Quirks of the bytes of a stream: line ends, comments, byte order mark, and how events are written."""
 
 __all__ = [
     "bom",
@@ -29,7 +29,7 @@ _EVENT = re.compile(rb"^event: .*\n", re.MULTILINE)
 
 
 def _each(change: Callable[[bytes], bytes]) -> Quirk:
-    """A quirk that changes the bytes of every event."""
+    """Return a quirk that changes the bytes of every event."""
     return Quirk(lines=lambda lines, _: [line if isinstance(line, Wait) else change(line) for line in lines])
 
 

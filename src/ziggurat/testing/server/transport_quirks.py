@@ -1,4 +1,4 @@
-"""Quirks of the connection: cut, stalled, reset, in fragments, closed at the wrong time."""
+"""Quirks of the connection: cut, stalled, reset, fragmented, closed at the wrong time."""
 
 __all__ = [
     "cut",
@@ -28,7 +28,7 @@ _SIZES = (1, 2, 3, 5, 8, 13, 64, 512)
 
 
 def _parted(pieces: Sequence[Piece], at: int) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-    """Part a body at a byte, counted from the end if negative."""
+    """Split a body at a byte, counted from the end if negative."""
     size = sum(len(piece) for piece in pieces if isinstance(piece, bytes))
     left = max(0, min(size, at if at >= 0 else size + at))
     for number, piece in enumerate(pieces):
@@ -41,7 +41,7 @@ def _parted(pieces: Sequence[Piece], at: int) -> tuple[tuple[Piece, ...], tuple[
 
 
 def _split(pieces: Sequence[Piece], places: Sequence[int]) -> tuple[Piece, ...]:
-    """Part a body at several bytes, with a turn of the event loop at each."""
+    """Split a body at several bytes, with a turn of the event loop at each."""
     rest = tuple(pieces)
     done = 0
     made: list[Piece] = []

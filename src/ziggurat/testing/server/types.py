@@ -1,4 +1,4 @@
-"""The data of the fake provider: requests received, replies given, answers sent."""
+"""The data types of the fake provider: requests received, replies, answers sent."""
 
 __all__ = ["Answer", "Ending", "Frame", "Framing", "Headers", "Json", "Part", "Piece", "Said", "Seen", "Wait", "Wire"]
 
@@ -13,10 +13,10 @@ from ziggurat.messages.model import FinishReason
 from ziggurat.messages.usage import Usage
 
 Wire = Literal["chat", "responses", "messages"]
-"""Which of the three formats a request speaks: Chat Completions, Responses, or Anthropic Messages."""
+"""The format of a request: Chat Completions, Responses, or Anthropic Messages."""
 
 Headers = tuple[tuple[str, str], ...]
-"""Names and values in the order they travel; a name may come twice."""
+"""Names and values in the order they are sent; a name may occur twice."""
 
 Json = dict[str, Any]
 
@@ -24,29 +24,29 @@ _SECRET = ("authorization", "key", "cookie", "token", "secret")
 
 
 class Wait(Struct, frozen=True):
-    """A place where sending rests.
+    """A pause while sending.
 
     Attributes:
-        seconds: How long, by the server's clock; 0 for one turn of the event loop; None until `release()`.
+        seconds: Its length by the server's clock; 0 for one turn of the event loop; None until `release()`.
     """
 
     seconds: float | None = None
 
 
 Piece = bytes | Wait
-"""What a body is sent as: some bytes at a time, and rests between."""
+"""A part of a body: bytes that are sent together, or a pause."""
 
 
 class Seen(Struct, frozen=True):
     """A request as the server saw it. Its repr shows no header that may hold a key, and no query.
 
     Attributes:
-        number: Which request it is, from 1.
-        method: Such as ``"POST"``.
-        path: With the query, as it was sent.
-        headers: Names in lowercase.
-        body: As it was sent.
-        wire: The format it speaks, by its path; None for any other path.
+        number: Its number, from 1.
+        method: The HTTP method, such as ``"POST"``.
+        path: The path with the query, as received.
+        headers: The headers; names in lowercase.
+        body: The body, as received.
+        wire: The format that the path selects; None for any other path.
     """
 
     number: int
@@ -57,12 +57,12 @@ class Seen(Struct, frozen=True):
     wire: Wire | None = None
 
     def header(self, name: str) -> str | None:
-        """Return the value of a header, or None; of several with this name the first."""
+        """Return the first value of a header, or None."""
         return next((value for key, value in self.headers if key == name.lower()), None)
 
     @property
     def json(self) -> Any:
-        """The body read as JSON.
+        """The body parsed as JSON.
 
         Raises:
             msgspec.DecodeError: it is not JSON.
@@ -71,7 +71,7 @@ class Seen(Struct, frozen=True):
 
     @property
     def stream(self) -> bool:
-        """Whether it asks for a stream."""
+        """Whether it requests a stream."""
         try:
             body = self.json
         except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -85,15 +85,15 @@ class Seen(Struct, frozen=True):
 
 
 class Said(Struct, frozen=True):
-    """A reply in our own nouns, before it is written in the format of a provider.
+    """A reply before it is written in a provider's format.
 
     Attributes:
-        pieces: What is said, in order, with rests between.
+        pieces: The output, in order, with pauses.
         finish: Why it ends.
-        usage: What it costs.
-        model: The name it is said under.
-        id: What the ids in the reply end with.
-        error: What goes wrong after the pieces; None for a reply that ends well.
+        usage: Its token usage.
+        model: The model name to report.
+        id: The suffix of the ids in the reply.
+        error: The error after the pieces; None for a complete reply.
     """
 
     pieces: tuple[PartDelta | Wait, ...]
@@ -111,9 +111,9 @@ class Frame(Struct, frozen=True):
     """One event of a stream, or the whole body of a plain reply.
 
     Attributes:
-        data: What is encoded as JSON; text is sent as it is.
+        data: Encoded as JSON; a text is sent as it is.
         event: The name of the event; empty for none.
-        part: What it is for.
+        part: Its purpose.
     """
 
     data: Json | str
@@ -122,26 +122,26 @@ class Frame(Struct, frozen=True):
 
 
 Framing = Literal["length", "chunked", "close"]
-"""How the other side knows where the body ends."""
+"""How the client knows where the body ends."""
 
 Ending = Literal["keep", "close", "cut", "reset", "stale", "drop_next"]
-"""What becomes of the connection: kept; closed after a whole body; closed with the body's end missing; reset;
-closed although it was said to be kept; closed when the next request comes."""
+"""What happens to the connection: kept open; closed after a complete body; closed with the end of the body missing;
+reset; closed although it was announced as kept; closed when the next request arrives."""
 
 
 class Answer(Struct, frozen=True):
-    """What goes out.
+    """An HTTP response as it is sent.
 
     Attributes:
         status: The HTTP status.
-        headers: All but those that say where the body ends.
+        headers: All headers but those that mark the end of the body.
         pieces: The body.
-        framing: How its end is told.
-        ending: What becomes of the connection afterwards.
+        framing: How its end is marked.
+        ending: What happens to the connection afterwards.
         length: The Content-Length to claim; None for the true one.
         head: Bytes sent in place of the status line and headers; None for those.
-        head_pace: Seconds between the bytes of the head; 0 to send it at once.
-        before: Bytes sent ahead of the head.
+        head_pace: Seconds between the bytes of the head; 0 to send it at once; None to wait for `release()`.
+        before: Bytes sent before the head.
     """
 
     status: int = 200

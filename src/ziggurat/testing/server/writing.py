@@ -1,4 +1,4 @@
-"""From a reply to bytes: written in a format, with quirks applied at each stage."""
+"""Writing replies as bytes in a provider's format, with quirks applied at each stage."""
 
 __all__ = ["changed", "written"]
 
@@ -24,7 +24,7 @@ def changed(answer: Answer, quirks: Iterable[Quirk], seen: Seen) -> Answer:
 
 
 def written(said: Said, seen: Seen, quirks: Sequence[Quirk]) -> Answer:
-    """Return what goes out for a reply: written in the format of the request, with the quirks applied."""
+    """Return the answer for a reply: written in the format of the request, with the quirks applied."""
     assert seen.wire is not None
     for quirk in quirks:
         if quirk.said is not None:
@@ -51,7 +51,7 @@ def written(said: Said, seen: Seen, quirks: Sequence[Quirk]) -> Answer:
 
 
 def _failed(error: Exception, seen: Seen) -> Answer:
-    """What the provider does about an error before it has said anything."""
+    """Return the answer for an error that occurs before any output."""
     if isinstance(error, ConnectionError):
         return Answer(head=b"", framing="close", ending="reset")
     after = getattr(error, "retry_after", None)
