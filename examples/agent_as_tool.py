@@ -1,4 +1,4 @@
-"""An agent is a tool: budget, permissions and usage of the outer one hold for all beneath it."""
+"""Agents as tools: the budget, permissions and usage of the outer agent include all agents below it."""
 
 import asyncio
 
@@ -28,7 +28,7 @@ editor = Agent(
         "Tier upon tier it climbs: a stepped tower.",
         usage=COST,
     ),
-    tools=[researcher, writer],  # both are asked at the same time
+    tools=[researcher, writer],  # both are called at the same time
     name="editor",
     budget=Budget(tokens=20_000, requests=10),
 )

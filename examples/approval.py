@@ -1,4 +1,4 @@
-"""Approval: a run waits for a person, is written out, and goes on in what might be another process."""
+"""Approval: a run waits for a person, is exported, and continues in what could be another process."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def delete_file(path: str) -> str:
 
 
 def reply(messages: Sequence[Message]) -> object:
-    """Answer by turn: look, delete both, say what happened."""
+    """Reply by turn: list the files, delete both, report the results."""
     results = [message.tool_results[0].text for message in messages if message.role == "tool"]
     if not results:
         return tool_call("find_files")
@@ -44,7 +44,7 @@ async def main() -> None:
     print(type(run.stop).__name__)
 
     elsewhere = InMemoryRunStore()
-    elsewhere.load("clean-1", store.dump("clean-1"))  # JSON lines: what another process would read
+    elsewhere.load("clean-1", store.dump("clean-1"))  # JSON lines, as another process would read them
     decisions: dict[str, Decision] = {}
     for item in run.pending:
         decisions[item.id] = Approve() if item.call.arguments.endswith('.tmp"}') else Deny("it is needed")

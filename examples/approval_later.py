@@ -1,4 +1,4 @@
-"""Approvals that wait: two at once, decided one by one by other processes, and one that expires."""
+"""Delayed approvals: two calls wait at once, other processes decide them one by one, and one expires."""
 
 import asyncio
 import tempfile
@@ -23,7 +23,7 @@ def pay(to: str) -> str:
 
 
 def reply(messages: Sequence[Message]) -> object:
-    """Pay both, then say what came of it."""
+    """Pay both, then report the results."""
     results = [result.text for message in messages for result in message.tool_results]
     return "; ".join(results) if results else [tool_call("pay", to=name) for name in ("ann", "ben")]
 

@@ -1,4 +1,4 @@
-"""Rules decide what they can, a person the rest; what runs is what was shown."""
+"""Approval rules: rules decide some calls, a person the rest; the call that runs is the one that was shown."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ async def pay(to: str, amount: int) -> str:
 
 
 async def person(item: PendingItem) -> Decision:
-    """Stand in for who would look at `item.shown` on a screen."""
+    """Stand in for a person who reads `item.shown` on a screen."""
     print(f"asked: {item.call.name} {item.shown}")
     await asyncio.sleep(0)
     if "\\u" in item.shown:

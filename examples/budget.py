@@ -1,4 +1,4 @@
-"""A budget holds for an agent and all below it; a loop is noticed, and the model told."""
+"""Budgets and loop detection: a budget applies to an agent and all below it; a loop is reported to the model."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ COST = Usage(input=900, output=100, requests=1)
 
 
 def price(model: str, usage: Usage) -> float:
-    """Dollars for a call: 1 for a million tokens read, 5 for a million written."""
+    """Return the dollars for a call: 1 per million input tokens, 5 per million output tokens."""
     return (1 * (usage.input or 0) + 5 * (usage.output or 0)) / 1_000_000
 
 
@@ -23,20 +23,20 @@ def search(query: str) -> str:
 
 
 async def main() -> None:
-    # each tool may have a limit of its own: the model is told, and goes on without
+    # each tool can have its own limit: the model is told, and goes on without the tool
     again = [assistant(tool_call("search", query=f"ziggurat {number}")) for number in range(4)]
     agent = Agent(
         ScriptedModel(*again, "I found nothing.", usage=COST), tools=[search], budget=Budget(tools={"search": 2})
     )
     print((await agent.run("Who built it?")).observations[-1])
 
-    # what may be spent in money is asked before each call; the run keeps what it has
+    # a limit in money is checked before each call; a run that stops keeps its results
     endless = ScriptedModel(always=tool_call("search", query="ziggurat"), usage=COST)
     agent = Agent(endless, tools=[search], budget=Budget(cost=0.01, price=price))
     run = await agent.run("Who built it?")
     print(f"{run.stop.__class__.__name__} after {run.model_calls} calls, {run.usage.total} tokens, {run.steps} steps")
 
-    # three times the same is once too often
+    # the same call three times in a row is a loop
     told = ScriptedModel(
         rules=[("in a row", "I give up: nobody knows.")], always=tool_call("search", query="ziggurat"), usage=COST
     )

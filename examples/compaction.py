@@ -1,4 +1,4 @@
-"""A long conversation is made shorter as it grows: old results are masked, then summarised by a model."""
+"""Compaction: a long conversation is shortened as it grows; old results are masked, then summarised by a model."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A run that is killed in the middle of its work, and goes on in another process without doing anything twice."""
+"""Durability: a run is killed in the middle, and another process continues it without doing anything twice."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ def note(text: str) -> str:
 
 
 def reply(messages: Sequence[Message]) -> object:
-    """Pay, note it down, say so."""
+    """Pay, note it, then answer."""
     done = sum(message.role == "tool" for message in messages)
     return [tool_call("pay", to="Ada"), tool_call("note", text="Ada was paid"), "Ada was paid, and it is noted."][done]
 

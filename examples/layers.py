@@ -1,4 +1,4 @@
-"""Layers: retry and timeout from the box, one of our own, around a model, a tool and an agent."""
+"""Layers: built-in ones and a custom one, around a model, a tool and an agent."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ from ziggurat.testing import ScriptedModel
 async def counted(
     request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse], *, label: str
 ) -> ModelResponse:
-    """Tell how long each question is; settings show when the stack is printed."""
+    """Print how many messages each request has; settings appear in the printed stack."""
     print(f"{label}: {len(request.messages)} messages at {ctx.path}")
     return await model(request, ctx)
 

@@ -1,4 +1,4 @@
-"""An agent on the embedded model that learns in one process and knows in another. Needs: pip install 'ziggurat[local]'.
+"""An agent on the embedded model: one process learns facts, another recalls them. Needs: pip install 'ziggurat[local]'.
 
 python examples/memory_agent.py sqlite:///notes.db "Remember that my train leaves at 9:40."
 python examples/memory_agent.py sqlite:///notes.db "When does my train leave?"
@@ -32,13 +32,13 @@ def ask(store: str, questions: list[str]) -> None:
 
 
 def main() -> None:
-    install()  # does nothing where the model is installed
+    install()  # does nothing if the model is installed
     if len(sys.argv) > 2:
         ask(sys.argv[1], sys.argv[2:])
         return
     with tempfile.TemporaryDirectory() as folder:
         store = f"sqlite:///{Path(folder) / 'memory.db'}"
-        for said in (FACTS, QUESTIONS):  # each in a process of its own
+        for said in (FACTS, QUESTIONS):  # each in its own process
             subprocess.run([sys.executable, __file__, store, *said], check=True)  # noqa: S603
 
 

@@ -1,4 +1,4 @@
-"""Middleware is inherited: what is given to an agent stands around every call below it, at any depth."""
+"""Middleware: given to one agent, it wraps every call below that agent, at any depth."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from ziggurat.testing import ScriptedModel
 
 
 class Log(Middleware):
-    """Tells what is asked, and where; one of your own overrides the hooks that it needs."""
+    """Prints each model request and each error with its path; override only the hooks you need."""
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> None:
         print(f"{ctx.path}: {request.messages[-1].role}")

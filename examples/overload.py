@@ -1,4 +1,4 @@
-"""Overload: limits and a circuit breaker between many callers and a model that is down for a while."""
+"""Overload: limits and a circuit breaker between many callers and a model that is down for some time."""
 
 import asyncio
 
@@ -13,12 +13,12 @@ from ziggurat.layers.retry import RetryBudget, retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.testing import HandClock, ScriptedModel
 
-clock = HandClock(auto=True)  # waiting takes no time here; leave it out to wait for real
+clock = HandClock(auto=True)  # waiting takes no time here; remove it to wait in real time
 waited: list[Queued] = []
 
 
 def tell(event: Event) -> None:
-    """Say what the limits do; each has an event."""
+    """Print what the limits do; each emits events."""
     if isinstance(event, CircuitChanged):
         print(f"{clock.monotonic():4.0f} s  {event.circuit} is {event.after.replace('_', ' ')}")
     elif isinstance(event, UnderPressure):

@@ -1,4 +1,4 @@
-"""Permissions: a run is granted less than its tools need, and every check is written down."""
+"""Permissions: a run is granted less than its tools need, and every check is recorded in an audit."""
 
 import asyncio
 

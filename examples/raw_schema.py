@@ -1,5 +1,5 @@
-"""A tool whose schema came as JSON, from a server perhaps: calls are held to all of it, schemas that could do harm are
-refused where the tool is made."""
+"""A tool with a JSON schema, for example from a server: calls are validated against all of it, and harmful schemas are
+refused when the tool is created."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""ReAct: a model that only writes text calls tools, by thoughts, actions and observations."""
+"""ReAct: a model that only writes text calls tools through thoughts, actions and observations."""
 
 import asyncio
 

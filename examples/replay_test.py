@@ -1,4 +1,4 @@
-"""A cassette: recorded once, then a test that calls no model. Run it twice, or point pytest at it."""
+"""A cassette: recorded once, then replayed by a test that calls no model. Run the file twice, or run pytest on it."""
 
 import asyncio
 import tempfile

@@ -1,4 +1,4 @@
-"""A session: a conversation over many runs, kept after each step, that one run writes at a time."""
+"""A session: a conversation over many runs, saved after each step, written by one run at a time."""
 
 import asyncio
 import tempfile
@@ -17,7 +17,7 @@ def price(item: str) -> float:
 
 
 def reply(messages: Sequence[Message]) -> object:
-    """Look up what is asked for, then say what all has been asked for."""
+    """Look up the price of the item asked for, then list all items so far."""
     asked = [message.text for message in messages if message.role == "user"]
     if messages[-1].role == "user":
         return tool_call("price", item=asked[-1])
@@ -35,7 +35,7 @@ async def main() -> None:
     for run in await asyncio.gather(*runs):
         print(run.text)
 
-    chat = Session("ada", store, limit=4)  # how much of it a run begins with
+    chat = Session("ada", store, limit=4)  # the number of messages a run begins with
     print(len(await chat.get_items()), "items,", len(await chat.get_messages(4)), "messages to begin with")
     await chat.clear()
     print((await agent().run("milk", session=chat)).text)

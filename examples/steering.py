@@ -1,4 +1,4 @@
-"""A run in the background can be told something, sent another way, and stopped after its step."""
+"""Steering: send a message to a run in the background, redirect it, and stop it after its step."""
 
 import asyncio
 
@@ -28,12 +28,12 @@ def reply(request: ModelRequest) -> str | ToolCall:
 async def main() -> None:
     agent = Agent(ScriptedModel(always=reply), tools=[dig])
     handle = agent.start("Find the ziggurat")
-    events = handle.events()  # asked for before anything is awaited, so nothing is missed
+    events = handle.events()  # call it before anything is awaited, so that no event is missed
     async for event in events:
         if isinstance(event, ToolStarted):
             await dug.wait()
             handle.inject("It is made of bricks")
-            handle.redirect("Not there: look in Ur")  # the digging is cancelled, and answered as such
+            handle.redirect("Not there: look in Ur")  # cancels the tool call; its result says so
         elif isinstance(event, Steered):
             print(f"step {event.step}: {event.verb}")
     run = events.response
@@ -46,7 +46,7 @@ async def main() -> None:
         handle.redirect("Stop and sing instead")
     except Denied as error:
         print(error)
-    handle.cancel(after_step=True)  # what was done stays, and the run can be resumed
+    handle.cancel(after_step=True)  # completed steps are kept, and the run can be resumed
     print((await handle.result()).stop)
 
 

@@ -1,4 +1,4 @@
-"""Streaming is listening: the same run, with its events as they happen, nested agents and all."""
+"""Streaming: the same run, with its events as they happen, including nested agents."""
 
 import asyncio
 

@@ -26,7 +26,7 @@ class Order(Struct):
 
 async def main() -> None:
     model = ScriptedModel(
-        tool_call("final_answer", kind="praise", items=[]),  # no such kind: it is told so, and asked again
+        tool_call("final_answer", kind="praise", items=[]),  # no such kind: the model is told, and asked again
         tool_call("final_answer", kind="order", items=[{"article": "tea", "count": 2}, {"article": "milk"}]),
     )
     run = await Agent(model, output=Order).run("Two teas and a milk, please.")

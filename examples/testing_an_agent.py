@@ -1,4 +1,4 @@
-"""Testing an agent offline: a scripted model, faults, a clock by hand. Run it, or point pytest at it."""
+"""Testing an agent offline: a scripted model, faults, a clock moved by hand. Run the file, or run pytest on it."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ def test_the_tool_is_called_with_the_city() -> None:
 
 
 def test_a_lost_connection_is_tried_again_after_a_while() -> None:
-    clock = HandClock(auto=True)  # jumps ahead whenever nothing else is to be done: nobody waits
+    clock = HandClock(auto=True)  # jumps to the next timer when nothing else is ready, so the test does not wait
     model = stack(fail_on(ScriptedModel(always="Here."), 1), retry(attempts=2, base=20, jitter="none"))
     run = Agent(model).run_sync("Are you there?", deps={CLOCK: clock})
     assert run.text == "Here."
