@@ -32,7 +32,6 @@ def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
 
     Raises:
         ConfigurationError: options exclude each other, or one of them names something that cannot be used.
-        ConfigurationError: options that exclude each other, or one of them names nothing that can be used.
     """
     if options.agent is not None:
         others = {

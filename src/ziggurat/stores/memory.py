@@ -18,7 +18,6 @@ class InMemoryRunStore(Running):
     Args:
         limit: The maximum number of runs.
         finished: Whether to keep finished runs too, not only those that can be resumed.
-        finished: Whether finished runs are kept too, not only those that can be resumed.
 
     Raises:
         ConfigurationError: `limit` is not a whole number of at least 1.

@@ -1,10 +1,10 @@
 """Models that run inside this process: the embedded one, and any GGUF file.
 
-- The embedded model: `embedded`, downloaded by `install`. It splits a request into calls (`plan`) or continues the last
-  one (`follow`), chooses tools (`choose`), fills their parameters (`arguments`, from `candidates` of the right `kinds`;
-  `complete` generates what is missing), and answers (`answers`).
-- What it finds in the words of a request (`reading`): `spans`, `phrases`, `arithmetic`, with a `lexicon`; the values
-  made of them: `texts`, `amounts`, `moments`, `options`, `listed`. How similar texts are: `minilm`, `wordpiece`.
+- The embedded model: `embedded`, downloaded by `install`. It splits a request into calls (`plan`) or repeats the last
+  call with changes (`follow`), chooses tools (`choose`), fills their parameters (`arguments`, from `candidates` of the
+  right `kinds`; `complete` generates missing ones), and answers (`answers`).
+- What it finds in the words of a request (`reading`): `spans`, `phrases`, `arithmetic`, with a `lexicon`; argument
+  values made from them: `texts`, `amounts`, `moments`, `options`, `listed`. Similarity of texts: `minilm`, `wordpiece`.
 - Any GGUF file: `templated`. Both generate through `speech`, on the `engine`.
 """
 
@@ -37,12 +37,12 @@ __all__ = [
 def local(
     path: str | Path | None = None, *, slots: int = SLOTS, context: int = CONTEXT
 ) -> EmbeddedModel | TemplatedModel:
-    """The embedded model, or the model in a GGUF file; weights load with the first request.
+    """Return the embedded model, or the model in a GGUF file; the weights load with the first request.
 
     Args:
         path: A GGUF file; without one, the embedded model.
         slots: Requests served at the same time.
-        context: Tokens held, shared by the slots.
+        context: The context size in tokens, shared by the slots.
 
     Raises:
         ConfigurationError: there is no such file, it is not a GGUF file, or a number is below one.

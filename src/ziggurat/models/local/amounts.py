@@ -1,4 +1,4 @@
-"""Numbers for parameters: which of those in a request, in which unit."""
+"""Numbers as arguments: choose among the numbers in a request, and convert their units."""
 
 __all__ = ["amounts_for"]
 
@@ -13,18 +13,18 @@ from ziggurat.models.local.spans import Span
 
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
 _ORDER = 0.02
-"""What it costs to give values out of the order in which they are said."""
+"""The penalty for assigning values in another order than they are said."""
 _SMALL = word_set("after numbers")
 _NAMED = 0.3
-"""What it is worth that the parameter's own name stands before a number, and costs that another's does."""
+"""The bonus for a number after the parameter's own name; the penalty for one after another parameter's name."""
 _SHARE = re.compile(r"%|\b(?:percent|percentage|per cent|share)\b", re.IGNORECASE)
 _IDENTITY = re.compile(r"\b(?:(?:number|code|id) of the|id|identifier|reference)\b", re.IGNORECASE)
-"""Says that a number names something and counts nothing."""
+"""Matches descriptions of numbers that identify something, and count nothing."""
 _LINK = frozenset({"number", "no", "nr", "of", "is", "to", "id", "the", "by", "at"})
 
 
 def amounts_for(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> Values:
-    """The numbers of a request as values of a parameter."""
+    """Yield the numbers of a request as values of a parameter."""
     if re.search(r"\byear\b", words_of(parameter.name)):
         yield from _years(parameter, reading)
     place = [other.name for other in others if other.want == "number"].index(parameter.name)
@@ -49,7 +49,7 @@ def amounts_for(parameter: Parameter, reading: Reading, others: Sequence[Paramet
 
 
 def _told(parameter: Parameter, reading: Reading, span: Span, others: Sequence[Parameter]) -> float:
-    """What the words around a number say for or against a parameter."""
+    """Return how much the words around a number count for or against a parameter."""
     bonus = 0.0
     if _SHARE.match(reading.text[span.end :].lstrip(" -")):
         bonus += _NAMED if _SHARE.search(parameter.words) else -_NAMED
@@ -61,7 +61,7 @@ def _told(parameter: Parameter, reading: Reading, span: Span, others: Sequence[P
 
 
 def _lead(reading: Reading, span: Span) -> Iterator[str]:
-    """The telling word before a number: ``order`` in "order number 12"."""
+    """Yield the significant word before a number: ``order`` in "order number 12"."""
     words = reading.before(span.start)
     while words and words[-1] in _LINK:
         words.pop()

@@ -1,4 +1,4 @@
-"""The sentence that answers a question once a tool has given its result."""
+"""The answer to a question once a tool has returned its result."""
 
 __all__ = ["answer_grammar", "answer_prompt", "plain_answer", "rendered"]
 
@@ -21,7 +21,7 @@ _EXAMPLES = (
 )
 _LONGEST_SENTENCE = 160
 _LONGEST_VALUE = 2
-"""Words of a result that are put into a sentence; what is longer says enough by itself."""
+"""The maximum of words in a result to put into a sentence; a longer result is shown as it is."""
 _QUESTION = re.compile(
     r"\?|^(?:who|what|what's|where|when|which|why|how|is|are|was|were|does|do|did|has|have)\b", re.IGNORECASE
 )
@@ -31,7 +31,7 @@ _VERBS = ("is", "are")
 
 
 def rendered(result: ToolResult) -> str:
-    """A tool's result in the words of a sentence: lists and objects become ``name: value`` pairs."""
+    """Return a tool's result as text for a sentence; lists and objects become ``name: value`` pairs."""
     value = result.value()
     return re.sub(r"\s+", " ", _said(value)).strip() if not isinstance(value, str) else value.strip()
 
@@ -51,9 +51,9 @@ def _said(value: Any) -> str:
 
 
 def plain_answer(request: str, result: ToolResult) -> str | None:
-    """The answer where no model is needed for it: an error, several words, a long text or a list.
+    """Return the answer if no model is needed for it: for an error, several words, a long text or a list.
 
-    None for a value of a few words, which the model puts into a sentence. The result stands in the answer as it is.
+    It contains the result unchanged. None for a value of a few words, which the model puts into a sentence.
     """
     said = rendered(result)
     tool = words_of(result.name)
@@ -74,7 +74,7 @@ def plain_answer(request: str, result: ToolResult) -> str | None:
 
 
 def _introduced(request: str, said: str) -> str:
-    """A result of several words as a sentence of its own."""
+    """Return a result of several words as a sentence."""
     end = "" if said.endswith((".", "!", "?")) else "."
     if not said[0].islower():
         return f"{said}{end}"
@@ -84,7 +84,7 @@ def _introduced(request: str, said: str) -> str:
 
 
 def answer_prompt(request: str, result: ToolResult) -> str:
-    """The examples and then the question, ending where the answer begins."""
+    """Return a prompt of examples and the question, which ends where the answer begins."""
     shown = [
         f"Question: {question}\nTool {tool} says: {said}\nAnswer: {answer}\n"
         for question, tool, said, answer in _EXAMPLES
@@ -94,9 +94,9 @@ def answer_prompt(request: str, result: ToolResult) -> str:
 
 
 def answer_grammar(request: str, result: ToolResult) -> str:
-    """A grammar for one plain sentence, ``The ... is RESULT.``, with words of the question in the gap.
+    """Return a grammar for one plain sentence, ``The ... is RESULT.``, with words of the question in the gap.
 
-    So the model chooses what to speak of, and can neither leave the result out nor invent another.
+    The model chooses the subject, but can neither omit the result nor invent another.
     """
     said = rendered(result)
     heard = [text for text, _, _ in parts_of(runs_in(request, ())) if text not in said and len(text) > 1]
@@ -114,7 +114,7 @@ def answer_grammar(request: str, result: ToolResult) -> str:
 
 
 def _low(text: str) -> str:
-    """Words as they stand in a sentence: a capital in front of small letters may be from the head of the question."""
+    """Return words for use within a sentence: a leading capital may only mark the start of the question."""
     return text[:1].lower() + text[1:] if text[1:].islower() else text
 
 

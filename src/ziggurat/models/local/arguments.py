@@ -1,4 +1,4 @@
-"""Filling the parameters of a tool from the words of a request: the best set of values that do not share words."""
+"""Filling a tool's parameters from the words of a request: the best set of values that share no words."""
 
 __all__ = ["Filled", "fill"]
 
@@ -14,23 +14,22 @@ from ziggurat.models.local.spans import Span
 from ziggurat.models.local.texts import opens
 
 _MISSING = -0.6
-"""What a required parameter without a value costs."""
+"""The penalty for a required parameter without a value."""
 
 _REQUIRED = 0.3
-"""Worth below which a value is a guess, and a required parameter counts as missing."""
+"""Values of less worth are guesses; a required parameter without a better one is missing."""
 _OPTIONAL = 0.5
-"""Worth from which an optional parameter is given at all."""
+"""The lowest worth with which an optional parameter is filled."""
 
 
 class Filled(msgspec.Struct, frozen=True):
-    """Arguments found for one tool.
+    """The arguments found for one tool.
 
     Attributes:
         arguments: Values by parameter name, in the order of the schema.
         missing: Required parameters for which nothing was found.
-        fit: How well the request fits the required parameters, from about -0.6 (nothing) to 1.2; 0.5 where
-            none is required.
-        coverage: Share of the telling stretches of the request that became arguments, from 0 to 1.
+        fit: How well the request fits the required parameters, from about -0.6 (nothing) to 1.2; 0.5 if there are none.
+        coverage: The share of the significant spans of the request that became arguments, from 0 to 1.
     """
 
     arguments: dict[str, Any]
@@ -40,7 +39,7 @@ class Filled(msgspec.Struct, frozen=True):
 
 
 def fill(parameters: Sequence[Parameter], reading: Reading) -> Filled:
-    """Give every parameter its best value; optional ones only where the request speaks of them."""
+    """Give every parameter its best value; an optional one only if the request mentions it."""
     options = [candidates_for(parameter, reading, parameters) for parameter in parameters]
     _, chosen = _best(parameters, options, 0, ())
     arguments: dict[str, Any] = {}
@@ -66,7 +65,7 @@ def fill(parameters: Sequence[Parameter], reading: Reading) -> Filled:
 def _best(
     parameters: Sequence[Parameter], options: Sequence[Sequence[Candidate]], at: int, used: tuple[Span, ...]
 ) -> tuple[float, tuple[Candidate | None, ...]]:
-    """The set of values with the greatest worth in which no stretch is used twice."""
+    """Return the set of values with the greatest total worth in which no span is used twice."""
     if at == len(parameters):
         return 0.0, ()
     required = parameters[at].required
@@ -103,5 +102,5 @@ def _coverage(reading: Reading, used: Sequence[Span], arguments: dict[str, Any])
 
 
 def _covers(one: Span, other: Span) -> bool:
-    """Whether `other` is the same stretch read as something else later, so that it counts once."""
+    """Return whether `one` is the same span as `other`, read as another kind, so that it counts only once."""
     return one is not other and (one.start, one.end) == (other.start, other.end) and one.kind < other.kind

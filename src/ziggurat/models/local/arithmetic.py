@@ -1,4 +1,4 @@
-"""Sums found in plain English: ``12 times 7 plus 5`` is read as ``12 * 7 + 5``."""
+"""Arithmetic in plain English: ``12 times 7 plus 5`` becomes ``12 * 7 + 5``."""
 
 __all__ = ["expression_in", "in_digits"]
 
@@ -16,10 +16,10 @@ _AND = r"(?:(?<=hundred)|(?<=thousand)|(?<=million)) and "
 _IN_WORDS = re.compile(rf"\b(?:{_WORD})\b(?:(?:{_AND}|[ -])(?:{_WORD})\b)*", re.IGNORECASE)
 
 _A = r"(\((?:[^()]|\([^()]*\))*\)|-?\d+(?:\.\d+)?)"
-"""A number, or something in brackets that was read before."""
+"""A number, or a bracketed expression."""
 
 _ROW = rf"{_A}(?:(?:,? and |, ?|,? plus ){_A})+"
-"""Two numbers or more, one after the other."""
+"""Two or more numbers in a row."""
 
 _PARTS = {"half": 2, "third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
 _ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
@@ -92,10 +92,10 @@ _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), into) for pattern, into i
 _STEP = re.compile(
     rf"{_A},?(?: and| then)* (?:(add|subtract)|(multiply|divide) (?:it |that |the result )?by) {_A}", re.IGNORECASE
 )
-"""One step of a sum that is told step by step; steps are taken from the left, whatever binds stronger."""
+"""One step of a calculation described in steps; steps apply from left to right, whatever the precedence."""
 
 _LONGEST_RUN = 100
-"""Marks of an expression with rubbish in it that are searched for a sound part, which takes cubic time."""
+"""Up to this many tokens of a run with errors are searched for a valid part, which takes cubic time."""
 
 _THEN = re.compile(
     rf"(?:[,;.]\s*|\s+)(?:and )?(?:(?:then )(?P<verb>add|subtract|multiply|divide)"
@@ -103,7 +103,7 @@ _THEN = re.compile(
     rf"(?: (?:it|that|the result))?(?: by)? {_A}",
     re.IGNORECASE,
 )
-"""What is done to the whole sum before it: ``12 plus 7, times 3``."""
+"""An operation on everything before it: ``12 plus 7, times 3``."""
 
 _SIGNS = {
     "add": "+",
@@ -133,7 +133,7 @@ _CUES: tuple[tuple[str, Callable[[str, str], str]], ...] = (
 
 
 def in_digits(text: str) -> str:
-    """The text with numbers written as words turned into digits (``two hundred and five`` is ``205``)."""
+    """Replace numbers written as words by digits (``two hundred and five`` becomes ``205``)."""
     return _IN_WORDS.sub(lambda found: str(_value(found.group().lower())), text)
 
 
@@ -151,10 +151,10 @@ def _value(words: str) -> int:
 
 
 def expression_in(text: str) -> str | None:
-    """The longest sum in a text, in the notation of Python, or None where there is none.
+    """Return the longest arithmetic expression in a text, in Python notation, or None if there is none.
 
-    Words for numbers and for operators are understood, and two numbers with a telling word between or
-    around them ("7 boxes of 12 eggs").
+    It understands words for numbers and operators, and two numbers with a significant word between or around them
+    ("7 boxes of 12 eggs").
     """
     text = in_digits(re.sub(r"(?<=\d),(?=\d{3}\b)", "", text))
     written = _written(text)
@@ -162,7 +162,7 @@ def expression_in(text: str) -> str | None:
 
 
 def _row(found: re.Match[str], sign: str) -> str:
-    """Numbers that stand in a row, joined by a sign; ``mean`` divides their sum by their count."""
+    """Join the numbers in a row by a sign; ``mean`` divides their sum by their count."""
     numbers = [number.group() for number in re.finditer(_A, found.group())]
     if sign == "mean":
         return f"(({' + '.join(numbers)}) / {len(numbers)})"
@@ -201,7 +201,7 @@ def _written(text: str) -> str | None:
 
 
 def _sound(run: Sequence[str]) -> Sequence[str]:
-    """The longest stretch of a run of marks that is a whole expression with an operator in it."""
+    """Return the longest part of a run of tokens that is a complete expression with an operator."""
     if _is_expression(run):
         return run
     run = run[:_LONGEST_RUN]

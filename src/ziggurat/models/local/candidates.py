@@ -1,4 +1,4 @@
-"""What each parameter of a tool could be given out of the words of a request, with a worth."""
+"""Candidates: the values that a request offers for each parameter of a tool, with their worth."""
 
 __all__ = ["candidates_for"]
 
@@ -17,11 +17,11 @@ _WORK = re.compile(
     r"^\W*[\d.]|\b(?:what(?:'s| is| are| does)|calculate|compute|evaluate|solve|work out|how much)\b.{0,12}\d|=",
     re.IGNORECASE,
 )
-"""Says that what follows is a sum, whatever it looks like."""
+"""Matches requests for a calculation, whatever the numbers look like."""
 
 
 def candidates_for(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> list[Candidate]:
-    """The likeliest values of one parameter, best first, at most six.
+    """Return the most likely values of one parameter, best first, at most six.
 
     Args:
         parameter: The parameter.
@@ -62,6 +62,6 @@ def _expressions(reading: Reading) -> Values:
             text = text[: span.start] + "~" * (span.end - span.start) + text[span.end :]
     expression = expression_in(text)
     if expression is None and _WORK.search(reading.text):
-        expression = expression_in(reading.text)  # 555-1234 may be a telephone number, but not here
+        expression = expression_in(reading.text)  # 555-1234 may be a phone number, but not in a calculation
     if expression is not None:
         yield Candidate(value=expression, worth=1.2, spans=tuple(reading.of("number")))

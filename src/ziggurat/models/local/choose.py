@@ -1,4 +1,4 @@
-"""Choosing the tool a request is about, by meaning and by whether its parameters can be filled."""
+"""Choosing the tool for a request, by meaning and by whether its parameters can be filled."""
 
 __all__ = ["THRESHOLD", "Choice", "Described", "choose", "describe", "meant"]
 
@@ -17,30 +17,30 @@ from ziggurat.models.local.reading import Embed, Reading, read, stems
 from ziggurat.models.local.spans import SpanKind
 
 THRESHOLD = 0.4
-"""Score from which a tool is believed to be meant; below it the model just talks."""
+"""The lowest score of a tool that is called; below it the model answers without tools."""
 _LACKING = 0.15
 _FIT = 0.2
 _COVERAGE = 0.2
 _QUESTION = 0.05
 _NAMED = 0.25
 _FAR = 0.08
-"""Nearness in meaning below which it counts for little that a request would fill a tool's parameters."""
+"""Below this similarity in meaning, it counts for little that the request would fill a tool's parameters."""
 _SMALL = stems(" ".join(word_set("stop")))
 _TELLING: tuple[SpanKind, ...] = ("path", "url", "email", "phone")
-"""What fits few tools, so that those it fits are meant."""
+"""Kinds of span that fit few tools, and so point to the tools that they fit."""
 _ASKS = re.compile(r"^(?:who|what|what's|where|when|which|why|how|is|are|was|were|does|did|any)\b", re.IGNORECASE)
 _ADDRESSED = re.compile(r"\b(?:are|can|do|is|were) you\b|\byour? (?:name|self)\b|^you\b", re.IGNORECASE)
 
 
 class Described(msgspec.Struct, frozen=True):
-    """A tool as it is compared with requests.
+    """A tool, prepared for comparison with requests.
 
     Attributes:
         name: Its name.
         parameters: Its parameters.
-        views: Vectors of several ways of saying what it does.
-        own: Beginnings of the words that name and describe it and its parameters.
-        purpose: Those of its name and its description.
+        views: Embeddings of several descriptions of what it does.
+        own: Stems of the words in its name, its description and its parameters.
+        purpose: Stems of the words in its name and its description.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Choice(msgspec.Struct, frozen=True):
     Attributes:
         tool: Name of the tool.
         filled: Its arguments.
-        score: How well it fits, about 0 to 1; below the threshold no tool is meant.
+        score: How well it fits, from about 0 to 1; below the threshold it is not called.
     """
 
     tool: str
@@ -65,7 +65,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 def describe(name: str, description: str, schema: Mapping[str, Any], embed: Embed) -> Described:
-    """Prepare a tool for comparison; costs a few milliseconds per tool the first time."""
+    """Prepare a tool for comparison; takes a few milliseconds per tool the first time."""
     parameters = tuple(parameters_of(schema))
     purpose = stems(f"{words_of(name)} {description}") - _SMALL
     told = stems(" ".join(parameter.words for parameter in parameters)) - _SMALL
@@ -95,12 +95,12 @@ def _views(name: str, description: str, parameters: Sequence[Parameter]) -> list
 
 
 def choose(request: str, tools: Sequence[Described], embed: Embed, today: date | None = None) -> list[Choice]:
-    """All tools with their arguments for a request, best first; `today` is what "tomorrow" is counted from."""
+    """Return all tools with their arguments for a request, best first; "tomorrow" is relative to `today`."""
     reading = read(request, embed, today)
     vector = embed([request])[0]
     ranked = sorted((_choice(tool, reading, vector) for tool in tools), key=lambda choice: -choice.score)
     if ranked and not meant(ranked[0]):
-        # What can be called stands before what lacks something; what can be asked anything answers questions.
+        # Complete calls come before those that lack arguments, and a tool that takes any query answers questions.
         ranked.sort(key=lambda choice: not (meant(choice) or _asked(choice, tools, request)))
         if _asked(ranked[0], tools, request):
             ranked[0] = msgspec.structs.replace(ranked[0], score=max(THRESHOLD, ranked[0].score))
@@ -108,12 +108,12 @@ def choose(request: str, tools: Sequence[Described], embed: Embed, today: date |
 
 
 def meant(choice: Choice) -> bool:
-    """Whether a choice is good enough to be called; one that lacks values must fit better."""
+    """Return whether a choice is good enough to be called; one that lacks arguments needs a higher score."""
     return choice.score >= THRESHOLD + (_LACKING if choice.filled.missing else 0.0)
 
 
 def _asked(choice: Choice, tools: Sequence[Described], request: str) -> bool:
-    """Whether a request is a question and a choice the tool that can be asked anything."""
+    """Return whether a request is a question and a choice is a tool that takes any query."""
     if _ADDRESSED.search(request) or not _ASKS.search(request) or choice.filled.missing:
         return False
     return any(tool.name == choice.tool and _anything(tool) for tool in tools)
@@ -145,7 +145,7 @@ def _choice(tool: Described, reading: Reading, vector: Vector) -> Choice:
 
 
 def _unnamed(name: str, text: str) -> tuple[str, bool]:
-    """A request without the words that name the tool ("with echo", "use the calculator to"), and whether it did."""
+    """Return a request without words that name the tool ("with echo", "use the calculator to"), and if it had any."""
     plain = r"[\s_-]?".join(re.escape(word) for word in words_of(name).split())
     there = re.compile(
         rf"\s*\b(?:with|using|via|through|use|call|run)\s+(?:the\s+)?(?:tool\s+)?{plain}\b"

@@ -1,4 +1,4 @@
-"""What the words of a request do not give is generated, under a schema that leaves no room for anything else."""
+"""Generating the arguments that a request does not state, under a schema narrowed to what it allows."""
 
 __all__ = ["arguments_prompt", "arguments_schema"]
 
@@ -23,17 +23,17 @@ _FREE = 120
 
 
 def arguments_prompt(request: str, tool: Described) -> str:
-    """Two examples, then the request and the tool, ending where its arguments begin."""
+    """Return a prompt of two examples, the request and the tool, which ends where the arguments begin."""
     line = re.sub(r"\s+", " ", request).strip()
     inputs = "; ".join(f"{parameter.name}: {parameter.words}" for parameter in tool.parameters)
     return f"{_EXAMPLES}\nRequest: {line}\nTool: {tool.name}({inputs})\nArguments:"
 
 
 def arguments_schema(request: str, tool: Described, choice: Choice, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The tool's schema, narrowed to what the request allows.
+    """Return the tool's schema, narrowed to what the request allows.
 
-    What was found stands fixed; a text that was not found is one of the phrases of the request. Only required
-    parameters and those found are in it.
+    Values that were found are fixed; a text that was not found must be one of the phrases of the request. Only required
+    and found parameters are included.
     """
     filled = choice.filled
     properties: dict[str, Any] = {}

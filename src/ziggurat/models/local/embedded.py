@@ -1,4 +1,4 @@
-"""The embedded model: sentence vectors choose the tool, the words of the request fill it, a small model speaks."""
+"""The embedded model: sentence embeddings choose the tool, the request's words fill it, a small model writes text."""
 
 __all__ = ["EmbeddedModel"]
 
@@ -33,21 +33,21 @@ from ziggurat.models.local.wordpiece import pieces
 _NAME = "SmolLM2-135M-Instruct"
 _MANNER = "You are a helpful assistant. You answer briefly and correctly, in English."
 _SHORT = 96
-"""Tokens of the sentence around a tool's result."""
+"""The maximum of tokens in the sentence around a tool's result."""
 
 
 class EmbeddedModel:
-    """A model service that needs no key and no network once it is installed.
+    """A model service that needs no API key, and no network once it is installed.
 
-    A sentence model picks the tool and the request's own words become its arguments, so it answers at once and
-    never invents an argument that was not said. Good for first runs, tests, demonstrations and simple commands.
-    It knows next to nothing about the world, reasons about nothing and loses long conversations.
+    A sentence-embedding model picks the tool and the request's own words become its arguments, so it answers quickly
+    and never invents an argument. It suits first runs, tests, demonstrations and simple commands. It knows little about
+    the world, cannot reason and loses track of long conversations.
 
     Args:
-        engine: The loaded weights; by default those that `install` put into the cache, shared by the process.
-        embedder: The sentence model; by default the one of the process.
-        slots: Requests served at the same time, where no engine is given.
-        context: Tokens held, shared by the slots, where no engine is given.
+        engine: The loaded weights; by default those that `install` put into the cache, shared within the process.
+        embedder: The sentence-embedding model; by default one shared within the process.
+        slots: Requests served at the same time, if no engine is given.
+        context: The context size in tokens, shared by the slots, if no engine is given.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class EmbeddedModel:
 
     @property
     def engine(self) -> Engine:
-        """The weights, found now and loaded with the first use."""
+        """The engine, created on first access; its weights load with the first use."""
         if self._engine is None:
             check_installed()
             self._engine = engine_for(model_path(), **self._size)
@@ -115,7 +115,7 @@ class EmbeddedModel:
         return leaning if leaning and not meant(wishes[0].choices[0]) else wishes
 
     def _again(self, tools: Sequence[ToolSpec], turn: "_Turn", today: date) -> Choice | None:
-        """The tool of the turn before with other words, for "and in Rome?" after a question that called it."""
+        """Return the previous turn's tool with changed arguments, for "and in Rome?" after a call of it."""
         last = next((tool for tool in tools if turn.last and tool.name == turn.last.name), None)
         if last is None or turn.last is None:
             return None
@@ -193,7 +193,7 @@ class EmbeddedModel:
 
 
 class _Turn(msgspec.Struct, frozen=True):
-    """The last thing a person said, what tools have given since, and the last call before it with its result."""
+    """The latest user message, the tool results since, and the last call before it with its result."""
 
     asked: str
     results: tuple[ToolResult, ...]
@@ -218,7 +218,7 @@ class _Turn(msgspec.Struct, frozen=True):
 
 
 def _due(wishes: Sequence[Wish], done: int, request: ModelRequest) -> list[Wish]:
-    """The wishes to call now: the next ones up to one that waits for a result that is not there yet."""
+    """Return the wishes to call now: the next ones, up to one that needs a result not yet available."""
     forced = request.settings.tool_choice not in (None, "auto") and not done
     due: list[Wish] = []
     for at, wish in enumerate(wishes[done:]):
@@ -230,7 +230,7 @@ def _due(wishes: Sequence[Wish], done: int, request: ModelRequest) -> list[Wish]
 
 
 def _without_lead() -> Any:
-    """Shows a reply without the blank it begins with."""
+    """Return a function that shows a reply without its leading blanks."""
     begun = False
 
     def heard(piece: str) -> str:

@@ -1,4 +1,4 @@
-"""llama.cpp inside this process: loads a GGUF file, generates in threads, answers several requests at once."""
+"""llama.cpp in this process: loads a GGUF file, generates in threads, serves several requests at once."""
 
 __all__ = ["CONTEXT", "SLOTS", "Chunk", "Endpoint", "Engine", "engine_for"]
 
@@ -17,10 +17,10 @@ from typing import Any, Literal
 from ziggurat.core.errors import ConfigurationError, MissingExtra, ModelError
 
 SLOTS = 4
-"""Requests one engine generates for at the same time; more wait their turn."""
+"""How many requests one engine serves at the same time; more are queued."""
 
 CONTEXT = 8192
-"""Tokens an engine holds, shared by the requests it is serving."""
+"""The context size of an engine in tokens, shared by the requests it is serving."""
 
 Endpoint = Literal["chat", "completion"]
 Chunk = dict[str, Any]
@@ -31,16 +31,15 @@ _END = object()
 class Engine:
     """One loaded GGUF file.
 
-    Loading is left until the first request. Generation runs in threads of its own and gives way to the event
-    loop; leaving `stream` early stops it at the next token. No TCP port is opened: llama.cpp insists on a
-    listening place, which is a Unix socket that is unlinked at once (on Windows the loopback address, with a
-    random key).
+    The file is loaded with the first request. Generation runs in its own threads, so it does not block the event loop;
+    leaving `stream` early stops it at the next token. No TCP port is opened: llama.cpp requires an address to listen
+    on, which is a Unix socket that is unlinked at once (on Windows the loopback address, with a random key).
 
     Args:
         path: The GGUF file.
         slots: Requests served at the same time.
-        context: Tokens held, shared by the slots.
-        threads: Threads that compute; by default one per processor that this process may use, eight at most.
+        context: The context size in tokens, shared by the slots.
+        threads: Threads for computing; by default one per processor that this process may use, at most eight.
 
     Raises:
         ConfigurationError: there is no such file, or it is not a GGUF file.
@@ -59,11 +58,11 @@ class Engine:
         return f"Engine({self.path.name!r}, slots={self.slots}, context={self.context})"
 
     async def stream(self, endpoint: Endpoint, body: Mapping[str, Any]) -> AsyncGenerator[Chunk, None]:
-        """Yield the pieces of one reply as llama.cpp writes them; the last one holds the usage.
+        """Yield the chunks of one reply as llama.cpp writes them; the last one contains the usage.
 
         Raises:
             MissingExtra: the extra ``local`` is not installed.
-            ModelError: the request was refused; ``transient`` says whether trying again may help.
+            ModelError: the request was refused; ``transient`` says whether a retry may help.
         """
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[Any] = asyncio.Queue()
@@ -72,7 +71,7 @@ class Engine:
         def put(item: Any) -> None:
             try:
                 loop.call_soon_threadsafe(queue.put_nowait, item)
-            except RuntimeError:  # the event loop is closed, so nobody waits for the rest
+            except RuntimeError:  # the event loop is closed, so no one waits for the rest
                 stopped.set()
 
         def take(chunk: Chunk) -> bool:
@@ -99,7 +98,7 @@ class Engine:
         try:
             if not stopped.is_set():
                 self._generate(endpoint, body, take)
-        except Exception as error:  # noqa: BLE001 - handed to the event loop, where it is raised
+        except Exception as error:  # noqa: BLE001 - passed to the event loop, where it is raised
             put(error)
         finally:
             put(_END)
@@ -143,7 +142,7 @@ class Engine:
             return self._server
 
     def _start(self) -> Any:
-        # Threads of OpenMP spin while they wait unless this is set before the library is loaded.
+        # Unless this is set before the library is loaded, idle OpenMP threads spin.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
         try:
             import xllamacpp
@@ -186,7 +185,7 @@ class Engine:
 
 
 def _processors() -> int:
-    """Return how many processors this process may use, which may be fewer than there are."""
+    """Return how many processors this process may use, which may be fewer than the machine has."""
     usable = getattr(os, "sched_getaffinity", None)
     return len(usable(0)) if usable is not None else os.cpu_count() or 1
 
@@ -218,7 +217,7 @@ _engines_lock = threading.Lock()
 
 
 def engine_for(path: Path, *, slots: int = SLOTS, context: int = CONTEXT) -> Engine:
-    """The one engine of the process for a file, so that agents on the same model share its weights."""
+    """Return the process's engine for a file, so that agents with the same model share its weights."""
     with _engines_lock:
         key = (path.expanduser().absolute(), slots, context)
         if key not in _engines:

@@ -1,4 +1,4 @@
-"""Short questions that lean on the call before them: "and in Rome?", "times two?", "now add 5 to that"."""
+"""Short follow-ups to the last call: "and in Rome?", "times two?", "now add 5 to that"."""
 
 __all__ = ["followed"]
 
@@ -34,18 +34,17 @@ _SURE = 0.5
 def followed(
     asked: str, tool: Described, before: Mapping[str, Any], result: str, embed: Embed, today: date | None = None
 ) -> Choice | None:
-    """The last tool again with what is new, or None where a request does not lean on its last call.
+    """Return the last call with what the follow-up changes, or None if the request is not a follow-up.
 
-    Its score is 1 where the request says nothing else, and the least that is believed where it says more, which may
-    be another wish.
+    The score is 1 if the request says nothing else; it is the threshold if it says more, which may be another wish.
 
     Args:
-        asked: What the user says now.
+        asked: The user's request.
         tool: The tool that was called last.
-        before: What it was called with; what is not said again stays.
-        result: What it gave.
-        embed: Makes vectors of texts.
-        today: The day from which "tomorrow" is counted.
+        before: The arguments of that call; those that are not said again stay.
+        result: Its result.
+        embed: Computes embeddings of texts.
+        today: The day to which "tomorrow" is relative.
     """
     if len(asked.split()) > _SHORT_WORDS:
         return None
@@ -66,7 +65,7 @@ def _choice(tool: Described, arguments: dict[str, Any], score: float) -> Choice:
 
 
 def _worked_on(asked: str, tool: Described, result: str) -> dict[str, Any] | None:
-    """A sum with the number that came last: "times two?"."""
+    """Return an expression that continues with the last number: "times two?"."""
     name = next((parameter.name for parameter in tool.parameters if parameter.want == "expression"), None)
     if name is None or not _NUMBER.fullmatch(result):
         return None
@@ -86,7 +85,7 @@ def _worked_on(asked: str, tool: Described, result: str) -> dict[str, Any] | Non
 def _news(
     asked: str, tool: Described, before: Mapping[str, Any], embed: Embed, today: date | None
 ) -> dict[str, Any] | None:
-    """What is said again for sure, if that and the last call are a whole one."""
+    """Return the arguments that the request clearly states, if they are complete together with the last call's."""
     reading = msgspec.structs.replace(read(asked, embed, today), own=tool.own, purpose=tool.purpose)
     whole = fill(tool.parameters, reading)
     if whole.arguments and not whole.missing and whole.fit >= _SURE:

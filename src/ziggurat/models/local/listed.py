@@ -1,4 +1,4 @@
-"""Several values for one parameter: ``milk, eggs and the blue cheese``."""
+"""List arguments, from enumerations such as ``milk, eggs and the blue cheese``."""
 
 __all__ = ["lists_for"]
 
@@ -17,12 +17,12 @@ _KINDS: tuple[SpanKind, ...] = ("quoted", "email", "path", "url", "phone", "date
 
 
 def lists_for(parameter: Parameter, reading: Reading, taken: Sequence[Span]) -> Values:
-    """All numbers, all listed words that are named, and rows of things of one kind.
+    """Yield lists for a parameter: all numbers, all enum values that are named, or enumerations of similar things.
 
     Args:
         parameter: The parameter.
         reading: The request.
-        taken: Stretches that other parameters of the same tool want.
+        taken: Spans that other parameters of the same tool claim.
     """
     items: Mapping[str, Any] = parameter.schema.get("items", {})
     if items.get("type") in ("number", "integer"):
@@ -43,7 +43,7 @@ def lists_for(parameter: Parameter, reading: Reading, taken: Sequence[Span]) -> 
 
 
 def _of_a_kind(reading: Reading) -> Values:
-    """Rows of what is quoted, of addresses, of files or of names; the longer, the likelier."""
+    """Yield enumerations of quoted texts, addresses, files or names; longer ones are more likely."""
     for worth, kind in zip((0.9, 0.85, 0.85, 0.8, 0.7, 0.5, 0.7), _KINDS, strict=True):
         spans = sorted(reading.of(kind), key=lambda span: span.start)
         for row in _rows(reading.text, [(span.text, span.start, span.end) for span in spans]):
@@ -64,7 +64,7 @@ def _more(row: Sequence[Run]) -> float:
 
 
 def _rows(text: str, runs: Sequence[Run]) -> list[list[Run]]:
-    """Neighbours with nothing but commas and "and" between them."""
+    """Group neighbours that have only commas and "and" between them."""
     rows = [[run] for run in runs[:1]]
     for one, other in pairwise(runs):
         if _JOINED.fullmatch(text[one[2] : other[1]]):

@@ -1,4 +1,4 @@
-"""Sentence embeddings on the processor: all-MiniLM-L6-v2 with int8 weights behind one async method."""
+"""Sentence embeddings on the CPU: all-MiniLM-L6-v2 with int8 weights behind one async method."""
 
 __all__ = ["Embedder", "Vector", "cosine", "shared_embedder"]
 
@@ -12,17 +12,17 @@ from ziggurat.core.errors import MissingExtra
 from ziggurat.models.local.wordpiece import pieces
 
 Vector = list[float]
-"""An embedding: 384 numbers, of length one, so that the dot product of two is their cosine."""
+"""An embedding: 384 numbers, normalised to length one, so that a dot product is a cosine."""
 
 _LONGEST = 256
 _REMEMBERED = 4096
 
 
 class Embedder:
-    """Turns texts into vectors whose cosine says how near they are in meaning.
+    """Compute embeddings of texts, whose cosine is their similarity in meaning.
 
-    Weights load with the first text. Texts seen lately are answered from memory. Safe to share between
-    threads and event loops. Only the first 256 pieces (about 190 words) of a text are read.
+    The weights load with the first text. Embeddings of recent texts are cached. It can be shared between threads and
+    event loops. Only the first 256 tokens (about 190 words) of a text are used.
 
     ::
 
@@ -40,7 +40,7 @@ class Embedder:
         return f"Embedder({self.name!r})"
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One vector of 384 floats and length one per text, in order; computed in a thread.
+        """Return one vector of 384 floats and length one per text, in order; computed in a thread.
 
         Raises:
             MissingExtra: the extra ``local`` is not installed.
@@ -48,14 +48,14 @@ class Embedder:
         return await asyncio.to_thread(self.embed_now, texts)
 
     def embed_now(self, texts: Sequence[str]) -> list[Vector]:
-        """The same for callers that already are in a thread of their own; blocks."""
+        """Return the same as `embed`, blocking, for callers that run in their own thread."""
         if isinstance(texts, str):
             raise TypeError("embed() takes a sequence of texts; put a single text into a list")
         with self._lock:
             return [self._one(text) for text in texts]
 
     def _one(self, text: str) -> Vector:
-        # One text at a time: the weights are quantised by batch, so a text's neighbours would change its vector.
+        # One text at a time: quantisation works per batch, so other texts in it would change a text's vector.
         vector = self._seen.get(text)
         if vector is None:
             vector = self._seen[text] = self._compute(text)
@@ -96,7 +96,7 @@ def _open_session() -> Any:
 
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    """Nearness in meaning of two vectors of length one, from -1 to 1."""
+    """Return the cosine of two vectors of length one, from -1 to 1: their similarity in meaning."""
     return sum(a * b for a, b in zip(one, other, strict=True))
 
 
@@ -104,5 +104,5 @@ _shared = Embedder()
 
 
 def shared_embedder() -> Embedder:
-    """The one embedder of the process, so that its weights are loaded once."""
+    """Return the process's shared embedder, so that its weights are loaded once."""
     return _shared

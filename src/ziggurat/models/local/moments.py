@@ -1,4 +1,4 @@
-"""Days and times of day as schemas write them: ``5 March 2026`` is ``2026-03-05``, ``8 pm`` is ``20:00:00``."""
+"""Dates and times in the format of schemas: ``5 March 2026`` is ``2026-03-05``, ``8 pm`` is ``20:00:00``."""
 
 __all__ = ["day_in", "time_in", "written"]
 
@@ -15,10 +15,9 @@ _CLOCK = re.compile(r"(\d{1,2})(?::(\d{2}))?(?::(\d{2}))?(?:\s*o'clock)?\s*(?:([
 
 
 def written(text: str, form: str, today: date | None) -> str | None:
-    """A day, a time of day or both in the form a schema asks for (``date``, ``time``, ``date-time``).
+    """Return a date, a time or both in the format a schema asks for (``date``, ``time``, ``date-time``).
 
-    None where the text does not say it, as a day without its month or a day of the week where nobody knows which
-    day it is today.
+    None if the text is incomplete, such as a day without its month, or a day of the week when `today` is unknown.
     """
     day, clock = day_in(text, today), time_in(text)
     if form == "date":
@@ -29,7 +28,7 @@ def written(text: str, form: str, today: date | None) -> str | None:
 
 
 def day_in(text: str, today: date | None) -> date | None:
-    """The day a text names, counted from today where it needs one."""
+    """Return the date that a text names, relative to today if needed."""
     low = text.lower()
     if found := re.search(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b", low):
         return _date(found[1], found[2], found[3])
@@ -58,7 +57,7 @@ def _named(day: str, month: str, year: str | None, today: date | None) -> date |
     if today is None:
         return None
     found = _date(today.year, number, day)
-    # A day without its year is the next one of that name.
+    # A day without a year is its next occurrence.
     return found if found is None or found >= today else _date(today.year + 1, number, day)
 
 
@@ -70,7 +69,7 @@ def _date(year: str | int, month: str | int, day: str | int) -> date | None:
 
 
 def time_in(text: str) -> str | None:
-    """The time of day a text names, as hours, minutes and seconds."""
+    """Return the time of day that a text names, as hours, minutes and seconds."""
     low = re.sub(r"\d{4}-\d{2}-\d{2}T?", "", text).lower()
     if "noon" in low or "midnight" in low:
         return "12:00:00" if "noon" in low else "00:00:00"

@@ -1,4 +1,4 @@
-"""One of a few values for a parameter: listed words, and yes or no."""
+"""Values from a closed set: enum values, and booleans."""
 
 __all__ = ["choices_for", "truths_for"]
 
@@ -12,16 +12,16 @@ from ziggurat.models.local.reading import Candidate, Reading, Values, stems
 
 _NOT = re.compile(r"\b(?:no|not|\w+n['\u2019]t|without|never|nor)\b", re.IGNORECASE)
 _OFF = word_set("off")
-"""Words that say no to what is switched, opened or allowed."""
+"""Words that mean no for something that is switched, opened or allowed."""
 _SMALL = stems(" ".join((*word_set("stop"), "whether")))
 _DOUBT = 0.1
-"""How much nearer a request must be to no than to yes, to be read as no."""
+"""How much nearer a request must be to no than to yes, to be understood as no."""
 _NEAR = 0.5
-"""How near an optional choice must be to what is said, to be given at all."""
+"""How near an optional choice must be to the request, to be used at all."""
 
 
 def choices_for(parameter: Parameter, reading: Reading) -> Values:
-    """The listed values a request names, else those nearest to what it says."""
+    """Yield the enum values that a request names, or else those nearest in meaning."""
     heard = re.findall(r"[\w'\u2019-]+", reading.text.lower())
     words = {form for word in heard for form in (word, word.removesuffix("s"))}
     exact = False
@@ -31,7 +31,7 @@ def choices_for(parameter: Parameter, reading: Reading) -> Values:
         position = next((at for at, word in enumerate(heard) if word.removesuffix("s") == single), None)
         if plain in reading.text.lower() if " " in plain else plain.removesuffix("s") in words or plain in words:
             exact = True
-            # Of two that are named, the later one is the wish: "nobody is on the sofa, switch it off".
+            # Of two values that are named, the later one is meant: "nobody is on the sofa, switch it off".
             yield Candidate(value=choice, worth=1.0 + 0.001 * (position or 0))
     if exact:
         return
@@ -45,7 +45,7 @@ def choices_for(parameter: Parameter, reading: Reading) -> Values:
 
 
 def _glosses(parameter: Parameter) -> Mapping[str, tuple[str, ...]]:
-    """What a description says of each choice: ``home while people are in, away while nobody is``."""
+    """Return what a description says about each choice: ``home while people are in, away while nobody is``."""
     told: dict[str, tuple[str, ...]] = {}
     description = str(parameter.schema.get("description", ""))
     for choice in parameter.choices:
@@ -57,7 +57,7 @@ def _glosses(parameter: Parameter) -> Mapping[str, tuple[str, ...]]:
 
 
 def truths_for(parameter: Parameter, reading: Reading) -> Values:
-    """Yes where a request speaks of what a parameter is about, no where it denies it."""
+    """Yield true if a request mentions what a parameter is about, false if it negates it."""
     sides = _sides(parameter)
     heard = re.findall(r"[a-z'\u2019]+", reading.text.lower())
     if sides is not None:
@@ -80,7 +80,7 @@ def truths_for(parameter: Parameter, reading: Reading) -> Values:
 
 
 def _sides(parameter: Parameter) -> tuple[str, str] | None:
-    """What a description says of yes and of no: ``True to turn it on, false to turn it off``."""
+    """Return what a description says about true and about false: ``True to turn it on, false to turn it off``."""
     description = str(parameter.schema.get("description", ""))
     found = re.search(r"\btrue\b(.+?)\bfalse\b(.+)", description, re.IGNORECASE)
     if found is not None:
@@ -95,13 +95,13 @@ def _content(text: str) -> set[str]:
 
 
 def _about(parameter: Parameter, reading: Reading) -> frozenset[str]:
-    """Beginnings of the words a parameter is described with and its tool is not."""
+    """Return stems of the words in a parameter's description that are not in its tool's."""
     told = " ".join(re.findall(r"[a-z]{4,}", str(parameter.schema.get("description", "")).lower()))
     return (stems(words_of(parameter.name)) | stems(told) - reading.purpose) - _SMALL
 
 
 def _denied(text: str, words: set[str]) -> bool:
-    """Whether a denial stands at most four words before one of some words."""
+    """Return whether a negation occurs at most four words before one of some words."""
     for word in words:
         for found in re.finditer(rf"\b{re.escape(word)}\b", text, re.IGNORECASE):
             lead = re.split(r"[,.;:?!]", text[: found.start()])[-1].split()[-4:]

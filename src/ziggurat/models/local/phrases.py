@@ -1,4 +1,4 @@
-"""Free words in a request: the message to send, the task to remember, the thing to look for."""
+"""Free text in a request: the message to send, the task to remember, the thing to search for."""
 
 __all__ = ["Run", "clipped", "noun_phrases", "parts_of", "phrases_for", "runs_in"]
 
@@ -10,7 +10,7 @@ from ziggurat.models.local.lexicon import word_set
 from ziggurat.models.local.spans import HEADS, Span, trimmed
 
 Run = tuple[str, int, int]
-"""Words of a request, with where they begin and end in it."""
+"""Words of a request, with their start and end in it."""
 
 _REST = r"(?P<it>[^.;?!]+)"
 _CLAUSE = r"(?P<it>[^,.;:?!]+)"
@@ -118,16 +118,16 @@ _INFINITIVE = re.compile(
     r"(?: (?:i|you|we|they|he|she|it|not|please|just|also))*) $",
     re.IGNORECASE,
 )
-"""Stands before a verb, which names nothing: "I want to ..."."""
+"""Matches what comes before a verb, which cannot be an argument: "I want to ..."."""
 
 
 def phrases_for(want: Want, request: str, taken: Sequence[Span]) -> Iterator[tuple[str, float]]:
-    """Stretches of a request that may be what a parameter wants, each with its worth from 0 to 1.
+    """Yield parts of a request that may be a parameter's value, each with its worth from 0 to 1.
 
     Args:
-        want: Kind of the parameter.
-        request: What the user said.
-        taken: Stretches that other parameters of the same tool want; they are cut off the ends.
+        want: The kind of the parameter.
+        request: The user's request.
+        taken: Spans that other parameters of the same tool claim; they are cut off at both ends.
     """
     for kind in _LIKE.get(want, (want,)):
         for pattern, worth in _COMPILED.get(kind, ()):
@@ -144,14 +144,14 @@ def phrases_for(want: Want, request: str, taken: Sequence[Span]) -> Iterator[tup
 
 
 def clipped(request: str, start: int, end: int, taken: Sequence[Span], *, tail: bool = True) -> str:
-    """A stretch of a request without the taken stretches at its two ends and the prepositions before them.
+    """Return a part of a request without claimed spans at its two ends and the prepositions before them.
 
     Args:
-        request: What the user said.
-        start: Where the stretch begins.
-        end: Where it ends.
-        taken: Stretches that belong to other parameters.
-        tail: Whether small words at the end ("please", "on my list") go too.
+        request: The user's request.
+        start: The start of the part.
+        end: The end of the part.
+        taken: Spans that belong to other parameters.
+        tail: Whether to drop small words at the end ("please", "on my list") too.
     """
     for _ in range(4):
         before = (start, end)
@@ -174,17 +174,17 @@ def clipped(request: str, start: int, end: int, taken: Sequence[Span], *, tail: 
 
 
 def _heads(between: str, stop: int, end: int) -> bool:
-    """Whether a taken stretch stands at the very beginning, with something left after it."""
+    """Return whether a claimed span is at the very beginning, with something left after it."""
     return not between.strip(" ,") and stop < end
 
 
 def noun_phrases(request: str, taken: Sequence[Span]) -> list[str]:
-    """Runs of one to four content words that no taken stretch covers, longest first."""
+    """Return runs of one to four content words that no claimed span covers, longest first."""
     return list(dict.fromkeys(text for text, _, _ in parts_of(runs_in(request, taken))))
 
 
 def runs_in(request: str, taken: Sequence[Span]) -> list[Run]:
-    """The longest runs of content words that no taken stretch covers, each with where it begins and ends."""
+    """Return the longest runs of content words that no claimed span covers."""
     runs: list[list[re.Match[str]]] = [[]]
     for match in re.finditer(r"[\w'\u2019-]+|[^\w\s]", request):
         word = match.group()
@@ -198,7 +198,7 @@ def runs_in(request: str, taken: Sequence[Span]) -> list[Run]:
 
 
 def parts_of(runs: Sequence[Run]) -> list[Run]:
-    """The runs and all shorter stretches of them, of four words at most, longest first."""
+    """Return the parts of the runs of up to four words, longest first."""
     found: dict[Run, None] = {}
     for size in (4, 3, 2, 1):
         for text, start, _ in runs:

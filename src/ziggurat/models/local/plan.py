@@ -1,4 +1,4 @@
-"""Taking a request apart into the calls it asks for."""
+"""Splitting a request into the calls it asks for."""
 
 __all__ = ["Wish", "clauses_of", "plan"]
 
@@ -13,7 +13,7 @@ from ziggurat.models.local.reading import Embed
 
 _SURE = 0.5
 _WORSE = 0.1
-"""How much worse the parts of a request may fit than the whole."""
+"""How much worse than the whole the parts of a request may fit."""
 _HEAD, _TAIL = 200, 600
 _LONGEST = _HEAD + _TAIL
 _STARTERS = (
@@ -24,7 +24,7 @@ _STARTERS = (
 _PARTS = r"[.?!;]\s+|,?\s+(?:and then|then|after that|afterwards)[,\s]\s*"
 _JOINT = re.compile(rf"{_PARTS}|,?\s+and (?:also )?(?=(?:{_STARTERS})\b)", re.IGNORECASE)
 _ANY_JOINT = re.compile(rf"{_PARTS}|,?\s+and (?:also )?(?=[a-z]+ \S+ \S)|,\s+(?=[a-z]+ (?:the|an?|my)\b)")
-"""Any "and" that a verb could follow; what is parted wrongly is found out by parts that fit no tool."""
+"""Any "and" that a verb could follow; wrong splits are detected, as their parts fit no tool."""
 _THERE = re.compile(r"\b(?:over )?there\b(?! (?:is|are|was|were|will|any)\b)", re.IGNORECASE)
 _AFTER = re.compile(r"\b(?:then|after that|afterwards)\b", re.IGNORECASE)
 _FRAMED = re.compile(r"\"[^\"]*\"|\u201c[^\u201d]*\u201d|(?<!\w)'[^']*'(?!\w)|\([^()]*\)")
@@ -33,12 +33,12 @@ _BACK = re.compile(rf"{_RESULT.pattern}|\b(?:that|it|this)\b", re.IGNORECASE)
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """One thing asked for.
+    """One thing that a request asks for.
 
     Attributes:
         text: The words that ask for it.
         choices: All tools for it, best first.
-        waits: Whether it speaks of the result of the wish before it.
+        waits: Whether it refers to the result of the wish before it.
     """
 
     text: str
@@ -47,14 +47,14 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 def _shortened(request: str) -> str:
-    """Head and tail of a long text, where people put what they want, so that no request takes seconds."""
+    """Return the start and the end of a long text, where the wish usually is, to bound the time for a request."""
     return request if len(request) <= _LONGEST else f"{request[:_HEAD]}\n{request[-_TAIL:]}"
 
 
 def clauses_of(request: str, joint: re.Pattern[str] = _JOINT) -> list[tuple[str, bool]]:
-    """The parts of a request that could be requests of their own, each with whether it is said to come after another.
+    """Return the parts of a request that could be separate requests, each with whether it must come after another.
 
-    Quoted text is never parted.
+    Quoted text is never split.
     """
     framed = [match.span() for match in _FRAMED.finditer(request)]
     parts: list[tuple[str, bool]] = []
@@ -78,15 +78,15 @@ def plan(
     today: date | None = None,
     limit: int = 8,
 ) -> list[Wish]:
-    """The calls a request asks for, in order; one for the whole request unless several parts each fit a tool.
+    """Return the calls a request asks for, in order; one for the whole request unless several parts each fit a tool.
 
     Args:
-        request: What the user said.
-        tools: The tools there are.
-        embed: Makes vectors of texts.
-        results: What the first wishes have given, for later ones that speak of it.
-        today: The day from which "tomorrow" is counted.
-        limit: How many parts are looked at; a request with more is taken as a whole.
+        request: The user's request.
+        tools: The tools.
+        embed: Computes embeddings of texts.
+        results: The results of the first wishes, for later ones that refer to them.
+        today: The day to which "tomorrow" is relative.
+        limit: The maximum of parts; a request with more is treated as a whole.
     """
     request = _shortened(request)
     whole = Wish(text=request, choices=tuple(choose(request, tools, embed, today)))
@@ -108,7 +108,7 @@ def _wishes(
     embed: Embed,
     today: date | None,
 ) -> list[Wish]:
-    """A wish for each part; none at all if one of them is not a request of its own."""
+    """Return a wish for each part; none at all if one of them is not a request by itself."""
     known = ["", *results, *["1"] * len(clauses)]
     wishes: list[Wish] = []
     place = ""
@@ -123,13 +123,13 @@ def _wishes(
 
 
 def _resolved(clause: str, after: bool, before: str, place: str) -> tuple[str, bool]:
-    """A part with what the parts before it gave in place of words that point there, and whether it did so.
+    """Replace references to an earlier part by its result or place; return the text, and whether it needs a result.
 
     Args:
         clause: The part.
-        after: Whether it is said to come after the part before it.
-        before: What the part before it gives.
-        place: The place that was spoken of last.
+        after: Whether it must come after the part before it.
+        before: The result of the part before it.
+        place: The place that was mentioned last.
     """
     if place:
         clause = _THERE.sub(f"in {place}", clause)
@@ -151,7 +151,7 @@ def _sound(wish: Wish) -> bool:
 
 
 def _better(wishes: Sequence[Wish], whole: Wish) -> bool:
-    """Whether the parts fit their tools about as well as the whole fits one."""
+    """Return whether the parts fit their tools about as well as the whole fits one."""
     mean = sum(wish.choices[0].score for wish in wishes) / len(wishes)
     return not whole.choices or mean >= whole.choices[0].score - _WORSE
 

@@ -21,7 +21,7 @@ class Candidate(msgspec.Struct, frozen=True):
     Attributes:
         value: The value, of the type the schema asks for.
         worth: How likely it is meant, from 0 to about 1.3.
-        spans: The stretches of the request it uses up.
+        spans: The spans of the request that it uses.
     """
 
     value: Any
@@ -31,19 +31,19 @@ class Candidate(msgspec.Struct, frozen=True):
 
 Values = Iterator[Candidate]
 STEM = 6
-"""Letters by which words are told apart where their endings do not matter."""
+"""The number of letters by which words are compared, so that endings do not matter."""
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """A request with the stretches found in it; made by `read`.
+    """A request with the spans found in it; made by `read`.
 
     Attributes:
         text: The request.
-        spans: Its stretches.
-        embed: Makes vectors of texts.
-        today: What "tomorrow" is counted from, where a date is wanted as one; None where nobody knows.
-        own: Beginnings of the words a tool is described with, which are seldom what it is called with.
-        purpose: Those of them that name it and say what it does.
+        spans: The spans found in it.
+        embed: Computes embeddings of texts.
+        today: The day to which "tomorrow" is relative, for formatted dates; None if unknown.
+        own: Stems of the words that describe a tool, which are seldom its arguments.
+        purpose: Stems of those words that name it and say what it does.
     """
 
     text: str
@@ -54,38 +54,38 @@ class Reading(msgspec.Struct, frozen=True):
     purpose: frozenset[str] = frozenset()
 
     def is_own(self, text: str) -> bool:
-        """Whether a tool is described with all words of a text."""
+        """Return whether all words of a text are in the tool's description."""
         words = stems(text)
         return bool(words) and words <= self.own
 
     def near(self, one: str, other: str) -> float:
-        """How near two texts are in meaning, from -1 to 1."""
+        """Return the similarity in meaning of two texts, from -1 to 1."""
         first, second = self.embed([one, other])
         return cosine(first, second)
 
     def of(self, *kinds: SpanKind) -> list[Span]:
-        """The stretches of some kinds."""
+        """Return the spans of some kinds."""
         return [span for span in self.spans if span.kind in kinds]
 
     def before(self, start: int) -> list[str]:
-        """The two words before a place, in lower case."""
+        """Return the two words before a position, in lower case."""
         return re.findall(r"[\w'\u2019]+", self.text[:start].lower())[-2:]
 
     def after(self, span: Span) -> str:
-        """The word after a stretch, in lower case."""
+        """Return the word after a span, in lower case."""
         found = re.match(r"[\s-]*([\w'\u2019]+)", self.text[span.end :].lower())
         return found.group(1) if found else ""
 
     def within(self, start: int, end: int) -> tuple[Span, ...]:
-        """The stretches that share words with a part of the request."""
+        """Return the spans that overlap a part of the request."""
         return tuple(span for span in self.spans if span.start < end and start < span.end)
 
 
 def stems(text: str) -> frozenset[str]:
-    """Beginnings of the words of a text, in which `camera` and `cameras`, `cancel` and `cancelling` are the same."""
+    """Return stems of the words of a text: `camera` and `cameras`, `cancel` and `cancelling` have the same."""
     return frozenset(word.removesuffix("s")[:STEM] for word in re.findall(r"[a-z]+", text.lower()))
 
 
 def read(request: str, embed: Embed, today: date | None = None) -> Reading:
-    """Find the stretches of a request."""
+    """Find the spans of a request."""
     return Reading(text=request, spans=tuple(spans_in(request)), embed=embed, today=today)

@@ -1,4 +1,4 @@
-"""The parts of a request that can become arguments: quoted text, numbers, addresses, days, times, names."""
+"""The parts of a request that can become arguments: quoted text, numbers, addresses, dates, times, names."""
 
 __all__ = ["HEADS", "Span", "SpanKind", "spans_in", "trimmed"]
 
@@ -16,10 +16,10 @@ SpanKind = Literal[
 ]
 
 CURRENCIES = words_in("currencies")
-"""Names of money in the singular."""
+"""Names of currencies in the singular."""
 
 CODES = words_in("codes")
-"""Money as banks write it."""
+"""Currency codes."""
 UNITS = words_in("units")
 """Units of measurement in the singular."""
 LANGUAGES = words_in("languages")
@@ -83,14 +83,14 @@ _PATTERNS: tuple[tuple[SpanKind, str], ...] = (
 _COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
 
 _SHARED: frozenset[SpanKind] = frozenset({"currency", "unit", "language", "name"})
-"""Kinds that may lie over one another: a pound is money and a weight, German a name and a language."""
+"""Kinds that may overlap: a pound is a currency and a unit, German a name and a language."""
 
 HEADS = word_set("heads")
-"""Words that begin a sentence with a capital and name nothing."""
+"""Words that may begin a sentence with a capital without being names."""
 
 _OBJECTS = tuple(f" {word} " for word in words_in("objects"))
 _NEVER = word_set("never")
-"""Words that belong to no name, wherever they stand."""
+"""Words that are never part of a name."""
 
 _ONE = re.compile(r"\b(half an?|an?)(?= (?:second|minute|hour|day|week|month|year|dozen)\b)", re.IGNORECASE)
 
@@ -100,13 +100,13 @@ _TIMES = re.compile(r"\b(?:twice|thrice)\b(?! (?:as|the|that|this|\d))", re.IGNO
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
-    """A stretch of a request, with what it looks like.
+    """A part of a request, with its kind.
 
     Attributes:
         kind: What it looks like.
-        text: What would be the argument: without quotation marks.
-        start: Where it begins in the request, in characters.
-        end: Where it ends, one past its last character.
+        text: The argument: without quotation marks.
+        start: Its start in the request, in characters.
+        end: Its end, one past its last character.
     """
 
     kind: SpanKind
@@ -116,7 +116,7 @@ class Span(msgspec.Struct, frozen=True, gc=False):
 
 
 def spans_in(request: str) -> list[Span]:
-    """Every stretch of a request that looks like an argument, in the order of the kinds and then of the text."""
+    """Return every part of a request that looks like an argument, in the order of the kinds and then of the text."""
     found: list[Span] = []
     for kind, pattern in _COMPILED:
         for match in pattern.finditer(request):
@@ -139,19 +139,19 @@ def _tidied(kind: SpanKind, span: Span, request: str) -> Iterator[Span]:
         if kind != "unit" or len(span.text) > 1 or span.start > 0:
             yield span
         return
-    # A capital at the head of a sentence says nothing; neither do the small words of English.
+    # A capital at the start of a sentence means nothing; common English words are not names either.
     words = span.text.split(" ")
     start = span.start
     head = re.search(r"(?:^|[.?!:;\"\u201c]\s*)$", request[:start]) is not None
     if head and request[span.end :].lower().startswith(_OBJECTS) and len(words) == 1:
-        return  # what is done to something is a verb, whatever its capital says
+        return  # a word followed by an object is a verb, whatever its capital suggests
     while words and words[0].lower() in (HEADS if head else _NEVER):
         start += len(words.pop(0)) + 1
     while words and words[-1].lower() in _NEVER:
         words.pop()
     text = " ".join(words)
     if in_digits(text).isdigit():
-        return  # a number at the head of a sentence
+        return  # a number at the start of a sentence
     if re.match(r"\s+(?!(?:at|on|in|for|to|by|with|and|or)\b)[a-z]", request[span.end :]):
         text = re.sub(r"['\u2019]s$", "", text)
     if text:
@@ -175,5 +175,5 @@ def _numbers_in_words(request: str, found: Sequence[Span]) -> Iterator[Span]:
 
 
 def trimmed(text: str) -> str:
-    """A stretch without the marks and blanks around it."""
+    """Return a text without the punctuation and blanks around it."""
     return text.strip(" \t\n\"'\u201c\u201d\u2018\u2019«».,;:!?")

@@ -1,4 +1,4 @@
-"""One generation: what llama.cpp is sent, what listeners hear of it, and what comes back."""
+"""One generation: the request to llama.cpp, the deltas for listeners, and the reply."""
 
 __all__ = ["Spoken", "body_of", "chat_messages", "grammar_of", "offered", "show", "speak"]
 
@@ -20,11 +20,11 @@ from ziggurat.messages.usage import Usage
 from ziggurat.models.local.engine import Endpoint, Engine
 
 _LONGEST_REPLY = 512
-"""Tokens of a reply where the caller sets no limit; small models seldom stop of themselves."""
+"""The maximum of tokens in a reply if the caller sets none; small models seldom stop by themselves."""
 
 
 class Spoken(msgspec.Struct, frozen=True):
-    """What a generation gave."""
+    """The result of a generation."""
 
     text: str
     finish: FinishReason
@@ -32,7 +32,7 @@ class Spoken(msgspec.Struct, frozen=True):
 
 
 def body_of(settings: ModelSettings, **fields: Any) -> dict[str, Any]:
-    """The request of llama.cpp for some settings; likeliest words and 512 tokens unless they say otherwise."""
+    """Return the request to llama.cpp for some settings; by default with temperature 0 and at most 512 tokens."""
     body: dict[str, Any] = {
         "temperature": 0.0 if settings.temperature is None else settings.temperature,
         "max_tokens": settings.max_tokens or _LONGEST_REPLY,
@@ -48,21 +48,21 @@ def body_of(settings: ModelSettings, **fields: Any) -> dict[str, Any]:
 
 
 def grammar_of(schema: Mapping[str, Any]) -> str:
-    """The grammar that holds a reply to a JSON Schema.
+    """Return the grammar that restricts a reply to a JSON Schema.
 
-    Written without blanks between its parts, for a small model that may write blanks writes nothing else; what
-    the grammar engine does not know of JSON Schema it leaves out.
+    It allows no whitespace between the parts, because small models that may write whitespace tend to write nothing
+    else. Parts of JSON Schema that the grammar engine does not support are ignored.
     """
     guided = {**schema, "x-guidance": {"whitespace_flexible": False, "lenient": True}}
     return f"%llguidance {{}}\nstart: %json {json.dumps(guided)}\n"
 
 
 def chat_messages(request: ModelRequest, *, tools: bool = True) -> list[dict[str, str]]:
-    """The conversation in the form of chat templates, which know text and three roles only.
+    """Return the conversation in the form of chat templates, which know only text and three roles.
 
     Args:
         request: Its conversation and instructions.
-        tools: Whether calls and their results are told; a very small model that sees them speaks of nothing else.
+        tools: Whether to include calls and their results; a very small model that sees them talks of nothing else.
     """
     told: list[dict[str, str]] = []
     if request.instructions:
@@ -90,10 +90,10 @@ def _lines(message: Message) -> Iterator[str]:
 
 
 def offered(request: ModelRequest) -> tuple[ToolSpec, ...]:
-    """The tools that may be called, as the settings choose among them.
+    """Return the tools that may be called, as restricted by the settings.
 
     Raises:
-        ConfigurationError: the settings insist on a tool that is not there.
+        ConfigurationError: the settings require a tool that does not exist.
     """
     wanted = request.settings.tool_choice
     if wanted == "none":
@@ -114,15 +114,14 @@ async def speak(
     ctx: Context,
     heard: Callable[[str], str] | None = None,
 ) -> Spoken:
-    """Generate, telling listeners each piece of text as it comes.
+    """Generate a reply, emitting each piece of text to listeners.
 
     Args:
         engine: The loaded model.
         endpoint: Whether `body` holds a chat or a plain prompt.
-        body: The request of llama.cpp.
-        ctx: Whose listeners are told.
-        heard: Turns a piece as it is generated into the text that is shown for it, which may be nothing; by
-            default all is shown as it is.
+        body: The request to llama.cpp.
+        ctx: Emits to its listeners.
+        heard: Converts each generated piece to the text to show, which may be empty; by default it is shown as it is.
     """
     pieces: list[str] = []
     finish: FinishReason = "stop"
@@ -144,14 +143,14 @@ async def speak(
 
 
 async def show(text: str, ctx: Context) -> None:
-    """Tell listeners of a text that is ready, word by word, as if it were generated."""
+    """Emit a text that is complete, word by word, as if it were generated."""
     if ctx.listens(Delta):
         for at, word in enumerate(text.split(" ")):
             await ctx.emit(Delta(ctx.path, TextDelta(word if at == 0 else f" {word}")))
 
 
 def _said(chunk: Mapping[str, Any]) -> tuple[str, str | None]:
-    """The text a chunk adds, and why the reply ends with it, if it does."""
+    """Return the text in a chunk, and the finish reason if it is the last one."""
     for choice in chunk.get("choices", ()):
         text = choice["text"] if "text" in choice else choice.get("delta", {}).get("content")
         return text or "", choice.get("finish_reason")

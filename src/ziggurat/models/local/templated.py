@@ -1,4 +1,4 @@
-"""Any GGUF file as a model: its own chat template, and tool calls under a grammar made from the tools' schemas."""
+"""Any GGUF file as a model: with its own chat template, and tool calls under a grammar made from the tools' schemas."""
 
 __all__ = ["AnswerText", "TemplatedModel", "reply_schema"]
 
@@ -29,8 +29,8 @@ _HOW = (
 class TemplatedModel:
     """A model service over any GGUF file that has a chat template.
 
-    The reply is held to JSON by a grammar when there are tools, so every call names a tool that exists and has
-    arguments that fit its schema. How good the choice is depends on the model.
+    If there are tools, a grammar restricts the reply to JSON, so every call names an existing tool and has arguments
+    that fit its schema. How good the choice is depends on the model.
 
     Args:
         engine: The loaded file.
@@ -52,7 +52,7 @@ class TemplatedModel:
         """Answer a request.
 
         Raises:
-            ConfigurationError: the request insists on a tool that is not among its tools.
+            ConfigurationError: the request requires a tool that is not among its tools.
             MissingExtra: the extra ``local`` is not installed.
             ModelError: the request cannot be served.
         """
@@ -112,7 +112,7 @@ def _with_tools(messages: list[dict[str, str]], tools: tuple[ToolSpec, ...]) -> 
 def reply_schema(
     tools: tuple[ToolSpec, ...], output: Mapping[str, Any] | None = None, *, must_call: bool = False
 ) -> dict[str, Any]:
-    """The schema of a reply: a call of one of the tools, or an answer (a text, or what `output` asks for)."""
+    """Return the schema of a reply: a call of one of the tools, or an answer (a text, or as `output` requires)."""
     definitions: dict[str, Any] = {}
     options = []
     for tool in tools:
@@ -141,7 +141,7 @@ def _object(**properties: Any) -> dict[str, Any]:
 
 
 class AnswerText:
-    """Reads the text of ``{"answer": "..."}`` while it is still being written.
+    """Extract the text of ``{"answer": "..."}`` while it is being generated.
 
     >>> said = AnswerText()
     >>> said.push('{"answer": "He') + said.push('llo"}')
@@ -149,7 +149,7 @@ class AnswerText:
     """
 
     _HEAD = re.compile(r'\s*\{\s*"answer"\s*:\s*"')
-    # A half of a surrogate pair is not a character, so it waits for the other half.
+    # Half of a surrogate pair is not a character, so it waits for the other half.
     _UNIT = re.compile(
         r'[^"\\]+|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\[^u]'
     )
@@ -159,7 +159,7 @@ class AnswerText:
         self._at: int | None = None
 
     def push(self, piece: str) -> str:
-        """Take the next piece; returns what it adds to the answer."""
+        """Add the next piece; return the new text of the answer."""
         self._text += piece
         if self._at is None:
             head = self._HEAD.match(self._text)

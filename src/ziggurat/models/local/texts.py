@@ -1,4 +1,4 @@
-"""Words for parameters: names, places, files, days, messages, and whatever else a text can be."""
+"""Texts as arguments: names, places, files, dates, messages, and any other text."""
 
 __all__ = ["opens", "taken_by_others", "texts_for"]
 
@@ -38,27 +38,27 @@ _DIRECT: Mapping[Want, tuple[tuple[SpanKind, float], ...]] = {
 }
 _LOOSE: frozenset[Want] = frozenset({"place", "name", "topic", "title", "phrase", "query", "text", "task", "recipient"})
 _WHOLE: frozenset[SpanKind] = frozenset({"email", "url", "path", "phone"})
-"""What is one thing and never a piece of a text."""
+"""Kinds of span that are a whole value and never part of a longer text."""
 _THINGS: frozenset[Want] = frozenset({"place", "name", "text", "recipient"})
-"""What no day and no hour is part of."""
+"""Kinds of parameter whose values contain no date or time."""
 _FREE: frozenset[Want] = frozenset({"message", "task", "title", "topic", "query", "text", "phrase"})
-"""What would fit nearly any words, so that an optional parameter of this kind must be named to be given."""
+"""Kinds of parameter that nearly any words would fit, so an optional one is used only if it is named."""
 _FROM_WORDS = frozenset({"from"})
 _TO_WORDS = frozenset({"to", "into", "in", "towards", "many", "much", "how"})
 _AT_WORDS = frozenset({"in", "at", "for", "to", "from", "near", "around", "of", "over"})
 _ORDER = 0.02
-"""What it costs to give values out of the order in which they are said."""
+"""The penalty for assigning values in another order than they are said."""
 _OWN, _PART_OWN = 0.4, 0.2
-"""What it costs a phrase that the tool itself is described with all of its words, or some."""
+"""The penalties for a phrase of which all words, or some, are in the tool's own description."""
 _LED = 0.2
-"""What a preposition before a phrase is worth where it leads to what the parameter wants."""
+"""The bonus for a phrase after a preposition that fits the kind of the parameter."""
 _WHOLE_RUN = 0.1
 _SENTENCE = 3
-"""Blanks from which a phrase is a saying, and words in it may be values of other parameters, too."""
+"""Phrases with at least this many blanks are sentences, whose words may be values of other parameters too."""
 _UNSURE = 0.6
-"""What part of its worth a phrase keeps where nobody knows what kind of words is wanted."""
+"""The factor for the worth of a phrase if the kind of text wanted is unknown."""
 _VERB = 0.65
-"""What it costs to have one's capital from the head of a sentence, where verbs stand."""
+"""The penalty for a capital that may only mark the start of a sentence, where verbs are common."""
 _CALLED = re.compile(
     r"\b(?:called|named|titled|labell?ed|entitled|(?:under|by) the (?:name|title)(?: of)?|known as"
     r"|(?:name|call|title|label) (?:it|them|this|that|her|him))\s+",
@@ -77,14 +77,14 @@ _ARTICLES = frozenset({"the", "a", "an", "my", "our", "your", "his", "her", "the
 _BY_WHOM = re.compile(r"\b(?:artist|author|singer|band|composer|director|painter|who|by|brand|maker)\b", re.IGNORECASE)
 _BEFORE_NAME = r"(?:the|an?|my|our|in|into|of|for|with|from|to|and)"
 _ENDS = re.compile(r"(?:start|begin|end|until|till|since|from|to|deadline)s?", re.IGNORECASE)
-"""Names of parameters for which a day is as good as a place."""
+"""Names of parameters that may be a date as well as a place."""
 _FOLDER = re.compile(r"\b(?:folder|directory|drive)\b|^(?:.*: )?where\b", re.IGNORECASE)
 _STOP = word_set("stop")
 _VERBS = word_set("auxiliaries") | word_set("pasts")
 
 
 def texts_for(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> Values:
-    """What a parameter of type string could be given."""
+    """Yield the values that a request offers for a string parameter."""
     yield from _named(parameter, reading)
     if not parameter.required and parameter.want in _FREE:
         return
@@ -113,13 +113,13 @@ def texts_for(parameter: Parameter, reading: Reading, others: Sequence[Parameter
 
 
 def _without_own_tail(text: str, reading: Reading) -> str:
-    """A phrase without an end that says what the tool does: ``butter on the shopping list``."""
+    """Return a phrase without a tail that only repeats the tool's purpose: ``butter on the shopping list``."""
     found = re.search(r"(.+?),? (?:on|in|into|onto|to|from|of|for|at|with) (?:the|an?|my|our) ([\w' -]+)$", text)
     return found.group(1) if found is not None and reading.is_own(found.group(2)) else text
 
 
 def _stretches(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> Values:
-    """What looks like what is wanted."""
+    """Yield the spans of the kinds that the parameter takes."""
     alike = [other.name for other in others if other.want == parameter.want]
     texts = [other for other in others if other.want in _DIRECT]
     pair, place = len(alike) > 1, alike.index(parameter.name)
@@ -139,10 +139,10 @@ def _stretches(parameter: Parameter, reading: Reading, others: Sequence[Paramete
 
 
 def _words(parameter: Parameter, reading: Reading, taken: Sequence[Span]) -> Values:
-    """Runs of content words, by how near they are to what the parameter says of itself and what stands before them."""
+    """Yield runs of content words, rated by similarity to the parameter's description and by the word before them."""
     runs = runs_in(reading.text, taken)
     whole = runs if parameter.want in ("place", "name") else ()
-    # A dining room is a room, but a camera is not called a camera.
+    # A dining room is a room, but a camera is seldom named "camera".
     foreign = reading.own - stems(parameter.words) if parameter.want == "place" else reading.own
     for text, start, end in parts_of(runs):
         # Two words that belong together say more than one of them, so length counts a little.
@@ -158,7 +158,7 @@ def _words(parameter: Parameter, reading: Reading, taken: Sequence[Span]) -> Val
 
 
 def _lead(text: str, start: int) -> str:
-    """The word before a phrase and its article."""
+    """Return the word before a phrase and its article."""
     words = text[:start].lower().split()[-3:]
     while words and words[-1] in _ARTICLES:
         words.pop()
@@ -166,7 +166,7 @@ def _lead(text: str, start: int) -> str:
 
 
 def _named(parameter: Parameter, reading: Reading) -> Values:
-    """A value that follows the parameter's own name (``with the subject "Lunch"``) or "called"."""
+    """Yield a value that follows the parameter's own name (``with the subject "Lunch"``) or "called"."""
     name = words_of(parameter.name)
     quoted = r"[\"\u201c'][^\"\u201d']+[\"\u201d']"
     if len(name) >= 3:
@@ -190,7 +190,7 @@ def _named(parameter: Parameter, reading: Reading) -> Values:
 
 
 def _position(parameter: Parameter, reading: Reading, span: Span, pair: bool) -> float:
-    """What the words around a stretch say for or against a parameter."""
+    """Return how much the words around a span count for or against a parameter."""
     before = reading.before(span.start)
     last = before[-1] if before else ""
     bonus = 0.0
@@ -202,7 +202,7 @@ def _position(parameter: Parameter, reading: Reading, span: Span, pair: bool) ->
         elif to_like:
             bonus += 0.3 if parameter.side == "to" else -0.3
     if parameter.want == "path":
-        # An ending tells a file from a folder.
+        # A file extension distinguishes a file from a folder.
         folder, ending = _FOLDER.search(parameter.words) is not None, "." in span.text.rsplit("/", 1)[-1].lstrip(".")
         bonus -= 0.3 * (folder and ending)
         bonus += 0.3 * (folder and span.kind == "name" and last in _AT_WORDS | _TO_WORDS)
@@ -220,7 +220,7 @@ def _position(parameter: Parameter, reading: Reading, span: Span, pair: bool) ->
 
 
 def _without_verb(reading: Reading, span: Span) -> Span | None:
-    """A name without the verb at the head of its sentence: ``Enroll Anna`` is Anna where the tool enrolls."""
+    """Return a name without the verb at the start of its sentence: Anna in ``Enroll Anna``, if the tool enrolls."""
     if span.kind != "name" or not _heads(reading.text, span):
         return span
     first, _, rest = span.text.partition(" ")
@@ -230,7 +230,7 @@ def _without_verb(reading: Reading, span: Span) -> Span | None:
 
 
 def opens(reading: Reading, span: Span) -> bool:
-    """Whether a single word may open a sentence as its verb, so that its capital says nothing."""
+    """Return whether a single word may be the verb at the start of a sentence, so that its capital means nothing."""
     after = reading.after(span)
     if not _heads(reading.text, span) or " " in span.text or not re.match(r"\s+[\w(]", reading.text[span.end :]):
         return False
@@ -242,7 +242,7 @@ def _heads(text: str, span: Span) -> bool:
 
 
 def _formed(values: Values, form: str, reading: Reading) -> Values:
-    """Days and times as the schema writes them; one that cannot be written so is worth less."""
+    """Yield dates and times in the schema's format; one that cannot be converted is worth less."""
     for candidate in values:
         if form not in ("date", "time", "date-time"):
             yield candidate
@@ -262,7 +262,7 @@ def _months(reading: Reading) -> Values:
 
 
 def _moments(reading: Reading) -> Values:
-    """A day and a time that stand side by side, as one."""
+    """Yield each date and time that are side by side, as one value."""
     spans = sorted(reading.of("date", "time"), key=lambda span: span.start)
     for one, other in pairwise(spans):
         between = reading.text[one.end : other.start]
@@ -271,7 +271,7 @@ def _moments(reading: Reading) -> Values:
 
 
 def taken_by_others(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> list[Span]:
-    """The stretches that the other parameters of a tool want for themselves."""
+    """Return the spans that the other parameters of a tool claim."""
     kinds = {
         kind
         for other in others
@@ -293,7 +293,7 @@ def taken_by_others(parameter: Parameter, reading: Reading, others: Sequence[Par
 
 
 def _measures(reading: Reading, unit: Span) -> bool:
-    """Whether a unit stands right after a number."""
+    """Return whether a unit comes right after a number."""
     return any(span.kind == "number" and 0 <= unit.start - span.end <= 1 for span in reading.spans)
 
 

@@ -1,4 +1,4 @@
-"""A WordPiece tokenizer for uncased BERT vocabularies, small enough to read in one sitting."""
+"""A WordPiece tokenizer for uncased BERT vocabularies."""
 
 __all__ = ["pieces", "vocabulary", "words"]
 
@@ -13,13 +13,13 @@ _IDEOGRAPHS = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0
 
 @functools.cache
 def vocabulary() -> Mapping[str, int]:
-    """Piece to number, read from the file beside this module (MiniLM's own, Apache-2.0)."""
+    """Return the number of each token, read from the file beside this module (MiniLM's own, Apache-2.0)."""
     text = resources.files(__package__).joinpath("minilm-vocab.txt").read_text(encoding="utf-8")
     return {piece: number for number, piece in enumerate(text.rstrip("\n").split("\n"))}
 
 
 def words(text: str) -> Iterator[str]:
-    """Lower-case words without accents; every mark and every ideograph is a word of its own."""
+    """Yield lower-case words without accents; every punctuation mark and every ideograph is a word of its own."""
     word: list[str] = []
     for char in unicodedata.normalize("NFD", text.lower()):
         kind = unicodedata.category(char)
@@ -46,7 +46,7 @@ def _stands_alone(char: str, kind: str) -> bool:
 
 
 def pieces(text: str, limit: int) -> list[int]:
-    """Numbers of the pieces of a text, framed by the opening and closing mark, at most `limit` of them."""
+    """Return the token numbers of a text, between the start and end tokens, at most `limit` of them."""
     known = vocabulary()
     numbers = [known["[CLS]"]]
     for word in words(text):
