@@ -1,6 +1,6 @@
-"""A clerk whose calls need approval, at two depths; as a program, each phase of a run is a process of its own.
+"""An agent whose calls need approval, at two depths; as a program, each phase of a run is a separate process.
 
-``python -m tests.agents.clerk URL LEDGER run|resume [JSON list of decisions]`` prints what came of it as JSON.
+``python -m tests.agents.clerk URL LEDGER run|resume [JSON list of decisions]`` prints the outcome as JSON.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from ziggurat.tools.function import tool
 
 
 def clerk(store: Any, ledger: Path, **settings: Any) -> Agent:
-    """Return an agent that looks something up, pays Ada, and has another agent pay Ben, all in one step."""
+    """Return an agent that looks something up, pays Ada, and lets another agent pay Ben, all in one step."""
 
     def note(text: str) -> None:
         with ledger.open("a") as file:
@@ -49,7 +49,7 @@ def said_last(request: Any) -> str:
 
 
 def waiting(run: AgentRun) -> dict[str, str]:
-    """Return the ids of what waits, by who is to be paid."""
+    """Return the ids of pending payments, by payee."""
     return {json.loads(item.call.arguments)["to"]: item.id for item in run.pending}
 
 
@@ -61,7 +61,7 @@ _DECISIONS: dict[str, Decision] = {
 
 
 async def main(url: str, ledger: str, phase: str, given: str = "[]") -> list[dict[str, object]]:
-    """Do one phase, and tell how it went; of a resume, how each of its tries went."""
+    """Run one phase and return its outcome; for a resume, the outcome of each try."""
     store = connect(url)
     agent = clerk(store, Path(ledger))
     told: list[dict[str, object]] = []

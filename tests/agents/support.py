@@ -1,4 +1,4 @@
-"""What the tests of agents share: an agent, a check of conversations, a fold of events, the way through JSON."""
+"""Helpers for the tests of agents: an agent, a check of conversations, a fold of events, a pass through JSON."""
 
 import asyncio
 import re
@@ -43,8 +43,8 @@ def assert_sendable(messages: Iterable[Message]) -> None:
 
 
 def elsewhere(store: InMemoryRunStore, run_id: str, clock: Clock = SYSTEM_CLOCK) -> InMemoryRunStore:
-    """Return a new store that holds a run as another process would read it."""
-    if not isinstance(store, InMemoryRunStore):  # one that outlives the process
+    """Return a new store with a run as another process would read it."""
+    if not isinstance(store, InMemoryRunStore):  # a store that outlives the process
         return reopened(store)
     fresh = InMemoryRunStore()
     fresh.load(run_id, store.dump(run_id), clock=clock)
@@ -52,7 +52,7 @@ def elsewhere(store: InMemoryRunStore, run_id: str, clock: Clock = SYSTEM_CLOCK)
 
 
 class Folded:
-    """A listener that folds what it hears, per path, and drops what it is told to."""
+    """A listener that folds deltas by path, and drops folds on `Dropped` events."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -67,7 +67,7 @@ class Folded:
                 del self._folds[path]
 
     def messages(self, under: str = "") -> list[Message]:
-        """Return the folded messages, in the order in which they began, of calls below a path."""
+        """Return the folded messages of calls below a path, in the order in which they began."""
         return [fold.message() for path, fold in self._folds.items() if is_beneath(path, under)]
 
     def own(self, name: str) -> list[Message]:
@@ -78,17 +78,17 @@ class Folded:
 
 
 def said(run: AgentRun) -> list[Message]:
-    """Return what the model said in a run; a reply of nothing at all is not heard either."""
+    """Return the model's messages in a run, except empty ones, which have no deltas."""
     return [message for message in run.messages if message.role == "assistant" and message.parts]
 
 
 def timeless(run: AgentRun) -> AgentRun:
-    """Return a run without what may differ between two runs of one script: id and time."""
+    """Return a run without its id and time, which differ between two runs of one script."""
     return replace(run, id="", seconds=0.0)
 
 
 async def streamed(agent: Agent, prompt: Any, **options: Any) -> tuple[AgentRun, Folded]:
-    """Run by streaming; return the run and what was heard."""
+    """Run by streaming; return the run and the listener."""
     heard = Folded()
     async with agent.stream(prompt, **options) as events:
         async for event in events:
@@ -97,7 +97,7 @@ async def streamed(agent: Agent, prompt: Any, **options: Any) -> tuple[AgentRun,
 
 
 async def turns(number: int) -> None:
-    """Let the event loop turn so many times; waiting for a disk is one turn, however long it takes."""
+    """Let the event loop turn a number of times; waiting for a disk is one turn, however long it takes."""
     for _ in range(number):
         await disk()
         await asyncio.sleep(0)

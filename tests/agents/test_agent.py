@@ -1,4 +1,4 @@
-"""What an agent is made of, what it refuses, and what it gives to all below."""
+"""Agent: its parts, the arguments it refuses, and what agents below inherit."""
 
 from collections.abc import Callable
 from typing import Any

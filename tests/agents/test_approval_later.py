@@ -1,4 +1,4 @@
-"""Approvals that wait: decided later, elsewhere, in part, too late, or twice; and what a run keeps of its grants."""
+"""Pending approvals: decided later, elsewhere, in part, too late, or twice; and the grants a run keeps."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 
 def in_a_process(url: str, ledger: Path, phase: str, *decisions: dict[str, str]) -> list[dict[str, Any]]:
-    """Do one phase of a run in a process of its own; return how each try went."""
+    """Run one phase in a separate process; return the outcome of each try."""
     words = [sys.executable, "-m", "tests.agents.clerk", url, str(ledger), phase, json.dumps(decisions)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -140,7 +140,7 @@ def test_the_approved_arguments_are_those_that_were_shown(place: Place, tmp_path
         assert info is not None
         await store.delete(log)
         changed: list[Row] = []
-        for row in rows:  # somebody with a hand on the store changes what waits, and fixes the chain
+        for row in rows:  # an attacker with access to the store changes the pending call, and repairs the hash chain
             data = row.data
             if b'"entry":"Pending"' in data:
                 data = data.replace(b'\\"ada\\"', b'\\"eve\\"')

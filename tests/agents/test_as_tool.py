@@ -1,4 +1,4 @@
-"""An agent as a tool, and agents within agents by depth."""
+"""Agents as tools, and limits on their depth."""
 
 import asyncio
 from typing import Any
@@ -111,7 +111,7 @@ def test_its_events_stand_beneath_the_call() -> None:
 
 
 def _deep(levels: int) -> Agent:
-    """An agent with `levels` agents below it, each the tool of the one above."""
+    """Return an agent with `levels` agents below it, each a tool of the one above."""
     agent = Agent(ScriptedModel(always="bottom"), name="level-0")
     for level in range(1, levels + 1):
         below = agent.name

@@ -1,4 +1,4 @@
-"""What is run from code that is not async; the rest is tested with `run_sync`."""
+"""Runs from code that is not async; the rest is tested with `run_sync`."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Budgets hold for a run and all agents below it: at once, nested, and over a suspension."""
+"""Budgets apply to a run and all agents below it: concurrent, nested, and across a suspension."""
 
 import asyncio
 import sys
@@ -28,7 +28,7 @@ CHILDREN = 50
 
 
 class Bill:
-    """What models were really asked for, whatever the runtime thinks."""
+    """Counts the actual model calls, independent of the runtime's count."""
 
     def __init__(self) -> None:
         self.calls = self.running = self.most = 0
@@ -44,7 +44,7 @@ class Bill:
 
 
 def _fan_out(bill: Bill, store: InMemoryRunStore | None = None, **limits: Any) -> Agent:
-    """An agent that asks fifty others at once, each of which asks its model once."""
+    """Return an agent that calls fifty others concurrently, each of which calls its model once."""
     short = ModelSettings(max_tokens=10)
     children = [Agent(bill.child, name=f"child{number}", settings=short) for number in range(CHILDREN)]
     calls = [tool_call(f"child{number}", input="x" * 1600, id=f"c{number}") for number in range(CHILDREN)]
@@ -70,7 +70,7 @@ def test_fifty_children_at_once_overspend_by_at_most_one_call(limits: dict[str, 
     bill = Bill()
     run = asyncio.run(_fan_out(bill, **limits).run("go"))
     assert 1 < bill.calls <= most
-    assert bill.most == bill.calls  # they did run at once
+    assert bill.most == bill.calls  # they did run concurrently
     refused = [result for result in _results(run) if result.error is not None]
     assert len(refused) == CHILDREN - bill.calls
     assert all("limit" in result.text for result in refused)

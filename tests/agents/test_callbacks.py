@@ -1,4 +1,4 @@
-"""Listeners made of plain functions, and listeners that fail."""
+"""Listeners made from plain functions, and listeners that fail."""
 
 import asyncio
 import io

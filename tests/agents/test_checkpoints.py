@@ -1,4 +1,4 @@
-"""Checkpoints: every so many steps, the last few, after a restart too; one goes on from them."""
+"""Checkpoints: every n-th step, the last few, also after a restart; runs can continue from them."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Agents side by side in one tool: who waits for a person waits for the others first."""
+"""Concurrent agents in one tool: one that waits for a person first lets the others finish."""
 
 import asyncio
 

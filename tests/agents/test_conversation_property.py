@@ -1,4 +1,4 @@
-"""Whatever a model says and wherever a run ends: the conversation that comes out can be sent again."""
+"""Whatever a model replies and wherever a run ends, the resulting conversation can be sent again."""
 
 import asyncio
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def agent_of(script: Sequence[Any], policy: Any, shorter: bool, store: InMemoryR
 
 
 def slowly(reply: Message) -> Any:
-    """Say it piece by piece, with a turn of the event loop before it."""
+    """Return the reply as pieces of a script, after one turn of the event loop."""
     pieces = [part for part in reply.parts if not isinstance(part, ToolResult)]
     return [PAUSE, *pieces] if pieces else reply
 

@@ -1,4 +1,4 @@
-"""Arguments that a person gives a call are held to what it takes, wherever in a run it stands."""
+"""Arguments changed by a person are checked against the tool's parameters, at any place in a run."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The root of a run: what becomes a value, what is raised, and what stands on record."""
+"""The root of a run: what becomes a value, what is raised, and what is recorded."""
 
 import asyncio
 import gc

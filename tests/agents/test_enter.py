@@ -1,4 +1,4 @@
-"""The station of agents: hooks, the record, what is inherited and what is not run again."""
+"""Entering an agent: hooks, the record, what is inherited and what is not run again."""
 
 import asyncio
 from typing import Any
@@ -31,7 +31,7 @@ from ziggurat.tools.function import tool
 
 
 class Watch(Middleware):
-    """Writes down which hooks of agents are called, and where."""
+    """Records which agent hooks are called, and where."""
 
     def __init__(self, name: str, seen: list[str]) -> None:
         self.title = name
@@ -172,7 +172,7 @@ def test_an_agent_that_ended_is_answered_from_the_record_and_hooks_before_run_on
     assert went.observations == ("was done", "has waited")
     assert before.count("looked") == 1
     assert "looked" not in after
-    assert not [each for each in after if "before" in each]  # the request is recorded as the hooks had left it
+    assert not [each for each in after if "before" in each]  # the request is recorded as changed by the hooks
     assert not [each for each in after if each.endswith("done/done")]
     assert [each for each in after if "after" in each] == [
         "a after agent/step-1/tool-2:waits/waits",

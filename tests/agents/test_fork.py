@@ -1,4 +1,4 @@
-"""Forks: what lies before a step is kept, what comes after goes another way, and nothing acts unasked."""
+"""Forks: earlier steps are kept, later ones differ, and side effects need permission."""
 
 import asyncio
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from ziggurat.tools.toolbox import Tool
 
 
 class World:
-    """What the tools have done."""
+    """Records the actions of the tools."""
 
     def __init__(self) -> None:
         self.read: list[str] = []

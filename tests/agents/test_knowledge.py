@@ -1,4 +1,4 @@
-"""An agent asks a graph and adds to it."""
+"""An agent queries a graph and adds to it."""
 
 import asyncio
 from pathlib import Path

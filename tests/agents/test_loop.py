@@ -1,4 +1,4 @@
-"""The loop: ask, call tools, ask again, until something says stop."""
+"""The loop: ask the model, run its tools, and repeat until a stop."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""A model that does the same again and again is noticed."""
+"""Loop detection notices a model that repeats itself."""
 
 import asyncio
 from collections.abc import Callable
@@ -79,7 +79,7 @@ def test_inject_tells_the_model_after_complete_results_and_counts_anew() -> None
     run, heard = went(loop_detection(action="inject"), *batches)
     assert heard == [(f"agent/step-{step}", "look+look", 3) for step in (3, 6)]
     told = said_by_runtime(run)
-    assert [at for at, _ in told] == [10, 20]  # a question, then thrice a reply and two results
+    assert [at for at, _ in told] == [10, 20]  # a question, then three times a reply and two results
     for at, message in told:
         assert message.role == "user"
         assert "look+look" in message.text
@@ -136,9 +136,9 @@ def test_tools_that_answer_the_same_are_noticed_where_that_is_asked_for() -> Non
     ]
     run, _ = went(loop_detection(modes=["same_result"], action="stop"), *polls)
     assert (run.stop, run.steps) == (stops.LoopDetected("poll", 3), 3)
-    assert run.observations == ("not yet",) * 3  # noticed once they had run
+    assert run.observations == ("not yet",) * 3  # noticed after they had run
     both = loop_detection(modes=["identical", "same_result"])
-    assert len(went(both, *[poll_call(number) for number in range(4)])[1]) == 2  # not told twice in one step
+    assert len(went(both, *[poll_call(number) for number in range(4)])[1]) == 2  # reported only once in one step
 
 
 def test_tools_that_may_be_repeated_are_left_out() -> None:

@@ -1,4 +1,4 @@
-"""Typed answers: three ways to hold a model to a type, and what is said when it does not fit."""
+"""Typed answers: three modes to enforce a type, and the message when an answer does not fit."""
 
 import asyncio
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Going through a run again: nothing is called, or its tools only, or its models only; differences are shown."""
+"""Replays: nothing is called, or only tools, or only models; differences are shown."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ from ziggurat.tools.function import tool
 
 
 class World:
-    """An agent with an agent and a counter for tools, and what they did."""
+    """An agent with an agent and a counter as tools, and a list of their actions."""
 
     def __init__(self) -> None:
         self.store = InMemoryRunStore()

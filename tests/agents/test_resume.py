@@ -1,4 +1,4 @@
-"""Going on with a run, and going through it again."""
+"""Resuming a run, and replaying it."""
 
 import asyncio
 from pathlib import Path

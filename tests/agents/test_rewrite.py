@@ -1,4 +1,4 @@
-"""A conversation that is rewritten while a run goes on: what is asked, kept, recorded and refused."""
+"""Rewriting a conversation during a run: what is asked, kept, recorded and refused."""
 
 import asyncio
 from typing import Any
@@ -35,7 +35,7 @@ def note(text: str) -> Message:
 
 
 class Shorten(Middleware):
-    """Replaces all after the first message by a note, when it is told to."""
+    """Replaces all messages after the first with a note, when its condition holds."""
 
     def __init__(self, at: int | None = None, overflow: bool = False) -> None:
         self.at = at
@@ -101,7 +101,7 @@ def test_figures_are_those_of_the_provider_where_there_are_any() -> None:
     assert first.fixed > 100
     assert first.tokens - first.fixed < 20
     assert (first.window, first.turns, first.overflow, first.tries) == (8000, 1, None, 0)
-    assert 1050 + 100 <= second.tokens <= 1050 + 120  # the result came since
+    assert 1050 + 100 <= second.tokens <= 1050 + 120  # the result arrived later
 
 
 def test_an_overflow_is_answered_by_a_rewriting() -> None:
@@ -140,7 +140,7 @@ def test_what_breaks_the_conversation_is_refused(rewriting: Rewriting) -> None:
 
 
 class Summarised(Middleware):
-    """Asks a model at a path of its own."""
+    """Calls a model at its own path."""
 
     def __init__(self, model: ScriptedModel) -> None:
         self.model = model

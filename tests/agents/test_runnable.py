@@ -1,4 +1,4 @@
-"""The front: run, run_sync, stream, layered; and what each says of wrong use."""
+"""Runnable: run, run_sync, stream and layered, and their errors for wrong use."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Runs in sessions: loaded once, kept after each step however a run ends, one writer, and what goes on after that."""
+"""Runs in sessions: loaded once, saved after each step however a run ends, one writer, and resumed runs."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -64,7 +64,7 @@ def texts(messages: Sequence[Message]) -> list[str]:
 
 
 async def said(place: Place, session: str = "alice") -> list[str]:
-    """Return what another process finds in a session."""
+    """Return a session's messages as another process reads them."""
     found = await Session(session, place()).history()
     if found:
         assert_sendable(found)
@@ -242,7 +242,7 @@ def test_one_who_lost_the_session_is_refused_and_can_go_on_later(place: Place) -
 
         @tool
         async def stolen() -> str:
-            """Another takes the session over, as it does from an owner that was stopped."""
+            """Take the session over, as another process does from an owner that stopped."""
             await rows.release("session:alice", await rows.lease("session:alice"))
             return "gone"
 

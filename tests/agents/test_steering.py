@@ -1,4 +1,4 @@
-"""A run that goes on is stopped after its step, told something, sent another way; and its record has it."""
+"""Steering: a run is stopped after a step, given a message, or redirected, and the record has it."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,7 +33,7 @@ COST = Usage(10, 1, requests=1)
 
 
 class Work:
-    """Tools that take a few turns of the event loop, and a model that calls two of them in each of three steps."""
+    """An agent whose tools take a few turns of the event loop; its model calls two of them in each of three steps."""
 
     def __init__(self) -> None:
         self.did: list[str] = []
@@ -134,7 +134,7 @@ def test_two_at_once_are_valid_too_and_a_soft_cancel_wins(verbs: tuple[str, str]
 
 
 def _at(when: Callable[[Event], bool], do: Callable[[RunHandle], object], **options: Any) -> Any:
-    """Start a run and do something to it on the first event of a kind."""
+    """Start a run and steer it on the first event of a kind."""
     work = Work()
 
     async def main() -> tuple[AgentRun, Work, list[Event]]:
@@ -167,7 +167,7 @@ def test_what_is_injected_while_the_last_answer_comes_is_answered_too() -> None:
     assert texts(run.messages[-3:]) == ["answer 3", "and then?", "answer 4"]
     assert (run.stop, run.output) == (stops.Completed(), "answer 4")
     run, _, _ = _at(last, lambda handle: handle.inject("and then?"), max_steps=4)
-    assert (run.stop, run.output) == (stops.Completed(), "answer 3")  # there is no step left to answer in
+    assert (run.stop, run.output) == (stops.Completed(), "answer 3")  # no step is left to answer in
 
 
 def test_a_policy_that_stops_has_the_last_word() -> None:
@@ -328,7 +328,7 @@ def test_a_hard_cancel_lets_tools_clean_up_and_cancels_siblings() -> None:
     assert sorted(cleaned) == ["a", "b"]
 
 
-# -- who may, and what is steered --------------------------------------------------------------------------------
+# -- permission, and what is steered------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("verbs", [(), ("cancel",), ("inject", "redirect")])

@@ -1,4 +1,4 @@
-"""The tools of one reply: together, in order, none left without a result."""
+"""The tool calls of one reply: concurrent, with results in order, and a result for every call."""
 
 import asyncio
 from typing import Any, Literal
@@ -26,7 +26,7 @@ from ziggurat.tools.toolbox import Toolbox, quorum
 
 
 class Order:
-    """Sees when tools begin and end."""
+    """Records when tools begin and end."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []

@@ -1,4 +1,4 @@
-"""When a run stops, and who decides first."""
+"""Stop policies: when a run stops, and which policy decides first."""
 
 import asyncio
 from typing import Any
@@ -206,7 +206,7 @@ def test_bad_policies_are_refused_with_the_fix(make: Any, told: str) -> None:
 def test_all_of_stops_in_the_first_step_in_which_all_do() -> None:
     both = until_tool_called("echo") & stop_when(lambda progress: progress.step > 1)
     run = _run(both)
-    assert (run.stop, run.steps) == (stops.ToolCalled("echo"), 3)  # the one speaks on the step, the other before
+    assert (run.stop, run.steps) == (stops.ToolCalled("echo"), 3)  # one acts on the step, the other before
     assert _run(all_of(max_steps(3), until_tool_called("submit"))).stop == stops.Completed()
     assert _run(all_of(max_steps(2), until_tool_called("submit"))).stop == stops.MaxSteps(2)
 
@@ -234,7 +234,7 @@ def test_max_tool_calls_counts_those_of_agents_beneath() -> None:
 
 
 class Counting:
-    """Nudges at every step, and stops when it has seen three; what it remembers is the run's."""
+    """Nudges at every step and stops after three; its state belongs to the run."""
 
     def on_response(self, progress: Progress) -> Nudge | stops.StopCondition | None:
         seen = progress.state(self, list[int])

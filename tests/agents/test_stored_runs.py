@@ -1,4 +1,4 @@
-"""Runs in stores: begun, resumed in what could be another process, answered from the record, followed, fenced."""
+"""Runs in stores: begun, resumed as by another process, answered from the record, followed, fenced."""
 
 import asyncio
 import sqlite3
@@ -35,7 +35,7 @@ from ziggurat.tools.function import tool
 
 
 class World:
-    """What the tools have done, outside of the runs."""
+    """Records the actions of the tools, outside the runs."""
 
     def __init__(self) -> None:
         self.looked = 0
@@ -102,7 +102,7 @@ def test_the_same_id_and_request_is_the_same_run(place: Place) -> None:
 
 
 class _LateStore(FileStore):
-    """Looks for a run just before another process begins it."""
+    """A store on which a look-up happens just before another process begins the run."""
 
     looks = 0
 
@@ -140,11 +140,11 @@ def test_a_run_is_replayed_and_followed_from_its_record(place: Place) -> None:
 
 
 ENOUGH = 8
-"""How many batches a run of `_payer` writes after its first entry."""
+"""The number of batches that a run of `_payer` writes after its first entry."""
 
 
 class Failing(MemoryRows):
-    """A store whose disk is full from its k-th write on, until there is room again."""
+    """A store whose disk is full from the k-th write until there is room again."""
 
     def __init__(self, shared: MemoryRows, after: int) -> None:
         super().__init__(shared=shared)

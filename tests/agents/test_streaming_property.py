@@ -1,4 +1,4 @@
-"""For any script, what is heard folds to what is kept, and listening changes nothing."""
+"""For any script, the folded deltas equal the messages, and listening changes nothing."""
 
 import asyncio
 from collections import Counter
@@ -24,7 +24,7 @@ from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.testing.leaks import assert_no_leaks
 
 Script = list[list[Reply]]
-"""For each step the replies to its tries; the last one to all further tries."""
+"""The replies to the tries of each step; the last one also answers all further tries."""
 
 ATTEMPTS = 3
 
@@ -55,7 +55,7 @@ _final = st.sampled_from([ValueError("broken"), ModelError("no")])
 
 @st.composite
 def _whole(draw: st.DrawFn, calls: list[Any]) -> Reply:
-    """A reply that comes whole, or in pieces."""
+    """Draw a reply, whole or in pieces."""
     pieces = [*draw(_pieces), *draw(st.permutations(calls))]
     if draw(st.booleans()) and calls:
         numbered = [tool_call(call.name, id=f"n{at}", **call.parsed()) for at, call in enumerate(calls)]
@@ -65,7 +65,7 @@ def _whole(draw: st.DrawFn, calls: list[Any]) -> Reply:
 
 @st.composite
 def _failing(draw: st.DrawFn) -> Reply:
-    """A reply that fails before, between or after its pieces."""
+    """Draw a reply that fails before, between or after its pieces."""
     pieces: list[Any] = [*draw(_pieces), *draw(st.lists(_calls(), max_size=2))]
     at = draw(st.integers(0, len(pieces)))
     return [*pieces[:at], draw(_transient), *pieces[at:]]
@@ -73,7 +73,7 @@ def _failing(draw: st.DrawFn) -> Reply:
 
 @st.composite
 def scripts(draw: st.DrawFn) -> Script:
-    """A script of any length that comes to an end, or fails for good."""
+    """Draw a script of any length that ends, or fails permanently."""
     script: Script = []
     for _ in range(draw(st.integers(0, 3))):
         tries = draw(st.lists(_failing(), max_size=ATTEMPTS))

@@ -1,4 +1,4 @@
-"""Many readers of one run: what is on record comes complete, what passes comes while one listens."""
+"""Many readers of one run: recorded entries arrive complete, deltas only while reading."""
 
 import asyncio
 import threading
@@ -141,7 +141,7 @@ def test_a_reader_in_another_thread_hears_all_as_it_happens(kind: str, tmp_path:
         if len(request.messages) > 1:
             return ModelResponse(assistant("3"))
         begun.set()
-        await asyncio.to_thread(heard_of.wait)  # it goes on when the reader waits for what comes next
+        await asyncio.to_thread(heard_of.wait)  # the run continues when the reader waits for the next entry
         return ModelResponse(assistant(tool_call("add", a=1, b=2)))
 
     one = Agent(FunctionModel(slow), tools=[add], store=opened)

@@ -1,4 +1,4 @@
-"""Whoever joins, leaves and joins again, wherever: each hears every entry once and in order."""
+"""Readers that join, leave and rejoin at any place get every entry once and in order."""
 
 import asyncio
 import random
@@ -31,7 +31,7 @@ def agent(store: Store) -> Agent:
 
 
 async def reader(one: Agent, chance: random.Random) -> list[tuple[int, Entry]]:
-    """Read to the end, breaking off at random and going on after the last entry's number."""
+    """Read to the end, stopping at random places and continuing after the last entry's number."""
     heard: list[tuple[int, Entry]] = []
     for _ in range(chance.randrange(40)):
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The gate before a model: somebody agrees to the question, denies it, or asks another one."""
+"""The approval gate of model calls: a person approves, denies or changes the request."""
 
 import asyncio
 from typing import Any
@@ -132,7 +132,7 @@ def test_agents_beneath_pass_the_same_gate() -> None:
 
 
 class _Stamp(Middleware):
-    """Makes another request each time, as one that adds the time does."""
+    """Changes the request on every call, like a hook that adds the time."""
 
     count = 0
 

@@ -1,4 +1,4 @@
-"""FunctionModel: any callable answers, its form is decided once, and what it streams is what it returns."""
+"""FunctionModel: any callable can answer, its form is determined once, and its deltas equal its message."""
 
 import asyncio
 import functools

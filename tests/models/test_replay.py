@@ -1,4 +1,4 @@
-"""A model that answers from a record."""
+"""ReplayModel: a model that answers from a record."""
 
 import asyncio
 from pathlib import Path

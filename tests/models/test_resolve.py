@@ -1,4 +1,4 @@
-"""resolve: a name, or a service, becomes a model; mistakes list what there is."""
+"""resolve: a name or a service becomes a model; errors list the known models."""
 
 import sys
 from collections.abc import AsyncIterator, Iterator

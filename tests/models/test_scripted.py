@@ -1,4 +1,4 @@
-"""ScriptedModel: says what the script says, word by word, fails where it says so, and keeps what was asked."""
+"""ScriptedModel: follows its script, streams word by word, fails where scripted, and keeps all requests."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""One definition of an agent, unchanged on every wire, plain and streamed: the same run."""
+"""One agent definition gives the same run on every wire, plain and streamed."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ THOUGHT = "Both sums at once; ça suffit."
 
 
 class Answer(Struct):
-    """What is asked for in the end."""
+    """The type of the final answer."""
 
     total: int
     note: str
@@ -63,7 +63,7 @@ def turn(*parts: Part, **usage: Any) -> ModelResponse:
 
 
 def script() -> list[ModelResponse]:
-    """Two calls at once after a thought, one that fails beside another, an answer that misfits, and one that fits."""
+    """Two calls after a thought, one failing call next to another, an answer that does not fit, and one that does."""
     first, second = tool_call("add", a=2, b=3), tool_call("look_up", name="Zoë")
     return [
         turn(Thinking(THOUGHT, signature="c2lnbmVk"), Text("Let me see."), first, second, input=120, output=40),
@@ -74,7 +74,7 @@ def script() -> list[ModelResponse]:
 
 
 def agent_on(model: Model) -> Agent:
-    """The definition: nothing in it knows who will answer."""
+    """Return the agent, defined independently of the model's wire."""
     return Agent(
         model,
         tools=[add, look_up],
@@ -87,7 +87,7 @@ def agent_on(model: Model) -> Agent:
 
 
 def told(run: AgentRun) -> dict[str, Any]:
-    """A run without what is a wire's own: ids, signatures, the time it took."""
+    """Return a run without the fields that depend on the wire: ids, signatures, time."""
     messages = [
         [
             message.role,
@@ -112,7 +112,7 @@ def told(run: AgentRun) -> dict[str, Any]:
 async def run_on(
     wire: str, *, streamed: bool, quirks: Sequence[Quirk] = ()
 ) -> tuple[AgentRun, list[Seen], list[tuple[Message, Message]]]:
-    """Run the agent on a wire; returns the run, the requests, and folds beside the messages they must equal."""
+    """Run the agent on a wire; return the run, the requests, and the folds with the messages they must equal."""
     pairs, fold = list[tuple[Message, Message]](), Fold()
 
     def hear(event: Event) -> None:
@@ -158,7 +158,7 @@ def test_a_torn_stream_makes_the_same_run(wire: str, expected: dict[str, Any]) -
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_streamed_run_says_what_a_plain_one_says(wire: str) -> None:
-    """Part by part, with ids and signatures; and what is sent back is the same but for the wish to stream."""
+    """The messages are equal part by part, with ids and signatures; the requests differ only in the stream flag."""
 
     def asked(requests: list[Seen]) -> list[dict[str, Any]]:
         bodies = [dict(seen.json) for seen in requests]

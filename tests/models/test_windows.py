@@ -1,4 +1,4 @@
-"""What is known of the windows of models."""
+"""The known context windows of models."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the tests of signatures and parameters share: types to ask for, and what is said of bad arguments."""
+"""Helpers for the tests of signatures and parameters: types, and the errors for bad arguments."""
 
 import enum
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The station of tool calls: in which order its parts stand, and what is on record when."""
+"""`act`: the order of its stages, and when each entry is recorded."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -41,7 +41,7 @@ def _reopened(journal: MemoryJournal) -> MemoryJournal:
 
 
 class Durable(MemoryJournal):
-    """A journal whose entries must be waited for; it notes the order of writing and acting."""
+    """A journal whose writes must be awaited; it notes the order of writing and acting."""
 
     durable = True
 
@@ -174,7 +174,7 @@ def test_another_call_at_the_same_place_is_told_of_or_refused() -> None:
 
 
 def _crashed_in(tool_: Any, journal: MemoryJournal, *middleware: Middleware) -> None:
-    """Begin a call and cancel it where it hangs."""
+    """Begin a call and cancel it when it hangs."""
 
     async def go() -> None:
         task = asyncio.ensure_future(act(Toolbox([tool_]), ToolCall("1", tool_.spec.name), _ctx(journal, *middleware)))
@@ -223,7 +223,7 @@ def test_what_acts_once_is_not_repeated_but_reported() -> None:
 
 
 class Slow(Middleware):
-    """Waits where it is told to."""
+    """Waits in a given hook."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -242,7 +242,7 @@ class Slow(Middleware):
 
 @pytest.mark.parametrize("where", ["after", "wrap"])
 def test_no_hook_stands_between_an_effect_and_its_record(where: str) -> None:
-    """Cancelled while a hook waits, the payment is known to be made: it is answered, not made again or in doubt."""
+    """If the run is cancelled while a hook waits, the payment is known to be done and is not repeated."""
     runs: list[int] = []
 
     @tool(effect="once")
@@ -314,7 +314,7 @@ def test_a_call_that_waits_is_recorded_once_however_often_it_is_met() -> None:
 @pytest.mark.parametrize("error", [JournalCorrupt("entry 7 cannot be read"), JournalMismatch("first divergence")])
 @pytest.mark.parametrize("layered", [False, True])
 def test_a_fault_of_the_record_is_no_failure_of_the_tool(error: JournalError, layered: bool) -> None:
-    """It comes from a nested agent's record, and must not be told to the model as if the tool had failed."""
+    """The error is in a nested agent's record, and must not reach the model as a tool error."""
 
     @tool
     async def nested() -> str:

@@ -1,4 +1,4 @@
-"""The station of tool calls: what layers and hooks may do to a call, and what they may not."""
+"""`act`: what layers and hooks may do to a call, and what they may not."""
 
 import asyncio
 
@@ -113,7 +113,7 @@ def test_what_does_not_fit_meets_no_layer() -> None:
 
 
 class Wrong(Middleware):
-    """Does something wrong in one of its hooks."""
+    """Misbehaves in one of its hooks."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -139,7 +139,7 @@ class Wrong(Middleware):
 
 
 class Told(Middleware):
-    """Keeps the errors it is told of."""
+    """Collects the errors passed to `on_error`."""
 
     def __init__(self, errors: list[BaseException]) -> None:
         self.errors = errors

@@ -1,4 +1,4 @@
-"""The gate before a tool call: what is executed is what was agreed to, and nothing else is."""
+"""The approval gate of tool calls: only the approved call is executed."""
 
 import asyncio
 from typing import Any
@@ -174,7 +174,7 @@ def _agent(done: list[int], **options: Any) -> Agent:
 
 
 def _waiting() -> tuple[Context, Toolbox, list[int], MemoryJournal]:
-    """Return a call that waits for a decision, and where."""
+    """Return a pending call and its context."""
     done: list[int] = []
     ctx, box = _ctx(Approvals("pay")), Toolbox([_pay(done)])
     with pytest.raises(Suspend):

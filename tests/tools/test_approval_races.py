@@ -1,4 +1,4 @@
-"""Nothing is executed that was not approved, whatever is changed between approval and execution.
+"""No call is executed without approval, whatever is changed between approval and execution.
 
 The long form is ``make approvals``.
 """

@@ -1,4 +1,4 @@
-"""Whatever a tool raises, and however it hangs, its call has a result and the run goes on."""
+"""Whatever a tool raises, and however it hangs, its call gets a result and the run continues."""
 
 import asyncio
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class Mute(BaseException):
 
 
 class Unlooked(Exception):
-    """Cannot be looked at in any way."""
+    """An error that raises SystemExit when an attribute is read."""
 
     def __getattribute__(self, name: str) -> object:
         raise SystemExit(name)
@@ -48,7 +48,7 @@ class Unlooked(Exception):
 
 @dataclass(frozen=True)
 class Immovable(Exception):
-    """Cannot be written on."""
+    """An error that refuses attributes."""
 
     code: int = 7
 
@@ -126,7 +126,7 @@ async def good(number: int) -> int:
 
 
 class Hooked(Middleware):
-    """Makes calls go the whole way."""
+    """Makes calls pass through all stages."""
 
     async def after_tool(self, result: ToolResult, ctx: Context) -> None:
         """Leave it."""

@@ -1,4 +1,4 @@
-"""However a tool hangs, control comes back within its timeout and the grace."""
+"""However a tool hangs, control returns within its timeout and the grace."""
 
 import asyncio
 import gc
@@ -177,7 +177,7 @@ def test_siblings_of_a_tool_that_will_not_stop_are_kept() -> None:
 
 
 def test_a_tool_left_behind_by_the_end_of_its_run_is_counted_once() -> None:
-    """Neither the batch it stood in nor anybody else counts it again."""
+    """An abandoned tool is counted only once, not again by its batch."""
 
     async def go() -> None:
         clock, released = HandClock(auto=True), asyncio.Event()
@@ -304,7 +304,7 @@ def test_a_sync_tool_that_hangs_times_out_and_its_thread_is_written_off() -> Non
         assert clock.monotonic() <= 2 + GRACE
         assert POOL.written_off == before + 1
         released.set()
-        await until(lambda: POOL.written_off == before)  # a thread's end is not ours to wait for
+        await until(lambda: POOL.written_off == before)  # threads are not waited for
 
     asyncio.run(go())
 

@@ -1,4 +1,4 @@
-"""Work under a limit begins in the name of a task of its own, which it gets if it waits."""
+"""Eager tasks: work under a limit starts at once, and becomes a task of its own only if it waits."""
 
 import asyncio
 from contextvars import ContextVar
@@ -161,7 +161,7 @@ def test_it_cleans_up_when_it_is_cancelled_at_any_time(turns: int) -> None:
             await task
         assert cleaned[-1] == "parent"
         assert turns == 0 or cleaned == ["child", "parent"]
-        task, bell = begin(waits())  # where nothing that can be cancelled is waited for
+        task, bell = begin(waits())  # when it waits for nothing that can be cancelled
         task.cancel()
         await bell
         assert task.cancelled() or not task.done()
@@ -224,10 +224,10 @@ def test_a_task_that_was_cancelled_by_its_work_is_not_given_on() -> None:
 
 
 class Passing(HandClock):
-    """A clock whose time passes while the event loop has no turn."""
+    """A clock whose time passes while the event loop is blocked."""
 
     def passes(self, seconds: float) -> None:
-        """Move it; what is due rings when the event loop has a turn."""
+        """Advance the clock; due timers fire in the next turn of the event loop."""
         self._elapsed += seconds
         asyncio.get_running_loop().call_soon(self._run_next, self._elapsed)
 

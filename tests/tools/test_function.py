@@ -1,4 +1,4 @@
-"""A function becomes a tool, and keeps nothing of one call for the next."""
+"""FunctionTool: a function becomes a tool, without state between calls."""
 
 import asyncio
 import dataclasses

@@ -1,4 +1,4 @@
-"""What is done about a call that acts once, was begun, and of which nobody knows whether it took effect."""
+"""Interrupted calls of tools with ``effect="once"``, which may or may not have taken effect."""
 
 import asyncio
 from pathlib import Path
@@ -29,7 +29,7 @@ def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 class World:
-    """A payment that is not heard of again as long as `hangs`."""
+    """A payment that hangs while `hangs` is set."""
 
     def __init__(self, interrupted: Interrupted, *, approval: bool = False) -> None:
         self.hangs = True
@@ -56,7 +56,7 @@ class World:
         return Agent(model, tools=[self.tool()], store=self.store, **options)
 
     async def cut(self, work: Any) -> None:
-        """Begin something, and end it in the middle of the payment."""
+        """Begin a run, and end it in the middle of the payment."""
         begun = len(self.keys)
         task = asyncio.ensure_future(work)
         while len(self.keys) == begun:
@@ -65,7 +65,7 @@ class World:
         await asyncio.wait([task])
 
     async def resumed(self, decision: Decision | None = None, **options: Any) -> AgentRun:
-        """Go on in another process, with a decision on what waits."""
+        """Resume in another process, with a decision on the pending call."""
         waits = {} if decision is None else {item.id: decision for item in (await self.waiting()).pending}
         return await self.agent(**options).resume("r", waits, listeners=[self.heard.append])
 

@@ -1,4 +1,4 @@
-"""Tools may do what was granted, and agents below never more."""
+"""Permissions: tools may do what was granted, and agents below never more."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The door of a tool whose schema was written by hand: strict, and in the words that the other doors use."""
+"""RawSchema: hand-written schemas are enforced strictly, with the same wording of errors as typed tools."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What a tool returns is made text or parts, bounded, whatever it is."""
+"""Whatever a tool returns becomes text or parts of bounded size."""
 
 import dataclasses
 import enum
@@ -27,12 +27,12 @@ CALL = ToolCall("call-1", "fetch")
 
 
 def _megabytes() -> float:
-    """Return the greatest size this process has had."""
+    """Return the peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "darwin" else 1024)
 
 
 def _fit(result: ToolResult) -> None:
-    """Assert what holds of every result: bounded, and fit for the journal and for the wire."""
+    """Assert that a result is bounded, and can be journalled and sent."""
     assert (result.id, result.name) == ("call-1", "fetch")
     assert len(result.text) <= MAX_RESULT + 100
     assert decode(encode(result), ToolResult) == result
@@ -97,7 +97,7 @@ def test_values_become_text(value: object, text: str) -> None:
 
 
 class Str(str):
-    """A text of one's own kind."""
+    """A subclass of str."""
 
 
 class Int(enum.IntEnum):
@@ -132,7 +132,7 @@ def test_sets_are_written_in_one_order_in_every_process(value: object, text: str
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_what_is_no_number_in_json_is_null(number: float) -> None:
-    """As JavaScript writes it: nothing but JSON goes out."""
+    """NaN and infinity become null, because only valid JSON is written."""
     for value, text in ((number, "null"), ([number], "[null]"), ({"a": number}, '{"a":null}')):
         result = result_of(value, CALL)
         assert result.text == text
@@ -154,7 +154,7 @@ def test_a_result_of_its_own_is_given_the_ids_of_the_call() -> None:
     assert result_of(ToolResult("", "", "text"), CALL).origin == "fetch"
 
 
-# -- what must not be let through as it is ---------------------------------------------------------------------------
+# -- values that must not pass unchanged ---------------------------------------------------------------------------
 
 
 def test_texts_among_parts_are_parts() -> None:
@@ -173,7 +173,7 @@ def test_texts_among_parts_are_parts() -> None:
     ],
 )
 def test_a_result_made_wrongly_by_hand_is_an_error_that_says_where(made: object, wrong: str) -> None:
-    """It would be kept, and nobody could read the record again."""
+    """An invalid result would be recorded, and the record could not be read again."""
     with pytest.raises(ToolError, match=rf"fetch returned what cannot be shown: .*{wrong}=..."):
         result_of(made, CALL)
 
@@ -206,7 +206,7 @@ def test_a_gigabyte_is_refused_without_being_written(kind: str) -> None:
     part = "x" * 2**24
     many = GIGABYTE // len(part)
     values: dict[str, Callable[[], object]] = {
-        "bytes": lambda: bytes(GIGABYTE),  # pages that nobody touches cost nothing
+        "bytes": lambda: bytes(GIGABYTE),  # untouched memory pages cost nothing
         "list": lambda: [part] * many,
         "dict": lambda: {str(number): part for number in range(many)},
         "keys": lambda: {part + str(number): 1 for number in range(3)},
@@ -301,7 +301,7 @@ def test_a_value_that_would_end_the_program_ends_its_call_only(make: Callable[[]
 
 
 class Ambiguous(list[int]):
-    """As arrays of NumPy are."""
+    """Behaves like a NumPy array."""
 
     def __bool__(self) -> bool:
         raise ValueError("neither true nor false")
@@ -396,7 +396,7 @@ def test_an_error_that_cannot_be_looked_at_is_replaced() -> None:
             raise SystemExit(name)
 
     class Hidden(Exception, metaclass=Hiding):
-        """Does not even say of which class it is."""
+        """An error that hides its class."""
 
     seen = ValueError("a")
     assert presentable(seen) is seen

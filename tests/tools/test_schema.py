@@ -197,7 +197,7 @@ def test_is_pydantic(annotation: object) -> None:
     ],
 )
 def test_bounds_in_the_words_of_pydantic_hold(annotation: object, expected: dict[str, object]) -> None:
-    """A model is told of a note's description with the parameter, so of a type it is left out."""
+    """A description in ``Annotated`` belongs to the parameter, so the type's schema omits it."""
     assert schema_of(annotation) == expected
 
 

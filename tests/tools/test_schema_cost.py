@@ -1,4 +1,4 @@
-"""The work that a schema can make is known before it is done, and never underestimated."""
+"""The work that a schema can cause is computed in advance, and never underestimated."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from ziggurat.tools.schema_cost import MAX_WORK, Unfolding, weight_of_patterns
 
 
 def _fan(levels: int) -> dict[str, Any]:
-    """Two references at each of some levels: 2 ** levels checks of one value."""
+    """Return a schema with two references at each level: 2 ** levels checks of one value."""
     defs: dict[str, Any] = {f"d{each}": {"allOf": [{"$ref": f"#/$defs/d{each + 1}"}] * 2} for each in range(levels)}
     return {"$defs": {**defs, f"d{levels}": {"type": "string"}}, "$ref": "#/$defs/d0"}
 
 
 def _tree(arms: int) -> dict[str, Any]:
-    """A recursion that visits each child once for every alternative."""
+    """Return a recursive schema that visits each child once for every alternative."""
     arm = {"properties": {"x": {"$ref": "#"}}}
     return {"anyOf": [{**arm, "title": str(number)} for number in range(arms)]}
 
@@ -94,7 +94,7 @@ def test_patterns_are_weighed() -> None:
 
 
 class _Probe:
-    """A keyword that counts how often it is looked at."""
+    """A keyword that counts its evaluations."""
 
     count = 0
 

@@ -1,4 +1,4 @@
-"""Threads for tools: reused, bounded, written off when they hang."""
+"""Threads for tools: reused, limited in number, written off when they hang."""
 
 import asyncio
 import contextvars

@@ -1,4 +1,4 @@
-"""A router by name: what is in it, who is near, and how a batch goes."""
+"""Toolbox: its tools, similar names for unknown ones, and how a batch of calls runs."""
 
 import asyncio
 from typing import Any
@@ -49,7 +49,7 @@ async def _batch(box: Toolbox, *calls: ToolCall) -> tuple[ToolResult, ...]:
 
 def test_functions_tools_layered_tools_and_services_go_in() -> None:
     class Service:
-        """Any service that states what it is."""
+        """A service that states a `SPEC`."""
 
         def __init__(self) -> None:
             self.facts = {SPEC: ToolSpec("own"), COMPOSITE: True}

@@ -1,4 +1,4 @@
-"""Schemas from others can neither make a connection, nor hang, nor take the memory."""
+"""Schemas from others cannot open connections, hang, or exhaust memory."""
 
 import socket
 import subprocess

@@ -1,4 +1,4 @@
-"""What the tests of compaction share."""
+"""Helpers for the tests of compaction."""
 
 import asyncio
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def outlook(messages: Sequence[Message], **given: Any) -> Outlook:
 def compacted(
     messages: Sequence[Message], compaction: Compaction, **given: Any
 ) -> tuple[Rewriting | None, list[Message]]:
-    """Return what a compaction makes of messages, and the messages afterwards."""
+    """Return the rewriting of a compaction, and the messages after it."""
     ctx = root("run", Scope().with_value(JOURNAL, MemoryJournal()))
     made = asyncio.run(compaction.rewrite(outlook(messages, **given), ctx))
     return made, list(messages) if made is None else rewritten(list(messages), made)

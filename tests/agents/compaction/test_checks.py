@@ -1,4 +1,4 @@
-"""What says how much is kept, of wrong types: refused where it is given, with the fix."""
+"""Settings of the wrong type are refused at construction, with the fix."""
 
 from collections.abc import Callable
 from typing import Any

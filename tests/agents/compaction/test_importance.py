@@ -1,4 +1,4 @@
-"""What turns are worth, by values worked out by hand."""
+"""Importance scores, compared with values computed by hand."""
 
 import math
 
@@ -24,7 +24,7 @@ def test_keyword_density_is_different_keywords_among_words() -> None:
     score = keyword_density("error", "critical", "user", "result")
     assert score(Turn("Please summarise the quarterly results.")) == 1 / 5  # "result" within "results."
     assert score(Turn("error ERROR Error critical")) == 2 / 4
-    assert score(Turn("usererrorresult")) == 1.0  # three of one word, 1 at most
+    assert score(Turn("usererrorresult")) == 1.0  # three matches in one word; 1 is the maximum
     assert score(Turn("")) == score(Turn("all is well")) == 0.0
     with pytest.raises(ConfigurationError, match="needs keywords"):
         keyword_density()

@@ -1,4 +1,4 @@
-"""Compaction in a run: when it happens, what is left, what it costs, what is on record, and where it ends."""
+"""Compaction in a run: when it happens, its result, its usage, its record, and its limits."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whatever is chosen and however it is made shorter: what comes out can be sent, and nothing that was said is lost."""
+"""For any settings, a compacted conversation can be sent to a model, and the history keeps every message."""
 
 import asyncio
 from typing import Any
@@ -61,7 +61,7 @@ reducers = st.lists(st.sampled_from(single), min_size=1, max_size=3)
 
 
 def long(message: Message) -> Message:
-    """Make results long enough to be worth being left out."""
+    """Return results long enough to be worth removing."""
     if message.role != "tool":
         return message
     return replace(message, parts=tuple(replace(part, content="found " * 60) for part in message.tool_results))

@@ -1,4 +1,4 @@
-"""What stands in place of a part of a conversation."""
+"""Reducers: the messages that replace a part of a conversation."""
 
 import asyncio
 from typing import Any

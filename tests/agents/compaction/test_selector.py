@@ -1,4 +1,4 @@
-"""What is kept, and that nothing is torn apart."""
+"""Selectors: what is kept, and that units stay whole."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A conversation within a number of tokens."""
+"""TokenBudget: a conversation within a number of tokens."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_quarterly_results_score_by_keywords() -> None:
         tokens=4096, recent=8, threshold=0.35, importance=keyword_density("error", "critical", "user", "result")
     )
     turns = [
-        user("Please summarise the quarterly results."),  # 0.2: too little
+        user("Please summarise the quarterly results."),  # 0.2: below the threshold
         user("critical error"),  # 1.0
         *(user(f"turn {number} of the finance talk") for number in range(8)),
     ]
@@ -58,7 +58,7 @@ def test_quarterly_results_score_by_keywords() -> None:
     assert made.kept == tuple(range(1, 10))
     assert [each.count for each in made.segments] == [1]
     assert made.segments[0].facts == ("Please summarise the quarterly results.",)
-    assert made.saved == 0  # the note is longer than what it stands for
+    assert made.saved == 0  # the note is longer than the turns it replaces
 
 
 def test_over_budget_the_oldest_notes_go_first_and_then_the_oldest_turns() -> None:
@@ -69,7 +69,7 @@ def test_over_budget_the_oldest_notes_go_first_and_then_the_oldest_turns() -> No
     made = TokenBudget(tokens=215, recent=2, threshold=0.5, importance=by_age).shorten(turns)
     assert (made.kept, made.segments, made.dropped) == ((4, 5), (), 1)
     made = TokenBudget(tokens=10, recent=3, importance=by_age).shorten(turns)
-    assert (made.kept, made.dropped) == ((5,), 3)  # the last stays, even so
+    assert (made.kept, made.dropped) == ((5,), 3)  # the last turn stays anyway
     assert 500 <= made.saved <= 550  # five of about 105
 
 

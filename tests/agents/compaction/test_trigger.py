@@ -1,4 +1,4 @@
-"""When it is time."""
+"""Triggers: when compaction is due."""
 
 import pytest
 
@@ -14,10 +14,10 @@ TALK = [user("a"), assistant("b"), user("c"), assistant("d"), user("e")]
     ("trigger", "tokens", "window", "due"),
     [
         (at_fraction(0.8), 799, 1000, False),
-        (at_fraction(0.8), 800, 1000, True),  # a fraction: when it is reached
+        (at_fraction(0.8), 800, 1000, True),  # a fraction triggers when it is reached
         (at_fraction(0.8), 10**9, None, False),
         (over_tokens(800), 800, None, False),
-        (over_tokens(800), 801, None, True),  # a number: when it is passed
+        (over_tokens(800), 801, None, True),  # a number triggers when it is exceeded
         (over_turns(3), 0, None, False),
         (over_turns(2), 0, None, True),
         (over_messages(5), 0, None, False),

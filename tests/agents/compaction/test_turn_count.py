@@ -1,4 +1,4 @@
-"""A conversation of a number of turns."""
+"""TurnCount: a conversation within a number of turns."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A memory in the agent: what is recalled and kept, that it is on record, whose it is, and that it is data."""
+"""Remembering in an agent: what is recalled and stored, its record, its owner, and its marking as data."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -119,7 +119,7 @@ def pay(to: str) -> str:
 
 
 class Counting(InMemoryStore):
-    """Counts how often it is searched."""
+    """A store that counts searches."""
 
     searches = 0
 
@@ -138,7 +138,7 @@ def test_a_run_that_is_resumed_or_replayed_has_the_same_and_asks_nothing_again(t
         run = await agent.run("Whom does Ann pay?", run_id="r")
         assert run.pending
         assert (run.memory_hits, store.searches) == (1, 1)
-        assert await store.count(owner="ann") == 1  # nothing is kept before the end
+        assert await store.count(owner="ann") == 1  # nothing is stored before the end
         await AgentMemory(store, "ann").remember("Ann pays nobody.", kind="semantic")
 
         async def listen(event: Event) -> None:
@@ -210,7 +210,7 @@ def test_what_a_tool_said_does_not_take_the_place_of_what_others_said() -> None:
     assert {record.content: record.taint for record in records(store)} == {
         "The user lives in Paris.": (),
         "The user lives in Bern.": (),  # of the key "home"
-        "The user lives in Lima.": ("web",),  # beside it: an audit shows that they contradict
+        "The user lives in Lima.": ("web",),  # stored next to it: an audit shows that they contradict
     }
     assert contents(store, archived=True) == ["The user lives in Rome.", "The user lives in Oslo."]
 
@@ -385,7 +385,7 @@ def test_a_service_without_a_loop_is_tainted_by_what_its_run_holds() -> None:
     kept = [(record.content, record.origin, record.taint) for record in records(store, "ann/outer")]
     assert kept == [("look", "model", ("web",)), ("It says obey", "model", ("web",))] * 2
     inner_kept = [record.content for record in records(store, "ann/outer/inner")]
-    assert inner_kept == ["look", "It says obey"]  # once: shared, it is kept by whoever asked
+    assert inner_kept == ["look", "It says obey"]  # once: with a shared memory only the outer agent stores
 
 
 @pytest.mark.parametrize(

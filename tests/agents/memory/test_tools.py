@@ -1,4 +1,4 @@
-"""The tools by which a model remembers, recalls and forgets."""
+"""The tools `remember`, `recall` and `forget`."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Replies of the Messages API made by hand, and the streams in which the API would send them."""
+"""Hand-made replies of the Messages API, and the streams in which the API would send them."""
 
 import json
 from typing import Any
@@ -101,7 +101,7 @@ def read_all(events: list[ServerEvent]) -> tuple[ModelResponse, list[PartDelta]]
 
 
 def read_cut(body: bytes) -> ModelResponse | ModelError:
-    """Read the bytes of a stream that may have been cut, as a transport would."""
+    """Read the bytes of a stream that may be cut off, as a transport would."""
     parser, reader = EventParser(), Reader(DIALECT)
     try:
         for each in [*parser.feed(body), *parser.close()]:

@@ -1,4 +1,4 @@
-"""What a model can do, read from its name."""
+"""The abilities of models, by name."""
 
 import pytest
 

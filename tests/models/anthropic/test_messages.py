@@ -1,4 +1,4 @@
-"""Messages as the Messages API takes them."""
+"""Messages as content blocks of the Messages API."""
 
 import base64
 from typing import Any
@@ -33,7 +33,7 @@ HELLO = user("Hello")
 
 
 def content_of(message: Message) -> list[Any]:
-    """Return the blocks of a message that stands after a user's."""
+    """Return the blocks of a message that follows a user message."""
     blocks: list[Any] = body_of(HELLO, message)["messages"][-1]["content"]
     return blocks
 

@@ -1,4 +1,4 @@
-"""Schemas to which the API can hold a model."""
+"""Schemas that the Messages API can enforce."""
 
 import json
 from typing import Any

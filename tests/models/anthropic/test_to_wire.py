@@ -1,4 +1,4 @@
-"""Requests of the Messages API: everything beside the messages."""
+"""Requests of the Messages API: everything except the messages."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Embedders: one asked over HTTP, one that remembers, and the embedded one."""
+"""Embedders: over HTTP, cached, and embedded."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""A server that says byte for byte what a test wants, and a wire so simple that it hides nothing."""
+"""A server that sends exactly the bytes of a test, and a minimal wire format."""
 
 import asyncio
 import re
@@ -28,7 +28,7 @@ LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
 class Asked:
-    """One question that came, and the way to answer it."""
+    """A received request, and the way to answer it."""
 
     def __init__(
         self, head: bytes, body: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int
@@ -38,14 +38,14 @@ class Asked:
         self.reader = reader
         self.writer = writer
         self.number = number
-        """Which question this is, over all connections, from 1."""
+        """The number of this request over all connections, from 1."""
 
     async def say(self, data: bytes) -> None:
         self.writer.write(data)
         await self.writer.drain()
 
     async def hang(self) -> None:
-        """Say nothing until the other side hangs up."""
+        """Send nothing until the client closes the connection."""
         await self.reader.read(1)
         raise ConnectionAbortedError
 
@@ -67,7 +67,7 @@ Answer = Callable[[Asked], Awaitable[None]]
 
 
 class Server:
-    """What a server has seen."""
+    """The requests and connections of a server."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -143,7 +143,7 @@ class _Reader:
 
 
 class _Wire:
-    """Texts as they are: ``{"say": text}`` plain, a text per event streamed."""
+    """A minimal wire: ``{"say": text}`` plain, one text per event streamed."""
 
     Reader = _Reader
 
@@ -160,7 +160,7 @@ WIRE: Wire = _Wire()
 
 
 def model_at(url: str, *, limits: Limits | None = None, key: Key = "", **settings: object) -> HttpModel:
-    """Make a model that speaks the simple wire at an address."""
+    """Make a model that uses the minimal wire at an address."""
     made = Provider(DIALECTS["openai"])("m", base_url=f"{url}/v1", key=key, limits=limits, **settings)  # type: ignore[arg-type]
     headers = dict(made._headers)
     return HttpModel("m", wire=WIRE, dialect=made.dialect, transport=made._transport, key=key, headers=headers)
@@ -171,21 +171,21 @@ def request() -> ModelRequest:
 
 
 async def post(client: Client, body: bytes = b"{}", *, stream: bool = False, ctx: Context | None = None) -> Incoming:
-    """Ask a question; return the reply as it comes in."""
+    """Send a request; return the reply while it arrives."""
     headers = (("content-type", "application/json"),)
     return await client.post("/v1/x", headers, body, ctx or root(), stream=stream)
 
 
 async def fetch(client: Client, body: bytes = b"{}", *, ctx: Context | None = None) -> bytes:
-    """Ask a question; return the whole reply."""
+    """Send a request; return the whole reply."""
     return await (await post(client, body, ctx=ctx)).read()
 
 
 async def echo(asked: Asked) -> None:
-    """Answer with what was asked."""
+    """Answer with the request's text."""
     await asked.reply(asked.body)
 
 
 def error_of(error: pytest.ExceptionInfo[ModelError]) -> tuple[str, bool]:
-    """Return what kind of error it was, and whether it may pass."""
+    """Return the kind of an error, and whether it is transient."""
     return error.value.kind, error.value.transient

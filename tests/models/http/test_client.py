@@ -1,4 +1,4 @@
-"""The way over the network: connections kept and returned, and bounds in time."""
+"""Client: pooled connections, time limits, and failures of the network."""
 
 import asyncio
 import socket
@@ -46,7 +46,7 @@ def test_at_most_so_many_connections_served_in_turn() -> None:
             client = Client(server.url, limits=Limits(connections=3))
             bodies = [b"%d" % number for number in range(50)]
             calls = asyncio.gather(*(fetch(client, body) for body in bodies))
-            for number in range(3, 50):  # one connection at a time is given back, so its next question is in turn
+            for number in range(3, 50):  # one connection is released at a time, so its next request is in order
                 await until(lambda: len(server.asked) == number)  # noqa: B023
                 free.release()
             await until(lambda: len(server.asked) == 50)
@@ -149,7 +149,7 @@ def test_interim_replies_are_passed_over_and_a_reply_may_end_with_its_connection
 def test_nobody_there() -> None:
     async def go() -> None:
         with socket.socket() as silent:
-            silent.bind(("127.0.0.1", 0))  # nobody else can listen there meanwhile
+            silent.bind(("127.0.0.1", 0))  # no other process can listen there meanwhile
             port = silent.getsockname()[1]
             with pytest.raises(ModelError, match=rf"http://127.0.0.1:{port} cannot be reached") as error:
                 await fetch(Client(f"http://127.0.0.1:{port}"))
@@ -273,7 +273,7 @@ def test_leaving_early_closes_and_a_reply_that_is_nearly_whole_does_not() -> Non
     async def go() -> None:
         async with serving(answer) as server:
             client = Client(server.url)
-            _, ctx = clocked()  # however long it takes until the rest comes
+            _, ctx = clocked()  # however long the rest takes to arrive
             reply = await post(client, stream=True, ctx=ctx)
             await reply.more()
             await reply.end(whole=False)
@@ -319,7 +319,7 @@ def test_cancelled_calls_leave_nothing() -> None:
             assert pool.open == len(pool._idle)
             assert client.connections <= 50
             await client.close()
-            await until(lambda: server.now_open == 0)  # it has read all that was sent to it
+            await until(lambda: server.now_open == 0)  # the server has read the whole request
             server.asked.append(server.asked[0])
             while len(server.asked) % 3 != 0:
                 server.asked.append(server.asked[0])

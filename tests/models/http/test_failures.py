@@ -1,4 +1,4 @@
-"""What went wrong, sorted by what to do."""
+"""Error replies of providers become errors of the right kind."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""When to ask again, by every header that says so."""
+"""The time to retry, from every header that states it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Replies while they come in: decompressed, bounded in size, read no faster than they are wanted."""
+"""Incoming replies: decompressed, limited in size, and read no faster than needed."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""From a provider's name to a model: addresses, keys, and what is said when one is missing."""
+"""Providers make models: URLs, keys, and the errors when one is missing."""
 
 import asyncio
 import sys

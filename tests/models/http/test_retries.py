@@ -1,4 +1,4 @@
-"""What a server is told of tries, and that calls which are given up leave nothing behind."""
+"""The retry header, and that abandoned calls leave nothing behind."""
 
 import asyncio
 import os

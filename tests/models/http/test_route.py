@@ -1,4 +1,4 @@
-"""The way to a server: TLS is verified, proxies stand in between."""
+"""Route: TLS verification and proxies."""
 
 import asyncio
 import ssl
@@ -41,7 +41,7 @@ def test_tls_is_verified(authority: tuple[ssl.SSLContext, Path]) -> None:
 
 
 async def proxying(asked: Asked) -> None:
-    """Answer as a proxy: pass a tunnel through, or say what was asked."""
+    """Answer as a proxy: open a tunnel, or answer with the request."""
     assert "proxy-authorization: Basic dTpwQHNz\r\n" in asked.head
     if not asked.head.startswith("CONNECT"):
         await asked.reply(asked.head.split("\r\n")[0].encode())

@@ -1,4 +1,4 @@
-"""A model behind HTTP: plain and streamed, whole and cut, right and wrong."""
+"""HttpModel: plain and streamed replies, complete, cut off, and invalid."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 class Heard:
-    """What a listener heard."""
+    """A listener that collects the texts of deltas."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -94,7 +94,7 @@ def test_a_stream_that_is_cut(pieces: tuple[bytes, ...], end: bool) -> None:
 
 
 def test_a_stream_cut_at_any_byte() -> None:
-    """Only when its last event has come whole is a reply finished."""
+    """A reply is finished only when its last event has arrived completely."""
     body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in (*EVENTS, DONE)) + b"0\r\n\r\n"
     raw = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + body
     whole = raw.index(DONE) + len(DONE)
@@ -257,7 +257,7 @@ def test_long_waits_are_not_obeyed() -> None:
             inner = model_at(server.url, limits=Limits(connect=None, idle=None, total=None))
             model = stack(inner, retry(attempts=3, max_retry_after=120, jitter="none"))
             task = asyncio.create_task(model(request(), root().within(CLOCK, clock)))
-            await until(lambda: clock.waiting)  # for the next try; nothing else has a timer
+            await until(lambda: clock.waiting)  # the timer of the next try; there is no other
             await clock.advance(120)
             with pytest.raises(ModelError) as error:
                 await task
@@ -347,7 +347,7 @@ def test_facts_and_repr() -> None:
     assert "secret" not in repr(vars(model).get("facts")) + repr(model.dialect)
 
 
-# -- a client of the user's ----------------------------------------------------------------------------------------
+# -- the user's own client ----------------------------------------------------------------------------------------
 
 
 async def _mixed(asked: Asked) -> None:
@@ -412,7 +412,7 @@ def test_no_client() -> None:
 
 
 def test_a_program_ends_in_silence_without_closing_anything() -> None:
-    """Run twice in a row with warnings as errors: nothing is said on the way out."""
+    """Run twice in a row with warnings as errors: nothing is printed at exit."""
     program = """
 import asyncio
 from tests.models.http.support import model_at, request, serving

@@ -1,4 +1,4 @@
-"""Event streams: the standard's rules, and agreement with a parser that is slow and plainly right."""
+"""Event streams: the standard's rules, and agreement with a slow, obviously correct parser."""
 
 import os
 import random
@@ -21,7 +21,7 @@ def texts(*chunks: bytes) -> list[str]:
 
 
 def plainly(stream: bytes, *, close: bool) -> list[ServerEvent]:
-    """Read a whole stream the slow way, line by line and word by word as the standard tells it."""
+    """Parse a whole stream slowly, line by line, exactly as the standard describes."""
     text = stream.decode("utf-8", "replace")
     text = text[1:] if text[:1] == "\ufeff" else text
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")

@@ -1,4 +1,4 @@
-"""How a provider's word on when to ask again is heeded, from the header to the next try."""
+"""A provider's wait before a retry is respected, from the header to the next try."""
 
 import asyncio
 from email.utils import formatdate
@@ -17,7 +17,7 @@ NOW = 1_000_000_000.0
 
 
 class Impatient(SystemClock):
-    """The system's clock, but its date stands still and waiting is only noted."""
+    """The system's clock, with a fixed date; waits are only recorded."""
 
     def __init__(self) -> None:
         self.waited: list[float] = []
@@ -31,7 +31,7 @@ class Impatient(SystemClock):
 
 
 def asked_after(header: str, value: str, **settings: Any) -> tuple[int, list[float], ModelError | None]:
-    """Ask a server that refuses the first try; return how often it was asked, the waits, and the error if any."""
+    """Call a server that refuses the first try; return the number of calls, the waits, and the error if any."""
     clock = Impatient()
     failed: list[ModelError] = []
 

@@ -1,4 +1,4 @@
-"""A server's side of Chat Completions, as small as can be: messages read back out of a request."""
+"""A minimal server side of Chat Completions: reads messages back from a request."""
 
 import base64
 import json
@@ -10,7 +10,7 @@ from ziggurat.models.openai.reasoning import GOOGLE, detail_deltas
 
 
 def messages_of(body: bytes | dict[str, Any]) -> list[Message]:
-    """Return the messages of a request; results know their tool by the call they answer."""
+    """Return the messages of a request; results get their tool's name from their call."""
     read = json.loads(body) if isinstance(body, bytes) else body
     names: dict[str, str] = {}
     made: list[Message] = []

@@ -1,4 +1,4 @@
-"""Five streams as different servers send them, and what they say."""
+"""Five streams as different servers send them, and their messages."""
 
 import json
 from typing import Any
@@ -105,7 +105,7 @@ STREAMS: dict[str, tuple[str, str, tuple[Part, ...]]] = {
     ),
     "unmarked": ("ollama", UNMARKED, (Text("1 2"),)),
 }
-"""Name to dialect, bytes as text, and the parts that are said."""
+"""Each stream by name: its dialect, its bytes as text, and its parts."""
 
 
 def events(text: str | bytes) -> list[ServerEvent]:

@@ -30,7 +30,7 @@ def test_streams_say_what_they_say(name: str) -> None:
 
 
 def cut(body: bytes, dialect: str) -> ModelResponse | Message:
-    """Return the response of a stream that ends there, or what had come where it was cut."""
+    """Return the response of a stream that ends there, or the partial message if it is cut off."""
     reader = Reader(DIALECTS[dialect])
     for event in events(body):
         reader.push(event)

@@ -326,6 +326,6 @@ def test_a_server_reads_what_was_meant(messages: list[Message], dialect: str) ->
 
 
 def _meant(message: Message) -> object:
-    """Return what must survive: Mistral's documents have no names, and sound is known by its format alone."""
+    """Return the fields that must survive: Mistral's documents have no names, and audio only has its format."""
     parts = [msgspec.structs.replace(part, name=None) if isinstance(part, File) else part for part in message.parts]
     return message.role, parts

@@ -1,4 +1,4 @@
-"""Replies and streams written by hand, as the API writes them."""
+"""Hand-made replies and streams, as the API sends them."""
 
 import json
 from typing import Any
@@ -51,7 +51,7 @@ def event(kind: str, **fields: Any) -> bytes:
 
 
 def stream(body: Json, size: int = 4) -> bytes:
-    """A reply as a stream of events, its texts cut into pieces of `size` characters."""
+    """Return a reply as a stream of events, its texts split into pieces of `size` characters."""
     begun = {**body, "output": [], "status": "in_progress", "usage": None}
     events = [event("response.created", response=begun), event("response.in_progress", response=begun)]
     for place, item in enumerate(body["output"]):
@@ -85,7 +85,7 @@ def _text(kind: str, text: str, size: int, **at: Any) -> list[bytes]:
 
 
 def played(data: bytes) -> tuple[ModelResponse, Message]:
-    """Read a stream; returns the response, and the message that its pieces make."""
+    """Read a stream; return the response, and the message folded from its deltas."""
     parser, reader, fold = EventParser(), Reader(DIALECT), Fold()
     for each in [*parser.feed(data), *parser.close()]:
         for delta in reader.push(each):
@@ -94,13 +94,13 @@ def played(data: bytes) -> tuple[ModelResponse, Message]:
 
 
 def pieces(data: bytes) -> list[PartDelta]:
-    """Read a stream; returns its pieces."""
+    """Read a stream; return its deltas."""
     parser, reader = EventParser(), Reader(DIALECT)
     return [delta for each in parser.feed(data) for delta in reader.push(each)]
 
 
 def written(*messages: Message, model: str = "gpt-5-mini", **request: Any) -> Json:
-    """The body that is sent."""
+    """Return the request body."""
     asked = ModelRequest(Transcript.of(*(messages or (user("Hello"),))), **request)
     body: Json = json.loads(to_wire(asked, model=model, stream=False, dialect=DIALECT))
     return body

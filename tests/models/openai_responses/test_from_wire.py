@@ -1,4 +1,4 @@
-"""Plain replies of Responses."""
+"""Plain replies of the Responses API."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Messages as input items, and what a model said on its way back to it."""
+"""Messages as input items, and a model's own messages sent back to it."""
 
 import json
 from typing import Any
@@ -112,7 +112,7 @@ OUTPUTS: dict[str, list[Json]] = {
 
 
 def kept(item: Json) -> Json:
-    """What of an item has to come back."""
+    """Return the fields of an item that must be sent back."""
     names = (
         "id",
         "type",
@@ -135,7 +135,7 @@ def kept(item: Json) -> Json:
 
 
 def back(output: list[Json], said: Message) -> None:
-    """Check that a reply is handed back item by item, ids only where the server needs them."""
+    """Check that a reply is sent back item by item, with ids only where the server needs them."""
     again = [{"type": "message", **each} for each in items(user("Hi"), said)[1:]]
     assert len(again) == len(output)
     after_reasoning = False
@@ -183,7 +183,7 @@ def test_any_reply_goes_back_in_order(output: list[Json]) -> None:
     wanted: list[Any] = []
     for item in map(gist, output):
         if wanted and item["type"] == wanted[-1]["type"] == "message" and not item.get("phase"):
-            wanted[-1]["content"] += item["content"]  # texts without fields of their own are one
+            wanted[-1]["content"] += item["content"]  # texts without extra fields are joined
         else:
             wanted.append(item)
     assert sent == wanted

@@ -1,4 +1,4 @@
-"""Streams of Responses, as they should come and as they do."""
+"""Streams of the Responses API, correct ones and those of real servers."""
 
 import json
 
@@ -52,7 +52,7 @@ def test_a_stream_is_the_plain_reply_in_pieces(body: Json) -> None:
 @pytest.mark.parametrize("body", REPLIES.values(), ids=REPLIES)
 def test_cut_at_any_byte_it_is_never_finished(body: Json) -> None:
     whole = stream(body)
-    last = whole.rstrip().rfind(b"}")  # with it, all has come
+    last = whole.rstrip().rfind(b"}")  # with it, the reply is complete
     for cut in range(last):
         parser, reader = EventParser(), Reader(DIALECT)
         for each in [*parser.feed(whole[:cut]), *parser.close()]:

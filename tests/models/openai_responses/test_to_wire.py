@@ -1,4 +1,4 @@
-"""Requests for Responses."""
+"""Requests of the Responses API."""
 
 import json
 from typing import Any

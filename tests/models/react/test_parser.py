@@ -1,4 +1,4 @@
-"""The parser of the protocol: what it reads, what it refuses, and that cutting the text changes nothing."""
+"""The protocol's parser: what it reads, what it refuses, and that splitting the text changes nothing."""
 
 import pytest
 from hypothesis import example, given
@@ -87,7 +87,7 @@ DRESSED: list[tuple[str, tuple[Part, ...]]] = [
     ("Action: **FINAL_ANSWER:** *4*", (Text("*4*"),)),
     ("Action: **_FINAL_** ", (call("_FINAL_"),)),
 ]
-"""What small models make of the form."""
+"""Variants of the form that small models write."""
 
 BROKEN: list[tuple[str, tuple[Part, ...], str]] = [
     ("", (), "The reply is empty."),

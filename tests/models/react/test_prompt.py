@@ -1,4 +1,4 @@
-"""What a text model is shown in place of a request with tools."""
+"""The prompt of a text model, made from a request with tools."""
 
 import pytest
 
