@@ -1,4 +1,4 @@
-"""Calls by script, and ways to ask them below a journal."""
+"""Scripted services, and functions that call them below a journal."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +17,7 @@ class Answer(Struct, frozen=True):
 
 
 class Calls:
-    """A service by script: values are returned, errors raised; what it was asked is kept."""
+    """A scripted service: it returns values, raises errors, and stores its requests."""
 
     def __init__(self, *script: object) -> None:
         self.script = list(script)
@@ -46,7 +46,7 @@ async def asked(ctx: Context, calls: Calls, request: object, name: str, returns:
 
 
 def tries(ctx: Context, calls: Calls, times: int, returns: Any = str) -> list[object]:
-    """Ask `times` times, as a retry around the call would; errors as their text."""
+    """Call `times` times, as a retry around the call would; return errors as their text."""
 
     async def main() -> list[object]:
         seen: list[object] = []

@@ -1,4 +1,4 @@
-"""A clock that stands still until a test moves it."""
+"""A clock that does not move until a test advances it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -39,7 +39,7 @@ class HandClock:
         return timer
 
     async def advance(self, seconds: float) -> None:
-        """Move time on, calling each timer when its time comes, and let what they woke run."""
+        """Advance the time, call each timer when it is due, and run the tasks that it wakes."""
         await settle()
         end = self.at + seconds
         while due := [timer for timer in self.timers if not timer.cancelled and timer.when <= end]:
@@ -56,13 +56,13 @@ class HandClock:
 
 
 async def settle(rounds: int = 20) -> None:
-    """Let everything run that can run."""
+    """Run the event loop until no task can continue."""
     for _ in range(rounds):
         await asyncio.sleep(0)
 
 
 def run(awaitable: Awaitable[T]) -> T:
-    """Await anything in a loop of its own."""
+    """Await something in a new event loop."""
 
     async def main() -> T:
         return await awaitable

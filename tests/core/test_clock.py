@@ -20,7 +20,7 @@ def test_the_systems_timers_fire_and_can_be_called_off() -> None:
         clock: Clock = SYSTEM_CLOCK
         off = clock.call_at(clock.monotonic(), lambda: called.append("off"))
         off.cancel()
-        clock.call_at(clock.monotonic() - 10, fired.set)  # a time that has passed is now
+        clock.call_at(clock.monotonic() - 10, fired.set)  # a time in the past is due at once
         await fired.wait()
         await clock.sleep(0)
         off.cancel()
@@ -73,7 +73,7 @@ def test_timers_of_the_system_ring_in_order_and_not_when_called_off() -> None:
 
     async def main() -> None:
         clock = SystemClock()
-        now = clock.monotonic() - 1  # all are due in one turn: what is called off by another in that turn is silent
+        now = clock.monotonic() - 1  # all are due in one turn; one cancelled by another in that turn is not called
         off = clock.call_at(now + 0.002, lambda: rung.append("off"))
         clock.call_at(now + 0.004, lambda: rung.append("last"))
         clock.call_at(now - 1, lambda: rung.append("first"))
@@ -82,7 +82,7 @@ def test_timers_of_the_system_ring_in_order_and_not_when_called_off() -> None:
         clock.call_at(now + 0.0035, again.cancel)
         both = clock.call_at(now + 0.0051, lambda: rung.append("beaten"))
         clock.call_at(now + 0.005, both.cancel)
-        for _ in range(500):  # most are called off before they are due
+        for _ in range(500):  # most are cancelled before they are due
             clock.call_at(now + 60, lambda: rung.append("never")).cancel()
         done = asyncio.Event()
         clock.call_at(now + 0.006, done.set)

@@ -29,7 +29,7 @@ json_values = st.recursive(
 
 
 class Pair:
-    """Not plain data, but says how it is written and read."""
+    """Not plain data, but it defines how it is written and read."""
 
     def __init__(self, left: int, right: int) -> None:
         self.left, self.right = left, right

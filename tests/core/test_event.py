@@ -11,7 +11,7 @@ from .hand import run
 
 
 class Recorder:
-    """A way out that keeps what it is told."""
+    """An `Emit` that stores its events."""
 
     blocked = 1.5
 

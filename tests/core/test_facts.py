@@ -22,7 +22,7 @@ async def plain(request: str, ctx: Context, inner: Service[str, str]) -> str:
 
 
 class Renamed:
-    """A wrapper that states one fact of its own."""
+    """A wrapper with one fact of its own."""
 
     def __init__(self, inner: Service[str, str]) -> None:
         self.inner = inner

@@ -173,7 +173,7 @@ def test_a_failure_that_was_asked_again_stays_forgotten(mode: Mode) -> None:
 
 
 async def second_best(request: str, ctx: Context) -> str:
-    """A composite of an agent that fails, and an answer all the same."""
+    """A composite whose agent fails and that answers nevertheless."""
     first = ctx.at("first")
     first.scope[JOURNAL].append(Entered(first.path, "agent", request))
     try:
@@ -267,7 +267,7 @@ def test_a_question_that_differs_is_told_of_also_where_nothing_was_written() -> 
 
 
 class Charging(Calls):
-    """A service of which a try was lost before it answers."""
+    """A service that loses a try before it answers."""
 
     async def __call__(self, request: object, ctx: Context) -> Any:
         ctx.charge(1)
@@ -299,7 +299,7 @@ def test_what_is_on_record_is_not_begun() -> None:
     journal = MemoryJournal()
     path = beneath(journal).at("call").path
     assert journal.find(path) is None
-    assert journal.known is None  # a run that goes on alone is not looked through
+    assert journal.known is None  # the index is not built without need
     ask(beneath(journal), Calls("a"))
     assert journal.find(path) is not None
     assert journal.known is not None

@@ -1,4 +1,4 @@
-"""What counts as a number, and as a function, where one is set."""
+"""Checks of setting values: which are numbers, and which are functions."""
 
 import pytest
 

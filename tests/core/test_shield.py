@@ -1,4 +1,4 @@
-"""What is begun is seen through, also by who is told to stop meanwhile."""
+"""Work that is completed despite cancellation."""
 
 import asyncio
 

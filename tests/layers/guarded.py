@@ -1,4 +1,4 @@
-"""A circuit breaker around a thing that does what it is told, for the tests of both."""
+"""A circuit breaker around a scripted service, for the tests of both."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from ziggurat.testing.clock import HandClock
 
 
 class Thing:
-    """Does what it is told: raises errors, takes seconds, answers."""
+    """A scripted service: raises errors, takes seconds, or answers."""
 
     def __init__(self, clock: HandClock) -> None:
         self.clock = clock
@@ -28,7 +28,7 @@ class Thing:
 
 
 class Guarded:
-    """A breaker around a thing, and the clock they share."""
+    """A breaker around a scripted service, and the clock they share."""
 
     def __init__(self, **settings: Any) -> None:
         self.clock = HandClock(auto=True)
@@ -44,7 +44,7 @@ class Guarded:
         self.heard.append((event.before, event.after))
 
     async def ask(self, *requests: object) -> list[object]:
-        """Ask one after the other and return the answers and the names of the errors."""
+        """Call one after the other and return the answers and the names of the errors."""
         answers: list[object] = []
         for request in requests:
             try:

@@ -1,4 +1,4 @@
-"""The state of circuit breakers: shared by name, kept far away, and what its windows hold."""
+"""The state of circuit breakers: shared by name, in async backends, and the counts of windows."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -38,13 +38,13 @@ def test_breakers_share_a_circuit_by_its_name() -> None:
 
 
 async def later(answer: T | Awaitable[T]) -> T:
-    """Wait for what must come later."""
+    """Wait for a result that must be an awaitable."""
     assert isinstance(answer, Awaitable)
     return await answer
 
 
 class FarBackend:
-    """Keeps circuits as bytes, and takes a while to answer."""
+    """A backend that stores circuits as bytes and answers asynchronously."""
 
     def __init__(self, clock: HandClock) -> None:
         self.kept: dict[str, bytes] = {}
@@ -109,7 +109,7 @@ def test_a_permit_far_away_survives_a_cancellation_at_every_turn(turns: int) -> 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=100), st.booleans())
 def test_windows_hold_what_they_should(steps: list[tuple[bool, int]], in_time: bool) -> None:
-    """The rate is that of the last 8 calls, or of those in the last 10 slices of a second."""
+    """The rate is that of the last 8 calls, or of the calls in the last 10 slices of a second."""
     window: dict[str, Any] = {"window_seconds": 10} if in_time else {"window_calls": 8}
     rules = CircuitBreaker(failure_rate=1.0, minimum_calls=8, **window).rules
     circuit, now = Circuit(), 0

@@ -89,7 +89,7 @@ def test_it_closes_after_a_trial_that_ends_well_and_opens_again_after_one_that_f
     ids=lambda error: type(error).__name__,
 )
 def test_mistakes_and_refusals_do_not_count(error: object) -> None:
-    """Behaviour 31, `can_exclude_exception`: errors of the caller's making trip nothing."""
+    """Behaviour 31, `can_exclude_exception`: errors caused by the caller do not open it."""
     it = Guarded(consecutive=1)
     asyncio.run(it.ask(*[error] * 20))
     assert it.thing.calls == 20
@@ -262,7 +262,7 @@ def test_forced_states_stand_until_another_order() -> None:
 
 
 def test_under_a_full_outage_hardly_anything_gets_through() -> None:
-    """Retries, too, stop at an open breaker, and come back when it says so."""
+    """Retries stop at an open breaker, too, and try again after its `retry_after`."""
     it = Guarded(consecutive=5, open_seconds=30)
     service = stack(it.thing, retry(attempts=4), circuit_breaker(breaker=it.breaker))
     ctx = root().within(CLOCK, it.clock)
@@ -363,7 +363,7 @@ OUTCOMES = st.lists(st.tuples(st.sampled_from("sfx"), st.integers(0, 8)), max_si
 
 @given(OUTCOMES, st.integers(1, 5), st.integers(1, 3))
 def test_it_goes_as_a_breaker_should(steps: list[tuple[str, int]], consecutive: int, permits: int) -> None:
-    """Against a model of few lines, with calls one after the other: s ends well, f fails, x says nothing."""
+    """Compared with a short reference model, with calls in sequence: s succeeds, f fails, x does not count."""
     it = Guarded(consecutive=consecutive, permits=permits, open_seconds=10)
     state, row, well, until, now = "closed", 0, 0, 0, 0
 

@@ -17,7 +17,7 @@ from ziggurat.testing.leaks import assert_no_leaks
 
 
 class Crowd:
-    """Asks many at once, and remembers who came in, in order, and how many were inside at most."""
+    """Makes many calls at once, and records which ran, in order, and how many ran at the same time at most."""
 
     def __init__(self, bulkhead: Bulkhead) -> None:
         self.bulkhead = bulkhead
@@ -51,7 +51,7 @@ class Crowd:
 
 
 def test_only_so_many_are_inside_and_others_come_in_their_order() -> None:
-    """Behaviour 22, `multi_waiters`: everybody who waits comes in, first come, first served."""
+    """Behaviour 22, `multi_waiters`: all waiting calls run, first come, first served."""
     crowd = Crowd(Bulkhead(3))
 
     async def main() -> None:
@@ -145,14 +145,14 @@ def test_a_cancelled_call_frees_its_slot_and_a_cancelled_wait_never_runs() -> No
 
 @pytest.mark.parametrize("first", ["slot", "cancel"])
 def test_a_slot_that_comes_together_with_a_cancellation_is_passed_on(first: str) -> None:
-    """Behaviour 21, `reserve_capacity_without_sending_request`: what is given and not used goes back."""
+    """Behaviour 21, `reserve_capacity_without_sending_request`: an unused slot is given back."""
     crowd = Crowd(Bulkhead(1))
 
     async def main() -> None:
         crowd.come("a", "b", "c")
         await settle()
         if first == "slot":
-            crowd.bulkhead.release()  # hands the slot to b, which does not know it yet
+            crowd.bulkhead.release()  # passes the slot to b, which has not continued yet
             crowd.bulkhead.running += 1  # a is still inside, and has not given its own back
             crowd.tasks["b"].cancel()
         else:
@@ -168,7 +168,7 @@ def test_a_slot_that_comes_together_with_a_cancellation_is_passed_on(first: str)
 
 
 def test_one_bulkhead_bounds_many_services_together() -> None:
-    """Behaviour 25, `wakes_pending_waiters_on_failure`: the failure of one lets the other in."""
+    """Behaviour 25, `wakes_pending_waiters_on_failure`: a failed call lets the next one run."""
     bulkhead = Bulkhead(1)
     one, other = Crowd(bulkhead), Crowd(bulkhead)
 

@@ -86,7 +86,7 @@ def test_when_the_one_who_calls_is_cancelled_one_who_waits_takes_over(also_cance
             _, first = await handle.next()
             await settle()
             leader.cancel()
-            for joiner in joiners[:also_cancelled]:  # in the same turn: what they were handed is passed on
+            for joiner in joiners[:also_cancelled]:  # cancelled in the same turn, so the call must pass to another
                 joiner.cancel()
             _, second = await handle.next()
             await settle()
@@ -164,7 +164,7 @@ def test_a_suspension_is_of_one_call_and_the_next_is_made() -> None:
 
 
 class Odd(Exception):
-    """An error whose making needs more than its text."""
+    """An error whose constructor needs more than its text."""
 
     def __init__(self, *, code: int) -> None:
         super().__init__(f"code {code}")

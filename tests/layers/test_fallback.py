@@ -29,7 +29,7 @@ COLOUR: Fact[str] = Fact("colour", "none")
 
 
 class Thing:
-    """Answers with its name and path, after as many failures as it is told."""
+    """Answers with its name and path, after the given number of failures."""
 
     def __init__(self, name: str, *errors: Exception, facts: dict[Fact[Any], Any] | None = None) -> None:
         self.facts = {NAME: name, **(facts or {})}
@@ -166,7 +166,7 @@ def test_the_verdicts_stand_on_replay(mode: Mode) -> None:
 
 @pytest.mark.parametrize("reopened", [False, True])
 def test_a_composite_that_failed_is_not_entered_again(reopened: bool) -> None:
-    """Its own parts are on record, and so is how it ended; also when the run then failed elsewhere."""
+    """Its parts and its outcome are recorded, also if the run then failed elsewhere."""
 
     def teams(well: bool) -> tuple[Team, Team]:
         wrong = [] if well else [ModelError("down")]
@@ -202,7 +202,7 @@ def test_a_retry_around_goes_on_where_the_record_ends() -> None:
 
 
 def test_after_a_crash_a_second_try_is_a_second_try() -> None:
-    """The verdict on the first try also answers for what failed within it."""
+    """The recorded failure of the first try also covers the failures within it."""
     journal = journal_of()
     steps = Thing("x", Timeout(seconds=1)), Thing("y")
     service = fallback(Team(*steps), Team(Thing("z", Timeout(seconds=1))))

@@ -146,7 +146,7 @@ def test_settings_that_make_no_sense_are_refused(make: Callable[[], object]) -> 
 
 
 def test_overload_keeps_what_gets_through_quick() -> None:
-    """Ten times what fits is asked for: as much as fits is answered at full speed, all else refused at once."""
+    """With ten times the possible load, as many calls as fit are answered at full speed, the rest refused at once."""
     bulkhead, clock = Bulkhead(10), HandClock(auto=True)
     answered, refused = list[float](), list[float]()
 

@@ -1,4 +1,4 @@
-"""The recommended order of layers: what each place in it is for."""
+"""The recommended order of layers: what each position is for."""
 
 import asyncio
 
@@ -28,7 +28,7 @@ from ziggurat.tools.function import tool
 
 
 class Upstream:
-    """Takes a second; may be down, or hang."""
+    """A service that takes a second, and may be down or hang."""
 
     def __init__(self) -> None:
         self.calls = self.inside = self.most = 0
@@ -70,7 +70,7 @@ class Stacked:
         self.ctx = root().within(CLOCK, self.clock)
 
     async def ask(self, number: int, *, apart: float = 0.0) -> list[str | BaseException]:
-        """Ask so many times, with so many seconds between one and the next."""
+        """Make `number` calls, each `apart` seconds after the one before."""
         return await asyncio.gather(*[self._later(each * apart) for each in range(number)], return_exceptions=True)
 
     async def _later(self, seconds: float) -> str:
@@ -89,7 +89,7 @@ class Stacked:
 
 @pytest.mark.parametrize(("state", "unnoticed"), [("down", 5), ("hangs", 50)])
 def test_an_outage_is_neither_hammered_nor_forgotten(state: str, unnoticed: int) -> None:
-    """Those who come before anybody can know of it get through, and then hardly a trial in each open period."""
+    """Calls before the breaker opens get through, and then about one trial in each open period."""
     it = Stacked()
 
     async def main() -> None:

@@ -80,7 +80,7 @@ def test_the_first_error_ends_it_and_tells_its_stage(failing: int) -> None:
 
 @pytest.mark.parametrize("written", [False, True])
 def test_what_was_answered_stands_when_it_is_resumed(written: bool) -> None:
-    """Also as what it is: a stage's class is read off its annotation."""
+    """The type is kept, too: a stage's response class comes from its annotation."""
     journal = MemoryJournal()
     ctx = root().within(JOURNAL, journal).within(RUN_ID, "r")
     first, last = fail_on(words), fail_on(count, 1, error=lambda: ModelError("down"))
@@ -90,7 +90,7 @@ def test_what_was_answered_stands_when_it_is_resumed(written: bool) -> None:
         journal = MemoryJournal.load(journal.dump())
         journal.reopen("r", 0.0)
         ctx = root().within(JOURNAL, journal).within(RUN_ID, "r")
-        with pytest.raises(ModelError):  # the failure on record is the first answer
+        with pytest.raises(ModelError):  # the recorded failure is the first answer
             call(pipeline(first, last), "a b c", ctx)
     assert call(pipeline(first, last), "a b c", ctx.again()) == 3
     assert (first.calls, last.calls) == (1, 2)
@@ -114,7 +114,7 @@ def test_facts_and_repr() -> None:
     assert repr(service) == "pipeline(words, count)"
     assert fact(service, RETURNS) is int
     assert not fact(service, COMPOSITE)
-    effects: Any = (words, pay)  # what types do not fit together has facts all the same
+    effects: Any = (words, pay)  # facts do not depend on matching types
     assert fact(pipeline(*effects), EFFECT) == "once"
 
 

@@ -19,7 +19,7 @@ from ziggurat.testing.leaks import assert_no_leaks
 
 
 class Passing:
-    """Notes when each request passes; a request is a name, or (name, estimate, real weight, seconds)."""
+    """Records when each request passes; a request is a name, or (name, estimate, actual weight, seconds)."""
 
     def __init__(self, limiter: RateLimiter, clock: HandClock | None = None) -> None:
         self.clock = clock or HandClock()
@@ -217,14 +217,14 @@ def test_without_a_measure_the_estimate_stands() -> None:
 
 @pytest.mark.parametrize("together", [False, True])
 def test_who_is_cancelled_while_waiting_has_taken_nothing(together: bool) -> None:
-    """Behaviours 19, 21, 24 and 26, also where the turn comes together with the cancellation."""
+    """Behaviours 19, 21, 24 and 26, also if the turn comes together with the cancellation."""
     it = Passing(RateLimiter(requests=1, seconds=10))
 
     async def main() -> None:
         await it.come(*"abc")
         if together:
             it.clock._elapsed = 10.0
-            it.limiter._pump(it.clock)  # b's turn is there, and b does not know it yet
+            it.limiter._pump(it.clock)  # b has its turn, and has not continued yet
         it.tasks["b"].cancel()
         await settle()
         assert it.names() == ("ac" if together else "a")
@@ -238,7 +238,7 @@ def test_who_is_cancelled_while_waiting_has_taken_nothing(together: bool) -> Non
 
 
 def test_the_wish_of_the_service_to_be_left_alone_holds_for_all() -> None:
-    """Behaviour 25: those who wait are refused or come in later, and nobody hangs."""
+    """Behaviour 25: waiting calls are refused or pass later, and none hangs."""
     clock, passed = HandClock(), list[object]()
 
     async def service(request: object, ctx: Context) -> object:
@@ -308,7 +308,7 @@ ARRIVALS = st.lists(
 def test_no_window_ever_holds_more_than_the_limit(
     arrivals: list[tuple[int, int, int, int, bool]], requests: int, weight: int, max_wait: float
 ) -> None:
-    """Requests never; weight never by what was known when each passed. In order, nobody forgotten, all settled."""
+    """Requests never, weight never as known when each passed; in order, none lost, all settled."""
     seconds = 5.0
     limiter = RateLimiter(requests=requests, weight=weight, seconds=seconds, max_wait=max_wait, queue=1_000)
     it = Passing(limiter)

@@ -37,7 +37,7 @@ def calling(clock: HandClock, draw: float = 0.5) -> Context:
 
 
 def failing(*errors: BaseException) -> tuple[Service[str, int], list[Context]]:
-    """A service that raises these in turn, then answers with the number of tries; it keeps what it was called with."""
+    """A service that raises these in turn, then answers with the number of tries; it stores its contexts."""
     seen: list[Context] = []
 
     async def service(request: str, ctx: Context) -> int:
@@ -437,7 +437,7 @@ def test_whatever_says_stop_first_stops(settings: dict[str, Any], deadline: int 
 
 
 def test_a_clock_that_jumps_takes_the_waits_out_of_a_whole_run() -> None:
-    """One line for a test: the clock of the run stands for a switch; nothing global is changed."""
+    """A test needs only one line, the clock of the run; nothing global is changed."""
     model = ScriptedModel(*[ConnectionError("down")] * 4, "up")
     agent = Agent(stack(model, retry(attempts=5, base=3_600, cap=3_600, jitter="none")))
     clock = HandClock(auto=True)

@@ -23,7 +23,7 @@ async def shout(request: str, ctx: Context) -> str:
 
 
 def looks(seen: list[Seen], *, is_async: bool) -> dict[str, Any]:
-    """The three functions, which note what they are shown."""
+    """Return the three functions, which record their arguments."""
 
     def noting(kind: str) -> Callable[[object, Context], object]:
         def look(what: object, ctx: Context) -> str:
@@ -74,7 +74,7 @@ def test_within_a_retry_each_try_is_shown_and_around_it_the_whole() -> None:
 
 
 class Broken:
-    """Fails whenever it looks."""
+    """A function that always fails."""
 
     def __init__(self, is_async: bool) -> None:
         self.is_async = is_async

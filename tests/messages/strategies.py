@@ -1,4 +1,4 @@
-"""Hypothesis strategies for every noun."""
+"""Hypothesis strategies for every message type."""
 
 import itertools
 from collections.abc import Iterable
@@ -52,7 +52,7 @@ usages = st.builds(Usage, counts, counts, counts, counts, counts, st.integers(0,
 
 
 def folded(chosen: Iterable[Part]) -> tuple[Part, ...]:
-    """Leave out what no stream can tell: empty texts, and borders between neighbours that are of one piece."""
+    """Remove what deltas cannot express: empty texts, and borders between adjacent parts that fold into one."""
     kept: list[Part] = []
     for part in chosen:
         last = kept[-1] if kept else None

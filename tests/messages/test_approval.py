@@ -1,4 +1,4 @@
-"""Rules on calls: which wins, who decides, and what happens where nobody can tell."""
+"""Approval rules: which one wins, who decides, and what happens if a rule cannot be evaluated."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Arguments as a person reads them: one way to write what is meant, and nothing that an eye would miss."""
+"""The canonical form of arguments: one text per meaning, and no invisible characters."""
 
 import json
 

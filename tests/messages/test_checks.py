@@ -1,4 +1,4 @@
-"""Messages made by hand: what they hold is what they promise, or it is said what is not."""
+"""Type checks for messages created in user code."""
 
 from typing import Any
 

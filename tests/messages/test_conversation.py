@@ -160,7 +160,7 @@ PAIRS = ValidationPolicy(
 
 
 def written(given_: list[Message], known: int = 0) -> list[Message]:
-    """Append what can be; the first messages are there already."""
+    """Append the messages that can be; the first ones are there already."""
     conversation = Conversation(given_[:known])
     for message in given_[known:]:
         before = list(conversation.log)

@@ -39,7 +39,7 @@ PLAIN: dict[object, st.SearchStrategy[object]] = {
 
 
 def any_of(kind: type[Event]) -> st.SearchStrategy[Event]:
-    """Build an event from what its fields hold, so that a new kind is tested without a word more."""
+    """Build an event from its field types, so that new event types are tested automatically."""
     fields = msgspec.structs.fields(kind)
     return st.builds(kind, *(FIELDS[field.name] if field.name in FIELDS else PLAIN[field.type] for field in fields))
 

@@ -37,7 +37,7 @@ results = words | json_values.map(lambda value: encode(value).decode()) | st.sam
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[Message]:
-    """Conversations with every pairing of calls and results, the broken ones too."""
+    """Conversations with every pairing of calls and results, including invalid ones."""
     log: list[Message] = []
     names: dict[str, str] = {}
     for _ in range(draw(st.integers(0, 6))):

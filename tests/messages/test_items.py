@@ -48,7 +48,7 @@ HANDOFF = HandoffItem(id="h", from_agent="triage", to_agent="billing", created_a
 
 
 def told(*history: RunItem) -> list[str]:
-    """Show messages shortly: role, text, calls by id, the result's id."""
+    """Return messages in short form: role, text, ids of calls, id of the result."""
     return [shown(message) for message in to_messages(history)]
 
 

@@ -1,4 +1,4 @@
-"""Every beginning of a JSON text makes a value that grows into the whole."""
+"""Every prefix of a JSON text gives a value that grows into the whole value."""
 
 import json
 
@@ -74,7 +74,7 @@ def test_every_beginning_grows_into_the_whole(value: object, ascii_only: bool, i
 
 
 def grows_into(early: object, late: object) -> bool:
-    """Whether nothing of an early value is taken back later; numbers may grow."""
+    """Return whether a later value keeps all of an early one; numbers may grow."""
     if early is None:
         return True
     if isinstance(early, dict):

@@ -1,4 +1,4 @@
-"""What is wrong with a conversation is found, once, under its name."""
+"""Every mistake in a conversation gives one violation with the right code."""
 
 from collections.abc import Sequence
 from typing import cast, get_args
@@ -38,7 +38,7 @@ def codes(messages: Sequence[Message], policy: ValidationPolicy = STRICT) -> lis
 
 
 def found(messages: Sequence[Message], policy: ValidationPolicy = STRICT) -> Violation:
-    """The one violation there is."""
+    """Return the only violation."""
     (violation,) = validate_all(messages, policy)
     assert violation == validate(messages, policy)
     return violation
@@ -263,7 +263,7 @@ def test_what_is_sendable_can_be_read_by_hand(messages: list[Message]) -> None:
 
 
 def _sendable(messages: list[Message]) -> bool:
-    """Take calls off a list as results come; nothing else may come before the list is empty."""
+    """Check with a list of open calls: results remove them, and nothing else may come before the list is empty."""
     waiting: list[str] = []
     for message in messages:
         if message.role == "tool":

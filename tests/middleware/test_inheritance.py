@@ -1,4 +1,4 @@
-"""A middleware that overrides nothing takes no way of its own; those that do stand in one order at any depth."""
+"""Inheritance of middleware: unused hooks add no calls, and the order is the same at any depth."""
 
 import asyncio
 from collections import Counter
@@ -30,7 +30,7 @@ class Errors(Middleware):
 
 
 class Order(Middleware):
-    """Notes its letter at every hook."""
+    """Records its letter at every hook."""
 
     def __init__(self, letter: str, notes: list[str]) -> None:
         self.letter = letter

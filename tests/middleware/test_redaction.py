@@ -1,4 +1,4 @@
-"""Secrets that models, tools and errors let slip reach no listener, record, log or error."""
+"""Secrets leaked by models, tools and errors reach no listener, record, log or error."""
 
 import asyncio
 import json
@@ -62,7 +62,7 @@ def redaction() -> Redaction:
 
 
 class Everything:
-    """All that left a run, as one text."""
+    """The whole output of a run, as one text."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -94,7 +94,7 @@ class Everything:
 
 
 def run_leaking(secret: str, cut: int, *, streamed: bool, nested: bool, caught: Everything) -> AgentRun:
-    """Run an agent whose model and tools let a secret slip everywhere, cut in two at one place."""
+    """Run an agent whose model and tools leak a secret everywhere, streamed in two pieces."""
     text = f"so: {secret} it is"
     one, two = text[:cut], text[cut:]
     arguments = json.dumps({"what": text, "deep": [{"a": secret}]})
@@ -195,7 +195,7 @@ def test_usage_and_effects_are_as_without() -> None:
 
 
 class Key(Middleware):
-    """Puts a secret into each call, as a vault would."""
+    """Adds a secret to each call, as a vault would."""
 
     async def before_tool(self, call: ToolCall, ctx: Context) -> ToolCall:
         return msgspec.structs.replace(call, arguments=json.dumps({"key": SECRETS[0]}))
@@ -288,7 +288,7 @@ def test_a_resumed_run_does_not_take_masked_instructions_for_new_ones() -> None:
 
 
 class Stubborn(Exception):
-    """Says a secret from a place that nobody finds."""
+    """An error with a secret in a place that masking cannot change."""
 
     def __str__(self) -> str:
         return f"stubborn {SECRETS[7]}"
@@ -392,7 +392,7 @@ def test_instructions_that_a_hook_adds_are_masked_too() -> None:
 
 
 class Careless(Middleware):
-    """Adds a secret wherever it can, and keeps what it is shown."""
+    """Adds a secret wherever it can, and stores what it receives."""
 
     def __init__(self) -> None:
         self.seen: list[object] = []
