@@ -68,17 +68,17 @@ def encode(value: object) -> bytes:
     except RecursionError:
         raise TypeError(_TOO_DEEP) from None
     except UnicodeEncodeError:
-        return _encoder.encode(_writable(value))
+        return _encoder.encode(_without_surrogates(value))
 
 
-def _writable(value: object) -> object:
+def _without_surrogates(value: object) -> object:
     """Return a value as plain data, with each lone surrogate, which JSON cannot hold, replaced by a question mark."""
     plain = msgspec.to_builtins(value, enc_hook=_write)
     if isinstance(plain, str):
         return plain.encode("utf-8", "replace").decode()
     if isinstance(plain, dict):
-        return {_writable(key): _writable(each) for key, each in plain.items()}
-    return [_writable(each) for each in plain] if isinstance(plain, (list, tuple)) else plain
+        return {_without_surrogates(key): _without_surrogates(each) for key, each in plain.items()}
+    return [_without_surrogates(each) for each in plain] if isinstance(plain, (list, tuple)) else plain
 
 
 @lru_cache(maxsize=512)
@@ -120,7 +120,7 @@ def canonical(value: object) -> bytes:
     except RecursionError:
         raise TypeError(_TOO_DEEP) from None
     except UnicodeEncodeError:
-        return msgspec.json.encode(_writable(value), order="sorted")
+        return msgspec.json.encode(_without_surrogates(value), order="sorted")
 
 
 def digest(value: object) -> str:

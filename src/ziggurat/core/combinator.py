@@ -38,7 +38,7 @@ class Combinator(Generic[Q, R]):
         self.alternatives = alternatives
         self.names = [name_of(each) for each in alternatives]
         self.returns = [cast("type[R]", returns_of(each)) for each in alternatives]
-        self.facts: dict[Fact[object], object] = _agreed(alternatives)
+        self.facts: dict[Fact[object], object] = _common_facts(alternatives)
         self.facts[cast("Fact[object]", NAME)] = f"{self.title}({', '.join(self.names)})"
         self.facts[cast("Fact[object]", EFFECT)] = strongest(alternatives)
         self.facts[cast("Fact[object]", COMPOSITE)] = any(fact(each, COMPOSITE) for each in alternatives)
@@ -82,7 +82,7 @@ def annotate(error: Exception, notes: Iterable[str]) -> None:
             error.add_note(note)
 
 
-def _agreed(alternatives: tuple[Service[Q, R], ...]) -> dict[Fact[object], object]:
+def _common_facts(alternatives: tuple[Service[Q, R], ...]) -> dict[Fact[object], object]:
     stated: dict[Fact[object], object] = {}
     for alternative in alternatives:
         seen: object | None = alternative

@@ -19,7 +19,7 @@ from ziggurat.core.errors import ForeignError, JournalCorrupt, ZigguratError, is
 _RAW = frozenset({"request", "value", "error", "decision", "setup", "labels", "terms"})
 
 
-def _as_read(kind: type[Entry]) -> type[Struct]:
+def _line_type(kind: type[Entry]) -> type[Struct]:
     """Return a class to decode a line of this kind of entry, with user values as raw JSON."""
     fields: list[tuple[str, object, object]] = []
     for field in msgspec.structs.fields(kind):
@@ -30,7 +30,7 @@ def _as_read(kind: type[Entry]) -> type[Struct]:
 
 
 _KINDS: dict[str, type[Entry]] = {kind.__name__: kind for kind in Entry.__subclasses__()}
-_line: "msgspec.json.Decoder[Struct]" = msgspec.json.Decoder(reduce(or_, map(_as_read, _KINDS.values())))
+_line: "msgspec.json.Decoder[Struct]" = msgspec.json.Decoder(reduce(or_, map(_line_type, _KINDS.values())))
 _COMMON: dict[str, type[Exception]] = {
     name: getattr(builtins, name)
     for name in ("ConnectionError", "OSError", "RuntimeError", "TimeoutError", "TypeError", "ValueError")

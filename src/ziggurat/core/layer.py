@@ -34,7 +34,7 @@ class Layered(Generic[Q, R]):
     ) -> None:
         self._body = body
         self._settings = settings
-        self._passage: Service[Q, R] = _bound(body, settings, inner)
+        self._passage: Service[Q, R] = _bind(body, settings, inner)
         self._title = title
         self.inner = inner
 
@@ -47,7 +47,7 @@ class Layered(Generic[Q, R]):
         return Layered(self._body, self._settings, self._title, inner)
 
     def __repr__(self) -> str:
-        return f"{self._title} > {_shown(self.inner)}"
+        return f"{self._title} > {_describe(self.inner)}"
 
 
 def passage(service: Service[Q, R]) -> Service[Q, R]:
@@ -55,7 +55,7 @@ def passage(service: Service[Q, R]) -> Service[Q, R]:
     return service._passage if isinstance(service, Layered) else service
 
 
-def _bound(body: Callable[..., Awaitable[R]], settings: dict[str, object], inner: Service[Q, R]) -> Service[Q, R]:
+def _bind(body: Callable[..., Awaitable[R]], settings: dict[str, object], inner: Service[Q, R]) -> Service[Q, R]:
     """Return a copy of a layer's function with the wrapped service and the settings as default arguments.
 
     Layers call each other through these plain functions, so only the outermost costs the look-up of `__call__`.
@@ -81,13 +81,13 @@ class _Configured:
     def __init__(self, body: Callable[..., Awaitable[Any]], settings: dict[str, object]) -> None:
         self._body = body
         self._settings = settings
-        shown = ", ".join(f"{name}={_shown(value)}" for name, value in settings.items())
+        shown = ", ".join(f"{name}={_describe(value)}" for name, value in settings.items())
         self._title = f"{getattr(body, '__name__', 'layer')}({shown})"
 
     def __call__(self, inner: Service[Any, Any], /) -> Layered[Any, Any]:
         if not callable(inner) or isinstance(inner, (_Configured, type)):
             raise ConfigurationError(
-                f"{self._title} wraps a service, an async callable (request, ctx); got {_shown(inner)}"
+                f"{self._title} wraps a service, an async callable (request, ctx); got {_describe(inner)}"
             )
         return Layered(self._body, self._settings, self._title, inner)
 
@@ -95,7 +95,7 @@ class _Configured:
         return self._title
 
 
-def _shown(value: object) -> str:
+def _describe(value: object) -> str:
     if callable(value) and hasattr(value, "__name__"):
         return str(value.__name__)
     return repr(value)
@@ -200,7 +200,7 @@ def stack(service: Service[Q, R], *layers: Callable[[Service[Q, R]], Service[Q, 
         ConfigurationError: the first argument is not a service, or another one is not a layer.
     """
     if not callable(service) or isinstance(service, (_Configured, type)):
-        raise ConfigurationError(f"stack() needs a service first{_what_first(service)}")
+        raise ConfigurationError(f"stack() needs a service first{_describe_first(service)}")
     for each in reversed(layers):
         if hasattr(each, "inner") or not callable(each) or _is_coroutine_function(each):
             raise ConfigurationError(f"stack() needs layers after the service, such as retry(attempts=3); got {each!r}")
@@ -213,17 +213,17 @@ def _around(each: Callable[[Service[Q, R]], Service[Q, R]], service: Service[Q, 
         made: object = each(service)
     except TypeError as error:
         raise ConfigurationError(
-            f"stack() needs layers after the service, such as retry(attempts=3); {_shown(each)} is called with the "
+            f"stack() needs layers after the service, such as retry(attempts=3); {_describe(each)} is called with the "
             f"service alone, and failed: {error}"
         ) from error
     if not callable(made) or isinstance(made, type):
-        raise ConfigurationError(f"a layer returns a service; {_shown(each)} returned {_shown(made)}")
+        raise ConfigurationError(f"a layer returns a service; {_describe(each)} returned {_describe(made)}")
     return made
 
 
-def _what_first(given: object) -> str:
+def _describe_first(given: object) -> str:
     if isinstance(given, str):
         return f", got the string {given!r}; a model is made of its name by ziggurat.models.resolve.resolve({given!r})"
     if isinstance(given, type):
         return f", got the class {given.__name__}; make an object of it"
-    return f", got {_shown(given)}"
+    return f", got {_describe(given)}"

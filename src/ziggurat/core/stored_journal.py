@@ -139,7 +139,7 @@ class StoredJournal(MemoryJournal):
             _refuse(waiting, self._failed)
             return waiting
         if self._probe is not None:
-            self._tell("before", entry)
+            self._call_probe("before", entry)
         if self._screens is not None:
             entry = self.screened(entry)
         data = self.written(entry)
@@ -186,9 +186,9 @@ class StoredJournal(MemoryJournal):
             self._fail(StoreError(f"{self._log} was being written when the process was interrupted; resume the run"))
             raise
         if done.done():  # a store may write synchronously
-            self._wrote(done, entries, release)
+            self._on_written(done, entries, release)
         else:
-            done.add_done_callback(lambda done: self._wrote(done, entries, release))
+            done.add_done_callback(lambda done: self._on_written(done, entries, release))
 
     def rows_of(self, written: list[bytes], last: Entry | None = None) -> tuple[list[Row], dict[str, bytes]]:
         """Return the next rows for entries, and their large values by digest; continues the digest chain."""
@@ -206,7 +206,7 @@ class StoredJournal(MemoryJournal):
             rows.append(Row(number, self._chain, data, status))
         return rows, blobs
 
-    def _wrote(self, done: "asyncio.Future[None]", entries: list[tuple[Entry, bytes]], release: bool) -> None:
+    def _on_written(self, done: "asyncio.Future[None]", entries: list[tuple[Entry, bytes]], release: bool) -> None:
         if done.cancelled():
             self._fail(StoreError(f"the event loop ended while {self._log} was being written; resume the run"))
             return
@@ -221,7 +221,7 @@ class StoredJournal(MemoryJournal):
         self._batch = []
         if self._probe is not None:
             for entry, _ in entries:
-                self._tell("after", entry)
+                self._call_probe("after", entry)
         if self._readers:
             self.wake()
         if release:
@@ -251,7 +251,7 @@ class StoredJournal(MemoryJournal):
         """Release the lease without writing an entry; for a run that was opened and not executed."""
         return self._store.release(self._log, self._epoch)
 
-    def _tell(self, when: str, entry: Entry) -> None:
+    def _call_probe(self, when: str, entry: Entry) -> None:
         point = _POINTS.get(type(entry))
         if point is not None and self._probe is not None:
             self._probe(f"{when} {point}", entry.path)

@@ -179,13 +179,13 @@ class StreamBlock(AbstractAsyncContextManager[EventStream[R]]):
     ) -> Coroutine[Any, Any, bool | None]:
         return self._block.__aexit__(kind, error, trace)
 
-    def _misused(self) -> NoReturn:
+    def _raise_misused(self) -> NoReturn:
         raise ConfigurationError(
             "a stream is read within its block, which ends the call when it is left: "
             "async with agent.stream('...') as events: async for event in events: ..."
         )
 
-    __aiter__ = __iter__ = __await__ = _misused
+    __aiter__ = __iter__ = __await__ = _raise_misused
 
 
 def open_stream(
@@ -215,11 +215,11 @@ def open_stream(
         raise ConfigurationError(f"open_stream() calls a service, an async callable (request, ctx); got {service!r}")
     if not isinstance(buffer, int) or isinstance(buffer, bool) or buffer < 1:
         raise ConfigurationError(f"buffer must be a whole number of at least 1, got {buffer!r}")
-    return StreamBlock(_streamed(service, request, ctx or root(), buffer))
+    return StreamBlock(_open(service, request, ctx or root(), buffer))
 
 
 @asynccontextmanager
-async def _streamed(service: Service[Q, R], request: Q, ctx: Context, buffer: int) -> AsyncIterator[EventStream[R]]:
+async def _open(service: Service[Q, R], request: Q, ctx: Context, buffer: int) -> AsyncIterator[EventStream[R]]:
     stream: EventStream[R] = EventStream(buffer, ctx.clock)
     stream._start(lambda: service(request, ctx.emitting(stream)))
     try:

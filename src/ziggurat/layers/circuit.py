@@ -77,7 +77,7 @@ class Circuit(Struct):
             return Verdict(self.epoch)
         change: Change | None = None
         if state == "open" and now >= self.until:
-            change = self._turn("half_open")
+            change = self._change_state("half_open")
             self.permits = rules.permits
         if self.permits > 0:
             self.permits -= 1
@@ -89,7 +89,7 @@ class Circuit(Struct):
         if ticket != self.epoch or self.state == "forced_closed":
             return None
         if self.state == "half_open":
-            return self._probed(rules, outcome, now)
+            return self._settle_trial(rules, outcome, now)
         if outcome is None:
             return None
         if rules.consecutive is not None:
@@ -104,22 +104,22 @@ class Circuit(Struct):
 
     def force(self, state: CircuitState) -> Change:
         """Enter a state with empty counts; only another `force` leaves a forced state."""
-        return self._turn(state)
+        return self._change_state(state)
 
-    def _probed(self, rules: BreakerRules, outcome: int | None, now: float) -> Change | None:
+    def _settle_trial(self, rules: BreakerRules, outcome: int | None, now: float) -> Change | None:
         if outcome is None:
             self.permits += 1
             return None
         if outcome & (FAILED if rules.slow_rate is None else FAILED | SLOW):
             return self._open(rules, now)
         self.passed += 1
-        return self._turn("closed") if self.passed >= rules.permits else None
+        return self._change_state("closed") if self.passed >= rules.permits else None
 
     def _open(self, rules: BreakerRules, now: float) -> Change:
         self.until = now + rules.open_seconds
-        return self._turn("open")
+        return self._change_state("open")
 
-    def _turn(self, state: CircuitState) -> Change:
+    def _change_state(self, state: CircuitState) -> Change:
         before, self.state = self.state, state
         self.epoch += 1
         self.permits = self.passed = self.in_a_row = self.calls = self.failed = self.slow = self.oldest = 0

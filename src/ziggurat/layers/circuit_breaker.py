@@ -195,7 +195,7 @@ async def circuit_breaker(request: Q, ctx: Context, inner: Service[Q, R], *, bre
     began, blocked = backend.time(clock), ctx.emit.blocked
     verdict = backend.update(breaker.name, Circuit.admit, rules, began)
     if not isinstance(verdict, Verdict):
-        verdict = await _awaited(verdict, breaker, began)
+        verdict = await _wait_for_verdict(verdict, breaker, began)
     if verdict.ticket < 0:
         raise _refusal(breaker, verdict)
     outcome: int | None = None
@@ -221,7 +221,7 @@ async def circuit_breaker(request: Q, ctx: Context, inner: Service[Q, R], *, bre
                 await _tell(breaker, change, ctx)
 
 
-async def _awaited(asked: Awaitable[Verdict], breaker: CircuitBreaker, now: float) -> Verdict:
+async def _wait_for_verdict(asked: Awaitable[Verdict], breaker: CircuitBreaker, now: float) -> Verdict:
     """Wait for the verdict of an async backend; if the call is cancelled meanwhile, give its permit back."""
     task = asyncio.ensure_future(asked)
     try:

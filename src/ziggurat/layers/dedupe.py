@@ -31,7 +31,7 @@ class _Outcome(Generic[R]):
 
     def result(self) -> R:
         if self.error is not None:
-            raise _twin(self.error)
+            raise _copy_error(self.error)
         return self.value  # type: ignore[return-value]
 
 
@@ -181,7 +181,7 @@ async def _ask(request: Q, ctx: Context, inner: Service[Q, R], store: DedupeStor
         store._end(name, flight, outcome)
 
 
-def _twin(error: Exception) -> Exception:
+def _copy_error(error: Exception) -> Exception:
     """Return a copy of an error for another caller, with the original as cause, and without its usage."""
     twin = type(error).__new__(type(error), *error.args)
     twin.args = error.args

@@ -35,14 +35,14 @@ class _Hedge(Combinator[Q, R]):
             for index, place in enumerate(places):
                 task = asyncio.get_running_loop().create_task(self._attempt(index, request, place), name=place.path)
                 running[task] = index
-                winner = await self._first(running, failures, ctx, last=index == len(places) - 1)
+                winner = await self._wait_for_answer(running, failures, ctx, last=index == len(places) - 1)
                 if winner is not None:
                     break
             else:
                 raise await self._all_failed(failures, places, ctx)
             del running[winner]
             await _end(running)
-            await self._account(failures, places, ctx)
+            await self._charge_failures(failures, places, ctx)
             for task, index in running.items():
                 if not task.cancelled():
                     ctx.charge(getattr(task.exception() or task.result(), "usage", None))
@@ -59,7 +59,7 @@ class _Hedge(Combinator[Q, R]):
             place.charge(getattr(error, "usage", None))
             raise
 
-    async def _first(
+    async def _wait_for_answer(
         self, running: dict[asyncio.Task[R], int], failures: list[tuple[int, Exception]], ctx: Context, *, last: bool
     ) -> asyncio.Task[R] | None:
         """Wait for an answer and return its task; None when the next alternative is due, or when all have failed."""
@@ -84,7 +84,9 @@ class _Hedge(Combinator[Q, R]):
             if timer is not None:
                 timer.cancel()
 
-    async def _account(self, failures: Iterable[tuple[int, Exception]], places: list[Context], ctx: Context) -> None:
+    async def _charge_failures(
+        self, failures: Iterable[tuple[int, Exception]], places: list[Context], ctx: Context
+    ) -> None:
         for index, error in failures:
             ctx.charge(getattr(error, "usage", None))
             await self.abandon(places[index], described(error))
@@ -93,7 +95,7 @@ class _Hedge(Combinator[Q, R]):
         self, failures: list[tuple[int, Exception]], places: list[Context], ctx: Context
     ) -> Exception:
         *earlier, (_, last) = failures
-        await self._account(earlier, places, ctx)
+        await self._charge_failures(earlier, places, ctx)
         annotate(last, [f"{self.names[index]} had failed before: {described(error)}" for index, error in earlier])
         return last
 

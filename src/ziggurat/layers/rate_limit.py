@@ -109,12 +109,12 @@ class RateLimiter:
 
     def due(self, weight: float, now: float) -> float:
         """Return when one more call would have its turn, in seconds of `monotonic`, as known at present."""
-        *_, (_, due) = self._dues(now, (*self._waiting, _Waiter(weight, inf)))
+        *_, (_, due) = self._due_times(now, (*self._waiting, _Waiter(weight, inf)))
         return due
 
     def take(self, weight: float, now: float) -> Taken | None:
         """Take one request and its weight if there is room and no call waits; else return None."""
-        self._forget(now)
+        self._remove_expired(now)
         if self._waiting or now < self._closed_until or not self._fits(self._requests, self._weight, weight):
             return None
         return self._add(now, 1, weight)
@@ -132,7 +132,7 @@ class RateLimiter:
         waiter = _Waiter(weight, latest if deadline is None else min(latest, deadline))
         due = self.due(weight, now)
         if due > waiter.latest or len(self._waiting) >= self.queue:
-            raise self._late(due - now)
+            raise self._refusal(due - now)
         self._waiting.append(waiter)
         if self._timer is None:
             self._timer = clock.call_at(due, lambda: self._pump(clock))
@@ -182,7 +182,7 @@ class RateLimiter:
         self._weight += weight
         return taken
 
-    def _forget(self, now: float) -> None:
+    def _remove_expired(self, now: float) -> None:
         log = self._log
         while log and log[0].at + self.seconds <= now:
             taken = log.popleft()
@@ -195,7 +195,7 @@ class RateLimiter:
     def _pump(self, clock: Clock) -> None:
         """Let calls pass whose turn has come, refuse those whose turn would be too late, and set the next timer."""
         now = clock.monotonic()
-        self._forget(now)
+        self._remove_expired(now)
         waiting = self._waiting
         while waiting and now >= self._closed_until:
             waiter = waiting[0]
@@ -210,16 +210,16 @@ class RateLimiter:
         if waiting:
             self._refuse_late(now)
         if waiting:
-            self._timer = clock.call_at(next(self._dues(now, waiting))[1], lambda: self._pump(clock))
+            self._timer = clock.call_at(next(self._due_times(now, waiting))[1], lambda: self._pump(clock))
 
     def _refuse_late(self, now: float) -> None:
-        late = [(waiter, due) for waiter, due in self._dues(now, tuple(self._waiting)) if due > waiter.latest]
+        late = [(waiter, due) for waiter, due in self._due_times(now, tuple(self._waiting)) if due > waiter.latest]
         for waiter, due in late:
             self._waiting.remove(waiter)
             if not waiter.turn.done():
-                waiter.turn.set_exception(self._late(due - now))
+                waiter.turn.set_exception(self._refusal(due - now))
 
-    def _dues(self, now: float, waiters: Iterable[_Waiter]) -> Iterator[tuple[_Waiter, float]]:
+    def _due_times(self, now: float, waiters: Iterable[_Waiter]) -> Iterator[tuple[_Waiter, float]]:
         """Yield when each waiter will have its turn; those too late are not counted for the waiters after them."""
         planned = [(taken.at, taken.requests, taken.weight) for taken in self._log]
         requests, total, oldest, due = self._requests, self._weight, 0, max(now, self._closed_until)
@@ -235,7 +235,7 @@ class RateLimiter:
                 planned.append((at, 1, waiter.weight))
                 oldest, requests, total, due = first, count + 1, weight + waiter.weight, at
 
-    def _late(self, seconds: float) -> LimitExceeded:
+    def _refusal(self, seconds: float) -> LimitExceeded:
         used = self._weight if self.requests is None else self._requests
         text = f"{self!r} has no room for {seconds:.3g} s, and {len(self._waiting)} calls wait: try again then"
         return LimitExceeded(

@@ -185,7 +185,7 @@ async def retry(
                 raise
             longest = min(cap, base * 2.0 ** min(attempt - 1, 100))
             delay = _delay(error, longest * ctx.random() if jitter == "full" else longest, max_retry_after)
-            if delay is None or not _affordable(error, delay, ctx, budget):
+            if delay is None or not _may_wait(error, delay, ctx, budget):
                 raise
             why, usage = described(error), getattr(error, "usage", None)
         ctx.charge(usage)
@@ -203,7 +203,7 @@ def _delay(error: Exception, drawn: float, max_retry_after: float) -> float | No
     return asked if asked <= max_retry_after else None
 
 
-def _affordable(error: Exception, delay: float, ctx: Context, budget: RetryBudget | None) -> bool:
+def _may_wait(error: Exception, delay: float, ctx: Context, budget: RetryBudget | None) -> bool:
     left = ctx.remaining()
     if left is not None and delay >= left:
         return False

@@ -27,14 +27,14 @@ class _Steer(Combinator[Q, R]):
     async def __call__(self, request: Q, ctx: Context, /) -> R:
         place = ctx.under("pick")
         if ctx._beneath or ctx.scope.get(JOURNAL) is None:
-            picked = await self._picked(request, place)
+            picked = await self._call_pick(request, place)
         else:
-            picked = await place.once("pick", request, self._picked, returns=str)
+            picked = await place.once("pick", request, self._call_pick, returns=str)
         if picked not in self._routes:  # a recorded pick whose route was removed since
             raise self._unknown(picked, place)
         return await self.ask(self._routes[picked], request, ctx.under(picked))
 
-    async def _picked(self, request: Q, ctx: Context) -> str:
+    async def _call_pick(self, request: Q, ctx: Context) -> str:
         picked = self._pick(request, ctx)
         if isinstance(picked, Awaitable):
             picked = await picked

@@ -158,7 +158,7 @@ class Approvals:
         for rule in sorted(concerned, key=lambda rule: rule.verdict != "deny"):  # a stable sort
             if rule.verdict != "deny" and unsure is not None:
                 break
-            holds = await _holds(rule, arguments, ctx)
+            holds = await _applies(rule, arguments, ctx)
             if holds is True:
                 return rule.verdict, rule.reason
             if holds is not False:
@@ -180,7 +180,7 @@ APPROVALS: Key[tuple[Approvals, ...]] = Key("approvals")
 """All `Approvals` in effect, those of the outermost agent first; if set, even empty, every call is checked."""
 
 
-async def _holds(rule: Rule, arguments: str, ctx: Context) -> bool | str:
+async def _applies(rule: Rule, arguments: str, ctx: Context) -> bool | str:
     """Return whether a rule applies, or a text that says why that cannot be determined."""
     if rule.when is None:
         return True
@@ -228,7 +228,7 @@ def item_of(
 
 def pending_entry(item: PendingItem) -> Pending:
     """Return the journal entry for a pending item."""
-    return Pending(item.path, item.id, item.call.name, _copied(item.call), item.reason, item.until)
+    return Pending(item.path, item.id, item.call.name, _copy_of(item.call), item.reason, item.until)
 
 
 def expired(pending: Pending, now: float) -> Deny | None:
@@ -244,13 +244,13 @@ def expired(pending: Pending, now: float) -> Deny | None:
     return Deny(f"expired: nobody had decided by {until:%Y-%m-%d %H:%M:%S} UTC")
 
 
-def _until(ctx: Context) -> float | None:
+def _expiry(ctx: Context) -> float | None:
     """Return when a call that starts to wait now will expire, in POSIX seconds; None for never."""
     given = [gate.expires for gate in ctx.scope.get(APPROVALS) or () if gate.expires is not None]
     return ctx.clock.now() + min(given) if given else None
 
 
-def _copied(call: ToolCall) -> ToolCall:
+def _copy_of(call: ToolCall) -> ToolCall:
     return ToolCall(call.id, call.name, call.arguments)
 
 
@@ -266,7 +266,7 @@ async def decision_for(
     journal = ctx.scope[JOURNAL]
     pending = None if record is None else record.pending
     if pending is None:
-        item = item_of(call, ctx, judgement.reason, stage, _until(ctx))
+        item = item_of(call, ctx, judgement.reason, stage, _expiry(ctx))
     else:
         item = item_of(call, ctx, pending.reason, stage, pending.until)
     if record is not None and record.decided is not None:
@@ -282,7 +282,7 @@ async def decision_for(
         _check_answer(decision, call, fits)
         await written(journal, Decided(ctx.path, item.id, decision))
     if ctx.listens(ApprovalDecided):
-        await ctx.emit(ApprovalDecided(ctx.path, item.id, _copied(call), decision))
+        await ctx.emit(ApprovalDecided(ctx.path, item.id, _copy_of(call), decision))
     return item, decision
 
 
@@ -311,7 +311,7 @@ def waiting_call(record: Record, ctx: Context) -> ToolCall | None:
     """Return a copy of the frozen call that waits here; None if the recorded call does not match its id."""
     assert record.pending is not None
     call = as_type(record.pending.request, ToolCall)
-    return _copied(call) if is_waiting(call, record, ctx) else None
+    return _copy_of(call) if is_waiting(call, record, ctx) else None
 
 
 def is_waiting(call: ToolCall, record: Record, ctx: Context) -> bool:
@@ -344,7 +344,7 @@ async def decide(item: PendingItem, desk: Approvals | None, ctx: Context) -> Dec
         task = asyncio.ensure_future(answer) if isinstance(answer, Awaitable) else None
     finally:
         AMBIENT.reset(token)
-    decision = answer if task is None else await _awaited(task, desk, ctx)
+    decision = answer if task is None else await _await_approver(task, desk, ctx)
     if not isinstance(decision, (Approve, Deny, Modify)):
         raise ConfigurationError(
             f"the approver must return Approve(), Deny(reason) or Modify(arguments), got {decision!r}"
@@ -352,7 +352,7 @@ async def decide(item: PendingItem, desk: Approvals | None, ctx: Context) -> Dec
     return decision
 
 
-async def _awaited(task: "asyncio.Future[Decision]", desk: Approvals, ctx: Context) -> Decision:
+async def _await_approver(task: "asyncio.Future[Decision]", desk: Approvals, ctx: Context) -> Decision:
     """Await an approver in a separate task, so that one that ignores its cancellation cannot delay the timeout."""
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:

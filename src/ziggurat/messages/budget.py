@@ -126,7 +126,7 @@ class Spending:
         price = None if self.budget.price is None else self.budget.price(name, usage)
         return None if price is None else float(price)
 
-    def admit(self, request: object, ctx: Context, name: str = "", /) -> "_Reserved":
+    def admit(self, request: object, ctx: Context, name: str = "", /) -> "_Reservation":
         """Reserve the estimated maximum of a model call; for other calls reserve nothing.
 
         Raises:
@@ -134,7 +134,7 @@ class Spending:
             ConfigurationError: there is a limit on cost, and the price of the model is unknown.
         """
         if not isinstance(request, ModelRequest):
-            return _Reserved(self, name, 0, 0, 0.0)
+            return _Reservation(self, name, 0, 0, 0.0)
         budget = self.budget
         question = request.messages.size() // 4 + estimate_tokens(request.instructions or "") + self._tools(request)
         answer = request.settings.max_tokens or self._longest
@@ -146,15 +146,15 @@ class Spending:
         begins = _is_step(ctx.path) and ctx.path not in self.steps
         if budget.steps is not None and begins and len(self.steps) >= budget.steps:
             raise LimitExceeded("steps", budget.steps, len(self.steps))
-        amount = 0.0 if budget.cost is None else self._affordable(name, Usage(question, answer, requests=1))
+        amount = 0.0 if budget.cost is None else self._check_cost(name, Usage(question, answer, requests=1))
         if begins and budget.steps is not None:
             self.steps.add(ctx.path)
         self.reserved += need
         self.reserved_cost += amount
         self.running += 1
-        return _Reserved(self, name, need, 1, amount)
+        return _Reservation(self, name, need, 1, amount)
 
-    def _affordable(self, name: str, usage: Usage) -> float:
+    def _check_cost(self, name: str, usage: Usage) -> float:
         """Return the estimated maximum cost of a call in money; raise LimitExceeded if less is left."""
         amount = self._price(name, usage)
         if amount is None:
@@ -190,7 +190,7 @@ class Spending:
         made[name] = made.get(name, 0) + 1
 
 
-class _Reserved:
+class _Reservation:
     """The reservation of one call."""
 
     __slots__ = ("amount", "calls", "name", "need", "spending")

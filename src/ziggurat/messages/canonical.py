@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from ziggurat.core.errors import InvalidArguments
 
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Characters that are invisible although their category does not say so."""
 
@@ -26,17 +26,19 @@ def canonical(arguments: str, name: str = "a call") -> str:
             infinity, a number that is too large or too precise, or a lone surrogate.
     """
     try:
-        value = json.loads(arguments or "{}", object_pairs_hook=_unique, parse_constant=_no_number, parse_float=_exact)
+        value = json.loads(
+            arguments or "{}", object_pairs_hook=_object_of, parse_constant=_no_number, parse_float=_exact_float
+        )
         if not isinstance(value, dict):
             raise ValueError("not an object")
         text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         text.encode()
     except (ValueError, RecursionError) as error:
         raise InvalidArguments(f"the arguments of {name} are not a plain JSON object: {error}") from error
-    return text if text.isascii() and "\x7f" not in text else _visible(text)
+    return text if text.isascii() and "\x7f" not in text else _escape_invisible(text)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -48,7 +50,7 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a number")
 
 
-def _exact(text: str) -> float:
+def _exact_float(text: str) -> float:
     from decimal import Decimal
 
     number = float(text)
@@ -59,16 +61,16 @@ def _exact(text: str) -> float:
     return number
 
 
-def _visible(text: str) -> str:
+def _escape_invisible(text: str) -> str:
     split = not unicodedata.is_normalized("NFC", text)
-    return "".join(_escaped(each) if _unseen(each, split) else each for each in text)
+    return "".join(_escaped(each) if _is_invisible(each, split) else each for each in text)
 
 
-def _unseen(character: str, split: bool) -> bool:
+def _is_invisible(character: str, split: bool) -> bool:
     if " " <= character <= "~":
         return False
     category = unicodedata.category(character)
-    if category in _UNSEEN or category == "Zs" or character in _BLANK:
+    if category in _INVISIBLE or category == "Zs" or character in _BLANK:
         return True
     return category == "Mn" and (split or "\ufe00" <= character <= "\ufe0f" or character >= "\U000e0100")
 

@@ -167,10 +167,10 @@ class Fold:
 
     def message(self) -> Message:
         """Return the message made of the pieces so far."""
-        return Message("assistant", tuple(map(_closed, self._parts)))
+        return Message("assistant", tuple(map(_to_part, self._parts)))
 
 
-def _closed(part: "Part | _Open | _Thought | list[str]") -> Part:
+def _to_part(part: "Part | _Open | _Thought | list[str]") -> Part:
     if isinstance(part, _Open):
         return ToolCall(part.id, part.name, "".join(part.arguments))
     if isinstance(part, _Thought):
@@ -218,7 +218,7 @@ def fit(message: Message) -> Message:
         fits = fits and not strange
     if fits and message.role == "assistant":
         return message
-    made = replace(message, role="assistant", parts=_finished(_with_ids(refolded(message).parts)))
+    made = replace(message, role="assistant", parts=_clean_parts(_with_ids(refolded(message).parts)))
     made = refolded(made)  # join thoughts that lost their signatures
     return message if made == message else made
 
@@ -229,7 +229,7 @@ def _is_whole(part: Text) -> bool:
     return text != "" and (text.isascii() or mended(text) == text)
 
 
-def _finished(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def _clean_parts(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Remove tool results, repeated thoughts, and the signatures of thoughts at the end; fix lone surrogates."""
     made: list[Part] = []
     for part in parts:

@@ -79,7 +79,7 @@ class _Reader:
                 elif more is not True:
                     within.append(more)
                     if len(within) > MAX_DEPTH + 1:
-                        self._wrong(f"it nests deeper than {MAX_DEPTH}")
+                        self._fail(f"it nests deeper than {MAX_DEPTH}")
         except _Ended:
             pass
         return root
@@ -101,7 +101,7 @@ class _Reader:
                 return False
             self.at += 1
             if self._next() == closing:
-                self._wrong("a comma is followed by nothing")
+                self._fail("a comma is followed by nothing")
         if isinstance(holder, list):
             value = self._value()
             holder.append(value)
@@ -113,10 +113,10 @@ class _Reader:
 
     def _key(self) -> str:
         if self._next() != '"':
-            self._wrong("a key must be a string")
+            self._fail("a key must be a string")
         key = self._string(whole=True)
         if self._next() != ":":
-            self._wrong("a key must be followed by a colon")
+            self._fail("a key must be followed by a colon")
         self.at += 1
         return key
 
@@ -139,11 +139,11 @@ class _Reader:
         if first == '"':
             return self._string(whole=False)
         for word, value in _WORDS.items():
-            if word[0] == first and self._says(word):
+            if word[0] == first and self._skip_word(word):
                 return value
         return self._number()
 
-    def _says(self, word: str) -> bool:
+    def _skip_word(self, word: str) -> bool:
         there = self.text[self.at : self.at + len(word)]
         if there == word:
             self.at += len(word)
@@ -157,7 +157,7 @@ class _Reader:
         if _NUMBER_BEGUN.match(self.text, self.at) and (found is None or found.end() < len(self.text)):
             raise _Ended
         if found is None:
-            self._wrong("a value was expected")
+            self._fail("a value was expected")
         follower = self.text[found.end() : found.end() + 1]
         whole = not (found[1] or found[2])
         if follower and (
@@ -165,7 +165,7 @@ class _Reader:
             or (follower in "eE" and not found[2])
             or (follower in "0123456789" and found[0] in ("0", "-0"))
         ):
-            self._wrong("a number is not written as JSON does")
+            self._fail("a number is not written as JSON does")
         self.at = found.end()
         return self._integer(found[0]) if whole else float(found[0])
 
@@ -173,7 +173,7 @@ class _Reader:
         try:
             return int(digits)
         except ValueError:
-            self._wrong("a number is too long")
+            self._fail("a number is too long")
 
     def _string(self, *, whole: bool) -> str:
         """Read a string; an incomplete one is returned up to its end, unless `whole` is set."""
@@ -190,7 +190,7 @@ class _Reader:
             try:
                 if following != "\\":
                     if following:
-                        self._wrong("a string holds a control character")
+                        self._fail("a string holds a control character")
                     raise _Ended
                 pieces.append(self._escape())
             except _Ended:
@@ -206,7 +206,7 @@ class _Reader:
         if not letter:
             raise _Ended
         if letter not in _ESCAPES:
-            self._wrong("a string holds an unknown escape")
+            self._fail("a string holds an unknown escape")
         self.at += 2
         return _ESCAPES[letter]
 
@@ -216,16 +216,16 @@ class _Reader:
         if 0xD800 <= code < 0xDC00:
             begun = self.text[self.at + 6 : self.at + 8]
             if not "\\u".startswith(begun):
-                self._wrong("half of a character stands alone")
+                self._fail("half of a character stands alone")
             if len(begun) < 2:
                 raise _Ended
             low = self._hexadecimal(self.at + 6)
             if not 0xDC00 <= low < 0xE000:
-                self._wrong("half of a character stands alone")
+                self._fail("half of a character stands alone")
             code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
             width = 12
         elif 0xDC00 <= code < 0xE000:
-            self._wrong("half of a character stands alone")
+            self._fail("half of a character stands alone")
         self.at += width
         return chr(code)
 
@@ -234,8 +234,8 @@ class _Reader:
         if len(digits) < 4:
             raise _Ended
         if not re.fullmatch("[0-9a-fA-F]{4}", digits):
-            self._wrong("a string holds an unknown escape")
+            self._fail("a string holds an unknown escape")
         return int(digits, 16)
 
-    def _wrong(self, why: str) -> NoReturn:
+    def _fail(self, why: str) -> NoReturn:
         raise InvalidArguments(f"not the beginning of JSON: {why}, at character {self.at}")

@@ -49,9 +49,9 @@ def lost_reasoning(original: Sequence[Message], rewritten: Sequence[Message]) ->
     kept: dict[tuple[Part, ...], list[tuple[Part, ...]]] = {}
     for message in original:
         if message.role == "assistant":
-            kept.setdefault(_said(message), []).append(message.parts)
+            kept.setdefault(_without_thoughts(message), []).append(message.parts)
     for index, message in enumerate(rewritten):
-        before = kept.get(_said(message)) if message.role == "assistant" else None
+        before = kept.get(_without_thoughts(message)) if message.role == "assistant" else None
         if not before or message.parts in before:
             continue
         thoughts = [part for part in message.parts if isinstance(part, Thinking)]
@@ -76,5 +76,5 @@ def is_proven(thought: Thinking) -> bool:
     return bool(thought.signature or thought.redacted)
 
 
-def _said(message: Message) -> tuple[Part, ...]:
+def _without_thoughts(message: Message) -> tuple[Part, ...]:
     return tuple([part for part in message.parts if not isinstance(part, Thinking)])

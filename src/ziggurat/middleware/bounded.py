@@ -31,13 +31,13 @@ def bounded(pattern: str | re.Pattern[str]) -> tuple[str, int]:
     except re.error as error:
         raise ConfigurationError(f"not a regular expression: {text!r}: {error}") from error
     if tree.state.groupdict:
-        raise _refused(text, "it has named groups", "write (...) or (?:...) for each")
+        raise _refusal(text, "it has named groups", "write (...) or (?:...) for each")
     ways = _ways(tree, text)
     shortest, longest = tree.getwidth()
     if not shortest >= 1 or longest > WINDOW:
-        raise _refused(text, f"it matches {shortest} to {longest} characters", f"bound it to 1 to {WINDOW}")
+        raise _refusal(text, f"it matches {shortest} to {longest} characters", f"bound it to 1 to {WINDOW}")
     if ways > WAYS:
-        raise _refused(
+        raise _refusal(
             text, "it can be tried in too many ways", "narrow its {m,n}, or make them possessive, such as [a-z]{1,40}+"
         )
     letters = "".join(letter for letter, flag in zip("imsx", (re.I, re.M, re.S, re.X), strict=True) if flags & flag)
@@ -56,7 +56,7 @@ def _ways_of(code: Any, argument: Any, text: str) -> int:
     if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
         least, most, inner = argument
         if most == codes.MAXREPEAT:
-            raise _refused(text, "it repeats without a bound", "write {1,64} in place of + and {0,64} in place of *")
+            raise _refusal(text, "it repeats without a bound", "write {1,64} in place of + and {0,64} in place of *")
         once = _ways(inner, text)
         if code is codes.POSSESSIVE_REPEAT:
             return 1 if once <= WAYS else once
@@ -71,11 +71,11 @@ def _ways_of(code: Any, argument: Any, text: str) -> int:
         inside = _ways(argument, text)
         return 1 if inside <= WAYS else inside
     if code in (codes.GROUPREF, codes.GROUPREF_EXISTS, codes.ASSERT, codes.ASSERT_NOT):
-        raise _refused(text, "it looks around or back", "match what you look for itself")
+        raise _refusal(text, "it looks around or back", "match what you look for itself")
     if code is codes.AT and argument not in (codes.AT_BOUNDARY, codes.AT_NON_BOUNDARY):
-        raise _refused(text, "it is bound to an end of the text", r"leave ^ and $ out, or use \b")
+        raise _refusal(text, "it is bound to an end of the text", r"leave ^ and $ out, or use \b")
     return 1
 
 
-def _refused(text: str, why: str, fix: str) -> ConfigurationError:
+def _refusal(text: str, why: str, fix: str) -> ConfigurationError:
     return ConfigurationError(f"the pattern {text!r} is not taken: {why}; {fix}")

@@ -68,7 +68,7 @@ class OutputGuardrail(Middleware):
                     f"the check of OutputGuardrail() returns what is wrong as a string, or None; it returned {fault!r}"
                 )
             ctx.charge(response.usage)
-            request = replace(request, messages=Transcript.of(*request.messages, *_refused(response, fault)))
+            request = replace(request, messages=Transcript.of(*request.messages, *_request_again(response, fault)))
         raise Denied(f"no answer passed the check in {self.retries + 1} tries: {fault}")
 
 
@@ -80,7 +80,7 @@ def _answer_of(response: ModelResponse) -> str | None:
     return None if response.tool_calls or response.finish in ("malformed", "paused") else response.text
 
 
-def _refused(response: ModelResponse, fault: str) -> list[Message]:
+def _request_again(response: ModelResponse, fault: str) -> list[Message]:
     """Return the messages to append: the refused reply, and the request for another."""
     message = fit(response.message)
     results = [

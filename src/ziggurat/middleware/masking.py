@@ -37,7 +37,7 @@ class Masking:
 
     def value(self, value: T) -> T:
         """Return a value with secrets masked in all text within it; an error is changed in place if possible."""
-        changed: T = self._walked(value, 0)
+        changed: T = self._mask(value, 0)
         return changed
 
     def json(self, text: str) -> str:
@@ -51,10 +51,10 @@ class Masking:
                 return quick
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return quick
-        changed = self._walked(value, 0)
+        changed = self._mask(value, 0)
         return quick if changed is value else encode(changed).decode()
 
-    def _walked(self, value: Any, depth: int) -> Any:
+    def _mask(self, value: Any, depth: int) -> Any:
         if isinstance(value, str):
             changed = self.secrets.masked(value)
             return value if changed == value else changed
@@ -68,27 +68,27 @@ class Masking:
         if isinstance(value, BaseException):
             return self.error(value)
         if isinstance(value, Transcript):
-            messages = [self._walked(each, depth + 1) for each in value]
+            messages = [self._mask(each, depth + 1) for each in value]
             same = all(one is other for one, other in zip(messages, value, strict=True))
             return value if same else Transcript.of(*messages)
         if isinstance(value, Struct):
-            return self._struct(value, depth)
+            return self._mask_struct(value, depth)
         if isinstance(value, dict):
-            pairs = [(self._walked(key, depth + 1), self._walked(each, depth + 1)) for key, each in value.items()]
+            pairs = [(self._mask(key, depth + 1), self._mask(each, depth + 1)) for key, each in value.items()]
             same = all(k is key and v is each for (k, v), (key, each) in zip(pairs, value.items(), strict=True))
             return value if same else dict(pairs)
         if isinstance(value, (list, tuple, set, frozenset)):
-            return self._several(value, depth)
-        return self._object(value, depth)
+            return self._mask_items(value, depth)
+        return self._mask_object(value, depth)
 
-    def _several(self, value: Any, depth: int) -> Any:
+    def _mask_items(self, value: Any, depth: int) -> Any:
         items = list(value)
-        changed = [self._walked(each, depth + 1) for each in items]
+        changed = [self._mask(each, depth + 1) for each in items]
         if all(one is other for one, other in zip(changed, items, strict=True)):
             return value
         return type(value)(*changed) if hasattr(value, "_fields") else type(value)(changed)
 
-    def _struct(self, value: Any, depth: int) -> Any:
+    def _mask_struct(self, value: Any, depth: int) -> Any:
         changes: dict[str, Any] = {}
         for name in value.__struct_fields__:
             known = getattr(value, name)
@@ -101,18 +101,18 @@ class Masking:
             elif name == "data" and isinstance(value, File) and isinstance(known, bytes):
                 changed = self.secrets.masked(known.decode("latin-1")).encode("latin-1", "replace")
             else:
-                changed = self._walked(known, depth + 1)
+                changed = self._mask(known, depth + 1)
             if changed is not known and changed != known:
                 changes[name] = changed
         if isinstance(value, Thinking) and "text" in changes:
             changes["signature"] = None  # the signature is for the original text
         return msgspec.structs.replace(value, **changes) if changes else value
 
-    def _object(self, value: Any, depth: int) -> Any:
+    def _mask_object(self, value: Any, depth: int) -> Any:
         """Return an object of a user's class, such as a typed output, with masked fields."""
         if not dataclasses.is_dataclass(value) and not hasattr(value, "model_copy"):
             return value
-        fields = {name: self._walked(each, depth + 1) for name, each in vars(value).items()}
+        fields = {name: self._mask(each, depth + 1) for name, each in vars(value).items()}
         if all(fields[name] is each for name, each in vars(value).items()):
             return value
         made = copy.copy(value)
@@ -126,33 +126,33 @@ class Masking:
 
         It is the same object, or a `ForeignError` if the object cannot be changed.
         """
-        return self._mended(error, {})
+        return self._mask_error(error, {})
 
-    def _mended(self, error: BaseException, known: dict[int, BaseException]) -> BaseException:
+    def _mask_error(self, error: BaseException, known: dict[int, BaseException]) -> BaseException:
         if id(error) in known:
             return known[id(error)]
         known[id(error)] = error
         if len(known) > _LONGEST_CHAIN:
             error.__cause__ = error.__context__ = None
-        self._mend_facts(error, known)
+        self._mask_attributes(error, known)
         if isinstance(error, BaseExceptionGroup):
             for each in error.exceptions:
-                self._mended(each, known)
+                self._mask_error(each, known)
         if error.__cause__ is not None:
             silent = error.__suppress_context__
-            error.__cause__ = self._mended(error.__cause__, known)
+            error.__cause__ = self._mask_error(error.__cause__, known)
             error.__suppress_context__ = silent
         if error.__context__ is not None:
-            error.__context__ = self._mended(error.__context__, known)
-        if not self._speaks(error):
+            error.__context__ = self._mask_error(error.__context__, known)
+        if not self._has_secret(error):
             return error
-        known[id(error)] = veiled = self._veiled(error)
+        known[id(error)] = veiled = self._with_masked_text(error)
         return veiled
 
-    def _mend_facts(self, error: BaseException, known: dict[int, BaseException]) -> None:
-        error.args = self._fact(error.args, known)
+    def _mask_attributes(self, error: BaseException, known: dict[int, BaseException]) -> None:
+        error.args = self._mask_attribute(error.args, known)
         for name, value in tuple(vars(error).items()):
-            if (changed := self._fact(value, known)) is not value:
+            if (changed := self._mask_attribute(value, known)) is not value:
                 vars(error)[name] = changed
         slots = [name for kind in type(error).__mro__ for name in getattr(kind, "__slots__", ())]
         for name in (*_INNER, *slots):
@@ -167,21 +167,21 @@ class Masking:
                 try:
                     setattr(error, name, changed)
                 except (AttributeError, TypeError):
-                    continue  # if it is in the error's text, `_speaks` finds it
+                    continue  # if it is in the error's text, `_has_secret` finds it
 
-    def _fact(self, value: Any, known: dict[int, BaseException]) -> Any:
+    def _mask_attribute(self, value: Any, known: dict[int, BaseException]) -> Any:
         """Return a masked attribute of an error; errors within it may refer back to the error itself."""
         if isinstance(value, BaseException):
-            return self._mended(value, known)
+            return self._mask_error(value, known)
         if isinstance(value, (list, tuple)) and any(isinstance(each, (BaseException, list, tuple)) for each in value):
-            return type(value)([self._fact(each, known) for each in value])
-        return self._walked(value, 1)
+            return type(value)([self._mask_attribute(each, known) for each in value])
+        return self._mask(value, 1)
 
-    def _speaks(self, error: BaseException) -> bool:
+    def _has_secret(self, error: BaseException) -> bool:
         """Return whether an error's text or repr still has a secret."""
         return any(self.secrets.masked(text) != text for text in (described(error), _shown(error)))
 
-    def _veiled(self, error: BaseException) -> BaseException:
+    def _with_masked_text(self, error: BaseException) -> BaseException:
         """Return the error with masked text, by a subclass of its class, or a replacement if that is not possible."""
         text = self.secrets.masked(described(error).partition(": ")[2])
         shown = self.secrets.masked(_shown(error))
@@ -190,15 +190,15 @@ class Masking:
         try:
             error.__class__ = type(kind.__name__, (kind,), says)
         except TypeError:
-            return self._replaced(error, text)
+            return self._replacement_for(error, text)
         return error
 
-    def _replaced(self, error: BaseException, text: str) -> BaseException:
+    def _replacement_for(self, error: BaseException, text: str) -> BaseException:
         other = ForeignError(type_name_of(error), text, transient=is_transient(error))
         other.__traceback__ = error.__traceback__
         partial = getattr(error, "partial", None)
         if partial is not None:
-            other.partial = self._walked(partial, 1)
+            other.partial = self._mask(partial, 1)
         return other
 
 

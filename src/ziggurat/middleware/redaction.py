@@ -81,7 +81,7 @@ class Redaction(Middleware):
         try:
             return await model(request, ctx)
         except Exception as error:
-            self._raise(error)
+            self._raise_masked(error)
             raise
 
     # -- output --------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class Redaction(Middleware):
         try:
             return self.masked(await tool(call, ctx))
         except Exception as error:
-            self._raise(error)
+            self._raise_masked(error)
             raise
 
     async def after_tool(self, result: ToolResult, ctx: Context) -> ToolResult:
@@ -108,15 +108,15 @@ class Redaction(Middleware):
 
     async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
         """Mask all events below, pending calls, and errors."""
-        if ctx.emit is not SILENCE and not (isinstance(ctx.emit, _Out) and ctx.emit.redaction is self):
-            ctx = ctx.emitting(_Out(ctx.emit, self))
+        if ctx.emit is not SILENCE and not (isinstance(ctx.emit, _MaskingEmit) and ctx.emit.redaction is self):
+            ctx = ctx.emitting(_MaskingEmit(ctx.emit, self))
         try:
             return await agent(request, ctx)
         except Suspend as suspend:
             vars(suspend).update(self.masked(vars(suspend)))  # the pending calls, and the run so far
             raise
         except Exception as error:
-            self._raise(error)
+            self._raise_masked(error)
             raise
 
     async def after_agent(self, run: AgentRun, ctx: Context) -> AgentRun:
@@ -131,7 +131,7 @@ class Redaction(Middleware):
         """Mask an entry before it is recorded."""
         return self.masked(entry)
 
-    def _raise(self, error: Exception) -> None:
+    def _raise_masked(self, error: Exception) -> None:
         """Mask an error in place; raise a replacement if that is not possible."""
         mended = self._masking.error(error)
         if mended is not error:
@@ -162,15 +162,15 @@ class _Filter:
 
     def push(self, delta: PartDelta, /) -> Iterator[PartDelta]:
         if isinstance(delta, TextDelta):
-            yield from self._thought_ends()
+            yield from self._flush_thought()
             if shown := self._text.push(delta.text):
                 yield TextDelta(shown)
         elif isinstance(delta, ThinkingDelta):
-            yield from self._text_ends()
-            yield from self._thinks(delta)
+            yield from self._flush_text()
+            yield from self._push_thought(delta)
         else:
-            yield from self._text_ends()
-            yield from self._thought_ends()
+            yield from self._flush_text()
+            yield from self._flush_thought()
             if isinstance(delta, ToolCallDelta):
                 known = delta.index in self._calls
                 self._calls.setdefault(delta.index, []).append(delta.arguments)
@@ -180,16 +180,16 @@ class _Filter:
                 yield self._masking.value(delta)
 
     def flush(self) -> Iterator[PartDelta]:
-        yield from self._text_ends()
-        yield from self._thought_ends()
+        yield from self._flush_text()
+        yield from self._flush_thought()
         for index, pieces in self._calls.items():
             if arguments := self._masking.json("".join(pieces)):
                 yield ToolCallDelta(index, arguments)
         self._calls = {}
 
-    def _thinks(self, delta: ThinkingDelta) -> Iterator[PartDelta]:
+    def _push_thought(self, delta: ThinkingDelta) -> Iterator[PartDelta]:
         if delta.redacted is not None or (delta.id is not None and self._id is not None and delta.id != self._id):
-            yield from self._thought_ends()
+            yield from self._flush_thought()
         if delta.id is not None:
             self._id = delta.id
         shown = self._thought.push(delta.text)
@@ -203,18 +203,18 @@ class _Filter:
             self._thought.reset()
             self._id = None
 
-    def _text_ends(self) -> Iterator[PartDelta]:
+    def _flush_text(self) -> Iterator[PartDelta]:
         if rest := self._text.flush():
             yield TextDelta(rest)
 
-    def _thought_ends(self) -> Iterator[PartDelta]:
+    def _flush_thought(self) -> Iterator[PartDelta]:
         if rest := self._thought.flush():
             yield ThinkingDelta(rest)
         self._thought.reset()
         self._id = None
 
 
-class _Out:
+class _MaskingEmit:
     """An `Emit` that masks each event below an agent, and secrets that span pieces of a tool's output."""
 
     def __init__(self, outer: Emit, redaction: Redaction) -> None:

@@ -85,7 +85,7 @@ class Secrets:
 
         An end that may be part of an incomplete secret is not read, unless this is the `last` of the text.
         """
-        held = len(text) if last else self._held(text, start)
+        held = len(text) if last else self._safe_end(text, start)
         shown: list[str] = []
         for match in self._pattern.finditer(text, start):
             if match.start() >= held:
@@ -100,7 +100,7 @@ class Secrets:
         """Return whether a new piece may complete a secret or a word, so that `split` should be called."""
         return not self._tokens or _NOT_TOKEN.search(text) is not None
 
-    def _held(self, text: str, start: int) -> int:
+    def _safe_end(self, text: str, start: int) -> int:
         """Return the position from which on the text may be part of an incomplete secret."""
         held = len(text)
         if self._tokens:
@@ -156,13 +156,13 @@ class Incoming:
         if not piece:
             return ""
         self._waiting.append(piece)
-        return self._advanced(last=False) if self._secrets.can_end(piece) else ""
+        return self._advance(last=False) if self._secrets.can_end(piece) else ""
 
     def flush(self) -> str:
         """Return the rest, masked, at the end of the text."""
-        return self._advanced(last=True) if self._waiting else ""
+        return self._advance(last=True) if self._waiting else ""
 
-    def _advanced(self, *, last: bool) -> str:
+    def _advance(self, *, last: bool) -> str:
         text = "".join(self._waiting)
         shown, end = self._secrets.split(text, self._start, last=last)
         self.altered = self.altered or shown != text[self._start : end]

@@ -61,13 +61,13 @@ class Trim(Middleware):
         systems = [message for message in messages if message.role == "system"]
         units = _units([message for message in messages if message.role != "system"])
         if self.tokens is None:
-            head = _taken(map(len, units), self.first)
+            head = _count_within(map(len, units), self.first)
             rest = units[head:]
-            tail = _taken(map(len, rest[::-1]), self.last or 1)
+            tail = _count_within(map(len, rest[::-1]), self.last or 1)
         else:
             head, rest = 0, units
             left = self.tokens - sum(map(_tokens, systems))
-            tail = _taken((sum(map(_tokens, unit)) for unit in rest[::-1]), left)
+            tail = _count_within((sum(map(_tokens, unit)) for unit in rest[::-1]), left)
         tail = max(tail, 1) if rest else 0
         seen = units[:head] + rest[len(rest) - tail :]
         return [*systems, *(message for unit in seen for message in unit)]
@@ -84,7 +84,7 @@ def _units(messages: Sequence[Message]) -> list[list[Message]]:
     return units
 
 
-def _taken(sizes: Iterable[int], bound: int) -> int:
+def _count_within(sizes: Iterable[int], bound: int) -> int:
     """Return how many of these sizes, from the first on, have a sum within the bound."""
     used = taken = 0
     for size in sizes:
