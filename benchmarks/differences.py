@@ -1,8 +1,8 @@
-"""What layers add to a step of the harness's loop, next to the plain loop of the same round.
+"""The cost that layers add to a step of the harness's loop, compared with the plain loop of the same round.
 
     python benchmarks/differences.py results.jsonl
 
-CPU time in microseconds, 50 steps a run: medians of each round, and of their differences over the rounds.
+CPU time in microseconds, 50 steps a run: medians of each round, and of the differences over the rounds.
 """
 
 import json
@@ -14,7 +14,7 @@ BOUNDS = {"ziggurat+taps": 3, "ziggurat+guards": 25}
 
 
 def steps(lines: list[str]) -> dict[str, dict[int, float]]:
-    """Return what a step cost, by adapter and round."""
+    """Return the cost of a step, by adapter and round."""
     costs: dict[str, dict[int, float]] = {}
     for line in lines:
         result = json.loads(line)

@@ -1,4 +1,4 @@
-"""What durability costs: overhead per step beside a bare commit loop through one thread, throughput, resume.
+"""The cost of durability: overhead per step compared with a bare commit loop in one thread, throughput, resume.
 
 A step is one model call and one tool call: three durable entries (the model's answer, the intent, the result).
 """
@@ -29,13 +29,13 @@ REPLY = "It will rain in the afternoon; take an umbrella with you. " * 6
 
 
 class Turns:
-    """A model that asks for one tool call per turn, so often, and then answers."""
+    """A model that asks for one tool call in each of `steps - 1` turns, then answers."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
-        """Answer the turn that the conversation has come to."""
+        """Return the reply for the current turn of the conversation."""
         turn = len(request.messages) // 2
         message = assistant(tool_call("look", n=turn)) if turn < self.steps - 1 else assistant("done")
         return ModelResponse(message, "stop", Usage(10, 10, requests=1))
@@ -47,12 +47,12 @@ async def look(n: int) -> str:
 
 
 def agent(steps: int, store: Store | None) -> Agent:
-    """Return an agent of so many steps."""
+    """Return an agent that takes this many steps."""
     return Agent(Turns(steps), tools=[look], max_steps=steps + 1, store=store, name="bench")
 
 
 async def timed(steps: int, runs: int, store: Store | None) -> float:
-    """Return the seconds that runs of so many steps take at once."""
+    """Return the seconds that this many concurrent runs take."""
     one = agent(steps, store)
     began = time.perf_counter()
     ended = await asyncio.gather(*(one.run("go") for _ in range(runs)))
@@ -62,7 +62,7 @@ async def timed(steps: int, runs: int, store: Store | None) -> float:
 
 
 async def bare(folder: Path, synchronous: str, commits: int) -> float:
-    """Return the seconds per commit of one row through a thread, as an event loop waits for it."""
+    """Return the seconds per commit of one row in a thread, as seen by a waiting event loop."""
     work: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]] | None] = queue.SimpleQueue()
 
     def thread() -> None:
@@ -103,7 +103,7 @@ def bare_fsync(folder: Path, times: int = 50) -> float:
 
 
 async def overhead(folder: Path, name: str, make: Callable[[], Store], synchronous: str, rounds: int = 7) -> None:
-    """Print the overhead per step of one run, beside the floor, taken in turns."""
+    """Print the overhead per step of one run and the baseline, measured alternately."""
     store, steps = make(), 100
     ours, floors = [], []
     for _ in range(rounds):
@@ -116,7 +116,7 @@ async def overhead(folder: Path, name: str, make: Callable[[], Store], synchrono
 
 
 async def throughput(folder: Path, name: str, make: Callable[[], Store], runs: int = 100, steps: int = 20) -> None:
-    """Print the steps per second of many runs at once."""
+    """Print the steps per second of many concurrent runs."""
     store = make()
     took, floors = [], []
     for _ in range(5):
@@ -128,7 +128,7 @@ async def throughput(folder: Path, name: str, make: Callable[[], Store], runs: i
 
 
 async def resume(name: str, make: Callable[[], Store], steps: int = 1000, times: int = 5) -> None:
-    """Print the time to open a cut run of many steps and go through it to where it stopped."""
+    """Print the time to open an interrupted run of many steps and go through it to where it stopped."""
 
     class Cut(Turns):
         async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
@@ -160,7 +160,7 @@ async def resume(name: str, make: Callable[[], Store], steps: int = 1000, times:
 
 
 async def main() -> None:
-    """Measure all, or with ``--quick`` what matters most; the other argument is a folder on the disk to measure."""
+    """Measure everything, or only the main figures with ``--quick``; another argument names a folder on the disk."""
     quick = "--quick" in sys.argv
     places = [each for each in sys.argv[1:] if each != "--quick"]
     with tempfile.TemporaryDirectory(dir=places[0] if places else None) as name:

@@ -1,7 +1,7 @@
-"""What durability in PostgreSQL costs: time per step beside a bare INSERT and commit on the same server, throughput.
+"""The cost of durability in PostgreSQL: time per step compared with a bare INSERT on the same server, throughput.
 
 Run it from the root of the project as ``python -m benchmarks.durable_postgres``, with ZIGGURAT_POSTGRES set to the
-address of a server; without, that of the tests is started.
+address of a server; without it, the server of the tests is started.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from ziggurat.stores.postgres import PostgresStore
 
 
 async def bare(connection: Any, commits: int) -> float:
-    """Return the seconds per commit of one row by the driver alone."""
+    """Return the seconds per commit of one row with the driver alone."""
     began = time.perf_counter()
     for _ in range(commits):
         await connection.execute("INSERT INTO bare (data) VALUES ($1)", REPLY.encode())
@@ -26,7 +26,7 @@ async def bare(connection: Any, commits: int) -> float:
 
 
 async def measure(url: str) -> None:
-    """Print the figures, taken in turns."""
+    """Print the figures, measured alternately."""
     store = PostgresStore(url)
     await store.logs()
     connection = await asyncpg.connect(PostgresAddress.of(url).secret, server_settings={"synchronous_commit": "on"})
@@ -48,7 +48,7 @@ async def measure(url: str) -> None:
 
 
 def main() -> None:
-    """Find a server and measure."""
+    """Measure the server of ZIGGURAT_POSTGRES, or one started for this."""
     url = os.environ.get("ZIGGURAT_POSTGRES")
     if url is not None:
         asyncio.run(measure(url))

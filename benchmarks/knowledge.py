@@ -1,10 +1,10 @@
-"""What algorithms on a knowledge graph take, each beside the library under it, and betweenness beside NetworkX.
+"""The time of graph algorithms, compared with the library alone, and of betweenness compared with NetworkX.
 
     python -P benchmarks/knowledge.py [--entities 10000] [--relations 50000] [--pivots 100]
 
-Milliseconds of CPU time, medians of rounds in which both take turns. "library" is its bare answer, in numbers of its
-own; "with names" is that answer in the ids of entities, as whoever uses the library alone would put it. NetworkX takes
-minutes for betweenness: it is given some entities as sources only (`--pivots`, 0 for all), and its time is scaled.
+Milliseconds of CPU time, medians of rounds in which all alternate. "library" is the library's answer in its own node
+numbers; "with names" is that answer converted to entity ids, as a user of the library alone would do it. NetworkX takes
+minutes for betweenness: it uses only some entities as sources (`--pivots`, 0 for all), and its time is scaled.
 """
 
 import argparse
@@ -25,7 +25,7 @@ ROUNDS = 25
 
 
 def made(entities: int, relations: int) -> KnowledgeGraph:
-    """Return a graph drawn by lot, the same every time."""
+    """Return a random graph, the same every time."""
     lots = random.Random(1)
     graph = KnowledgeGraph(Entity(f"e{number}", f"Entity {number}") for number in range(entities))
     kinds = ("knows", "likes", "works_for")
@@ -36,21 +36,21 @@ def made(entities: int, relations: int) -> KnowledgeGraph:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Return milliseconds of CPU time."""
+    """Return the milliseconds of CPU time that `work` takes."""
     begun = time.process_time()
     work()
     return (time.process_time() - begun) * 1000
 
 
 def row(name: str, ours: Callable[[], object], bare: Callable[[], object], named: Callable[[], object]) -> None:
-    """Measure in turns, and print."""
+    """Measure all three alternately, and print the medians."""
     times = [(timed(ours), timed(bare), timed(named)) for _ in range(ROUNDS)]
     a, b, c = (statistics.median(column) for column in zip(*times, strict=True))
     print(f"{name:34}{a:10.3f}{b:10.3f}{c:12.3f}{a / b:10.2f}{a / c:10.2f}", flush=True)
 
 
 def bare_graph(graph: KnowledgeGraph) -> "tuple[Any, dict[str, int]]":
-    """Return the same graph as whoever uses the library alone would make it."""
+    """Return the same graph as a user of the library alone would build it."""
     bare: Any = rustworkx.PyDiGraph(multigraph=False)
     numbers = {entity.id: bare.add_node(entity.id) for entity in graph.entities}
     bare.add_edges_from([(numbers[one.source], numbers[one.target], one.weight) for one in graph.relations])
@@ -58,13 +58,13 @@ def bare_graph(graph: KnowledgeGraph) -> "tuple[Any, dict[str, int]]":
 
 
 def again(graph: KnowledgeGraph) -> None:
-    """Have the library's structure made again."""
+    """Change the graph, so that the library's graph is built again."""
     graph.add_relation(graph.relations_of("e0", direction="both")[0])
     graph.has_cycle()
 
 
 def rows(graph: KnowledgeGraph) -> None:
-    """Print each algorithm beside the library."""
+    """Print each algorithm compared with the library."""
     bare, numbers = bare_graph(graph)
     start, end = "e0", "e77"
     here, there = numbers[start], numbers[end]
@@ -126,7 +126,7 @@ def rows(graph: KnowledgeGraph) -> None:
 
 
 def beside_networkx(graph: KnowledgeGraph, pivots: int) -> None:
-    """Print communities and betweenness beside NetworkX."""
+    """Print communities and betweenness compared with NetworkX."""
     bare, _ = bare_graph(graph)
     other = graph.to_networkx()
     ours = timed(graph.communities)
@@ -146,7 +146,7 @@ def beside_networkx(graph: KnowledgeGraph, pivots: int) -> None:
 
 
 def main() -> None:
-    """Measure."""
+    """Measure everything."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--entities", type=int, default=10_000)
     parser.add_argument("--relations", type=int, default=50_000)

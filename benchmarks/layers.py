@@ -1,4 +1,4 @@
-"""What layers cost: each around a service that does nothing, and stacks of them in a run of an agent.
+"""The cost of layers: each around a service that does nothing, and stacks of them in a run of an agent.
 
     python -P benchmarks/layers.py
 
@@ -36,12 +36,12 @@ CALLS, STEPS, ROUNDS = 2_000, 200, 15
 
 
 async def nothing(request: int, ctx: Context) -> int:
-    """Answer at once."""
+    """Return the request at once."""
     return request
 
 
 def look(what: object, ctx: Context) -> None:
-    """See and do nothing."""
+    """Do nothing with what a tap passes."""
 
 
 SERVICES: dict[str, Callable[[], Any]] = {
@@ -71,7 +71,7 @@ SERVICES: dict[str, Callable[[], Any]] = {
 
 
 def fresh_key() -> Callable[[object], str]:
-    """Make a function that never makes the same key twice."""
+    """Return a function that never returns the same key twice."""
     number = 0
 
     def key(request: object) -> str:
@@ -83,7 +83,7 @@ def fresh_key() -> Callable[[object], str]:
 
 
 async def cost(service: Any) -> float:
-    """Return what one call costs, in microseconds of CPU: the best of several rounds."""
+    """Return the cost of one call, in microseconds of CPU time: the best of several rounds."""
     ctx, best = root(), float("inf")
     for _ in range(ROUNDS):
         before = time.process_time()
@@ -97,12 +97,12 @@ async def cost(service: Any) -> float:
 
 
 def taps() -> list[Any]:
-    """Five taps that look at all that passes."""
+    """Return five taps that see every request, response and error."""
     return [tap(on_request=look, on_response=look, on_error=look)] * 5
 
 
 def guards() -> list[Any]:
-    """What a call over a network has around it."""
+    """Return the layers that usually protect a call over a network."""
     return [
         retry(attempts=3, budget=RetryBudget()),
         circuit_breaker(breaker=CircuitBreaker(failure_rate=0.5, window_calls=100)),
@@ -113,7 +113,7 @@ def guards() -> list[Any]:
 
 
 class Empty(Middleware):
-    """A middleware that overrides nothing."""
+    """A middleware that overrides no hook."""
 
 
 def agent(layers: Callable[[], list[Any]] = list, middleware: tuple[Middleware, ...] = ()) -> Agent:
@@ -143,7 +143,7 @@ STACKS: dict[str, Callable[[], Agent]] = {
 
 
 async def added() -> dict[str, tuple[float, float]]:
-    """Return for each stack what a step costs and what that is more than the plain one of the same round."""
+    """Return for each stack the cost of a step, and how much that exceeds the plain one of the same round."""
     agents = {name: make() for name, make in STACKS.items()}
     measured: dict[str, list[float]] = {name: [] for name in agents}
     for number in range(2 * ROUNDS):

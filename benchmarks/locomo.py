@@ -1,10 +1,10 @@
-"""How much of the evidence for questions about long conversations is among the ten memories recalled, on LoCoMo-10.
+"""Recall@10 on LoCoMo-10: the share of evidence for questions about long conversations among ten recalled memories.
 
     python -P benchmarks/locomo.py FOLDER [--half first|second|all] [--store memory:|sqlite:///...|postgresql://...]
 
 FOLDER holds locomo10.json of the LoCoMo project, which is for evaluation only and no part of this one. Every turn of
 a conversation becomes a memory of its own: date, speaker, words and the caption of a picture, with the turns just
-before and after as its context. A question is asked as it stands. Recall@10 is the share of its evidence turns among
+before and after as its context. A question is used unchanged. Recall@10 is the share of its evidence turns among
 the first ten, averaged over questions. Adversarial questions name the wrong speaker; what they are about has evidence.
 """
 
@@ -28,19 +28,19 @@ from ziggurat.models.embed.resolve import resolve_embedder
 
 KINDS = {1: "several turns", 2: "time", 3: "open domain", 4: "one turn", 5: "adversarial"}
 Data = dict[str, Any]
-"""A conversation, a turn of it, or a question, as they are read."""
+"""A conversation, a turn of it, or a question, as read from the file."""
 WAYS = ("words, plain", "words", "meaning", "both")
 
 
 def turns(conversation: Data) -> Iterator[tuple[int, str, Data]]:
-    """Go through the turns: session, its date, the turn."""
+    """Yield for each turn the number of its session, the date of the session, and the turn."""
     for number in range(1, 100):
         for turn in conversation.get(f"session_{number}", ()):
             yield number, conversation[f"session_{number}_date_time"], turn
 
 
 def said(turn: Data) -> str:
-    """Return who said what."""
+    """Return the speaker, the words, and the caption of a picture."""
     caption = f" [{turn['blip_caption']}]" if turn.get("blip_caption") else ""
     return f"{turn['speaker']}: {turn['text']}{caption}"
 
@@ -68,13 +68,13 @@ def memories(conversation: Data, owner: str, vectors: dict[str, bytes]) -> list[
 
 
 def evidence(question: Data, known: set[str]) -> set[str]:
-    """Return the turns that hold the answer, as far as they exist."""
+    """Return the turns that contain the evidence, if they exist."""
     found = re.findall(r"D(\d+):(\d+)", " ".join(question.get("evidence") or ()))
     return {name for session, turn in found if (name := f"D{int(session)}:{int(turn)}") in known}
 
 
 async def embedded(texts: Sequence[str]) -> dict[str, bytes]:
-    """Return the vectors of texts, by the embedded model."""
+    """Return the vectors of texts, from the embedded sentence model."""
     embedder, vectors = resolve_embedder("local"), dict[str, bytes]()
     for start in range(0, len(texts), 64):
         some = tuple(texts[start : start + 64])
@@ -83,7 +83,7 @@ async def embedded(texts: Sequence[str]) -> dict[str, bytes]:
 
 
 async def asked(store: MemoryStore, way: str, owner: str, question: str, vector: bytes) -> set[str]:
-    """Return the turns recalled."""
+    """Return the ids of the recalled turns."""
     text = None if way == "meaning" else question
     query = Query(owner=owner, text=text, embedding=vector if way in ("meaning", "both") else None, limit=10)
     return {hit.record.id.partition("/")[2] for hit in await store.search(query)}
@@ -118,7 +118,7 @@ async def main(folder: Path, half: str, url: str) -> None:
 
 
 def show(scores: dict[str, dict[int, list[float]]]) -> None:
-    """Print a table."""
+    """Print recall by kind of question."""
     print(f"{'recall@10':<15}{'questions':>10}" + "".join(f"{way:>15}" for way in WAYS))
     for kind in sorted(KINDS):
         rows = [scores[way][kind] for way in WAYS]

@@ -1,12 +1,12 @@
-"""Speed of memory: recall, remembering, opening again, room taken; beside peers' libraries where they are installed.
+"""Speed and size of memory: recalling, remembering, opening again; compared with other libraries if installed.
 
     python -P benchmarks/memory.py ours [--records 100000] [--folder /tmp/memory]
     PEERS/bin/python -P benchmarks/memory.py chromadb | lancedb | langgraph [--records 100000]
 
 The vectors (384 dimensions) are drawn from a printed seed: half of the variance lies in 64 directions, as sentences'
-does; with --random in all directions alike, which is the hardest that can be. The texts are 20 words of a vocabulary in
+does; with --random it is spread over all directions, the hardest case. The texts are 20 words of a vocabulary in
 which word n is as frequent as 1 / (n + 5). Recall is that of the exact search by NumPy over the same vectors, which is
-timed as well: a floor, so that a noisy machine shows.
+timed as well: a baseline that shows how noisy the machine is.
 """
 
 import argparse
@@ -29,7 +29,7 @@ SIZE, SEED, QUESTIONS = 384, 7, 200
 
 
 def vectors(count: int, seed: int, plain: bool) -> np.ndarray:
-    """Return vectors of length one."""
+    """Return random vectors of length one."""
     draw, basis = np.random.default_rng(seed), np.random.default_rng(1).standard_normal((64, SIZE), dtype=np.float32)
     made = np.empty((count, SIZE), np.float32)
     for start in range(0, count, 50_000):
@@ -51,12 +51,12 @@ def texts(count: int) -> list[str]:
 
 
 def resident() -> float:
-    """Return the megabytes that this process holds."""
+    """Return the resident memory of this process in megabytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def size_of(folder: Path) -> float:
-    """Return the megabytes that a folder takes."""
+    """Return the size of a folder in megabytes."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
 
 
@@ -69,7 +69,7 @@ def quantiles(times: list[float]) -> str:
 
 
 def questions(kept: np.ndarray, wanted: np.ndarray, search: Callable[[int], list[int]]) -> tuple[list[float], float]:
-    """Time a floor, then searches; return the times of these and how much of the exact ten was found."""
+    """Time a baseline, then searches; return the times of the searches and the share of the exact ten found."""
     truths, floor = [], []
     for vector in wanted:
         begun = time.perf_counter()
@@ -87,7 +87,7 @@ def questions(kept: np.ndarray, wanted: np.ndarray, search: Callable[[int], list
 
 
 def remembering(runner: asyncio.Runner, store: "SqliteMemoryStore", kept: np.ndarray, content: list[str]) -> None:
-    """Measure what it takes to keep memories, many at a time and one by one."""
+    """Measure storing memories, many at a time and one by one."""
     from ziggurat.memory.record import MemoryRecord
 
     def record(place: int) -> MemoryRecord:
@@ -151,7 +151,7 @@ def recalling(
 
 
 def ours(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: Path) -> None:
-    """Measure ours: SQLite, on the disk, FULL (each acknowledged record outlives a loss of power)."""
+    """Measure Ziggurat: SQLite on disk, FULL (each acknowledged record survives a power failure)."""
     from ziggurat.memory.store import Query
     from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 
@@ -177,7 +177,7 @@ def ours(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: Path)
 
 
 def chromadb(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: Path) -> None:
-    """Measure Chroma, on the disk."""
+    """Measure Chroma, on disk."""
     import chromadb as library
 
     client = library.PersistentClient(path=str(folder), settings=library.Settings(anonymized_telemetry=False))
@@ -199,7 +199,7 @@ def chromadb(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: P
 
 
 def lancedb(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: Path) -> None:
-    """Measure LanceDB, on the disk, without an index, as it is until one is asked for."""
+    """Measure LanceDB, on disk, without an index, which is its default."""
     import lancedb as library
 
     table: Any = None
@@ -256,7 +256,7 @@ def langgraph(kept: np.ndarray, wanted: np.ndarray, content: list[str], folder: 
 def finish(
     kept: np.ndarray, wanted: np.ndarray, search: Callable[[int], list[int]], folder: Path, content: list[str]
 ) -> None:
-    """Measure what is asked of every peer."""
+    """Measure recall, in the same way for every library."""
     times, share = questions(kept, wanted, search)
     said("recall by meaning, p50", float(np.median(times)) * 1e3, "ms", quantiles(times))
     said("of the exact ten", share, "")

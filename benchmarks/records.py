@@ -1,4 +1,4 @@
-"""How long a long run takes to be taken up again, and to be shown by another process.
+"""How long it takes to resume a long run, and to show it from another process.
 
 python -P benchmarks/records.py [steps]
 """
@@ -53,7 +53,7 @@ async def measure(store: str) -> None:
 
 
 def show(store: str, folder: str) -> None:
-    """Start the program as it is when it is installed: its modules were compiled before."""
+    """Time the program as installed, with its modules compiled beforehand."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = f"{folder}/compiled"
     times = []

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the overhead harness beside the floors and the peers that are set up, and prints its tables.
+# Runs the overhead harness with the baselines and the peers that are set up, and prints its tables.
 #   HARNESS=path/to/harness benchmarks/run.sh [phases]
 # The harness is not part of this project; its README says how to set up peers. Phases: w1r w3 w3big w4 w5.
 set -euo pipefail
@@ -17,7 +17,7 @@ export PATH="$PATH:$root/.venv/bin"
 if [ ! -x "$BENCH_WORK/venvs/floor/bin/python" ]; then
   bash "$harness/setup.sh" floor ${PEERS-agno agent_framework} server
 fi
-# our own column runs as a user installs it: the package with what it needs, and nothing else
+# our own column runs as a user installs it: the package with its dependencies, and nothing else
 [ -x "$OWN_PYTHON" ] || uv venv -q --python "$root/.venv/bin/python" "$BENCH_WORK/venvs/ziggurat"
 uv pip install -q --python "$OWN_PYTHON" --reinstall-package ziggurat "ziggurat[http] @ file://$root"
 phases=("$@")

@@ -1,4 +1,4 @@
-"""Ziggurat for the overhead harness: everything at its default, and with layers around model and tools."""
+"""The adapter for the overhead harness: with default settings, and with layers around model and tools."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 def look(what: object, ctx: "Context") -> None:
-    """See and do nothing."""
+    """Do nothing with what a tap passes."""
 
 
 def taps() -> list[Any]:
-    """Five taps that look at all that passes."""
+    """Return five taps that see every request, response and error."""
     from ziggurat.layers.tap import tap
 
     return [tap(on_request=look, on_response=look, on_error=look)] * 5
 
 
 def guards() -> list[Any]:
-    """What a call over a network has around it."""
+    """Return the layers that usually protect a call over a network."""
     from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
     from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
     from ziggurat.layers.retry import RetryBudget, retry
@@ -49,7 +49,7 @@ class A(Adapter):
         self.empty = empty  # one middleware that overrides nothing
 
     def inproc(self, tool: str = "add") -> Agent:
-        """An agent on a fake model in this process."""
+        """Return an agent with a fake model in this process."""
         from ziggurat.messages.message import Message
         from ziggurat.messages.model import ModelResponse
         from ziggurat.messages.parts import Text, tool_call
@@ -78,7 +78,7 @@ class A(Adapter):
         return Agent(model, tools=[called], max_steps=1000, middleware=middleware)
 
     def http(self, base_url: str, model: str, tool: str = "add", stream: bool = False) -> Agent:
-        """An agent on the harness's server, which speaks Chat Completions."""
+        """Return an agent for the harness's server, which speaks Chat Completions."""
         from ziggurat.models.http.providers import openai
 
         served = openai(model, key="x", base_url=base_url)
