@@ -72,9 +72,9 @@ RATE_LIMITS: Mapping[str, Headers | float] = {
 
 @quirk_maker("refusal")
 def status(code: int, message: str = "", error_code: str | None = None, retry_after: str | None = None) -> Quirk:
-    """Answers with this HTTP status and an error body of the format that was asked; the script is not asked.
+    """Answers with this HTTP status and an error body in the format of the request; the script is not called.
 
-    Good client: raises an error sorted by what to do; tries 408, 409, 429 and 5xx again and no other.
+    Good client: raises an error classified by what to do; retries 408, 409, 429 and 5xx and no other.
     """
     headers: Headers = () if retry_after is None else (("retry-after", str(retry_after)),)
     return Quirk(instead=lambda seen: error_answer(seen.wire, code, message, code=error_code, headers=headers))
@@ -82,9 +82,9 @@ def status(code: int, message: str = "", error_code: str | None = None, retry_af
 
 @quirk_maker("rate limit")
 def rate_limited(form: str = "integer") -> Quirk:
-    """A 429 that says in this form how long to wait.
+    """Answers 429 with the time to wait in this form.
 
-    Good client: waits at least so long where the form makes sense, and no longer than it has time.
+    Good client: waits at least that long if the form is valid, but not past its deadline.
     """
     if form not in RATE_LIMITS:
         raise ConfigurationError(f"there is no form {form!r} of rate_limited; there are {', '.join(RATE_LIMITS)}")
@@ -99,18 +99,18 @@ def rate_limited(form: str = "integer") -> Quirk:
 
 @quirk_maker("outage")
 def burst(count: int = 3, code: int = 503) -> Quirk:
-    """Answers the first requests with this status, all later ones as the script has it.
+    """Answers the first requests with this status, all later ones from the script.
 
-    Good client: tries again with growing pauses and within a budget, and the run goes on.
+    Good client: retries with growing pauses and within a budget, and the run continues.
     """
     return status(code).first(count)
 
 
 @quirk_maker("refusal")
 def context_overflow() -> Quirk:
-    """A 400 that says that the conversation is too long, in the words of the format that was asked.
+    """Answers 400: the conversation is too long, in the wording of the format.
 
-    Good client: knows it from other bad requests, so that the conversation can be made shorter.
+    Good client: distinguishes it from other bad requests, so that the conversation can be shortened.
     """
 
     def instead(seen: Seen) -> Answer:
@@ -127,36 +127,36 @@ def context_overflow() -> Quirk:
 
 @quirk_maker("body")
 def html(code: int = 200) -> Quirk:
-    """An HTML page in place of the reply, with this status.
+    """Answers with an HTML page instead of the reply, with this status.
 
-    Good client: a typed error that shows the beginning of the page.
+    Good client: raises a typed error that shows the start of the page.
     """
     return Quirk(instead=lambda _: Answer(code, (("content-type", "text/html; charset=utf-8"),), (_PAGE,)))
 
 
 @quirk_maker("body")
 def redirect(location: str, code: int = 307) -> Quirk:
-    """Sends the client elsewhere.
+    """Redirects the client to another location.
 
-    Good client: takes no key to another host.
+    Good client: sends no key to another host.
     """
     return Quirk(instead=lambda _: Answer(code, (("location", location),)))
 
 
 @quirk_maker("body")
 def empty_body() -> Quirk:
-    """A status of 200, the right content type, and no body.
+    """Answers 200 with the right content type and no body.
 
-    Good client: a typed error.
+    Good client: raises a typed error.
     """
     return Quirk(answer=lambda answer, _: replace(answer, pieces=()), breaks=True)
 
 
 @quirk_maker("body")
 def content_type(value: str = "text/plain") -> Quirk:
-    """The right body under a wrong content type; an empty value leaves the header out.
+    """Sends the right body with a wrong content type; an empty value omits the header.
 
-    Good client: reads it all the same, or a typed error.
+    Good client: reads it anyway, or raises a typed error.
     """
 
     def answer(answer: Answer, seen: Seen) -> Answer:
@@ -168,9 +168,9 @@ def content_type(value: str = "text/plain") -> Quirk:
 
 @quirk_maker("body")
 def gzip_body() -> Quirk:
-    """The body is packed with gzip, whether or not it was asked for.
+    """Compresses the body with gzip, whether requested or not.
 
-    Good client: unpacks it, or a typed error.
+    Good client: decompresses it, or raises a typed error.
     """
 
     def answer(answer: Answer, seen: Seen) -> Answer:
@@ -182,9 +182,9 @@ def gzip_body() -> Quirk:
 
 @quirk_maker("body")
 def gzip_bomb(megabytes: int = 256) -> Quirk:
-    """A small body packed with gzip that is this large when unpacked: blanks (in a stream a comment), then the reply.
+    """Sends a small gzip body that decompresses to this size: blanks (in a stream a comment), then the reply.
 
-    Good client: stops at its limit; its memory does not grow with the bomb.
+    Good client: stops at its limit; its memory does not grow with the size.
     """
 
     def answer(answer: Answer, seen: Seen) -> Answer:
@@ -213,9 +213,9 @@ def _bomb(before: bytes, megabytes: int, after: bytes) -> bytes:
 
 @quirk_maker("body")
 def half_json() -> Quirk:
-    """The first half of the body, sent as if it were all.
+    """Sends the first half of the body as if it were complete.
 
-    Good client: a typed error that the reply is malformed; for a stream that it was interrupted.
+    Good client: raises a typed error: malformed for a plain reply, interrupted for a stream.
     """
 
     def answer(answer: Answer, seen: Seen) -> Answer:
@@ -227,9 +227,9 @@ def half_json() -> Quirk:
 
 @quirk_maker("body")
 def invalid_utf8() -> Quirk:
-    """Bytes that are not UTF-8 before the last quarter of the body.
+    """Inserts bytes that are not UTF-8 before the last quarter of the body.
 
-    Good client: a typed error, or replacement characters; no crash.
+    Good client: raises a typed error, or uses replacement characters; no crash.
     """
 
     def answer(answer: Answer, seen: Seen) -> Answer:
@@ -242,9 +242,9 @@ def invalid_utf8() -> Quirk:
 
 @quirk_maker("body")
 def deep_body(depth: int = 100_000) -> Quirk:
-    """A body of JSON nested this deep in place of the reply; in a stream as its first event.
+    """Sends JSON nested this deep instead of the reply; in a stream as its first event.
 
-    Good client: a typed error; nothing overflows.
+    Good client: raises a typed error; nothing overflows.
     """
 
     def answer(answer: Answer, seen: Seen) -> Answer:
@@ -256,8 +256,8 @@ def deep_body(depth: int = 100_000) -> Quirk:
 
 @quirk_maker("body")
 def plain_for_stream() -> Quirk:
-    """A plain reply where a stream was asked for.
+    """Sends a plain reply where a stream was requested.
 
-    Good client: reads it all the same, or a typed error; never an empty reply.
+    Good client: reads it anyway, or raises a typed error; never returns an empty reply.
     """
     return Quirk(plain=True)

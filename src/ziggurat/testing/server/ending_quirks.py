@@ -19,9 +19,9 @@ from ziggurat.testing.server.types import Frame, Json, Seen, Wait
 
 @quirk_maker("body")
 def unknown_finish(value: str = "galactic_reset") -> Quirk:
-    """A reason for stopping that nobody knows.
+    """Sends an unknown finish reason.
 
-    Good client: keeps the message and says that the reason is another one.
+    Good client: keeps the message and reports the reason as "other".
     """
 
     def change(data: Json, frame: Frame, seen: Seen) -> None:
@@ -37,9 +37,9 @@ def unknown_finish(value: str = "galactic_reset") -> Quirk:
 
 @quirk_maker("stream")
 def no_finish() -> Quirk:
-    """No reason for stopping is ever given, but the stream ends as it should.
+    """Sends no finish reason, but ends the stream correctly.
 
-    Good client: takes it for finished if its format's last event came, and only then.
+    Good client: treats it as complete if the format's last event arrived, and only then.
     """
 
     def change(data: Json, frame: Frame, seen: Seen) -> None:
@@ -53,18 +53,18 @@ def no_finish() -> Quirk:
 
 @quirk_maker("stream")
 def no_done() -> Quirk:
-    """A stream without its very last event: ``[DONE]``, or message_stop.
+    """Omits the last event of a stream: ``[DONE]``, or message_stop.
 
-    Good client: takes it for finished, as a reason for stopping had come, or says that it was interrupted.
+    Good client: treats it as complete, as a finish reason had arrived, or reports an interrupted stream.
     """
     return Quirk(frames=lambda frames, _: [each for each in frames if isinstance(each, Wait) or each.part != "done"])
 
 
 @quirk_maker("cut")
 def no_end() -> Quirk:
-    """A stream that stops politely after what is said: no reason for stopping, no last event, no error.
+    """Ends a stream cleanly after the content: no finish reason, no last event, no error.
 
-    Good client: raises that the stream was interrupted, with what had come.
+    Good client: raises an interrupted-stream error with the partial reply.
     """
     ends = ("finish", "usage", "done")
     return Quirk(
@@ -77,9 +77,9 @@ def no_end() -> Quirk:
 
 @quirk_maker("body")
 def no_usage() -> Quirk:
-    """No usage anywhere.
+    """Sends no usage.
 
-    Good client: says that the usage is unknown, not that it was 0.
+    Good client: reports the usage as unknown, not as 0.
     """
 
     def frames(frames: Frames, seen: Seen) -> Frames:
@@ -93,9 +93,9 @@ def no_usage() -> Quirk:
 
 @quirk_maker("body")
 def negative_usage(tokens: int = -1) -> Quirk:
-    """Every count of tokens is this.
+    """Sends this number as every token count.
 
-    Good client: does not count it: a budget never grows by spending.
+    Good client: ignores it: a budget never grows by spending.
     """
 
     def change(data: Json, frame: Frame, seen: Seen) -> None:
@@ -107,9 +107,9 @@ def negative_usage(tokens: int = -1) -> Quirk:
 
 @quirk_maker("body")
 def usage_everywhere() -> Quirk:
-    """Every event of a stream carries the usage so far; each stands for all before it.
+    """Sends the cumulative usage with every event of a stream.
 
-    Good client: takes the last and adds up none.
+    Good client: uses the last one and adds up none.
     """
 
     def frames(frames: Frames, seen: Seen) -> Frames:
@@ -129,9 +129,9 @@ def usage_everywhere() -> Quirk:
 
 @quirk_maker("stream")
 def error_event(after: int = 2, message: str = "Overloaded", code: str = "overloaded_error") -> Quirk:
-    """An error after a status of 200: in a stream in place of what follows after so many events, else as the body.
+    """Sends an error after a status of 200: in a stream after this many events, else as the body.
 
-    Good client: raises an error of the kind that it names, with what had come; nothing is finished.
+    Good client: raises an error of that kind with the partial reply; does not treat it as complete.
     """
 
     def frames(frames: Frames, seen: Seen) -> Frames:

@@ -71,27 +71,27 @@ def _extra_chunks(value: object) -> Callable[[Frames, Seen], Frames]:
 
 @quirk_maker("body")
 def choices_null() -> Quirk:
-    """``choices`` is null: in a plain reply (there also output and content), and in a chunk after every chunk.
+    """Sends null ``choices``: in a plain reply (also output and content), and in a chunk after every chunk.
 
-    Good client: a typed error or an empty message for the plain reply; passes over the chunks.
+    Good client: raises a typed error or returns an empty message for the plain reply; skips the chunks.
     """
     return Quirk(frames=_extra_chunks(None))
 
 
 @quirk_maker("body")
 def choices_empty() -> Quirk:
-    """``choices`` is empty: in a plain reply (there also output and content), and in a chunk after every chunk.
+    """Sends empty ``choices``: in a plain reply (also output and content), and in a chunk after every chunk.
 
-    Good client: a typed error or an empty message for the plain reply; passes over the chunks.
+    Good client: raises a typed error or returns an empty message for the plain reply; skips the chunks.
     """
     return Quirk(frames=_extra_chunks([]))
 
 
 @quirk_maker("stream")
 def no_index() -> Quirk:
-    """Deltas of tool calls have no index (Chat Completions).
+    """Omits the index in deltas of tool calls (Chat Completions).
 
-    Good client: tells the calls apart by their ids, and by where a new name comes.
+    Good client: distinguishes the calls by their ids, and by new names.
     """
 
     def change(data: Json, frame: Frame, seen: Seen) -> None:
@@ -103,9 +103,9 @@ def no_index() -> Quirk:
 
 @quirk_maker("several calls")
 def no_ids(form: str = "missing") -> Quirk:
-    """Tool calls have no id: it is missing, null or empty.
+    """Sends tool calls without an id: it is missing, null or empty.
 
-    Good client: gives ids of its own.
+    Good client: generates its own ids.
     """
     if form not in ("missing", "null", "empty"):
         raise ConfigurationError(f"there is no form {form!r} of no_ids; there are missing, null, empty")
@@ -138,7 +138,7 @@ def _repeated(name: bool) -> Quirk:
 
 @quirk_maker("stream")
 def repeated_names() -> Quirk:
-    """Every delta of a tool call repeats the tool's whole name (Chat Completions).
+    """Repeats the tool's whole name in every delta of a call (Chat Completions).
 
     Good client: does not join them: ``add``, not ``addadd``.
     """
@@ -147,16 +147,16 @@ def repeated_names() -> Quirk:
 
 @quirk_maker("stream")
 def repeated_ids() -> Quirk:
-    """Every delta of a tool call repeats its id (Chat Completions).
+    """Repeats the id in every delta of a tool call (Chat Completions).
 
-    Good client: takes them for one call.
+    Good client: treats them as one call.
     """
     return _repeated(name=False)
 
 
 @quirk_maker("stream")
 def content_parts() -> Quirk:
-    """Content is a list of parts instead of a text (Chat Completions).
+    """Sends content as a list of parts instead of a text (Chat Completions).
 
     Good client: joins their texts.
     """
@@ -172,9 +172,9 @@ def content_parts() -> Quirk:
 
 @quirk_maker("call")
 def object_arguments() -> Quirk:
-    """Arguments are a JSON object instead of a text that holds one; in a stream, where they come whole.
+    """Sends arguments as a JSON object instead of a text; in a stream, only where they come in one piece.
 
-    Good client: takes them as they are meant.
+    Good client: accepts them as arguments.
     """
 
     def change(data: Json, frame: Frame, seen: Seen) -> None:
@@ -188,9 +188,9 @@ def object_arguments() -> Quirk:
 
 @quirk_maker("call")
 def null_arguments() -> Quirk:
-    """Arguments are null, and none come later.
+    """Sends null arguments, and none later.
 
-    Good client: takes them for an empty object, or as bad arguments; no crash.
+    Good client: treats them as an empty object, or as bad arguments; no crash.
     """
 
     def frames(frames: Frames, seen: Seen) -> Frames:
@@ -218,9 +218,9 @@ def _is_argument(frame: Frame) -> bool:
 
 @quirk_maker("body")
 def unknown_fields() -> Quirk:
-    """Every JSON object has a field that nobody knows.
+    """Adds an unknown field to every JSON object.
 
-    Good client: makes no difference.
+    Good client: works as usual.
     """
 
     def change(data: Json, frame: Frame, seen: Seen) -> None:
@@ -232,9 +232,9 @@ def unknown_fields() -> Quirk:
 
 @quirk_maker("body")
 def unknown_events() -> Quirk:
-    """After every event of a stream comes one of a kind that nobody knows.
+    """Sends an event of an unknown type after every event of a stream.
 
-    Good client: passes over them.
+    Good client: ignores them.
     """
 
     def frames(frames: Frames, seen: Seen) -> Frames:
@@ -255,9 +255,9 @@ def unknown_events() -> Quirk:
 
 @quirk_maker("body")
 def wrong_types() -> Quirk:
-    """Ids and texts are numbers, and counts of tokens are texts.
+    """Sends ids and texts as numbers, and token counts as texts.
 
-    Good client: a typed error that the reply is malformed, or a reading that makes sense; no crash.
+    Good client: raises a typed error (malformed), or interprets it sensibly; no crash.
     """
 
     def change(data: Json, frame: Frame, seen: Seen) -> None:

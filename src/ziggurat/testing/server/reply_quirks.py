@@ -79,9 +79,9 @@ def _on_calls(change: Callable[[ToolCall, int], ToolCall]) -> Quirk:
 
 @quirk_maker("call")
 def bad_arguments(form: str = "truncated") -> Quirk:
-    """Arguments that are not a JSON object or do not fit: every tool call has them in this form.
+    """Sends bad arguments in this form with every tool call: not a JSON object, or not valid for the tool.
 
-    Good client: tells the model what is wrong, as the result of the call, and runs nothing.
+    Good client: returns the error to the model as the result of the call, and runs nothing.
     """
     if form not in BAD_ARGUMENTS:
         raise ConfigurationError(f"there is no form {form!r} of bad arguments; there are {', '.join(BAD_ARGUMENTS)}")
@@ -91,9 +91,9 @@ def bad_arguments(form: str = "truncated") -> Quirk:
 
 @quirk_maker("call")
 def huge_arguments(megabytes: float = 10) -> Quirk:
-    """Arguments of this size in every tool call: one more member, a long text.
+    """Sends arguments of this size in every tool call, by an additional long text member.
 
-    Good client: refuses them or hands them on, without a crash and without copying them often.
+    Good client: refuses them or passes them on, without a crash or many copies.
     """
     member = '"filler":"' + "x" * int(megabytes * 1_000_000) + '"'
     return _on_calls(lambda call, _: replace(call, arguments=_with(call.arguments, member)))
@@ -101,7 +101,7 @@ def huge_arguments(megabytes: float = 10) -> Quirk:
 
 @quirk_maker("call")
 def deep_arguments(depth: int = 100_000) -> Quirk:
-    """Arguments nested this deep in every tool call: one more member, a list in a list in a list.
+    """Sends arguments nested this deep in every tool call, by an additional member of nested lists.
 
     Good client: refuses them as bad arguments; nothing overflows.
     """
@@ -111,16 +111,16 @@ def deep_arguments(depth: int = 100_000) -> Quirk:
 
 @quirk_maker("call")
 def unknown_tool(name: str = "no_such_tool") -> Quirk:
-    """Every tool call names a tool that does not exist.
+    """Names a tool that does not exist in every tool call.
 
-    Good client: tells the model, as the result of the call, which tools there are.
+    Good client: returns the list of existing tools to the model as the result of the call.
     """
     return _on_calls(lambda call, _: replace(call, name=name))
 
 
 @quirk_maker("call")
 def empty_name() -> Quirk:
-    """Every tool call has an empty name.
+    """Sends an empty name in every tool call.
 
     Good client: treats it as a tool that does not exist; the history it sends back is still accepted.
     """
@@ -129,27 +129,27 @@ def empty_name() -> Quirk:
 
 @quirk_maker("several calls")
 def same_ids(id: str = "call_same") -> Quirk:  # noqa: A002
-    """All tool calls of all replies have one id.
+    """Sends the same id in all tool calls of all replies.
 
-    Good client: gives ids of its own, one result per call, and mixes none up.
+    Good client: generates its own ids, and returns the right result for each call.
     """
     return _on_calls(lambda call, _: replace(call, id=id))
 
 
 @quirk_maker("several calls")
 def reused_ids() -> Quirk:
-    """Ids begin at ``call_1`` again in every reply, so a later turn uses those of an earlier one.
+    """Numbers ids from ``call_1`` in every reply, so later turns reuse those of earlier ones.
 
-    Good client: finds the result of this turn, not of the last.
+    Good client: matches the result of this turn, not of an earlier one.
     """
     return _on_calls(lambda call, at: replace(call, id=f"call_{at + 1}"))
 
 
 @quirk_maker("several calls")
 def many_calls(count: int = 10_000) -> Quirk:
-    """The first tool call of a reply comes this many times, each with an id of its own.
+    """Repeats the first tool call of a reply this many times, each with its own id.
 
-    Good client: bounds how many run at once; as many results as calls, in order, or a refusal that says so.
+    Good client: limits how many run at once; returns all results in order, or refuses with a clear error.
     """
 
     def said(said: Said, seen: Seen) -> Said:
@@ -164,9 +164,9 @@ def many_calls(count: int = 10_000) -> Quirk:
 
 @quirk_maker("body")
 def big_text(megabytes: float = 10) -> Quirk:
-    """A reply of this size: text is added at its end.
+    """Sends a reply of this size: text is appended.
 
-    Good client: takes it within its limits, or refuses it with an error that names the limit.
+    Good client: accepts it within its limits, or raises an error that names the limit.
     """
     piece = TextDelta("lorem ipsum " * 1000)
     times = max(1, int(megabytes * 1_000_000) // len(piece.text))
@@ -175,18 +175,18 @@ def big_text(megabytes: float = 10) -> Quirk:
 
 @quirk_maker("body")
 def empty_reply() -> Quirk:
-    """A whole reply in which nothing is said.
+    """Sends a complete reply without content.
 
-    Good client: gives an empty message, which later requests do not choke on.
+    Good client: returns an empty message, with which later requests still work.
     """
     return Quirk(said=lambda said, _: replace(said, pieces=(), finish="stop"))
 
 
 @quirk_maker("call")
 def out_of_tokens() -> Quirk:
-    """The reply ends for its length, in the middle of the last call's arguments, or of the text.
+    """Ends the reply at the token limit, in the middle of the last call's arguments or of the text.
 
-    Good client: runs no call whose arguments are cut, even if they happen to be JSON.
+    Good client: runs no call with truncated arguments, even if they happen to be valid JSON.
     """
 
     def said(said: Said, seen: Seen) -> Said:
@@ -204,9 +204,9 @@ def out_of_tokens() -> Quirk:
 
 @quirk_maker("stream")
 def interleaved() -> Quirk:
-    """The pieces of several tool calls come in turn instead of one call after the other.
+    """Interleaves the pieces of several tool calls.
 
-    Good client: puts each piece to the call it belongs to.
+    Good client: assigns each piece to its call.
     """
 
     def said(said: Said, seen: Seen) -> Said:
@@ -224,9 +224,9 @@ def _belongs(piece: PartDelta | Wait, index: int) -> bool:
 
 @quirk_maker("stream")
 def whole_calls() -> Quirk:
-    """Every tool call of a stream comes whole, in a single piece.
+    """Sends every tool call of a stream in a single piece.
 
-    Good client: makes no difference.
+    Good client: works as usual.
     """
 
     def said(said: Said, seen: Seen) -> Said:

@@ -35,27 +35,27 @@ def _each(change: Callable[[bytes], bytes]) -> Quirk:
 
 @quirk_maker("stream")
 def crlf() -> Quirk:
-    """Lines end with CRLF.
+    """Ends lines with CRLF.
 
-    Good client: makes no difference.
+    Good client: works as usual.
     """
     return _each(lambda event: event.replace(b"\n", b"\r\n"))
 
 
 @quirk_maker("stream")
 def cr() -> Quirk:
-    """Lines end with CR alone.
+    """Ends lines with CR alone.
 
-    Good client: makes no difference.
+    Good client: works as usual.
     """
     return _each(lambda event: event.replace(b"\n", b"\r"))
 
 
 @quirk_maker("stream")
 def mixed_line_ends(seed: int = 0) -> Quirk:
-    """Lines end with LF, CRLF or CR, drawn by a seed.
+    """Ends lines with LF, CRLF or CR, at random from a seed.
 
-    Good client: makes no difference.
+    Good client: works as usual.
     """
 
     def lines(lines: list[Piece], seen: Seen) -> list[Piece]:
@@ -80,9 +80,9 @@ def mixed_line_ends(seed: int = 0) -> Quirk:
 
 @quirk_maker("stream")
 def comments(text: str = " still working") -> Quirk:
-    """A comment stands before every event, and one within it.
+    """Sends a comment before every event, and one within it.
 
-    Good client: passes over them.
+    Good client: ignores them.
     """
     comment = f":{text}\n".encode()
     return _each(lambda event: comment + b"\n" + comment + event)
@@ -90,9 +90,9 @@ def comments(text: str = " still working") -> Quirk:
 
 @quirk_maker("stream")
 def bom() -> Quirk:
-    """The stream begins with a byte order mark.
+    """Starts the stream with a byte order mark.
 
-    Good client: passes over it; the first event is not lost.
+    Good client: skips it; the first event is not lost.
     """
 
     def answer(answer: Answer, seen: Seen) -> Answer:
@@ -103,7 +103,7 @@ def bom() -> Quirk:
 
 @quirk_maker("stream")
 def multi_line() -> Quirk:
-    """The JSON of every event is spread over several data lines.
+    """Splits the JSON of every event over several data lines.
 
     Good client: joins them.
     """
@@ -120,9 +120,9 @@ def multi_line() -> Quirk:
 
 @quirk_maker("stream")
 def no_final_blank() -> Quirk:
-    """The stream ends without the empty line that ends its last event.
+    """Ends the stream without the empty line after its last event.
 
-    Good client: follows the standard, which drops that event, or takes it: but what is cut is never finished.
+    Good client: drops that event, as the standard requires, or accepts it; a truncated stream is never complete.
     """
 
     def lines(lines: list[Piece], seen: Seen) -> list[Piece]:
@@ -134,25 +134,25 @@ def no_final_blank() -> Quirk:
 
 @quirk_maker("stream")
 def no_space() -> Quirk:
-    """No space follows the colon: ``data:{...}``.
+    """Sends no space after the colon: ``data:{...}``.
 
-    Good client: makes no difference.
+    Good client: works as usual.
     """
     return _each(lambda event: event.replace(b"event: ", b"event:", 1).replace(b"data: ", b"data:", 1))
 
 
 @quirk_maker("stream")
 def event_ids() -> Quirk:
-    """Events carry ids, a time to wait before a new connection, and a field that nobody knows.
+    """Sends events with ids, a reconnection time, and an unknown field.
 
-    Good client: passes over them.
+    Good client: ignores them.
     """
     return _each(lambda event: b"id: 7\nretry: 3000\nx-unknown: 1\nlonely\n" + event)
 
 
 @quirk_maker("stream")
 def no_event_names() -> Quirk:
-    """Events have no names; the type stands in their data only.
+    """Sends events without names; the type is only in their data.
 
     Good client: reads the type from the data.
     """
@@ -161,9 +161,9 @@ def no_event_names() -> Quirk:
 
 @quirk_maker("stream")
 def torn_event(at: int = 2) -> Quirk:
-    """The event with this number, from 1, ends in the middle of its JSON; the next ones are whole.
+    """Cuts the event with this number, from 1, in the middle of its JSON; the next ones are complete.
 
-    Good client: a typed error that the reply is malformed; nothing is finished.
+    Good client: raises a typed error (malformed); does not treat the reply as complete.
     """
 
     def lines(lines: list[Piece], seen: Seen) -> list[Piece]:

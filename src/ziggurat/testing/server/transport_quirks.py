@@ -54,11 +54,11 @@ def _split(pieces: Sequence[Piece], places: Sequence[int]) -> tuple[Piece, ...]:
 
 @quirk_maker("cut")
 def cut(at_byte: int, clean: bool = False) -> Quirk:
-    """The body ends after so many bytes (from its end if negative) and the connection is closed.
+    """Ends the body after this many bytes (from its end if negative) and closes the connection.
 
-    With `clean` the last chunk is sent, so that HTTP knows nothing of it, as behind some proxies.
+    With `clean` the last chunk is sent, so that the body is complete for HTTP, as behind some proxies.
 
-    Good client: raises that the stream was interrupted, with what had come; runs no tool of it.
+    Good client: raises an interrupted-stream error with the partial reply; runs none of its tools.
     """
 
     def answer(answer: Answer, seen: Seen) -> Answer:
@@ -72,7 +72,7 @@ def cut(at_byte: int, clean: bool = False) -> Quirk:
 
 @quirk_maker("slow")
 def stall(at_byte: int = 0, seconds: float | None = None) -> Quirk:
-    """Sending rests at this byte of the body, for some seconds of the server's clock or until `release()`.
+    """Pauses at this byte of the body, for some seconds of the server's clock or until `release()`.
 
     Good client: gives up after its idle timeout, long before the total one.
     """
@@ -86,9 +86,9 @@ def stall(at_byte: int = 0, seconds: float | None = None) -> Quirk:
 
 @quirk_maker("slow")
 def pace(seconds: float) -> Quirk:
-    """So many seconds pass before each event of a stream.
+    """Waits this many seconds before each event of a stream.
 
-    Good client: waits, as something comes in time again and again.
+    Good client: keeps waiting, as data arrives within the idle timeout.
     """
 
     def lines(lines: list[Piece], seen: Seen) -> list[Piece]:
@@ -99,18 +99,18 @@ def pace(seconds: float) -> Quirk:
 
 @quirk_maker("slow")
 def slow_headers(seconds: float | None = None) -> Quirk:
-    """The status line and headers come byte by byte with so many seconds between; None: `release()` lets out the rest.
+    """Sends the status line and headers byte by byte with this many seconds between; None: until `release()`.
 
-    Good client: gives up after its timeout, although something comes all the time.
+    Good client: gives up after its timeout, although data keeps arriving.
     """
     return Quirk(answer=lambda answer, _: replace(answer, head_pace=seconds), breaks=True)
 
 
 @quirk_maker("connection")
 def reset(at_byte: int = 0) -> Quirk:
-    """The connection is reset (RST) after so many bytes of the body.
+    """Resets the connection (RST) after this many bytes of the body.
 
-    Good client: a typed connection error; for a stream with what had come.
+    Good client: raises a typed connection error; for a stream with the partial reply.
     """
 
     def answer(answer: Answer, seen: Seen) -> Answer:
@@ -122,36 +122,36 @@ def reset(at_byte: int = 0) -> Quirk:
 
 @quirk_maker("connection")
 def hang_up(hard: bool = False) -> Quirk:
-    """The connection is closed (with `hard` reset) before a byte is answered.
+    """Closes the connection (with `hard`, resets it) before sending a byte.
 
-    Good client: a typed connection error; tried again only by who knows that it is safe.
+    Good client: raises a typed connection error; retries only if that is known to be safe.
     """
     return Quirk(instead=lambda _: Answer(head=b"", ending="reset" if hard else "close", framing="close"))
 
 
 @quirk_maker("connection")
 def not_http() -> Quirk:
-    """Bytes that are not HTTP at all.
+    """Sends bytes that are not HTTP.
 
-    Good client: a typed connection error.
+    Good client: raises a typed connection error.
     """
     return Quirk(instead=lambda _: Answer(head=b"\x15\x03\x01\x00\x02\x02\x16SSH-2.0-nobody\r\n", ending="close"))
 
 
 @quirk_maker("connection")
 def stale(on_next: bool = False) -> Quirk:
-    """The connection is said to be kept but closed after the reply; with `on_next` only when the next request comes.
+    """Announces keep-alive but closes after the reply; with `on_next` only when the next request arrives.
 
-    Good client: notices and connects again; the second form is tried again where that is safe.
+    Good client: reconnects; the second form is retried if that is safe.
     """
     return Quirk(answer=lambda answer, _: replace(answer, ending="drop_next" if on_next else "stale"))
 
 
 @quirk_maker("stream")
 def fragment(seed: int = 0) -> Quirk:
-    """The body comes in fragments of 1 to 512 bytes, drawn by a seed, inside characters and line ends too.
+    """Sends the body in fragments of 1 to 512 bytes, at random from a seed, also within characters and line ends.
 
-    Good client: makes no difference.
+    Good client: works as usual.
     """
 
     def answer(answer: Answer, seen: Seen) -> Answer:
@@ -172,9 +172,9 @@ def fragment(seed: int = 0) -> Quirk:
 
 @quirk_maker("stream")
 def split(at_bytes: tuple[int, ...] = (1,)) -> Quirk:
-    """The body comes in fragments that end at these bytes, such as in the middle of a character.
+    """Sends the body in fragments that end at these bytes, such as in the middle of a character.
 
-    Good client: makes no difference.
+    Good client: works as usual.
     """
     places = (at_bytes,) if isinstance(at_bytes, int) else tuple(at_bytes)
     return Quirk(answer=lambda answer, _: replace(answer, pieces=_split(answer.pieces, places)))
@@ -182,18 +182,18 @@ def split(at_bytes: tuple[int, ...] = (1,)) -> Quirk:
 
 @quirk_maker("connection")
 def until_close() -> Quirk:
-    """The body has no length and no chunks: it ends when the connection is closed.
+    """Sends the body without length and chunks: it ends when the connection is closed.
 
-    Good client: makes no difference; a stream must have had its last event.
+    Good client: works as usual; a stream must have had its last event.
     """
     return Quirk(answer=lambda answer, _: replace(answer, framing="close", ending="close"))
 
 
 @quirk_maker("body")
 def wrong_length(by: int = 100) -> Quirk:
-    """The body is claimed to be so many bytes longer than it is, and the connection is closed at its end.
+    """Announces the body as this many bytes longer than it is, and closes the connection at its end.
 
-    Good client: a typed error, as something may be missing; a stream may be whole by its last event.
+    Good client: raises a typed error, as data may be missing; a stream may be complete by its last event.
     """
 
     def answer(answer: Answer, seen: Seen) -> Answer:
@@ -204,9 +204,9 @@ def wrong_length(by: int = 100) -> Quirk:
 
 @quirk_maker("connection")
 def interim() -> Quirk:
-    """An interim answer (103, early hints) comes before the real one.
+    """Sends an interim response (103, early hints) before the real one.
 
-    Good client: passes over it.
+    Good client: ignores it.
     """
     hint = b"HTTP/1.1 103 Early Hints\r\nlink: </style.css>; rel=preload\r\n\r\n"
     return Quirk(answer=lambda answer, _: replace(answer, before=hint))
