@@ -23,7 +23,7 @@ Command = Callable[..., Ended]
 
 
 class Typed(io.StringIO):
-    """Standard input or output that says it is a terminal."""
+    """Standard input or output that claims to be a terminal."""
 
     encoding = "utf-8"
 

@@ -1,4 +1,4 @@
-"""A person is asked at the terminal about calls that wait."""
+"""Tests of asking at the terminal about pending calls."""
 
 import builtins
 import sys

@@ -1,4 +1,4 @@
-"""A conversation on the command line."""
+"""Tests of the chat command."""
 
 import builtins
 import sys
@@ -34,7 +34,7 @@ def test_a_failed_answer_on_a_pipe_shows_in_the_exit_code(ziggurat: Command) -> 
 
 
 class Person:
-    """Types lines; an exception class stands for the key that raises it."""
+    """Types lines; an exception class represents the key that raises it."""
 
     def __init__(self, *lines: str | type[BaseException]) -> None:
         self.lines = list(lines)

@@ -1,4 +1,4 @@
-"""What is installed, and what is said of it."""
+"""Tests of the doctor's report."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tools and agents by name, and what is said when there are none."""
+"""Tests of loading tools and agents by name, and of the errors."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The door of the command line: help, versions, errors, and the program itself."""
+"""Tests of the command line's entry point: help, version, errors, and the program itself."""
 
 import json
 import os

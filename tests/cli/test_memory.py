@@ -1,4 +1,4 @@
-"""Memories on the command line: searched, examined, and used by runs."""
+"""Tests of memories on the command line: search, audit, and use in runs."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from ziggurat.models.resolve import PROVIDERS
 
 @pytest.fixture
 def kept(ziggurat: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Call the command line where two people remember something."""
+    """Call the command line with a store that holds memories of two owners."""
     url = f"sqlite:///{tmp_path}/memory.db"
     monkeypatch.setenv("ZIGGURAT_STORE", url)
     monkeypatch.setattr("ziggurat.cli.memories.embedder_here", lambda: None)
@@ -102,7 +102,7 @@ def test_a_file_that_is_no_database_is_one_line(kept: Command, tmp_path: Path) -
 
 
 def told(name: str) -> FunctionModel:
-    """Make a model that says what was recalled and which tools it has."""
+    """Return a model that says what was recalled and which tools it has."""
     return FunctionModel(lambda messages: messages[0].text if len(messages) > 1 else "nothing", name=name)
 
 

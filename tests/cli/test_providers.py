@@ -1,4 +1,4 @@
-"""Providers on the command line: a fake one that answers, refuses, or is not there."""
+"""Tests of providers on the command line: a fake one that answers, refuses, or is unreachable."""
 
 import json
 import socket
@@ -33,7 +33,7 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
-    """A provider that asks for a sum and tells it, found and opened through the environment."""
+    """A provider that calls for a sum and states it, configured through the environment."""
     with FakeProvider(tool_call("calculator", expression="12 * (7 + 5)"), always="It is 144.") as server:
         for prefix in ("OPENAI", "ANTHROPIC"):
             monkeypatch.setenv(f"{prefix}_BASE_URL", server.url + "/v1")
@@ -43,7 +43,7 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
 
 @pytest.fixture
 def nowhere() -> Iterator[str]:
-    """An address at which nobody listens."""
+    """Return an address on which nothing listens."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{held.getsockname()[1]}/v1"

@@ -1,4 +1,4 @@
-"""One question on the command line: where things are written, and how it ends."""
+"""Tests of the run command: what is written where, and exit codes."""
 
 import json
 import sys

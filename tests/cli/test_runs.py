@@ -1,4 +1,4 @@
-"""Runs that are kept, on the command line: listed, shown, resumed, decided on, replayed, forked, written out."""
+"""Tests of stored runs on the command line: list, show, resume, approve, replay, fork, export."""
 
 import json
 import subprocess

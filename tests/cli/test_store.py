@@ -1,4 +1,4 @@
-"""Which store a command works on, and what is said so that another command finds a run there."""
+"""Tests of which store a command uses, and of the options printed to find a run again."""
 
 import asyncio
 import shlex
@@ -16,7 +16,7 @@ from ziggurat.stores.sqlite import SqliteStore
 
 
 def how_to_go_on(ended: Ended) -> list[str]:
-    """Return the command that continues a run, as its last line says."""
+    """Return the command that continues a run, from the last line of output."""
     told = ended.err.splitlines()[-1].removeprefix("ziggurat: to continue it: ziggurat ")
     return shlex.split(told.partition(" (or ")[0])
 

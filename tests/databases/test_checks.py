@@ -1,4 +1,4 @@
-"""What stores are given is checked where they are made."""
+"""Tests of the checks of store arguments."""
 
 from collections.abc import Callable
 from pathlib import Path

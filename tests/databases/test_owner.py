@@ -1,4 +1,4 @@
-"""Who holds a lease is told from one that is gone: an ended process, its number used again, another machine."""
+"""Tests of lease owners: ended processes, reused process numbers, other machines."""
 
 import os
 import subprocess

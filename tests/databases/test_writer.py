@@ -1,4 +1,4 @@
-"""The thread of a store: what comes while it writes goes together, and each job hears how it went itself."""
+"""Tests of the writer thread: jobs that arrive while it writes form a batch, and each gets its own outcome."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ from ziggurat.databases.writer import Job, Writer, is_busy
 
 
 class Written:
-    """A writer whose thread waits at a gate, and what it did together."""
+    """A writer whose thread waits at a gate, and the batches it ran."""
 
     def __init__(self) -> None:
         self.begun = threading.Event()
@@ -132,7 +132,7 @@ def test_what_goes_wrong_between_jobs_does_not_end_the_thread(caplog: pytest.Log
 
 
 class AtOnce:
-    """A writer that does small jobs at once unless it is told not to, and who did what."""
+    """A writer that runs small jobs at once unless told not to, and the thread of each job."""
 
     def __init__(self) -> None:
         self.refuses = False
@@ -162,7 +162,7 @@ class AtOnce:
         return not self.refuses
 
     def rest(self) -> None:
-        """Wait until the thread, which has told of its last job, waits for the next."""
+        """Wait until the thread, which has reported its last job, waits for the next."""
         self.rested.wait()
         with self.writer._working:  # it holds that while it sees to what it does between jobs
             pass
@@ -319,7 +319,7 @@ def test_an_interrupt_as_soon_as_the_lock_is_held_does_not_keep_it() -> None:
     here = AtOnce()
 
     class Interrupted:
-        """A lock on whose first acquisition an interrupt is raised."""
+        """A lock whose first acquisition raises an interrupt."""
 
         def __init__(self, lock: Any) -> None:
             self.lock = lock

@@ -1,4 +1,4 @@
-"""The same graph, as slow and plain as can be, to compare with."""
+"""A slow and simple graph to compare the real one with."""
 
 from collections import deque
 from itertools import pairwise, permutations
@@ -67,7 +67,7 @@ class Naive:
         return {end for end in self.ids if (path := self.path(start, end)) is not None and len(path) <= depth + 1}
 
     def costs(self, start: str) -> dict[str, float]:
-        """The cost of the cheapest way to each, by relaxing every edge again and again."""
+        """Return the cost of the cheapest path to each, by relaxing every edge repeatedly."""
         costs = {start: 0.0}
         for _ in self.ids:
             for source, target, _, weight in self.edges:
@@ -101,7 +101,7 @@ class Naive:
 
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[KnowledgeGraph, Naive]:
-    """A graph made by adding, replacing and removing, and the naive one made in the same way."""
+    """A graph built by adding, replacing and removing, and the naive one built in the same way."""
     graph, naive = KnowledgeGraph(), Naive()
     names = [f"n{number}" for number in range(draw(st.integers(1, 7)))]
     draw_name = st.sampled_from(names)

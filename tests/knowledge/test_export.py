@@ -1,4 +1,4 @@
-"""A graph in the words of other programs."""
+"""Tests of graph export."""
 
 import pytest
 

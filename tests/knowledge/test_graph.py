@@ -1,4 +1,4 @@
-"""The graph: what it holds, and what follows from it."""
+"""Tests of the knowledge graph and its algorithms."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""A graph on file: what was acknowledged is there, whoever else writes, and whatever happens to the process."""
+"""Tests of the graph store: acknowledged writes survive crashes and concurrent writers."""
 
 import asyncio
 import os

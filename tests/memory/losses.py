@@ -1,4 +1,4 @@
-"""What is left of a memory when its processes are killed, or the power goes, in the middle of remembering.
+"""Check what is left of a memory when its processes are killed, or power is lost, during writes.
 
 ::
 
@@ -25,19 +25,19 @@ from ziggurat.memory.store import MemoryStore, Query
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 
 GROUP = 10
-"""How many are remembered at once, each by itself."""
+"""How many memories are written concurrently, each in its own call."""
 
 
 @cache
 def memory(name: str) -> MemoryRecord:
-    """Return a memory whose vector and words can be told from its name."""
+    """Return a memory whose vector and words are derived from its name."""
     draw = random.Random(name)
     vector = pack([draw.gauss(0, 1) for _ in range(8)])
     return MemoryRecord(id=name, owner="ann", content=f"the word of {name}", embedding=vector)
 
 
 async def remember(store: MemoryStore, names: Sequence[str]) -> None:
-    """Remember, and say on standard output what was acknowledged."""
+    """Write memories, and print the acknowledged ones."""
 
     async def one(name: str) -> None:
         await store.add([memory(name)])
@@ -48,7 +48,7 @@ async def remember(store: MemoryStore, names: Sequence[str]) -> None:
 
 
 async def missing(store: MemoryStore, names: Sequence[str], *, every: int = 1) -> list[str]:
-    """Return what was acknowledged and cannot be read, or not be found by its words, or by its vector."""
+    """Return the acknowledged memories that cannot be read, or not be found by words or by vector."""
     kept = {record.id: record for record in await store.get(names)}
     lost = [name for name in names if kept.get(name) != memory(name)]
     for name in names[::every]:
@@ -65,7 +65,7 @@ async def missing(store: MemoryStore, names: Sequence[str], *, every: int = 1) -
 
 
 class Child:
-    """A process that remembers, and what it has said."""
+    """A process that writes memories, and the names it has acknowledged."""
 
     def __init__(self, path: Path, prefix: str, count: int) -> None:
         command = (sys.executable, "-m", "tests.memory.losses", "child", str(path), prefix, str(count))
@@ -73,7 +73,7 @@ class Child:
         self.said: list[str] = []
 
     def listen(self, lines: int) -> bool:
-        """Wait until it has acknowledged so many more; return whether it goes on."""
+        """Wait until it has acknowledged this many more; return whether it is still running."""
         assert self.process.stdout is not None
         for _ in range(lines):
             line = self.process.stdout.readline()
@@ -83,7 +83,7 @@ class Child:
         return True
 
     def end(self, *, kill: bool) -> None:
-        """Kill it, or let it finish; hear the rest of what it said."""
+        """Kill it, or let it finish; read the rest of its output."""
         if kill:
             os.kill(self.process.pid, signal.SIGKILL)
         while self.listen(1):
@@ -94,7 +94,7 @@ class Child:
 
 
 def storm(folder: Path, records: int, kills: int, seed: int) -> tuple[int, list[str]]:
-    """Let two processes remember in one memory and kill them again and again; return what was said and what is lost."""
+    """Kill two processes that write one memory, repeatedly; return what was acknowledged and what is lost."""
     draw, path, said = random.Random(seed), folder / "memory.db", list[str]()
     each = -(-records // (kills + 1))
     for number in range(0, kills + 1, 2):
@@ -120,7 +120,7 @@ def storm(folder: Path, records: int, kills: int, seed: int) -> tuple[int, list[
 
 
 async def record(folder: Path, records: int) -> tuple[Recording, list[str]]:
-    """Remember on a file system that is watched."""
+    """Write memories on a file system that records every operation."""
     recording = Recording()
     names = [f"m{number}" for number in range(records)]
     store = SqliteMemoryStore(folder / "memory.db", connect=connector(RecordingFiles(recording)))
@@ -132,7 +132,7 @@ async def record(folder: Path, records: int) -> tuple[Recording, list[str]]:
 
 
 async def examine(recording: Recording, names: Sequence[str], *, every: int, seed: int) -> tuple[int, list[str]]:
-    """Lose the power after every so many steps; return how many states were looked at, and what was lost in them."""
+    """Simulate power losses at regular steps; return the number of states checked, and what was lost in them."""
     machine, draw, states, lost = Machine(), random.Random(seed), 0, list[str]()
     for index, step in enumerate(recording.steps, start=1):
         machine.do(step)
@@ -160,7 +160,7 @@ async def _look(files: dict[str, bytes], names: Sequence[str], acknowledged: int
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("kills", "power", "child"))
     parser.add_argument("rest", nargs="*")

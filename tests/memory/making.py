@@ -1,4 +1,4 @@
-"""A store, a clock that is moved by hand, and ids in order, for tests of memory."""
+"""A store, a manual clock and sequential ids for tests of memory."""
 
 from itertools import count
 

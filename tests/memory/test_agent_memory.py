@@ -1,4 +1,4 @@
-"""The memory of one agent, all kinds together."""
+"""Tests of one agent's memory, all kinds together."""
 
 import asyncio
 

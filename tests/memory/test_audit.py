@@ -1,4 +1,4 @@
-"""An audit finds what was planted, and nothing else."""
+"""Tests of the audit: it finds the planted problems, and nothing else."""
 
 import asyncio
 

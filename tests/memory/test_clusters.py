@@ -1,4 +1,4 @@
-"""Groups of memories that speak of the same thing."""
+"""Tests of clustering similar memories."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Old memories of one matter become one; nothing that was not merged is lost, nor anything that was."""
+"""Tests of consolidation: old memories on one subject are merged, and nothing is lost."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What cannot both be true, as far as words tell."""
+"""Tests of contradictions, as far as words show them."""
 
 import pytest
 from hypothesis import given, settings

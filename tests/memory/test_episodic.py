@@ -1,4 +1,4 @@
-"""Episodes: what comes to mind, what fades, and who goes when there is no room."""
+"""Tests of episodic memory: recall, fading, and eviction beyond the capacity."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The kinds of memory, consolidation and leases on a store in a file, opened twice."""
+"""Tests of the kinds of memory, consolidation and leases on a store in a file, opened twice."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What should never have been remembered."""
+"""Tests of the junk rules."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One at a time works on the memories of an owner."""
+"""Tests of leases: only one worker at a time works on the memories of an owner."""
 
 import asyncio
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def test_who_gives_no_sign_of_life_is_overtaken_and_told_so() -> None:
 
 
 class Yielding(InMemoryStore):
-    """Lets others go first before every write, so that what was read is old."""
+    """Lets another task write before every write, so that data read before is out of date."""
 
     async def add(self, records: Sequence[MemoryRecord], /) -> None:
         await asyncio.sleep(0)
@@ -88,7 +88,7 @@ def test_who_saw_an_old_number_is_refused() -> None:
         store, ctx = InMemoryStore(), context(HandClock())
 
         class Late(InMemoryStore):
-            """Shows what was there before two others came and went."""
+            """Returns the state from before two other workers came and went."""
 
             async def add(self, records: Sequence[MemoryRecord], /) -> None:
                 for _ in range(2):

@@ -1,4 +1,4 @@
-"""Lasting memories: the forgetting curve, what is all but forgotten, and what is almost the same."""
+"""Tests of long-term memory: the forgetting curve, pruning, and merging of near-duplicates."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Kills and losses of power while memories are written, in short; `make memory` has ten thousand of them."""
+"""Short tests of crashes and power losses during writes; `make memory` runs ten thousand."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A memory as it is kept."""
+"""Tests of memory records."""
 
 import pytest
 

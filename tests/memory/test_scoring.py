@@ -1,4 +1,4 @@
-"""Every formula, with values worked out by hand."""
+"""Tests of every scoring formula, with values computed by hand."""
 
 import math
 

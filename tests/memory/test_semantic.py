@@ -1,4 +1,4 @@
-"""Facts: found by meaning, by tags and by both; one fact under one key."""
+"""Tests of semantic memory: recall by meaning, by tags and by both; one fact per key."""
 
 import asyncio
 from typing import Any

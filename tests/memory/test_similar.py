@@ -1,4 +1,4 @@
-"""How alike texts and memories are."""
+"""Tests of the similarity of texts and memories."""
 
 import pytest
 from hypothesis import given

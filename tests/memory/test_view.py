@@ -1,4 +1,4 @@
-"""What all kinds of memory share: who said it, what took whose place, and what can be forgotten."""
+"""Tests of what all kinds of memory share: origin, superseding, forgetting and erasing."""
 
 import asyncio
 from collections.abc import Callable

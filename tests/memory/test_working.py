@@ -1,4 +1,4 @@
-"""Values at hand: bounded, the least recently used goes first."""
+"""Tests of working memory: bounded, the least recently used value is dropped first."""
 
 import asyncio
 from collections import OrderedDict

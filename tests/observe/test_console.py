@@ -1,4 +1,4 @@
-"""What a person sees of a run."""
+"""Tests of the console view."""
 
 import asyncio
 import io
@@ -39,7 +39,7 @@ SUM = tool_call("calculator", expression="6 * 7")
 
 
 def shown(*happened: Event, **options: Any) -> str:
-    """What a view writes of events, as one plain text."""
+    """Return the output of a view for events, as one plain text."""
     out = io.StringIO()
     with ConsoleView(out, **options) as view:
         for event in happened:
@@ -48,7 +48,7 @@ def shown(*happened: Event, **options: Any) -> str:
 
 
 def seen(agent: Agent, **options: Any) -> str:
-    """What a view writes of a run, without times."""
+    """Return the output of a view for a run, without times."""
     out = io.StringIO()
     with ConsoleView(out, **options) as view:
         agent.run_sync("go", listeners=[view])

@@ -1,4 +1,4 @@
-"""Short words for calls, results, stops, times and costs."""
+"""Tests of short texts for calls, results, stops, times and costs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One event per line as JSON."""
+"""Tests of events as JSON lines."""
 
 import io
 import json

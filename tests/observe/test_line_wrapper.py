@@ -1,4 +1,4 @@
-"""Text in pieces, broken between words."""
+"""Tests of wrapping streamed text."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What calls cost; what is not known is never zero."""
+"""Tests of prices; an unknown price is never zero."""
 
 import asyncio
 import subprocess
@@ -73,7 +73,7 @@ def answers(*responses: ModelResponse) -> "Model":
 
 
 class Model:
-    """Answers what it was told to."""
+    """Answers with the given responses."""
 
     def __init__(self, responses: list[ModelResponse]) -> None:
         self._responses = responses

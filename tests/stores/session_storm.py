@@ -1,4 +1,4 @@
-"""Many processes write one session: each run's steps stand together, and each lease has one owner.
+"""Many processes write one session: each run's steps stay together, and each lease has one owner.
 
 ``python -m tests.stores.session_storm URL --processes 10 --steps 1000`` prints what came of it.
 """
@@ -34,7 +34,7 @@ STEPS_OF_A_RUN = 10
 
 
 class Storm(Struct):
-    """What came of it; a fault is a number that should be 0."""
+    """The result; every fault is a number that should be 0."""
 
     processes: int
     steps: int
@@ -48,7 +48,7 @@ class Storm(Struct):
 
     @property
     def faults(self) -> int:
-        """How many things went wrong."""
+        """The number of faults."""
         return self.interleaved + self.lost + self.shared_epochs
 
 
@@ -59,26 +59,26 @@ def count(to: int) -> int:
 
 
 def reply(messages: Sequence[Message]) -> object:
-    """Count the steps of this run, which begins with the last message of a user."""
+    """Count the steps of this run, which begins with the last user message."""
     began = max(index for index, message in enumerate(messages) if message.role == "user")
     made = sum(message.role == "assistant" for message in messages[began:])
     return tool_call("count", to=made + 1) if made < STEPS_OF_A_RUN - 1 else "counted"
 
 
 class Noting(Session):
-    """A session that notes each of its leases."""
+    """A session that records each of its leases."""
 
     epochs: ClassVar[list[int]] = []
 
     async def hold(self, *, branching: bool = True) -> Hold:
-        """Become the only writer, and note it."""
+        """Lease the session, and record it."""
         hold = await super().hold(branching=branching)
         self.epochs.append(hold.epoch)
         return hold
 
 
 async def write(url: str, steps: int) -> None:
-    """Be one of the processes: make so many steps in runs of ten, and print the epochs of the leases."""
+    """Act as one process: make this many steps in runs of ten, and print the epochs of the leases."""
     store = connect(url)
     agent = Agent(FunctionModel(reply), tools=[count], name="counter")  # its runs are kept by reference
     for number in range(steps // STEPS_OF_A_RUN):
@@ -90,7 +90,7 @@ async def write(url: str, steps: int) -> None:
 
 
 async def sleeper(url: str) -> None:
-    """Take the session, tell so, and write when a line comes in: too late, if another has taken over meanwhile."""
+    """Lease the session, report it, and write when a line arrives: too late, if another process took over."""
     store = connect(url)
     hold = await Session("storm", store).hold()
     print(json.dumps([hold.epoch]), flush=True)
@@ -103,13 +103,13 @@ async def sleeper(url: str) -> None:
 
 
 def process(url: str, *more: str) -> "subprocess.Popen[str]":
-    """Begin one of the processes."""
+    """Start one of the processes."""
     words = [sys.executable, "-m", "tests.stores.session_storm", url, *more]
     return subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def storm(url: str, processes: int, steps: int) -> Storm:
-    """Have processes write one session, and look at what they have left."""
+    """Let processes write one session, and check the result."""
     began = time.monotonic()
     begun = [process(url, "--write", str(steps)) for _ in range(processes)]
     epochs: list[list[int]] = []
@@ -157,7 +157,7 @@ def _entries(rows: Iterator[bytes]) -> Iterator[Said]:
 
 
 def _in_order(entries: Sequence[Said]) -> int:
-    """Return how many messages a run has left in order, -1 if they are not."""
+    """Return the number of messages of a run, or -1 if they are out of order."""
     length = 0
     for entry in entries:
         if entry.start != length:
@@ -167,7 +167,7 @@ def _in_order(entries: Sequence[Said]) -> int:
 
 
 def main() -> None:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("url")
     parser.add_argument("--processes", type=int, default=10)

@@ -1,4 +1,4 @@
-"""Every store of ours passes the checks for stores."""
+"""Every store of this package passes the conformance checks."""
 
 from collections.abc import Callable
 from pathlib import Path

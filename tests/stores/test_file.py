@@ -1,4 +1,4 @@
-"""Files as a store: folders that are none of its own, and descriptions that are damaged."""
+"""Tests of the file store: foreign folders, and damaged descriptions."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is asked of the PostgreSQL store beyond the checks for all stores."""
+"""Tests of the PostgreSQL store beyond the conformance checks."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ SECRET = unquote(PASSWORD)
 
 
 def run(url: str, main: Callable[[PostgresStore], Awaitable[None]]) -> None:
-    """Do something with a store and close it."""
+    """Run something with a store, then close it."""
 
     async def work() -> None:
         store = PostgresStore(url)
@@ -224,7 +224,7 @@ def test_a_connection_lost_in_the_midst_is_not_noticed(cut: str) -> None:
             await store.find(log)
 
             async def through(value: str, work: Callable[[], Awaitable[Any]]) -> Any:
-                """Do something, and lose the connection over the statement with this value."""
+                """Run something, and lose the connection at the statement with this value."""
                 proxy.cut(value.encode(), answered=cut == "before it is said")
                 result = await work()
                 assert proxy.cuts.pop() == value

@@ -1,4 +1,4 @@
-"""The server is killed in the middle of many runs and started again: they go on, and nothing is lost or done twice."""
+"""Tests of a server killed and restarted during many runs: they continue, nothing is lost or done twice."""
 
 import asyncio
 import signal
@@ -19,14 +19,14 @@ RUNS = tuple(f"r{number}" for number in range(3))
 
 
 class Outage:
-    """Kills the server when runs have come by so many effects."""
+    """Kills the server after a number of effects."""
 
     def __init__(self, at: int, *, back: bool) -> None:
         self.left = at
         self._back = back
 
     def __call__(self, point: str, path: str) -> None:
-        """Count, and kill it when it is time."""
+        """Count an effect, and kill the server when it is time."""
         self.left -= point == "after effect"
         if self.left == 0 and point == "after effect":
             made: PostgresServer = server()
@@ -36,7 +36,7 @@ class Outage:
 
 
 async def drive(url: str, folder: Path, outage: Outage) -> list[Any]:
-    """Drive all runs at once, in stores of their own as another process has them."""
+    """Drive all runs concurrently, in separate stores as in another process."""
     store = connect(url)
     assert isinstance(store, Store)
 
@@ -54,7 +54,7 @@ async def drive(url: str, folder: Path, outage: Outage) -> list[Any]:
 
 
 async def examined(url: str, folder: Path) -> Verdict:
-    """Compare what was done with what is on record."""
+    """Compare the effects with the records."""
     store, verdict = connect(url), Verdict()
     assert isinstance(store, Store)
     for run_id in RUNS:

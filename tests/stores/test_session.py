@@ -1,4 +1,4 @@
-"""Sessions by themselves: items in and out, one writer at a time, and what becomes of damage."""
+"""Tests of sessions: items in and out, one writer at a time, and damaged rows."""
 
 import asyncio
 import sqlite3
@@ -35,7 +35,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 
 def shown(items: list[RunItem]) -> list[str]:
-    """Return items in a word each."""
+    """Return one word per item."""
     words: list[str] = []
     for item in items:
         if isinstance(item, MessageItem):

@@ -1,4 +1,4 @@
-"""Processes that share a session do not interleave, and one that was stopped is refused when it wakes."""
+"""Tests of processes that share a session: no interleaving, and a stalled one is refused later."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ URLS = {
 
 
 def address(kind: str, folder: Path, lease: float) -> str:
-    """Return where the session is kept."""
+    """Return the URL of the session's store."""
     return schema(f"lease={lease}") if kind == "postgres" else URLS[kind].format(folder, lease)
 
 

@@ -1,4 +1,4 @@
-"""SQLite as a store: formats, leases while time passes, many runs, large values, and removal while others write."""
+"""Tests of the SQLite store: formats, leases, many runs, large values, and removal during writes."""
 
 import asyncio
 import sqlite3

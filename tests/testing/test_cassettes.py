@@ -1,4 +1,4 @@
-"""Cassettes: recorded once, gone through again without a model, and clear about what differs."""
+"""Tests of cassettes: recorded once, replayed without a model, and clear about differences."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -1,4 +1,4 @@
-"""Making conversations, and refusing to make what cannot be."""
+"""Tests of making valid and broken conversations."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The guard of these very tests: nothing reaches beyond loopback, and no real model is called."""
+"""Tests of the test guard: no connection beyond loopback, and no calls of real models."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""Jobs in one transaction: what one finds at its door is its own, what fails is everybody's."""
+"""Tests of jobs in one transaction: a refused job fails alone, a failed transaction fails all jobs."""
 
 import asyncio
 import sqlite3

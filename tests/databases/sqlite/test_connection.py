@@ -1,4 +1,4 @@
-"""A connection: what it does at once, without waiting for another process or the disk, and what it leaves to others."""
+"""Tests of the SQLite connection: which writes are immediate, and which are left to transactions that wait."""
 
 import sqlite3
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def _row(database: SqliteConnection, number: int, size: int = 100) -> Callable[[
 
 
 def _at_once(database: SqliteConnection, work: Callable[[], object]) -> bool:
-    """Do something at once if that can be; return whether it was done."""
+    """Run something at once if possible; return whether it ran."""
     try:
         database.transaction(work, at_once=True)
     except WouldWait:

@@ -1,4 +1,4 @@
-"""What every store of memories does alike."""
+"""Tests that every memory store must pass."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""What a store of memories does, shown on the one in memory."""
+"""Tests of the memory store in this process."""
 
 import asyncio
 

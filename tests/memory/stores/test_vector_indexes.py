@@ -1,4 +1,4 @@
-"""The indexes beside a database: kept, taken up again, made again, and never the only place of anything."""
+"""Tests of the index files beside a database: saved, loaded, rebuilt, and never the only copy of data."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ def records(count: int, start: int = 0) -> list[MemoryRecord]:
 
 
 def small(store: SqliteMemoryStore) -> SqliteMemoryStore:
-    """Let the codes begin at a hundred vectors."""
+    """Use codes from a hundred vectors on."""
     store._shelves = VectorIndexes(Path(f"{store.path}-vectors"), store._database, exact=100)
     return store
 

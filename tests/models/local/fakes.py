@@ -1,4 +1,4 @@
-"""A sentence model that counts words and an engine that says what it is told, so that tests need no weights."""
+"""A sentence model that counts words and an engine with scripted replies, so that tests need no weights."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ DIMENSIONS = 384
 
 
 class WordCounter(Embedder):
-    """Texts are near when they share words."""
+    """An embedder for which texts are near when they share words."""
 
     def embed_now(self, texts: Sequence[str]) -> list[Vector]:
         return [self._count(text) for text in texts]
@@ -30,14 +30,14 @@ class WordCounter(Embedder):
 
 
 def schema_in(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema that a reply was held to."""
+    """Return the schema that a reply was restricted to."""
     schema: dict[str, Any] = json.loads(body["grammar"].split("%json ", 1)[1])
     schema.pop("x-guidance")
     return schema
 
 
 class Parrot(Engine):
-    """Says each of its texts in turn, a character at a time, and keeps what it was asked."""
+    """Returns each of its texts in turn, one character at a time, and records its requests."""
 
     def __init__(self, *texts: str, finish: str = "stop") -> None:
         self.path = Path("/models/parrot.gguf")

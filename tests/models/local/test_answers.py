@@ -1,4 +1,4 @@
-"""Answers after a tool's result."""
+"""Tests of answers after a tool's result."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Values for parameters, out of the words of a request."""
+"""Tests of argument values from the words of a request."""
 
 from datetime import date
 from typing import Any

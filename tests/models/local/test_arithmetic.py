@@ -1,4 +1,4 @@
-"""Sums in plain English become expressions that the calculator reads."""
+"""Tests of arithmetic in plain English as expressions for the calculator."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The embedded model without its weights: when it calls, when it answers, what listeners hear."""
+"""Tests of the embedded model without its weights: calls, answers, and events."""
 
 import asyncio
 from typing import Any

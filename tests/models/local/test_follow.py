@@ -1,4 +1,4 @@
-"""Questions that lean on the call before them."""
+"""Tests of follow-ups to the last call."""
 
 from typing import Any
 

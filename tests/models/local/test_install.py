@@ -1,4 +1,4 @@
-"""Where the weights are kept, and that nothing but the right file ever gets there."""
+"""Tests of installing the weights, and that only the right file gets into the cache."""
 
 import zipfile
 from pathlib import Path

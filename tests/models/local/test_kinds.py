@@ -1,4 +1,4 @@
-"""What a schema tells of its parameters."""
+"""Tests of reading parameters from a schema."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Days and hours as schemas write them."""
+"""Tests of dates and times in the format of schemas."""
 
 from datetime import date
 

@@ -1,4 +1,4 @@
-"""Requests taken apart, and the tools chosen for their parts."""
+"""Tests of splitting requests, and of the tools chosen for their parts."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The stretches of a request that look like arguments."""
+"""Tests of the parts of a request that look like arguments."""
 
 import pytest
 from hypothesis import given

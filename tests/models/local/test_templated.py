@@ -1,4 +1,4 @@
-"""Any GGUF file as a model: what it is asked, and how its JSON is read."""
+"""Tests of GGUF files as models: the request, and how its JSON is parsed."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The real embedded model: installed where it is missing, then asked."""
+"""Tests of the real embedded model, installed if it is missing."""
 
 import asyncio
 import importlib.util

@@ -1,4 +1,4 @@
-"""The tokenizer: known pieces, strange texts, the limit."""
+"""Tests of the tokenizer: known tokens, strange texts, the limit."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""A client that is nothing but a socket, so that every byte is seen."""
+"""A client that is a plain socket, so that every byte is visible."""
 
 import json
 import socket
@@ -26,7 +26,7 @@ def request_bytes(wire: str, *, stream: bool = False, text: str = "hi", **more: 
 
 
 def dechunked(data: bytes) -> tuple[bytes, list[bytes], bool]:
-    """The body, its chunks, and whether the last one came."""
+    """Return the body, its chunks, and whether the last one arrived."""
     chunks: list[bytes] = []
     at = 0
     while at < len(data):
@@ -41,7 +41,7 @@ def dechunked(data: bytes) -> tuple[bytes, list[bytes], bool]:
 
 @dataclass
 class Got:
-    """What came back: all of it, and its parts."""
+    """A response: all its bytes, and its parts."""
 
     raw: bytes
     was_reset: bool = False
@@ -64,7 +64,7 @@ class Got:
 
     @property
     def sent(self) -> bytes:
-        """What came after the head, as it travelled."""
+        """The bytes after the head, as received."""
         return self.raw.partition(b"\r\n\r\n")[2]
 
     @property
@@ -77,7 +77,7 @@ class Got:
 
     @property
     def ended(self) -> bool:
-        """Whether HTTP says that it is whole."""
+        """Whether it is complete for HTTP."""
         if self.header("transfer-encoding"):
             return dechunked(self.sent)[2]
         return len(self.sent) == int(self.header("content-length") or 0)
@@ -94,7 +94,7 @@ class Got:
 
 
 def received(client: socket.socket) -> Got:
-    """Everything until the other side closes."""
+    """Read everything until the other side closes."""
     got = bytearray()
     try:
         while data := client.recv(1 << 16):
@@ -109,7 +109,7 @@ Call = Callable[..., Got]
 
 @pytest.fixture
 def post() -> Call:
-    """Asks a server once, on a connection of its own, and reads until it is closed."""
+    """Send one request on a new connection, and read until it is closed."""
 
     def post(server: FakeProvider, wire: str = "chat", **more: Any) -> Got:
         with socket.create_connection(("127.0.0.1", server.port)) as client:
@@ -132,7 +132,7 @@ CALLS = ScriptedModel(
 
 @pytest.fixture
 def ask(post: Call) -> Call:
-    """Asks a server that says a text and makes two calls, with these quirks."""
+    """Send a request to a server that replies with a text and two calls, with these quirks."""
 
     def ask(*quirks: Quirk, wire: str = "chat", stream: bool = False, **more: Any) -> Got:
         with FakeProvider(model=CALLS, quirks=quirks) as server:
@@ -142,7 +142,7 @@ def ask(post: Call) -> Call:
 
 
 def deltas_of_calls(got: Got) -> list[Any]:
-    """The pieces of tool calls in the stream of a Chat Completions reply."""
+    """Return the pieces of tool calls in the stream of a Chat Completions reply."""
     chunks = [event for event in got.events if event != "[DONE]"]
     deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"] or ()]
     return [call for delta in deltas for call in delta.get("tool_calls") or ()]

@@ -1,4 +1,4 @@
-"""Quirks of status, headers and body do exactly what they promise, seen through a bare socket."""
+"""Tests of the quirks of status, headers and body, through a plain socket."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The fake provider as a program, its scripts as JSON, and its page in the documents."""
+"""Tests of the fake provider as a program, its JSON scripts, and its page in the documentation."""
 
 import json
 import signal

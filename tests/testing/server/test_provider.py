@@ -1,4 +1,4 @@
-"""The fake provider without quirks: three formats, plain and streamed, from one script."""
+"""Tests of the fake provider without quirks: three formats, plain and streamed, from one script."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Quirks put together, limited to some requests, written on a command line, and listed."""
+"""Tests of quirks: combined, limited to some requests, parsed from a command line, and listed."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Quirks of what is said do exactly what they promise, seen through a bare socket."""
+"""Tests of the reply quirks, through a plain socket."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Quirks of streams do exactly what they promise, seen through a bare socket."""
+"""Tests of the stream quirks, through a plain socket."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Quirks of the connection do exactly what they promise, seen through a bare socket."""
+"""Tests of the connection quirks, through a plain socket."""
 
 import asyncio
 import contextlib
