@@ -9,7 +9,7 @@ import pytest
 
 from tests.agents.support import assert_sendable, elsewhere
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.drive import partial_of, request_of, unbegun
+from ziggurat.agents.drive import empty_run, partial_of, request_of
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Ended, Entered, Opened
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, ModelError
@@ -131,7 +131,7 @@ def test_the_last_event_says_how_it_ended_whatever_happened() -> None:
 
 
 def test_the_part_of_a_run_that_an_error_carries() -> None:
-    run = unbegun("x", AgentRequest((user("go"),)), stops.Cancelled(), "r")
+    run = empty_run("x", AgentRequest((user("go"),)), stops.Cancelled(), "r")
     assert (run.id, run.agent, run.start) == ("r", "x", 1)
     inner, outer = ModelError("a"), ModelError("b")
     inner.partial = run

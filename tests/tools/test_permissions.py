@@ -26,7 +26,7 @@ from ziggurat.tools.permissions import (
     AuditEntry,
     check,
     granting,
-    narrowed,
+    narrow_grants,
 )
 
 NAMES = st.sets(st.sampled_from([*sorted(PERMISSIONS), "custom:mail", "custom:x"])).map(frozenset)
@@ -52,14 +52,14 @@ def test_without_a_grant_it_is_denied_and_told_what_is_missing() -> None:
 @pytest.mark.parametrize("name", ["netwrk", "", "custom", "Network", "*"])
 def test_a_grant_of_no_known_name_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="unknown permission"):
-        narrowed(Context("run"), frozenset({name}))
+        narrow_grants(Context("run"), frozenset({name}))
 
 
 @given(NAMES, NAMES, NAMES)
 def test_who_stands_beneath_never_has_more(one: frozenset[str], two: frozenset[str], three: frozenset[str]) -> None:
     ctx = Context("run")
     for grants in (one, two, three):
-        ctx = ctx.within(GRANTS, narrowed(ctx, grants))
+        ctx = ctx.within(GRANTS, narrow_grants(ctx, grants))
     assert ctx.scope[GRANTS] == one & two & three
 
 

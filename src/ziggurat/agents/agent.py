@@ -13,7 +13,7 @@ from ziggurat.agents.decisions import TOOLS
 from ziggurat.agents.enter import AGENT, AgentParts, Setup
 from ziggurat.agents.loop import AgentLoop, Instructions, LoopSettings
 from ziggurat.agents.output import FINAL_ANSWER, Output
-from ziggurat.agents.pricing import priced
+from ziggurat.agents.pricing import with_prices
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
 from ziggurat.agents.stop import Policy, any_of, max_tool_calls
@@ -29,11 +29,11 @@ from ziggurat.messages.budget import Budget, budgeted
 from ziggurat.messages.middleware import HOOKS, Chain, Middleware, chained
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
 from ziggurat.messages.tool import SPEC
-from ziggurat.models.approval import gated
+from ziggurat.models.approval import with_model_gate
 from ziggurat.models.resolve import resolve
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.tools.approval import APPROVALS, Approvals
-from ziggurat.tools.permissions import narrowed
+from ziggurat.tools.permissions import narrow_grants
 from ziggurat.tools.toolbox import Tool, Toolbox
 
 
@@ -110,11 +110,11 @@ class Agent(Runnable):
         self._model = service
         chain = Chain(middleware)
         self._chain = chain if chain.has(*HOOKS) else None
-        self._budget = None if budget is None else priced(budget)
+        self._budget = None if budget is None else with_prices(budget)
         self._approvals = approvals
         needs = frozenset(permission for spec in box.specs for permission in spec.permissions)
         self._grants = needs if grants is None else frozenset(grants)
-        narrowed(Context(name), self._grants)
+        narrow_grants(Context(name), self._grants)
         read = None if answer is None else answer.revived
         prepare = self._prepare if self._chain or approvals or budget else None
         setup = Setup(self._setup)
@@ -138,7 +138,7 @@ class Agent(Runnable):
         if self._chain is not None:
             ctx = chained(ctx, self._chain)
         if self._approvals is not None:
-            ctx = gated(ctx.within(APPROVALS, (*(ctx.scope.get(APPROVALS) or ()), self._approvals)))
+            ctx = with_model_gate(ctx.within(APPROVALS, (*(ctx.scope.get(APPROVALS) or ()), self._approvals)))
         if self._budget is not None:
             ctx = budgeted(ctx, self._budget)
         return ctx

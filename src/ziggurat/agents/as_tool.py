@@ -63,10 +63,10 @@ class AgentTool:
             SPEC: self.spec,
             COMPOSITE: True,
             NAME: self.name,
-            CHECK: self._decoded,
+            CHECK: self._read_input,
         }
 
-    def _decoded(self, call: ToolCall) -> str:
+    def _read_input(self, call: ToolCall) -> str:
         try:
             text = _decoder.decode(call.arguments).input
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -80,7 +80,7 @@ class AgentTool:
         agreed = ctx.scope.get(AGREED)
         if agreed is not None:
             must_be(call, agreed)
-        request = AgentRequest((user(self._decoded(call)),))
+        request = AgentRequest((user(self._read_input(call)),))
         return _result(call, await enter(self.inner, request, ctx.under(self.entered_as)))
 
     def __repr__(self) -> str:

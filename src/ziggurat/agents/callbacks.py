@@ -58,7 +58,7 @@ class Callbacks(PerRun):
         """Call the functions that an event concerns."""
         waiting: list[object] = []
         if self.on_thought is not None:
-            thought = self._completed(event)
+            thought = self._completed_thought(event)
             if thought:
                 waiting.append(self.on_thought(thought))
         if self.on_token is not None and isinstance(event, Delta) and isinstance(event.delta, TextDelta):
@@ -71,7 +71,7 @@ class Callbacks(PerRun):
             if answer is not None and isinstance(answer, Awaitable):
                 await answer
 
-    def _completed(self, event: Event) -> str:
+    def _completed_thought(self, event: Event) -> str:
         """Return the thought that this event completes, empty if none."""
         thoughts = self._thoughts
         if isinstance(event, Delta):

@@ -1,6 +1,6 @@
 """Check decisions about pending calls against the run and its tools, before any of them is recorded."""
 
-__all__ = ["TOOLS", "decided", "misfit"]
+__all__ = ["TOOLS", "decision_entries", "misfit"]
 
 from collections.abc import Mapping
 
@@ -72,7 +72,9 @@ _UNSETTLED = (
 )
 
 
-def decided(journal: MemoryJournal, decisions: Mapping[str, Decision], now: float, agent: object) -> list[Decided]:
+def decision_entries(
+    journal: MemoryJournal, decisions: Mapping[str, Decision], now: float, agent: object
+) -> list[Decided]:
     """Return the entries that record decisions. An item that has expired is denied, whatever the decision says.
 
     Args:

@@ -1,6 +1,6 @@
 """Drive a run from its root: the only place where errors and suspensions become values."""
 
-__all__ = ["Prompt", "drive", "partial_of", "request_of", "unbegun"]
+__all__ = ["Prompt", "drive", "empty_run", "partial_of", "request_of"]
 
 import asyncio
 import logging
@@ -39,10 +39,10 @@ def request_of(prompt: Prompt, history: Sequence[Message] = ()) -> AgentRequest:
     Raises:
         ConfigurationError: the prompt is empty, or a message cannot be sent to a model.
     """
-    earlier = () if history == () else _checked(_sound(history, "history"))
+    earlier = () if history == () else _check_history(_check_messages(history, "history"))
     if isinstance(prompt, str):
         if not prompt.strip():
-            raise _nothing()
+            raise _empty_prompt()
         return AgentRequest((*earlier, Message("user", (Text(mended(prompt)),))))
     if isinstance(prompt, (Message, Part)):
         prompt = [prompt]
@@ -60,17 +60,17 @@ def request_of(prompt: Prompt, history: Sequence[Message] = ()) -> AgentRequest:
             loose.append(each)
     if loose:
         messages.append(user(*loose))
-    for message in _sound(messages, "prompt"):
+    for message in _check_messages(messages, "prompt"):
         if not any(not isinstance(part, Text) or part.text.strip() for part in message.parts):
-            raise _nothing()
-    return AgentRequest(tuple(_checked((*earlier, *messages))))
+            raise _empty_prompt()
+    return AgentRequest(tuple(_check_history((*earlier, *messages))))
 
 
-def _nothing() -> ConfigurationError:
+def _empty_prompt() -> ConfigurationError:
     return ConfigurationError("the prompt is empty: pass a question or a task as text")
 
 
-def _sound(messages: Sequence[Message], what: str) -> Sequence[Message]:
+def _check_messages(messages: Sequence[Message], what: str) -> Sequence[Message]:
     """Return the messages, or raise if one of them is not a valid message."""
     if not isinstance(messages, Sequence) or not all(isinstance(message, Message) for message in messages):
         raise ConfigurationError(f"history is a list of messages, such as those of an earlier run; got {messages!r}")
@@ -81,7 +81,7 @@ def _sound(messages: Sequence[Message], what: str) -> Sequence[Message]:
     return messages
 
 
-def _checked(history: Sequence[Message]) -> Sequence[Message]:
+def _check_history(history: Sequence[Message]) -> Sequence[Message]:
     """Return the history, or raise if it cannot be sent to a model: each tool call needs its result."""
     waiting: list[str] = []
     for message in history:
@@ -141,30 +141,30 @@ async def drive(
             await waiting
     except (ConfigurationError, JournalError) as error:
         if seat is not None and run is None and not isinstance(error, LeaseLost):
-            await _told(seat, _stopped(error, name, request, run_id))
-        await _ended_anyway(journal, "Failed")
+            await _save_session(seat, _stopped_run(error, name, request, run_id))
+        await _record_end_anyway(journal, "Failed")
         raise
     except asyncio.CancelledError as error:
-        stopped = _stopped(error, name, request, run_id) if run is None else run
-        error.partial = stopped if seat is None else await _told(seat, stopped)  # type: ignore[attr-defined]
-        await _ended_anyway(journal, "Cancelled")
+        stopped = _stopped_run(error, name, request, run_id) if run is None else run
+        error.partial = stopped if seat is None else await _save_session(seat, stopped)  # type: ignore[attr-defined]
+        await _record_end_anyway(journal, "Cancelled")
         raise
     except (Exception, Suspend) as error:
         if isinstance(error, Exception):
             logger.debug("the run %s stopped", run_id, exc_info=error)
-        run = _stopped(error, name, request, run_id)
+        run = _stopped_run(error, name, request, run_id)
         if seat is not None:
             run = await seat.close_anyway(run)
         if emit is not SILENCE:
             await emit(AgentEnded(path, run))
-        await _ended(journal, run)
+        await _record_end(journal, run)
     finally:
         last = journal.entries[-1]
         store.keep(run_id, journal, finished=isinstance(last, Ended) and last.stop not in UNFINISHED)
     return run
 
 
-async def _told(seat: Seat, run: AgentRun) -> AgentRun:
+async def _save_session(seat: Seat, run: AgentRun) -> AgentRun:
     """Save the run to its session before its error is raised."""
     try:
         return await finished(seat.close_anyway(run))
@@ -172,7 +172,7 @@ async def _told(seat: Seat, run: AgentRun) -> AgentRun:
         return run
 
 
-async def _ended(journal: MemoryJournal, run: AgentRun) -> None:
+async def _record_end(journal: MemoryJournal, run: AgentRun) -> None:
     """Record how a run ended; if cancelled meanwhile, attach the run to the error."""
     waiting = journal.append(Ended("", type(run.stop).__name__, journal.elapsed))
     if waiting is None:
@@ -184,7 +184,7 @@ async def _ended(journal: MemoryJournal, run: AgentRun) -> None:
         raise
 
 
-async def _ended_anyway(journal: MemoryJournal, stop: str) -> None:
+async def _record_end_anyway(journal: MemoryJournal, stop: str) -> None:
     """Record the end of a run before its error is raised; a failure to store it must not hide that error."""
     waiting = journal.append(Ended("", stop, journal.elapsed))
     if waiting is None:
@@ -197,16 +197,16 @@ async def _ended_anyway(journal: MemoryJournal, stop: str) -> None:
         logger.warning("the end of a run (%s) could not be stored: %s", stop, error)
 
 
-def unbegun(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = "") -> AgentRun:
+def empty_run(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = "") -> AgentRun:
     """Return a run that stopped before it did anything."""
     start = len(request.messages)
     return AgentRun(Transcript.of(*request.messages), stop, None, id=run_id, start=start, agent=name)
 
 
-def _stopped(error: BaseException, name: str, request: AgentRequest, run_id: str) -> AgentRun:
+def _stopped_run(error: BaseException, name: str, request: AgentRequest, run_id: str) -> AgentRun:
     stop = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
     partial = partial_of(error)
     if partial is None or partial.agent != name or partial.id != run_id:  # several runs may raise one error
-        partial = unbegun(name, request, stop)
+        partial = empty_run(name, request, stop)
     pending = pending_of(error) if isinstance(error, Suspend) else ()
     return replace(partial, stop=stop, pending=pending, id=run_id)

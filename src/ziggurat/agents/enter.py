@@ -91,14 +91,14 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
     parts = fact(agent, AGENT) or AgentParts("agent", None, Setup(dict))
     journal = ctx.scope[JOURNAL]
     record = journal.find(ctx.path)
-    recorded = None if record is None else await _recorded(record, parts, ctx)
+    recorded = None if record is None else await _recorded_run(record, parts, ctx)
     if recorded is not None:
         return recorded
-    ctx, chain = _framed(ctx, parts)
+    ctx, chain = _make_frame(ctx, parts)
     frame = ctx.scope[FRAME]
     try:
         if record is not None or chain is not None:
-            request = await _asked(parts, record, request, ctx, chain)
+            request = await _apply_before_agent(parts, record, request, ctx, chain)
         if record is None or record.entered is None:
             frame.began = journal.elapsed
             waiting = journal.append(Entered(ctx.path, parts.name, request, parts.setup.known(), frame.began))
@@ -106,13 +106,13 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
                 await waiting
         if ctx.emit is not SILENCE:
             await ctx.emit(AgentStarted(ctx.path, parts.name, ctx.run_id))
-        run = await (agent if chain is None else _around(chain, agent))(request, ctx)
+        run = await (agent if chain is None else _wrap_agent(chain, agent))(request, ctx)
         if record is not None and record.result is not None:
-            return _compared(run, _read(record.result.value, parts), ctx, journal, chain)
+            return _compare_replay(run, _read_run(record.result.value, parts), ctx, journal, chain)
         if run.model_calls != frame.model_calls or run.tool_calls != frame.tool_calls:  # layers ran others too
             run = replace(run, usage=frame.usage, model_calls=frame.model_calls, tool_calls=frame.tool_calls)
         if chain is not None:
-            run = await _after(chain, run, ctx)
+            run = await _apply_after_agent(chain, run, ctx)
     except Exception as error:
         journal.failed(ctx.path, parts.name, request, error)
         await tell(chain, error, ctx)
@@ -125,34 +125,34 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
     return run
 
 
-async def _asked(
+async def _apply_before_agent(
     parts: AgentParts, record: Record | None, request: AgentRequest, ctx: Context, chain: Chain | None
 ) -> AgentRequest:
     """Return the request after the ``before_agent`` hooks, or as recorded when the agent was first entered."""
     if record is not None and record.entered is not None:
-        return await _again(parts, record.entered, ctx)
+        return await _recorded_request(parts, record.entered, ctx)
     for middleware in chain.hooks["before_agent"] if chain is not None else ():
         request = await hooked(middleware, "before_agent", middleware.before_agent, request, ctx)
     return request
 
 
-def _around(chain: Chain, service: AgentService) -> AgentService:
+def _wrap_agent(chain: Chain, service: AgentService) -> AgentService:
     for middleware in reversed(chain.hooks["wrap_agent"]):
-        service = partial(_wrapped, middleware, service)
+        service = partial(_call_wrapped, middleware, service)
     return service
 
 
-async def _wrapped(middleware: Middleware, inner: AgentService, request: AgentRequest, ctx: Context) -> AgentRun:
+async def _call_wrapped(middleware: Middleware, inner: AgentService, request: AgentRequest, ctx: Context) -> AgentRun:
     return await middleware.wrap_agent(request, ctx, inner)
 
 
-async def _after(chain: Chain, run: AgentRun, ctx: Context) -> AgentRun:
+async def _apply_after_agent(chain: Chain, run: AgentRun, ctx: Context) -> AgentRun:
     for middleware in reversed(chain.hooks["after_agent"]):
         run = await hooked(middleware, "after_agent", middleware.after_agent, run, ctx)
     return run
 
 
-async def _recorded(record: Record, parts: AgentParts, ctx: Context) -> AgentRun | None:
+async def _recorded_run(record: Record, parts: AgentParts, ctx: Context) -> AgentRun | None:
     """Return the recorded run, raise its recorded error, or return None if the agent must run."""
     outcome = record.answer()
     if outcome is None or (isinstance(outcome, Result) and ctx.scope[JOURNAL].replaying):
@@ -163,20 +163,20 @@ async def _recorded(record: Record, parts: AgentParts, ctx: Context) -> AgentRun
             meter.add(usage)
     if isinstance(outcome, Failure):
         raise as_error(outcome.error)
-    run = _read(outcome.value, parts)
+    run = _read_run(outcome.value, parts)
     if ctx.emit is not SILENCE:
-        await _told(run, ctx)
+        await _emit_recorded(run, ctx)
     return run
 
 
-def _read(recorded: object, parts: AgentParts) -> AgentRun:
+def _read_run(recorded: object, parts: AgentParts) -> AgentRun:
     run = as_type(recorded, AgentRun)
     if isinstance(recorded, AgentRun) or parts.read is None or run.output is None:
         return run
     return replace(run, output=parts.read(run.output))
 
 
-async def _told(run: AgentRun, ctx: Context) -> None:
+async def _emit_recorded(run: AgentRun, ctx: Context) -> None:
     """Emit the replies and the end of a run that is answered from the record."""
     said = (message for message in run.history[run.start :] if message.role == "assistant")
     for number, message in enumerate(said, 1):
@@ -186,7 +186,7 @@ async def _told(run: AgentRun, ctx: Context) -> None:
     await ctx.emit(AgentEnded(ctx.path, run))
 
 
-def _compared(run: AgentRun, recorded: AgentRun, ctx: Context, journal: Journal, chain: Chain | None) -> AgentRun:
+def _compare_replay(run: AgentRun, recorded: AgentRun, ctx: Context, journal: Journal, chain: Chain | None) -> AgentRun:
     """Return the recorded run in a replay, after comparing it with the new one unless hooks may have changed it."""
     if chain is None or not chain.has("after_agent", "wrap_agent"):
         journal.diverged(ctx.path, "stop", repr(recorded.stop), repr(run.stop))
@@ -194,7 +194,7 @@ def _compared(run: AgentRun, recorded: AgentRun, ctx: Context, journal: Journal,
     return recorded
 
 
-def _framed(ctx: Context, parts: AgentParts) -> tuple[Context, Chain | None]:
+def _make_frame(ctx: Context, parts: AgentParts) -> tuple[Context, Chain | None]:
     """Return the context inside an agent, and the middleware around the agent."""
     if parts.prepare is not None:
         ctx = parts.prepare(ctx)
@@ -225,7 +225,7 @@ def _check_stands(frame: Frame, ctx: Context) -> None:
         )
 
 
-async def _again(parts: AgentParts, entered: Entered, ctx: Context) -> AgentRequest:
+async def _recorded_request(parts: AgentParts, entered: Entered, ctx: Context) -> AgentRequest:
     """Return the request recorded when the agent was first entered; report parts of the agent that have changed."""
     journal = ctx.scope[JOURNAL]
     before = as_type(entered.setup, dict[str, str])

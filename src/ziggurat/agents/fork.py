@@ -1,6 +1,6 @@
 """Fork a run: start a new run with the first steps of a recorded one."""
 
-__all__ = ["forked", "held"]
+__all__ = ["effects_gate", "fork_entries"]
 
 import re
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from ziggurat.tools.fork_effects import EFFECTS, ForkEffects
 _STEP = re.compile(r"step-(\d+)(/|$)")
 
 
-def forked(
+def fork_entries(
     entries: list[Entry], agent: str, run_id: str, origin: Origin, prompt: Prompt | None, at: float
 ) -> list[Entry]:
     """Return the entries that a fork starts with.
@@ -102,7 +102,7 @@ def _is_steering(entry: Entry, agent: str) -> bool:
     return isinstance(entry, Result) and place.startswith("steering-") and "/" not in place
 
 
-def held(origin: Origin, before: Iterable[Entry]) -> ForkEffects | None:
+def effects_gate(origin: Origin, before: Iterable[Entry]) -> ForkEffects | None:
     """Return the gate that stops a fork's side effects, or None if the fork may have them.
 
     Args:

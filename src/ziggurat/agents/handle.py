@@ -117,7 +117,7 @@ class RunHandle:
             ConfigurationError: it has no steps to wait for.
         """
         self._permit("cancel", loop=after_step)
-        self._there(lambda: self._cancel(after_step), None)
+        self._call_on_loop(lambda: self._cancel(after_step), None)
 
     def _cancel(self, after_step: bool) -> None:
         if self._task.done():
@@ -174,9 +174,9 @@ class RunHandle:
             self._mailbox.put(verb, messages)
             return True
 
-        return self._there(put, False)
+        return self._call_on_loop(put, False)
 
-    def _there(self, steer: Callable[[], T], over: T) -> T:
+    def _call_on_loop(self, steer: Callable[[], T], over: T) -> T:
         """Call `steer` in the thread of the run's event loop and return its result; `over` if that loop is closed."""
         if threading.get_ident() == self._thread:
             return steer()

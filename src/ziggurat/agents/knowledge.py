@@ -59,7 +59,7 @@ def _search_graph(graph: KnowledgeGraph | GraphStore, limit: int) -> FunctionToo
             text: A part of what to look for, such as "engineer".
         """
         found = (await _current(graph)).search(text)
-        return _answer(found, limit)
+        return _found_result(found, limit)
 
     return search_graph
 
@@ -75,8 +75,8 @@ def _graph_neighbors(graph: KnowledgeGraph | GraphStore, limit: int) -> Function
             kind: Only relations of this kind.
         """
         current = await _current(graph)
-        found = _known(lambda: current.relations_of(entity, direction=direction, kind=kind))
-        return _answer(found, limit)
+        found = _as_tool_error(lambda: current.relations_of(entity, direction=direction, kind=kind))
+        return _found_result(found, limit)
 
     return graph_neighbors
 
@@ -92,11 +92,11 @@ def _graph_path(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
             weighted: Whether the sum of weights is to be least, instead of the number of relations.
         """
         current = await _current(graph)
-        path = _known(lambda: current.shortest_path(source, target, weighted=weighted))
+        path = _as_tool_error(lambda: current.shortest_path(source, target, weighted=weighted))
         if path is None:
-            return _told({"path": None}, [])
+            return _graph_result({"path": None}, [])
         hops = [_hop(current, here, there) for here, there in pairwise(path)]
-        return _told({"path": path, "relations": [_shown(one) for one in hops]}, hops)
+        return _graph_result({"path": path, "relations": [_to_plain(one) for one in hops]}, hops)
 
     return graph_path
 
@@ -119,9 +119,9 @@ def _add_entity(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
             kind: What it is, such as "person".
             properties: What is known of it, such as {"role": "engineer"}.
         """
-        new = _known(lambda: Entity(entity, label, kind, properties or {}, "model", taint_in(ctx)))
+        new = _as_tool_error(lambda: Entity(entity, label, kind, properties or {}, "model", taint_in(ctx)))
         await _add(graph, new)
-        return _added(entity)
+        return _added_result(entity)
 
     return add_entity
 
@@ -137,9 +137,9 @@ def _add_relation(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
             kind: What it says, such as "works_for".
             weight: Its weight, at least 0.
         """
-        new = _known(lambda: Relation(source, target, kind, weight, {}, "model", taint_in(ctx)))
+        new = _as_tool_error(lambda: Relation(source, target, kind, weight, {}, "model", taint_in(ctx)))
         await _add(graph, new)
-        return _added(f"{source} -{kind}-> {target}")
+        return _added_result(f"{source} -{kind}-> {target}")
 
     return add_relation
 
@@ -161,7 +161,7 @@ async def _add(graph: KnowledgeGraph | GraphStore, thing: Entity | Relation) -> 
         raise ToolError(str(error), kind="not_found") from error
 
 
-def _known(work: Callable[[], T]) -> T:
+def _as_tool_error(work: Callable[[], T]) -> T:
     """Call `work`, and turn a ConfigurationError from the model's arguments into a ToolError."""
     try:
         return work()
@@ -176,7 +176,7 @@ def _hop(graph: KnowledgeGraph, source: str, target: str) -> Relation:
     )
 
 
-def _shown(thing: Entity | Relation) -> dict[str, Any]:
+def _to_plain(thing: Entity | Relation) -> dict[str, Any]:
     if isinstance(thing, Entity):
         told: dict[str, Any] = {"id": thing.id, "label": thing.title, "kind": thing.kind}
     else:
@@ -185,17 +185,17 @@ def _shown(thing: Entity | Relation) -> dict[str, Any]:
     return told | {name: value for name, value in more.items() if value and value != "user"}
 
 
-def _answer(found: Sequence[Entity | Relation], limit: int) -> ToolResult:
+def _found_result(found: Sequence[Entity | Relation], limit: int) -> ToolResult:
     told, more = found[:limit], len(found) - limit
-    answer = {"found": [_shown(thing) for thing in told]}
-    return _told(answer | {"more": more} if more > 0 else answer, told)
+    answer = {"found": [_to_plain(thing) for thing in told]}
+    return _graph_result(answer | {"more": more} if more > 0 else answer, told)
 
 
-def _told(answer: object, things: Sequence[Entity | Relation]) -> ToolResult:
+def _graph_result(answer: object, things: Sequence[Entity | Relation]) -> ToolResult:
     """Return a result whose origin says that it comes from a graph, and names the tools its facts came from."""
     taint = ",".join(sorted({each for thing in things for each in thing.taint}))
     return ToolResult("", "", encode(answer).decode(), None, f"{GRAPH_ORIGIN}:{taint}" if taint else GRAPH_ORIGIN)
 
 
-def _added(what: str) -> ToolResult:
+def _added_result(what: str) -> ToolResult:
     return ToolResult("", "", f"added {what}", None, GRAPH_ADDED)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ziggurat.agents.frame import FRAME
 from ziggurat.agents.output import Output
-from ziggurat.agents.reply import Answer, asking_again, judged, refused, taken
+from ziggurat.agents.reply import Answer, accept_calls, judge_reply, refuse_calls, repair_message
 from ziggurat.agents.rewrite import Rewriters, rewriters
 from ziggurat.agents.session import SEAT, Seat, seat_of
 from ziggurat.agents.steering import STEERING, Steering, StoppedAfterStep, steering
@@ -126,7 +126,7 @@ class _Run:
     def close(self, calls: tuple[ToolCall, ...], answer: Answer | None, why: str) -> None:
         """Complete a step whose calls are not made; each call gets a result that says why."""
         if calls:
-            self.answer(not_executed(calls, why) if answer is None else taken(calls))
+            self.answer(not_executed(calls, why) if answer is None else accept_calls(calls))
         self.complete = len(self.conversation.log)
 
     def told(self, messages: Iterable[Message]) -> None:
@@ -199,15 +199,15 @@ class AgentLoop:
         self.settings = settings
         self.facts: dict[Fact[Any], Any] = {}
         given = settings.instructions
-        self._told = None if callable(given) else _with_output(given, settings.output)
+        self._told = None if callable(given) else _add_output_rules(given, settings.output)
 
     def __call__(self, request: AgentRequest, ctx: Context, /) -> Coroutine[Any, Any, AgentRun]:
         """Run until a stop; an error or a suspension is raised with the run so far as its `partial`."""
         run = _Run(self.settings, request, ctx)
-        steps = self._steps(run, ctx) if self.settings.timeout is None else self._limited(run, ctx)
-        return steps if run.steering is None else _stopped(steps, ctx)
+        steps = self._steps(run, ctx) if self.settings.timeout is None else self._steps_within(run, ctx)
+        return steps if run.steering is None else _await_steered(steps, ctx)
 
-    async def _limited(self, run: _Run, ctx: Context) -> AgentRun:
+    async def _steps_within(self, run: _Run, ctx: Context) -> AgentRun:
         allowed = self.settings.timeout or 0.0
         used_up = ctx.scope[JOURNAL].elapsed - run.tally.began  # by earlier processes
         limit = ctx.limit(allowed - used_up)
@@ -223,22 +223,22 @@ class AgentLoop:
         task = asyncio.current_task()
         cancels = 0 if task is None else task.cancelling()
         try:
-            run.instructions = self._told if not callable(settings.instructions) else await self._instructed(ctx)
+            run.instructions = self._told if not callable(settings.instructions) else await self._call_instructions(ctx)
             while True:
                 run.steps += 1
                 step = f"step-{run.steps}"
                 if attended:
-                    await self._step_begun(run, ctx, step)
+                    await self._begin_step(run, ctx, step)
                 response = run.said(await run.ask(ctx, f"{step}/model"))
                 answer: Answer | None = None
                 if settings.output is not None or response.finish in _UNFINISHED:
-                    response, answer = await self._accepted(run, response, ctx, step)
+                    response, answer = await self._usable_reply(run, response, ctx, step)
                 calls = tool_calls_of(response.message)
                 stop = None if policy is None else run.heard(policy.on_response(self._progress(run, response)))
                 if stop is None and (not calls or answer is not None):
                     stop = stops.Completed()
                 if steered is not None:
-                    stop = await self._steered(run, steered, response, ctx, answer, stop)
+                    stop = await self._continue_steered(run, steered, response, ctx, answer, stop)
                 elif stop is not None:
                     run.close(calls, answer, "the run ended before")
                 else:
@@ -246,9 +246,9 @@ class AgentLoop:
                         run.answer((await call_tool(settings.tools, calls[0], ctx, step),))
                     else:
                         run.answer(await call_tools(settings.tools, calls, ctx, step))
-                    stop = self._upon_step(run, response)
+                    stop = self._judge_step(run, response)
                 if ctx.emit is not SILENCE or (policy is not None and run.nudges is not None):
-                    await self._step_ended(run, ctx, step, stop)
+                    await self._end_step(run, ctx, step, stop)
                 if stop is not None:
                     text = response.text if settings.output is None else None
                     return run.ended(stop, text if answer is None else answer.value)
@@ -256,10 +256,10 @@ class AgentLoop:
                     raise asyncio.CancelledError
         except (Exception, Suspend, asyncio.CancelledError) as error:
             run.failed(error)
-            error.partial = _so_far(run, error)  # type: ignore[union-attr]
+            error.partial = _partial_run(run, error)  # type: ignore[union-attr]
             raise
 
-    async def _step_begun(self, run: _Run, ctx: Context, step: str) -> None:
+    async def _begin_step(self, run: _Run, ctx: Context, step: str) -> None:
         """Save the previous step to the session, apply steering, and emit the start of the step."""
         if run.seat is not None and run.steps > 1:
             await run.seat.step(run)
@@ -272,7 +272,7 @@ class AgentLoop:
         if ctx.emit is not SILENCE:
             await ctx.emit(StepStarted(f"{ctx.path}/{step}", run.steps))
 
-    async def _steered(
+    async def _continue_steered(
         self,
         run: _Run,
         steering: Steering,
@@ -294,12 +294,12 @@ class AgentLoop:
         else:
             dropped = steering.dropping(run.steps)
             run.answer(await call_tools(self.settings.tools, calls, ctx, f"step-{run.steps}", dropped))
-            stop = self._upon_step(run, response)
+            stop = self._judge_step(run, response)
         if stop is not None:
             steering.ends()
         return stop
 
-    def _upon_step(self, run: _Run, response: ModelResponse) -> stops.Stop | None:
+    def _judge_step(self, run: _Run, response: ModelResponse) -> stops.Stop | None:
         """Return why the run stops after a step whose tools have run, or None."""
         policy = self.settings.policy
         stop = None if policy is None else run.heard(policy.on_step(self._progress(run, response)))
@@ -307,7 +307,7 @@ class AgentLoop:
             return stops.MaxSteps(self.settings.max_steps)
         return stop
 
-    async def _step_ended(self, run: _Run, ctx: Context, step: str, stop: stops.Stop | None) -> None:
+    async def _end_step(self, run: _Run, ctx: Context, step: str, stop: stops.Stop | None) -> None:
         """Emit the events of nudges and the end of the step; add the nudges' texts if the run goes on."""
         nudges, run.nudges = run.nudges or (), None
         for event in (event for nudge in nudges for event in nudge.events):
@@ -320,7 +320,7 @@ class AgentLoop:
         if ctx.emit is not SILENCE:
             await ctx.emit(StepEnded(f"{ctx.path}/{step}", run.steps))
 
-    async def _accepted(
+    async def _usable_reply(
         self, run: _Run, response: ModelResponse, ctx: Context, step: str
     ) -> tuple[ModelResponse, Answer | None]:
         """Return the first usable reply, asking again up to a limit, and the answer it gives."""
@@ -334,19 +334,19 @@ class AgentLoop:
                 pauses += 1
                 response = run.said(await run.ask(ctx, f"{step}/model#{asked + pauses}"))
                 continue
-            fault, answer = judged(response, settings.output)
+            fault, answer = judge_reply(response, settings.output)
             if fault is None:
                 return response, answer
             if asked > bound:
                 run.answer(not_executed(calls, "the reply was not accepted"))
                 raise ModelError(f"the model's reply was not usable after {asked} tries: {fault}")
-            run.answer(refused(calls, fault))
+            run.answer(refuse_calls(calls, fault))
             if not calls:
-                run.conversation.append(asking_again(fault))
+                run.conversation.append(repair_message(fault))
             asked += 1
             response = run.said(await run.ask(ctx, f"{step}/model#{asked + pauses}"))
 
-    async def _instructed(self, ctx: Context) -> str | None:
+    async def _call_instructions(self, ctx: Context) -> str | None:
         """Call the user's function for the instructions, once per run."""
         given = self.settings.instructions
         assert callable(given)
@@ -356,13 +356,13 @@ class AgentLoop:
             told = answer if isinstance(answer, str) else await answer
         finally:
             AMBIENT.reset(token)
-        return _with_output(told, self.settings.output)
+        return _add_output_rules(told, self.settings.output)
 
     def _progress(self, run: _Run, response: ModelResponse) -> Progress:
         return Progress(run.steps, response, run.tally.usage, run.tally.tool_calls, run.ctx, run.results)
 
 
-async def _stopped(steps: Awaitable[AgentRun], ctx: Context) -> AgentRun:
+async def _await_steered(steps: Awaitable[AgentRun], ctx: Context) -> AgentRun:
     """Await a steered run; in a replay, return the run that was stopped after a step instead of raising."""
     try:
         return await steps
@@ -372,7 +372,7 @@ async def _stopped(steps: Awaitable[AgentRun], ctx: Context) -> AgentRun:
         raise
 
 
-def _so_far(run: _Run, error: BaseException) -> AgentRun:
+def _partial_run(run: _Run, error: BaseException) -> AgentRun:
     suspend = error if isinstance(error, Suspend) else None
     why = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
     return run.ended(why, suspend=suspend)
@@ -382,6 +382,6 @@ async def _itself(message: Message, ctx: Context) -> Message:
     return message
 
 
-def _with_output(instructions: str | None, output: Output | None) -> str | None:
+def _add_output_rules(instructions: str | None, output: Output | None) -> str | None:
     told = output.instructions() if output is not None else None
     return "\n\n".join(part for part in (instructions, told) if part) or None

@@ -50,10 +50,10 @@ class _LoopDetection(BasePolicy):
         earlier, seen.before, seen.last = seen.last, seen.last, batch
         seen.noticed = False
         if "identical" in self.modes and seen.same >= self.threshold:
-            return self._fired(progress, seen, _names(batch), seen.same)
+            return self._react(progress, seen, _names(batch), seen.same)
         rounds, rest = divmod(seen.alternating, 2)
         if "alternating" in self.modes and swings and not rest and rounds >= self.threshold:
-            return self._fired(progress, seen, f"{_names(earlier)}, {_names(batch)}", rounds)
+            return self._react(progress, seen, f"{_names(earlier)}, {_names(batch)}", rounds)
         return None
 
     def on_step(self, progress: Progress) -> Verdict:
@@ -66,9 +66,9 @@ class _LoopDetection(BasePolicy):
         seen.outcome = outcome
         if not outcome or seen.noticed or seen.outcomes < self.threshold:
             return None
-        return self._fired(progress, seen, _names(outcome), seen.outcomes)
+        return self._react(progress, seen, _names(outcome), seen.outcomes)
 
-    def _fired(self, progress: Progress, seen: _Seen, tools: str, count: int) -> Verdict:
+    def _react(self, progress: Progress, seen: _Seen, tools: str, count: int) -> Verdict:
         seen.noticed = True
         if self.action == "stop":
             return stops.LoopDetected(tools, count)

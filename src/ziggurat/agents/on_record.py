@@ -1,21 +1,21 @@
 """OnRecord: resume, replay, fork and subscribe to recorded runs."""
 
-__all__ = ["OnRecord", "heard"]
+__all__ = ["OnRecord", "with_listeners"]
 
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from ziggurat.agents.decisions import decided
+from ziggurat.agents.decisions import decision_entries
 from ziggurat.agents.drive import Prompt, drive
 from ziggurat.agents.enter import AGENT, AgentParts, AgentService, Setup, enter
-from ziggurat.agents.fork import forked
-from ziggurat.agents.replay import Live, replaying
-from ziggurat.agents.run_options import Deps, check_id, check_options, guarded
-from ziggurat.agents.session import SEAT, Seat, sit_again
+from ziggurat.agents.fork import fork_entries
+from ziggurat.agents.replay import Live, replay_journal
+from ziggurat.agents.run_options import Deps, check_id, check_options, with_gates
+from ziggurat.agents.session import SEAT, Seat, retake_seat
 from ziggurat.agents.stored_runs import StoredRuns, effects_of, is_finished, plant, record_of, runs_in
-from ziggurat.agents.terms import Terms, bound, terms_in
+from ziggurat.agents.terms import Terms, limit_grants, terms_in
 from ziggurat.core.broadcast import Broadcast, Heard, subscribe
 from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK
 from ziggurat.core.clock import new_id as fresh_id
@@ -113,7 +113,7 @@ class OnRecord:
             runs.check_idle(run_id)
             known.strict = strict
             ctx, journal, request = await self._again(known, run_id, deps, decisions or {}, session)
-            return await self._drive(request, heard(ctx, listeners), journal, named=True)
+            return await self._drive(request, with_listeners(ctx, listeners), journal, named=True)
         info = await runs.find(run_id)
         if info is not None and is_finished(info):
             return await self._answered(run_id, deps, listeners, decisions)
@@ -124,7 +124,7 @@ class OnRecord:
         except BaseException:
             await runs.let_go(run_id, stored)
             raise
-        return await self._drive(request, heard(ctx, listeners), journal, named=True)
+        return await self._drive(request, with_listeners(ctx, listeners), journal, named=True)
 
     def subscribe(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Heard, None]:
         """Follow a run by its id, from its start or after a given entry, also while it is in progress::
@@ -179,10 +179,10 @@ class OnRecord:
             JournalMismatch: this agent would have done something else; the message shows where, with a diff.
         """
         check_options(deps, listeners)
-        journal = replaying(await self.record(run_id), live, strict=strict)
+        journal = replay_journal(await self.record(run_id), live, strict=strict)
         request = self._recorded_request(journal, run_id)
         journal.reopen(run_id, 0.0)
-        ctx = heard(self._root(journal, run_id, deps, terms_in(journal)), listeners)
+        ctx = with_listeners(self._root(journal, run_id, deps, terms_in(journal)), listeners)
         return await drive(self, self.name, request, ctx, journal, InMemoryRunStore())
 
     async def fork(
@@ -225,7 +225,7 @@ class OnRecord:
         self._recorded_request(before, run_id)
         new_id = new_id or given_deps.get(IDS, fresh_id)()
         at_time = given_deps.get(CLOCK, SYSTEM_CLOCK).now()
-        entries = forked(before.entries, self._path, new_id, Origin(run_id, at, effects), prompt, at_time)
+        entries = fork_entries(before.entries, self._path, new_id, Origin(run_id, at, effects), prompt, at_time)
         if LABELS in given_deps:
             entries[0] = replace(entries[0], labels=given_deps[LABELS])
         screens = MemoryJournal()
@@ -245,8 +245,8 @@ class OnRecord:
         request, terms = self._recorded_request(journal, run_id), terms_in(journal)
         self._screen(journal)
         clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
-        entries = decided(journal, decisions, clock.now(), self)
-        seat = await sit_again(session, terms, run_id, request, self.store) if terms.session else None
+        entries = decision_entries(journal, decisions, clock.now(), self)
+        seat = await retake_seat(session, terms, run_id, request, self.store) if terms.session else None
         try:
             for entry in entries:
                 waiting = journal.append(entry)
@@ -275,9 +275,9 @@ class OnRecord:
         self, run_id: str, deps: Deps | None, listeners: Sequence[Listener], decisions: Mapping[str, Decision] | None
     ) -> AgentRun:
         ctx, journal, runs = await self._copied(run_id, deps)
-        decided(journal, decisions or {}, 0.0, self)  # nothing is pending, so each is refused
+        decision_entries(journal, decisions or {}, 0.0, self)  # nothing is pending, so each is refused
         request = self._recorded_request(journal, run_id)
-        return await self._drive(request, heard(ctx, listeners), journal, runs, named=True)
+        return await self._drive(request, with_listeners(ctx, listeners), journal, runs, named=True)
 
     def _root(
         self,
@@ -290,12 +290,12 @@ class OnRecord:
         values: dict[Any, Any] = {**(deps or {}), JOURNAL: journal, RUN_ID: run_id}
         guards = deps is not None
         if terms is not None:
-            guards = bound(values, terms) or guards
+            guards = limit_grants(values, terms) or guards
         if seat is not None:
             values[SEAT] = seat
             seat.journal, seat.path = journal, self._path
         ctx = Context(self._path, SILENCE, None, Scope(values))
-        return guarded(ctx) if guards else ctx
+        return with_gates(ctx) if guards else ctx
 
     def _drive(
         self,
@@ -332,6 +332,6 @@ class OnRecord:
         return repr(self.inner)
 
 
-def heard(ctx: Context, listeners: Sequence[Listener]) -> Context:
+def with_listeners(ctx: Context, listeners: Sequence[Listener]) -> Context:
     """Return a context whose events also go to `listeners`."""
     return ctx.heard_by(*listeners) if listeners else ctx

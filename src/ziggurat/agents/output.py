@@ -49,7 +49,7 @@ class Output(Struct, frozen=True, eq=False):
             raise ConfigurationError(f"the model {model!r} cannot give its output by {mode!r}; it can by {modes}")
         schema = schema_of(kind)
         try:
-            msgspec.json.Decoder(kind, dec_hook=_made)
+            msgspec.json.Decoder(kind, dec_hook=_make_pydantic)
         except TypeError as error:
             raise ConfigurationError(f"an output of the type {kind} cannot be read from JSON: {error}") from error
         wrapped = schema.get("type") != "object"
@@ -96,8 +96,8 @@ class Output(Struct, frozen=True, eq=False):
                 return self.kind.model_validate_json(body)
             if self.wrapped:
                 wrapper = msgspec.defstruct("Answer", [("value", self.kind)])
-                return msgspec.json.decode(body, type=wrapper, strict=False, dec_hook=_made).value  # type: ignore[attr-defined]
-            return msgspec.json.decode(body, type=self.kind, strict=False, dec_hook=_made)
+                return msgspec.json.decode(body, type=wrapper, strict=False, dec_hook=_make_pydantic).value  # type: ignore[attr-defined]
+            return msgspec.json.decode(body, type=self.kind, strict=False, dec_hook=_make_pydantic)
         except ValueError as error:
             raise InvalidArguments(f"the answer does not fit the type {self.name}: {error}") from error
 
@@ -108,12 +108,12 @@ class Output(Struct, frozen=True, eq=False):
             JournalCorrupt: they do not fit, because the type was different when they were written.
         """
         try:
-            return msgspec.convert(value, self.kind, str_keys=True, dec_hook=_made)
+            return msgspec.convert(value, self.kind, str_keys=True, dec_hook=_make_pydantic)
         except ValueError as error:
             raise JournalCorrupt(f"the recorded output is not of the type {self.name}: {error}") from error
 
 
-def _made(kind: Any, value: object) -> object:
+def _make_pydantic(kind: Any, value: object) -> object:
     """Make a pydantic model from plain values, without importing pydantic."""
     if hasattr(kind, "model_validate"):
         return kind.model_validate(value)

@@ -1,6 +1,6 @@
 """List prices for budgets that limit cost and have no price function."""
 
-__all__ = ["priced"]
+__all__ = ["with_prices"]
 
 from decimal import Decimal
 
@@ -10,7 +10,7 @@ from ziggurat.messages.budget import Budget
 from ziggurat.messages.usage import Usage
 
 
-def priced(budget: Budget) -> Budget:
+def with_prices(budget: Budget) -> Budget:
     """Return a budget with the providers' list prices if it limits cost and has no price function.
 
     Raises:

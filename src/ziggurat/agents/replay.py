@@ -1,6 +1,6 @@
 """Journals that replay a recorded run: nothing is called, or only its tools, or only its models."""
 
-__all__ = ["Live", "PartialJournal", "replaying"]
+__all__ = ["Live", "PartialJournal", "replay_journal"]
 
 import re
 from collections.abc import Iterator, Sequence
@@ -73,7 +73,7 @@ def _is_of_tool(path: str) -> bool:
     return bool(tool) and _STEP.search(within) is None
 
 
-def replaying(
+def replay_journal(
     data: bytes, live: Live = "nothing", *, strict: bool = True, clock: Clock = SYSTEM_CLOCK
 ) -> MemoryJournal:
     """Return a journal that replays a record.

@@ -1,6 +1,6 @@
 """Check whether a model's reply can be used, and build the messages that tell the model if not."""
 
-__all__ = ["Answer", "asking_again", "judged", "refused", "taken"]
+__all__ = ["Answer", "accept_calls", "judge_reply", "refuse_calls", "repair_message"]
 
 from typing import Any
 
@@ -20,7 +20,7 @@ class Answer:
         self.value = value
 
 
-def judged(response: ModelResponse, output: Output | None) -> tuple[str | None, Answer | None]:
+def judge_reply(response: ModelResponse, output: Output | None) -> tuple[str | None, Answer | None]:
     """Return what is wrong with a reply, or the answer it gives; neither if it only calls tools."""
     if response.finish == "malformed":
         told = (response.raw or {}).get("malformed")
@@ -39,17 +39,17 @@ def judged(response: ModelResponse, output: Output | None) -> tuple[str | None, 
         return str(error), None
 
 
-def refused(calls: tuple[ToolCall, ...], fault: str) -> tuple[ToolResult, ...]:
+def refuse_calls(calls: tuple[ToolCall, ...], fault: str) -> tuple[ToolResult, ...]:
     """Return error results for the calls of a reply that is not used."""
     return tuple(ToolResult(call.id, call.name, fault, "invalid_arguments", call.name) for call in calls)
 
 
-def asking_again(fault: str) -> Message:
+def repair_message(fault: str) -> Message:
     """Return the message that asks the model for another reply."""
     return Message("user", (Text(f"{fault}\nPlease answer again."),), None, "runtime")
 
 
-def taken(calls: tuple[ToolCall, ...]) -> tuple[ToolResult, ...]:
+def accept_calls(calls: tuple[ToolCall, ...]) -> tuple[ToolResult, ...]:
     """Return results for the calls of a reply with the final answer: the first final answer counts."""
     final = next((call.id for call in calls if call.name == FINAL_ANSWER), None)
     return tuple(

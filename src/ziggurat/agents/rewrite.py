@@ -3,7 +3,7 @@
 look up the record > rewrite > check > record; repeated when the model reports that its context window is exceeded.
 """
 
-__all__ = ["Rewritable", "Rewriters", "overflow_of", "rewriters", "rewritten"]
+__all__ = ["Rewritable", "Rewriters", "apply_rewriting", "overflow_of", "rewriters"]
 
 from typing import Protocol
 
@@ -144,10 +144,10 @@ class Rewriters:
         journal = ctx.scope[JOURNAL]
         for number, middleware in enumerate(self.middlewares, outlook.tries * len(self.middlewares) + 1):
             at = ctx.at(f"{place}-{number}")
-            rewriting = await _recorded(outlook, at)
+            rewriting = await _recorded_rewriting(outlook, at)
             replayed = rewriting is not None
             if rewriting is None and live and not journal.replaying:
-                rewriting = await _asked(middleware, outlook, at)
+                rewriting = await _call_rewrite(middleware, outlook, at)
             if rewriting is None or not rewriting.changes:
                 continue
             before = len(run.conversation)
@@ -169,19 +169,19 @@ class Rewriters:
         log = run.conversation.log
         self._said += log[self._since : run.complete]
         self._rewritings.append(rewriting)
-        shorter = rewritten(log[: run.complete], rewriting)
+        shorter = apply_rewriting(log[: run.complete], rewriting)
         run.conversation = Conversation([*shorter, *log[run.complete :]])
         run.complete = self._since = len(shorter)
         self._measured = (0, 0)
         self._turns = self._seen = 0
 
 
-def rewritten(messages: list[Message], rewriting: Rewriting) -> list[Message]:
+def apply_rewriting(messages: list[Message], rewriting: Rewriting) -> list[Message]:
     """Return the messages with a rewriting applied."""
     return [*messages[: rewriting.start], *rewriting.messages, *messages[rewriting.end :]]
 
 
-async def _recorded(outlook: Outlook, ctx: Context) -> Rewriting | None:
+async def _recorded_rewriting(outlook: Outlook, ctx: Context) -> Rewriting | None:
     """Return the rewriting recorded here, None if none; its recorded usage is counted once."""
     journal = ctx.scope[JOURNAL]
     record = journal.find(ctx.path)
@@ -199,7 +199,7 @@ async def _recorded(outlook: Outlook, ctx: Context) -> Rewriting | None:
     return as_type(result.value, Rewriting)
 
 
-async def _asked(middleware: Middleware, outlook: Outlook, ctx: Context) -> Rewriting | None:
+async def _call_rewrite(middleware: Middleware, outlook: Outlook, ctx: Context) -> Rewriting | None:
     """Call the middleware, check its rewriting and record it as a composite."""
     if ctx.listens(MiddlewareStarted):
         await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, "rewrite"))
@@ -233,6 +233,6 @@ def _check(middleware: Middleware, outlook: Outlook, rewriting: Rewriting) -> No
         raise ConfigurationError(
             f"{middleware.name} rewrites messages {rewriting.start} to {rewriting.end} of {len(messages)}"
         )
-    wrong = validate_rewrite(messages, rewritten(messages, rewriting))
+    wrong = validate_rewrite(messages, apply_rewriting(messages, rewriting))
     if wrong and validate(messages, _SENDABLE) is None:
         raise ConfigurationError(f"{middleware.name} broke the conversation: {wrong[0]}")

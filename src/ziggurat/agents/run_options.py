@@ -1,6 +1,6 @@
 """The options of a run: dependencies, listeners, ids; checked when they are passed, before anything is written."""
 
-__all__ = ["Deps", "RunOptions", "check_id", "check_options", "given", "guarded"]
+__all__ = ["Deps", "RunOptions", "check_id", "check_options", "with_deps", "with_gates"]
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypedDict
@@ -12,11 +12,11 @@ from ziggurat.core.scope import Key
 from ziggurat.core.store import ID, is_id
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.message import Message
-from ziggurat.models.approval import gated
+from ziggurat.models.approval import with_model_gate
 from ziggurat.stores.session import Session
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.fork_effects import FORK_EFFECTS
-from ziggurat.tools.permissions import AUDIT, DECLARED_ONLY, GRANTS, narrowed
+from ziggurat.tools.permissions import AUDIT, DECLARED_ONLY, GRANTS, narrow_grants
 
 Deps = Mapping[Key[Any], Any] | Mapping[object, Any]
 """Dependencies of a run, read with ``ctx.scope[KEY]``; `object` because mypy joins keys of several types to it."""
@@ -76,7 +76,7 @@ def _check_listeners(listeners: Sequence[Listener]) -> None:
             raise ConfigurationError(f"listeners must be callable with an event, sync or async; got {each!r}")
 
 
-def given(ctx: Context, deps: Deps | None) -> Context:
+def with_deps(ctx: Context, deps: Deps | None) -> Context:
     """Return a context with these dependencies in its scope.
 
     Inside a run they can only restrict: approvals are added and grants are narrowed.
@@ -85,17 +85,17 @@ def given(ctx: Context, deps: Deps | None) -> Context:
         return ctx
     values: dict[Any, Any] = dict(deps)
     if GRANTS in values:
-        values[GRANTS] = narrowed(ctx, values[GRANTS])
+        values[GRANTS] = narrow_grants(ctx, values[GRANTS])
     if APPROVALS in values:
         values[APPROVALS] = (*(ctx.scope.get(APPROVALS) or ()), *values[APPROVALS])
     if ctx.scope.get(DECLARED_ONLY):
         values[DECLARED_ONLY] = True
-    return guarded(ctx.scoped(ctx.scope.with_values(values)))
+    return with_gates(ctx.scoped(ctx.scope.with_values(values)))
 
 
-def guarded(ctx: Context) -> Context:
+def with_gates(ctx: Context) -> Context:
     """Return a context whose calls pass through the gates that its dependencies require."""
     scope = ctx.scope
     if scope.get(APPROVALS) is None and (DECLARED_ONLY in scope or AUDIT in scope or FORK_EFFECTS in scope):
         ctx = ctx.within(APPROVALS, ())  # so that calls of tools that declare nothing are checked too
-    return gated(ctx)
+    return with_model_gate(ctx)

@@ -9,13 +9,13 @@ from typing import Any, TypeVar, Unpack
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.blocking import blocking, loop_elsewhere
 from ziggurat.agents.concurrent import ConcurrentAgents
-from ziggurat.agents.drive import Prompt, request_of, unbegun
+from ziggurat.agents.drive import Prompt, empty_run, request_of
 from ziggurat.agents.enter import AgentService, enter
 from ziggurat.agents.frame import FRAME
 from ziggurat.agents.handle import RunHandle
-from ziggurat.agents.on_record import OnRecord, heard
-from ziggurat.agents.run_options import Deps, RunOptions, check_options, given
-from ziggurat.agents.session import SEAT, Seat, asked_of, begun_in, request_in, session_for, sit
+from ziggurat.agents.on_record import OnRecord, with_listeners
+from ziggurat.agents.run_options import Deps, RunOptions, check_options, with_deps
+from ziggurat.agents.session import SEAT, Seat, is_same_request, request_digest, request_in, session_for, take_seat
 from ziggurat.agents.steering import STEERABLE, STEERING, Mailbox
 from ziggurat.agents.stored_runs import StoredRuns, is_finished
 from ziggurat.agents.terms import Terms, terms_in, terms_of
@@ -134,7 +134,7 @@ class Runnable(OnRecord):
             _check_joins(run_id, session)
             _check_on_loop()
             joined = _Heard(self, (*listeners, *(() if ambient.emit is SILENCE else (ambient.emit,))))
-            return open_stream(joined, request, given(ambient.under(self.name), deps), buffer=buffer)
+            return open_stream(joined, request, with_deps(ambient.under(self.name), deps), buffer=buffer)
         chat = None if session is None else session_for(session, self.store, history)
         return StreamBlock(self._streamed(request, deps, listeners, run_id, chat, buffer))
 
@@ -176,7 +176,7 @@ class Runnable(OnRecord):
 
         around = None if options.get("detached") else AMBIENT.get()
         frame = None if around is None else around.scope.get(FRAME)
-        nothing = unbegun(self.name, request, stops.Cancelled(), run_id or "")
+        nothing = empty_run(self.name, request, stops.Cancelled(), run_id or "")
         return RunHandle(begin, nothing, fact(self, STEERABLE), 0 if frame is None else frame.depth + 1)
 
     # -- wrapping ------------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ class Runnable(OnRecord):
         loop = loop_elsewhere()
         if loop is not None:  # called from a thread with an event loop of its own
             return POOL.run_on(loop, lambda: self._joined(ambient, request, deps, listeners, run_id, session))
-        ctx = given(ambient.under(self.name), deps)
+        ctx = with_deps(ambient.under(self.name), deps)
         beside = ambient.state(ConcurrentAgents, ConcurrentAgents)
         return await beside.run(enter(self, request, ctx.heard_by(*listeners) if listeners else ctx))
 
@@ -218,7 +218,7 @@ class Runnable(OnRecord):
     ) -> AgentRun:
         ctx, journal, *runs = await self._opened(request, deps, run_id, session)
         asked = request_in(ctx, request)
-        return await self._drive(asked, heard(ctx, listeners), journal, *runs, named=run_id is not None)
+        return await self._drive(asked, with_listeners(ctx, listeners), journal, *runs, named=run_id is not None)
 
     async def _opened(
         self, request: AgentRequest, deps: Deps | None, run_id: str | None, session: Session | None = None
@@ -264,7 +264,7 @@ class Runnable(OnRecord):
 
     async def _seated(self, session: Session, request: AgentRequest, deps: Deps | None, run_id: str | None) -> Opening:
         """Open the record of a run that holds a session until it ends; the session's messages come first."""
-        runs, asked = self._runs, asked_of(request, session)
+        runs, asked = self._runs, request_digest(request, session)
         while True:
             if run_id is not None:
                 if isinstance(runs, InMemoryRunStore):
@@ -273,7 +273,7 @@ class Runnable(OnRecord):
                     known = await self._continued(runs, run_id, asked, deps, session)
                 if known is not None:
                     return known
-            seat = await sit(session, run_id or (deps or {}).get(IDS, fresh_id)(), request)
+            seat = await take_seat(session, run_id or (deps or {}).get(IDS, fresh_id)(), request)
             try:
                 terms = seat.terms(terms_of(deps), self.store)
                 if isinstance(runs, InMemoryRunStore):
@@ -297,7 +297,7 @@ class Runnable(OnRecord):
         known = runs.find(run_id)
         if known is None:
             return None
-        if not begun_in(self._recorded_request(known, run_id), terms_in(known), request, session):
+        if not is_same_request(self._recorded_request(known, run_id), terms_in(known), request, session):
             raise RunExists(f"the run {run_id!r} exists with another request or session; choose another id")
         ctx, journal, _ = await self._again(known, run_id, deps, {}, session)
         return ctx, journal, runs

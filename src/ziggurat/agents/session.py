@@ -4,13 +4,13 @@ __all__ = [
     "SEAT",
     "Seat",
     "Seatable",
-    "asked_of",
-    "begun_in",
+    "is_same_request",
+    "request_digest",
     "request_in",
+    "retake_seat",
     "seat_of",
     "session_for",
-    "sit",
-    "sit_again",
+    "take_seat",
 ]
 
 import logging
@@ -224,12 +224,12 @@ def session_for(session: str | Session, store: InMemoryRunStore | Store, history
     return Session(session, store) if isinstance(session, str) else session
 
 
-def asked_of(request: AgentRequest, session: Session) -> str:
+def request_digest(request: AgentRequest, session: Session) -> str:
     """Return a digest of a request in a session, independent of the session's earlier messages."""
     return digest([request.messages, session.id])
 
 
-def begun_in(recorded: AgentRequest, terms: Terms, request: AgentRequest, session: Session) -> bool:
+def is_same_request(recorded: AgentRequest, terms: Terms, request: AgentRequest, session: Session) -> bool:
     """Return whether a recorded run had this request in this session, or in a branch of it."""
     same = terms.session == session.id or terms.session.rpartition("~")[0] == session.id
     return same and digest(recorded.messages[terms.loaded :]) == digest(request.messages)
@@ -241,7 +241,7 @@ def request_in(ctx: Context, request: AgentRequest) -> AgentRequest:
     return request if seat is None else seat.request
 
 
-async def sit(session: Session, run_id: str, request: AgentRequest) -> Seat:
+async def take_seat(session: Session, run_id: str, request: AgentRequest) -> Seat:
     """Wait until a new run may write a session, and load what it holds.
 
     Raises:
@@ -255,7 +255,7 @@ async def sit(session: Session, run_id: str, request: AgentRequest) -> Seat:
     return Seat(hold, run_id, AgentRequest((*messages, *request.messages)), len(messages), hold.state.rows)
 
 
-async def sit_again(
+async def retake_seat(
     session: Session | None, terms: Terms, run_id: str, request: AgentRequest, store: InMemoryRunStore | Store
 ) -> Seat:
     """Wait until a resumed run may write its session.

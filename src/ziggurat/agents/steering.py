@@ -148,7 +148,7 @@ class Steering:
         Raises:
             StoppedAfterStep: the run was cancelled before this step.
         """
-        steers = await self._taken(step, "before", ("cancel", *_TOLD))
+        steers = await self._apply(step, "before", ("cancel", *_TOLD))
         if any(steer.verb == "cancel" for steer in steers):
             raise StoppedAfterStep
         due, self._due = self._due, []
@@ -156,7 +156,7 @@ class Steering:
 
     async def upon_response(self, step: int) -> bool:
         """Apply what arrived during the model call; return whether the run was redirected."""
-        return any(steer.verb == "redirect" for steer in await self._taken(step, "response", _TOLD))
+        return any(steer.verb == "redirect" for steer in await self._apply(step, "response", _TOLD))
 
     @property
     def waits(self) -> bool:
@@ -171,11 +171,11 @@ class Steering:
         async def dropped() -> None:
             if self._mailbox is not None and not self._recorded(step, "tools"):
                 await self._mailbox.redirected()
-            await self._taken(step, "tools", _TOLD)
+            await self._apply(step, "tools", _TOLD)
 
         return dropped
 
-    async def _taken(self, step: int, place: Place, verbs: tuple[str, ...]) -> list[Steer]:
+    async def _apply(self, step: int, place: Place, verbs: tuple[str, ...]) -> list[Steer]:
         """Return the acts that take effect at this place: first the recorded ones, then those in the mailbox."""
         taken: list[Steer] = []
         replaying = self._ctx.scope[JOURNAL].replaying

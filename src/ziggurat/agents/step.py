@@ -32,10 +32,10 @@ def call_tool(box: Toolbox, call: ToolCall, ctx: Context, step: str) -> Awaitabl
     """Make the only tool call of a reply, without a task."""
     name = call.name if call.name.isidentifier() else escaped(call.name)
     at = ctx.at(f"{step}/tool-1:{name}")
-    return act(box, call, at) if box.on_error == "return" else _strictly(box, call, at)
+    return act(box, call, at) if box.on_error == "return" else _call_or_raise(box, call, at)
 
 
-async def _strictly(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
+async def _call_or_raise(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     result = await act(box, call, ctx)
     _raise_failures(box, (result,))
     return result
@@ -55,13 +55,13 @@ async def call_tools(
         ToolError: a call failed and the toolbox has ``on_error="raise"``.
     """
     contexts = [ctx.at(f"{step}/tool-{number}:{escaped(call.name)}") for number, call in enumerate(calls, 1)]
-    results = await _together(box, calls, contexts, ctx, dropped)
+    results = await _call_together(box, calls, contexts, ctx, dropped)
     if box.on_error == "raise":
         _raise_failures(box, results)
     return results
 
 
-async def _together(
+async def _call_together(
     box: Toolbox, calls: tuple[ToolCall, ...], contexts: list[Context], ctx: Context, dropped: Unwanted | None
 ) -> tuple[ToolResult, ...]:
     room = asyncio.Semaphore(box.concurrency) if box.concurrency is not None and box.concurrency < len(calls) else None
@@ -76,9 +76,9 @@ async def _together(
             return await act(box, call, at)
 
     loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(_waiting_as_value(limited(call, at))) for call, at in zip(calls, contexts, strict=True)]
+    tasks = [loop.create_task(_catch_suspend(limited(call, at))) for call, at in zip(calls, contexts, strict=True)]
     try:
-        why = await (_joined(box, tasks, ctx) if dropped is None else _joined_or_dropped(box, tasks, ctx, dropped))
+        why = await (_join(box, tasks, ctx) if dropped is None else _join_or_drop(box, tasks, ctx, dropped))
     except BaseException:
         await settle(tasks, ctx, name="a batch of tool calls", grace=_grace(ctx))
         raise
@@ -92,7 +92,7 @@ async def _together(
     return tuple(outcome for outcome in outcomes if isinstance(outcome, ToolResult))
 
 
-async def _waiting_as_value(call: Awaitable[ToolResult]) -> ToolResult | Suspend:
+async def _catch_suspend(call: Awaitable[ToolResult]) -> ToolResult | Suspend:
     """Return a Suspend as a value: raised out of a task, a BaseException would stop the event loop."""
     try:
         return await call
@@ -105,7 +105,7 @@ _ENOUGH = "enough other calls have succeeded"
 _REDIRECTED = "the run was redirected"
 
 
-async def _joined(box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]", ctx: Context) -> str:
+async def _join(box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]", ctx: Context) -> str:
     """Wait for the calls; return why the rest were cancelled, empty if none were."""
     waiting = set(tasks)
     until = asyncio.FIRST_EXCEPTION if box.join == "join_all" else asyncio.FIRST_COMPLETED
@@ -115,17 +115,17 @@ async def _joined(box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]
         failed = [task for task in ended if task in done and task.exception() is not None]
         if failed:
             failed[0].result()
-        why = _decided(box, [task.result() for task in ended])
+        why = _reason_to_cancel(box, [task.result() for task in ended])
         if why:
             await settle(tasks, ctx, name="a batch of tool calls", grace=_grace(ctx))
             return why
     return ""
 
 
-async def _joined_or_dropped(
+async def _join_or_drop(
     box: Toolbox, tasks: "list[asyncio.Task[ToolResult | Suspend]]", ctx: Context, dropped: Unwanted
 ) -> str:
-    joined = asyncio.ensure_future(_joined(box, tasks, ctx))
+    joined = asyncio.ensure_future(_join(box, tasks, ctx))
     drop = asyncio.ensure_future(dropped())
     try:
         await asyncio.wait([joined, drop], return_when=asyncio.FIRST_COMPLETED)
@@ -142,7 +142,7 @@ async def _joined_or_dropped(
         drop.cancel()
 
 
-def _decided(box: Toolbox, outcomes: list[ToolResult | Suspend]) -> str:
+def _reason_to_cancel(box: Toolbox, outcomes: list[ToolResult | Suspend]) -> str:
     """Return why the calls that still run are no longer needed, empty if they are needed."""
     results = [outcome for outcome in outcomes if isinstance(outcome, ToolResult)]
     if box.join == "fail_fast":
@@ -184,7 +184,7 @@ async def _outcome(
 
 def _raise_failures(box: Toolbox, results: tuple[ToolResult, ...]) -> None:
     failed = [result for result in results if result.error not in (None, "interrupted")]
-    if not failed or (isinstance(box.join, Quorum) and _decided(box, [*results])):
+    if not failed or (isinstance(box.join, Quorum) and _reason_to_cancel(box, [*results])):
         return
     if box.join == "fail_fast" or len(failed) == 1:
         raise ToolError(f"{failed[0].name}: {failed[0].text}", kind=failed[0].error or "permanent")

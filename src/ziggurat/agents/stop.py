@@ -233,7 +233,7 @@ class _AnyOf(BasePolicy):
 
 def any_of(*policies: Policy) -> BasePolicy:
     """Stop when any of the policies does; the first in the order given names the reason."""
-    return _AnyOf(_checked(policies))
+    return _AnyOf(_check_policies(policies))
 
 
 class _AllOf(BasePolicy):
@@ -243,17 +243,17 @@ class _AllOf(BasePolicy):
     def on_response(self, progress: Progress) -> Verdict:
         said = progress.state(self, dict[int, stops.Stop])
         said.clear()
-        return self._judged(said, [policy.on_response(progress) for policy in self.policies])
+        return self._judge(said, [policy.on_response(progress) for policy in self.policies])
 
     def on_step(self, progress: Progress) -> Verdict:
         said = progress.state(self, dict[int, stops.Stop])
-        return self._judged(said, [policy.on_step(progress) for policy in self.policies])
+        return self._judge(said, [policy.on_step(progress) for policy in self.policies])
 
-    def _judged(self, said: dict[int, stops.Stop], verdicts: list[Verdict]) -> Verdict:
+    def _judge(self, said: dict[int, stops.Stop], verdicts: list[Verdict]) -> Verdict:
         for at, verdict in enumerate(verdicts):
             if verdict is not None and not isinstance(verdict, Nudge):
                 said.setdefault(at, verdict)
-        return said[0] if len(said) == len(self.policies) else _merged(verdicts)
+        return said[0] if len(said) == len(self.policies) else _merge_nudges(verdicts)
 
     def __repr__(self) -> str:
         return " & ".join(f"({each!r})" if isinstance(each, _AnyOf) else repr(each) for each in self.policies)
@@ -263,7 +263,7 @@ def all_of(*policies: Policy) -> BasePolicy:
     """Stop when all of the policies do in the same step; the first in the order given names the reason."""
     if not policies:
         raise ConfigurationError("all_of() needs at least one policy")
-    return _AllOf(_checked(policies))
+    return _AllOf(_check_policies(policies))
 
 
 class _Not(BasePolicy):
@@ -293,10 +293,10 @@ class _Not(BasePolicy):
 
 def not_(policy: Policy) -> BasePolicy:
     """Stop after a step in which the policy would not have stopped."""
-    return _Not(*_checked((policy,)))
+    return _Not(*_check_policies((policy,)))
 
 
-def _checked(policies: tuple[Policy, ...]) -> tuple[Policy, ...]:
+def _check_policies(policies: tuple[Policy, ...]) -> tuple[Policy, ...]:
     for policy in policies:
         if not isinstance(policy, Policy):
             raise ConfigurationError(
@@ -309,10 +309,10 @@ def _checked(policies: tuple[Policy, ...]) -> tuple[Policy, ...]:
 def _first(verdicts: list[Verdict]) -> Verdict:
     """Return the first stop, or all nudges merged into one."""
     stop = next((each for each in verdicts if each is not None and not isinstance(each, Nudge)), None)
-    return _merged(verdicts) if stop is None else stop
+    return _merge_nudges(verdicts) if stop is None else stop
 
 
-def _merged(verdicts: list[Verdict]) -> Nudge | None:
+def _merge_nudges(verdicts: list[Verdict]) -> Nudge | None:
     nudges = [each for each in verdicts if isinstance(each, Nudge)]
     if len(nudges) <= 1:
         return nudges[0] if nudges else None

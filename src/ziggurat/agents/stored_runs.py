@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ziggurat.agents.fork import held
+from ziggurat.agents.fork import effects_gate
 from ziggurat.agents.run_options import Deps
 from ziggurat.agents.terms import Terms
 from ziggurat.core.broadcast import Heard, subscribe
@@ -249,7 +249,7 @@ async def effects_of(runs: InMemoryRunStore | StoredRuns, journal: MemoryJournal
     if opened.forked.effects == "recorded":
         with suppress(RunNotFound):  # the original run may have been removed
             before = MemoryJournal.load(await record_of(runs, opened.forked.run_id)).entries
-    kept = held(opened.forked, before)
+    kept = effects_gate(opened.forked, before)
     return deps if kept is None else dict[Any, Any](deps or {}) | {FORK_EFFECTS: kept}
 
 

@@ -1,6 +1,6 @@
 """Terms: the grants and the session a run was started with, recorded so that they still apply on resume."""
 
-__all__ = ["Terms", "bound", "terms_in", "terms_of"]
+__all__ = ["Terms", "limit_grants", "terms_in", "terms_of"]
 
 from typing import Any, cast
 
@@ -50,7 +50,7 @@ def terms_in(journal: MemoryJournal) -> Terms:
     return terms if opened.forked is None else Terms(terms.grants)
 
 
-def bound(values: dict[Key[Any], Any], terms: Terms) -> bool:
+def limit_grants(values: dict[Key[Any], Any], terms: Terms) -> bool:
     """Limit the grants in `values` to those in the terms; return whether the terms have any."""
     if terms.grants is None:
         return False

@@ -1,6 +1,6 @@
 """ModelGate: the approval gate of model calls."""
 
-__all__ = ["ModelGate", "gated"]
+__all__ = ["ModelGate", "with_model_gate"]
 
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.context import JOURNAL, Context
@@ -53,7 +53,7 @@ class ModelGate(Middleware):
             raise Denied(decision.reason)
         if isinstance(decision, Modify):
             frozen = ToolCall("", name, decision.arguments)
-            request = await _changed(frozen, ctx)
+            request = await _changed_request(frozen, ctx)
         if ctx.listens(ApprovalExecuted):
             await ctx.emit(ApprovalExecuted(ctx.path, item.id, frozen))
         return await model(request, ctx)
@@ -66,7 +66,7 @@ def _request_of(call: ToolCall) -> ModelRequest:
         raise InvalidArguments(f"that is not a request to {call.name}: {error}") from error
 
 
-async def _changed(call: ToolCall, ctx: Context) -> ModelRequest:
+async def _changed_request(call: ToolCall, ctx: Context) -> ModelRequest:
     """Return the request as changed by a decision; rules that deny apply to it too."""
     judgement = await judge(call.name, canonical(call.arguments, call.name), ctx, "model")
     if judgement.verdict == "deny":
@@ -85,7 +85,7 @@ def _model_name(model: Model) -> str:
 _GATE = ModelGate()
 
 
-def gated(ctx: Context) -> Context:
+def with_model_gate(ctx: Context) -> Context:
     """Return a context in which model calls pass the gate, if its approvals have rules for models."""
     approvals = ctx.scope.get(APPROVALS) or ()
     if not any(rule.stage == "model" for gate in approvals for rule in gate.rules):

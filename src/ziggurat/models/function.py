@@ -70,9 +70,9 @@ class FunctionModel:
             reply = await reply
         if type(reply) is ModelResponse:
             return reply
-        return response_of(reply, model=self.name, usage=_ONE_CALL) or await self._collected(reply, ctx)
+        return response_of(reply, model=self.name, usage=_ONE_CALL) or await self._collect(reply, ctx)
 
-    async def _collected(self, reply: object, ctx: Context) -> ModelResponse:
+    async def _collect(self, reply: object, ctx: Context) -> ModelResponse:
         collector = Collector(ctx, self.name, _ONE_CALL)
         if isinstance(reply, AsyncIterator):
             try:
@@ -93,7 +93,7 @@ class FunctionModel:
                     reply.close()
         else:
             raise ConfigurationError(
-                f"the function of the model {self.name!r} returned {_told(reply)}; it returns a text, a Message, "
+                f"the function of the model {self.name!r} returned {_describe(reply)}; it returns a text, a Message, "
                 "a ToolCall or a list of them, a ModelResponse, or an iterator of texts and deltas"
             )
         return collector.response()
@@ -102,7 +102,7 @@ class FunctionModel:
         return f"function({self.name!r})"
 
 
-def _told(reply: object) -> str:
+def _describe(reply: object) -> str:
     return "an empty list" if reply in ([], ()) else type(reply).__name__
 
 

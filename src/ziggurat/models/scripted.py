@@ -108,9 +108,9 @@ class ScriptedModel:
         self.calls: list[ModelRequest] = []
         _check_kinds(name, rules, usage, per_run)
         self._usage = usage
-        self._replies = [self._prepared(reply, f"reply {at}") for at, reply in enumerate(replies, 1)]
+        self._replies = [self._prepare(reply, f"reply {at}") for at, reply in enumerate(replies, 1)]
         self._rules = [self._rule(rule, at) for at, rule in enumerate(rules, 1)]
-        self._always = None if always is None else self._prepared(always, "always")
+        self._always = None if always is None else self._prepare(always, "always")
         self._per_run = per_run
         self._positions: dict[str, int] = {}
         if not replies and not rules and always is None:
@@ -135,7 +135,7 @@ class ScriptedModel:
         self.calls.append(request)
         reply = self._pick(request, ctx)
         while callable(reply) and not isinstance(reply, type):
-            reply = self._prepared(reply(request), "what the function returned")
+            reply = self._prepare(reply(request), "what the function returned")
         if isinstance(reply, (BaseException, type)):
             raise _fresh(reply)
         if isinstance(reply, ModelResponse):
@@ -143,9 +143,9 @@ class ScriptedModel:
                 for delta in _in_words(reply.message):
                     await ctx.emit(Delta(ctx.path, delta))
             return reply
-        return await self._played(reply, ctx)
+        return await self._play(reply, ctx)
 
-    async def _played(self, pieces: Sequence[Piece], ctx: Context) -> ModelResponse:
+    async def _play(self, pieces: Sequence[Piece], ctx: Context) -> ModelResponse:
         collector = Collector(ctx, self.name, self._usage)
         for piece in pieces:
             if isinstance(piece, Pause):
@@ -177,7 +177,7 @@ class ScriptedModel:
             )
         return self._always
 
-    def _prepared(self, reply: Reply, where: str) -> "_Prepared":
+    def _prepare(self, reply: Reply, where: str) -> "_Prepared":
         whole = response_of(reply, model=self.name, usage=self._usage)
         if whole is not None:
             message = normalised(whole.message)
@@ -203,7 +203,7 @@ class ScriptedModel:
             )
         condition, reply = rule
         test = _holds(condition) if isinstance(condition, str) else condition
-        return test, self._prepared(reply, f"the reply of rule {at}")
+        return test, self._prepare(reply, f"the reply of rule {at}")
 
     def __repr__(self) -> str:
         shown = [f"{len(self._replies)} replies"] if self._replies else []

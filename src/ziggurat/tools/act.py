@@ -26,7 +26,7 @@ from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.approval import APPROVALS, agree
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.function import AGREED, Frozen, FunctionTool
-from ziggurat.tools.interrupted import settled
+from ziggurat.tools.interrupted import settle_interrupted
 from ziggurat.tools.permissions import check as check_permissions
 from ziggurat.tools.permissions import note_unknown
 from ziggurat.tools.results import error_result
@@ -53,7 +53,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     plainly = entry if free and entry is not None and entry.plain else None
     record = None if plainly is not None and journal.known is None else journal.find(ctx.path)
     if record is not None and record.result is not None:
-        return await _answered(record.result, call, ctx, journal)
+        return await _recorded_result(record.result, call, ctx, journal)
     if ctx.emit is not SILENCE:
         await ctx.emit(ToolStarted(ctx.path, call))
     if journal.refusing:
@@ -61,13 +61,13 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     if plainly is not None and record is None:
         try:
             service = plainly.service
-            result = await service(call, ctx if plainly.held is None else _held(plainly.held, call, ctx))
+            result = await service(call, ctx if plainly.held is None else _freeze_plain(plainly.held, call, ctx))
         except JournalError:
             raise
         except Exception as error:  # noqa: BLE001 - the model is told of any failure of a tool
             result = error_result(error, call)
     else:
-        result = await _guarded(box, entry, record, call, ctx, journal, chain or _NO_CHAIN)
+        result = await _act_through_stages(box, entry, record, call, ctx, journal, chain or _NO_CHAIN)
     waiting = journal.append(Result(ctx.path, call.name, call, result, (), journal.elapsed if durable else 0.0))
     if waiting is not None:
         await waiting
@@ -93,12 +93,12 @@ def _refuse(record: Record | None, call: ToolCall, ctx: Context, journal: Journa
     journal.missing(ctx.path, call.name)
 
 
-def _held(tool: FunctionTool, call: ToolCall, ctx: Context) -> Context:
+def _freeze_plain(tool: FunctionTool, call: ToolCall, ctx: Context) -> Context:
     """Check a call that goes through layers and freeze it, so that a layer cannot change what is run."""
     return ctx.freezing(Frozen(call, tool.spec.effect, ctx.path, 0, tool.decoded(call)), alone=True)
 
 
-async def _answered(recorded: Result, call: ToolCall, ctx: Context, journal: Journal) -> ToolResult:
+async def _recorded_result(recorded: Result, call: ToolCall, ctx: Context, journal: Journal) -> ToolResult:
     result = as_type(recorded.value, ToolResult)
     meter = ctx.scope.get(METER)
     for usage in journal.pass_over(recorded):
@@ -115,7 +115,7 @@ async def _answered(recorded: Result, call: ToolCall, ctx: Context, journal: Jou
     return result if result.id == call.id else msgspec.structs.replace(result, id=call.id)
 
 
-async def _guarded(
+async def _act_through_stages(
     box: Toolbox,
     entry: Entry | None,
     record: Record | None,
@@ -138,7 +138,7 @@ async def _guarded(
         else:
             begun = record is not None and record.intent is not None
             frozen = (
-                await _begun(entry, record, call, ctx, chain)
+                await _resume_begun(entry, record, call, ctx, chain)
                 if begun
                 else await _freeze(entry, record, call, ctx, journal, chain)
             )
@@ -157,7 +157,7 @@ async def _guarded(
     return result if result.id == call.id else msgspec.structs.replace(result, id=call.id)
 
 
-async def _begun(
+async def _resume_begun(
     entry: Entry, record: Record | None, call: ToolCall, ctx: Context, chain: Chain
 ) -> ToolCall | ToolResult:
     """Return the frozen call of an intent without a result, or its result if a person has reported it.
@@ -172,20 +172,20 @@ async def _begun(
     assert record.intent is not None
     frozen = as_type(record.intent.request, ToolCall)
     if entry.spec.effect == "once":
-        happened = await settled(entry.spec, frozen, record, ctx)
+        happened = await settle_interrupted(entry.spec, frozen, record, ctx)
         if happened is not None:
             return happened
     check_permissions(entry.spec, ctx)
     if frozen.fingerprint() != record.intent.digest:
-        digest, frozen = record.intent.digest, await _prepared(entry, call, ctx, chain)
+        digest, frozen = record.intent.digest, await _prepare(entry, call, ctx, chain)
         if frozen.fingerprint() != digest:
-            raise _kept_otherwise(call)
+            raise _not_kept_error(call)
     if record.pending is not None:
         await written(ctx.scope[JOURNAL], Intent(ctx.path, frozen.name, frozen, frozen.fingerprint()))
     return frozen
 
 
-def _kept_otherwise(call: ToolCall) -> ToolError:
+def _not_kept_error(call: ToolCall) -> ToolError:
     return ToolError(
         f"{call.name} was not run: not all of its arguments were kept on record, and the hooks before it did not make "
         "the same call again; ask for it again",
@@ -200,9 +200,9 @@ async def _freeze(
     waits = record is not None and record.pending is not None
     frozen = waiting_call(record, ctx) if record is not None and waits else None
     if frozen is None:
-        frozen = await _prepared(entry, call, ctx, chain)
+        frozen = await _prepare(entry, call, ctx, chain)
         if record is not None and waits and not is_waiting(frozen, record, ctx):
-            raise _kept_otherwise(call)
+            raise _not_kept_error(call)
     check_permissions(entry.spec, ctx)
     agreed = ""
     gates = ctx.scope.get(APPROVALS)
@@ -217,7 +217,7 @@ async def _freeze(
     return frozen
 
 
-async def _prepared(entry: Entry, call: ToolCall, ctx: Context, chain: Chain) -> ToolCall:
+async def _prepare(entry: Entry, call: ToolCall, ctx: Context, chain: Chain) -> ToolCall:
     if entry.check is not None:
         entry.check(call)
     changed = call
@@ -237,11 +237,11 @@ async def _run(entry: Entry, frozen: ToolCall, ctx: Context, chain: Chain) -> To
     frozen_at = Frozen(kept, entry.spec.effect, ctx.path)
     ctx = ctx.within(AGREED, kept) if entry.composite else ctx.freezing(frozen_at)
     for middleware in reversed(chain.hooks["wrap_tool"]):
-        service = partial(_wrapped, middleware, service)
+        service = partial(_call_wrapped, middleware, service)
     return await service(frozen, ctx)
 
 
-async def _wrapped(
+async def _call_wrapped(
     middleware: Middleware, inner: Service[ToolCall, ToolResult], call: ToolCall, ctx: Context
 ) -> ToolResult:
     return await middleware.wrap_tool(call, ctx, inner)

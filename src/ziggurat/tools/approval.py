@@ -60,7 +60,7 @@ async def agree(spec: ToolSpec, check: Check, call: ToolCall, record: Record | N
     """
     if record is not None and record.pending is not None:
         frozen = call
-        judgement = await _again(spec, frozen, record, ctx)
+        judgement = await _judge_pending(spec, frozen, record, ctx)
     else:
         if not spec.approval and not any(gate.concern(spec.name) for gate in ctx.scope.get(APPROVALS) or ()):
             return Agreed(call)
@@ -70,29 +70,29 @@ async def agree(spec: ToolSpec, check: Check, call: ToolCall, record: Record | N
         if judgement.verdict == "allow":
             return Agreed(frozen)
         if judgement.verdict == "deny":
-            raise await _denied(frozen, judgement.reason, ctx)
+            raise await _denial(frozen, judgement.reason, ctx)
     item, decision = await decision_for(frozen, judgement, record, ctx, "tool", check)
-    return Agreed(await _as_decided(decision, frozen, check, ctx), item.id)
+    return Agreed(await _apply_decision(decision, frozen, check, ctx), item.id)
 
 
-async def _again(spec: ToolSpec, frozen: ToolCall, record: Record, ctx: Context) -> Judgement:
+async def _judge_pending(spec: ToolSpec, frozen: ToolCall, record: Record, ctx: Context) -> Judgement:
     """Return the rules' verdict on a call that is already pending; skip the rules if a decision is recorded."""
     if record.decided is not None:
         return Judgement("ask")
     readable = canonical(frozen.arguments, frozen.name)
     judgement = await judge(spec.name, readable, ctx, "tool", always=True)
     if judgement.verdict == "deny":
-        raise await _denied(frozen, judgement.reason, ctx)
+        raise await _denial(frozen, judgement.reason, ctx)
     return judgement
 
 
-async def _denied(call: ToolCall, reason: str, ctx: Context) -> Denied:
+async def _denial(call: ToolCall, reason: str, ctx: Context) -> Denied:
     if ctx.listens(ApprovalDecided):
         await ctx.emit(ApprovalDecided(ctx.path, item_of(call, ctx).id, call, Deny(reason)))
     return Denied(f"denied: {reason}")
 
 
-async def _as_decided(decision: Decision, frozen: ToolCall, check: Check, ctx: Context) -> ToolCall:
+async def _apply_decision(decision: Decision, frozen: ToolCall, check: Check, ctx: Context) -> ToolCall:
     if isinstance(decision, Deny):
         raise Denied(f"denied: {decision.reason}")
     if not isinstance(decision, Modify):

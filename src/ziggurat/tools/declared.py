@@ -1,6 +1,6 @@
 """Check the permissions and validators that a tool is declared with, and call the validators."""
 
-__all__ = ["Validator", "complaint_of", "functions", "listed"]
+__all__ = ["Validator", "complaint_of", "declared_permissions", "functions"]
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +14,7 @@ Validator = Callable[..., str | None]
 """Called with a tool's arguments; returns what is wrong with them, or None."""
 
 
-def listed(permissions: Sequence[str] | None) -> tuple[str, ...]:
+def declared_permissions(permissions: Sequence[str] | None) -> tuple[str, ...]:
     """Return the permissions that a tool declares as a tuple, empty for None.
 
     Raises:

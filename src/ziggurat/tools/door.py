@@ -4,7 +4,7 @@ Whatever the code raises, including SystemExit and a CancelledError of its own, 
 cancellation and `Suspend` pass through. A tool that ignores cancellation is abandoned after a grace, and counted.
 """
 
-__all__ = ["CANCELLED_ITSELF", "GRACE", "LEAKS", "Leaks", "bounded", "guarded", "in_thread", "settle"]
+__all__ = ["CANCELLED_ITSELF", "GRACE", "LEAKS", "Leaks", "run_bounded", "run_guarded", "run_in_thread", "settle"]
 
 import asyncio
 import logging
@@ -69,7 +69,7 @@ class Leaks:
 LEAKS = Leaks()
 
 
-async def guarded(
+async def run_guarded(
     function: Callable[..., Awaitable[object]], arguments: dict[str, object], ctx: Context, call: ToolCall
 ) -> ToolResult:
     """Await a user's function in the current task; SystemExit and similar become a ToolError."""
@@ -81,7 +81,7 @@ async def guarded(
             raise shown from None
         if isinstance(error, (Exception, Suspend)) or _is_ours(error):
             raise
-        if isinstance(error, BaseExceptionGroup) and (waiting := _waiting_in(error)):
+        if isinstance(error, BaseExceptionGroup) and (waiting := _pending_in(error)):
             raise Suspend(waiting) from error
         raise ended_by(error) from error
     finally:
@@ -89,14 +89,14 @@ async def guarded(
     return result_of(value, call)
 
 
-def _waiting_in(group: BaseExceptionGroup[BaseException]) -> tuple[object, ...]:
+def _pending_in(group: BaseExceptionGroup[BaseException]) -> tuple[object, ...]:
     """Return the pending items of agents that a tool ran concurrently in a task group."""
     pending: list[object] = []
     for error in group.exceptions:
         if isinstance(error, Suspend):
             pending.extend(item for item in error.pending if item not in pending)  # each holds those of the others too
         elif isinstance(error, BaseExceptionGroup):
-            pending.extend(item for item in _waiting_in(error) if item not in pending)
+            pending.extend(item for item in _pending_in(error) if item not in pending)
     return tuple(pending)
 
 
@@ -111,7 +111,7 @@ def _is_ours(error: BaseException) -> bool:
     return isinstance(error, GeneratorExit) and task is None
 
 
-async def in_thread(
+async def run_in_thread(
     function: Callable[..., object], arguments: dict[str, object], ctx: Context, call: ToolCall
 ) -> ToolResult:
     """Run a user's sync function in a thread; if it returns an awaitable, await that here."""
@@ -126,7 +126,7 @@ async def in_thread(
     except asyncio.CancelledError:
         if not future.done():
             POOL.write_off(thread)
-            future.add_done_callback(_seen)
+            future.add_done_callback(_retrieve_error)
         if (waited_for := thread.give_up()) is not None:
             await settle([waited_for], ctx, name=call.name)
         raise
@@ -135,16 +135,16 @@ async def in_thread(
             raise raised.error from None
         raise ended_by(raised.error) from raised.error
     if hasattr(type(value), "__await__"):  # looked up on the type: a value's own attributes may run its code
-        return await guarded(lambda: cast("Awaitable[object]", value), {}, ctx, call)
+        return await run_guarded(lambda: cast("Awaitable[object]", value), {}, ctx, call)
     return result_of(value, call)
 
 
-def _seen(done: "asyncio.Future[object]") -> None:
+def _retrieve_error(done: "asyncio.Future[object]") -> None:
     """Retrieve the error of a future that is no longer awaited, so that asyncio does not log it."""
     done.exception()
 
 
-async def bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, seconds: float | None) -> T:
+async def run_bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, seconds: float | None) -> T:
     """Await `work`, in its own task once it blocks, so that control returns even if it ignores cancellation.
 
     Raises:

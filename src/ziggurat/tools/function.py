@@ -35,8 +35,8 @@ from ziggurat.messages.middleware import MIDDLEWARE
 from ziggurat.messages.model import Effect, Interrupted, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import CHECK, SPEC
-from ziggurat.tools.declared import Validator, complaint_of, functions, listed
-from ziggurat.tools.door import bounded, guarded, in_thread
+from ziggurat.tools.declared import Validator, complaint_of, declared_permissions, functions
+from ziggurat.tools.door import run_bounded, run_guarded, run_in_thread
 from ziggurat.tools.raw_schema import RawSchema
 from ziggurat.tools.results import MAX_RESULT, result_of
 from ziggurat.tools.signature import Signature
@@ -122,18 +122,18 @@ class FunctionTool:
         if self._context is not None:
             arguments[self._context] = ctx
         if self._streams:
-            work = guarded(self._collected, {"arguments": arguments, "ctx": ctx, "call": call}, ctx, call)
+            work = run_guarded(self._collect, {"arguments": arguments, "ctx": ctx, "call": call}, ctx, call)
         elif self._async:
-            work = guarded(self.function, arguments, ctx, call)
+            work = run_guarded(self.function, arguments, ctx, call)
         else:
-            work = in_thread(self.function, arguments, ctx, call)
+            work = run_in_thread(self.function, arguments, ctx, call)
         if frozen is not None and frozen.effect == "once":
-            work = _kept(work, frozen, ctx)
+            work = _record_returned(work, frozen, ctx)
         if self._timeout is None and ctx.deadline is None:
             return work
-        return bounded(work, ctx, name=self.spec.name, seconds=self._timeout)
+        return run_bounded(work, ctx, name=self.spec.name, seconds=self._timeout)
 
-    async def _collected(self, arguments: dict[str, Any], ctx: Context, call: ToolCall) -> str:
+    async def _collect(self, arguments: dict[str, Any], ctx: Context, call: ToolCall) -> str:
         """Join the pieces of an async generator and emit each; stop reading at `MAX_RESULT` characters."""
         pieces: list[str] = []
         size = 0
@@ -143,7 +143,7 @@ class FunctionTool:
                 told = result_of(piece, call)
                 if not isinstance(told.content, str):
                     raise ToolError(f"{call.name} yielded parts; what is told piece by piece is text, so return them")
-                text = await _told(told.content, ctx)
+                text = await _filter_delta(told.content, ctx)
                 pieces.append(text)
                 size += len(text)
                 if ctx.listens(ToolDelta):
@@ -156,7 +156,7 @@ class FunctionTool:
         return f"tool({self.spec.name!r})"
 
 
-async def _kept(work: Awaitable[ToolResult], frozen: Frozen, ctx: Context) -> ToolResult:
+async def _record_returned(work: Awaitable[ToolResult], frozen: Frozen, ctx: Context) -> ToolResult:
     """Await a tool with ``effect="once"`` and record its result at once."""
     result = await work
     waiting = ctx.scope[JOURNAL].append(Returned(frozen.path, result))
@@ -171,7 +171,7 @@ def must_be(call: ToolCall, agreed: ToolCall) -> None:
         raise ToolError(f"{call.name} was called with other arguments than those that were approved; it was not run")
 
 
-async def _told(text: str, ctx: Context) -> str:
+async def _filter_delta(text: str, ctx: Context) -> str:
     """Return a piece of a tool's output as changed by middleware."""
     chain = ctx.scope.get(MIDDLEWARE)
     for middleware in chain.hooks["on_tool_delta"] if chain is not None else ():
@@ -301,7 +301,7 @@ def tool(
             signature.description,
             signature.parameters,
             effect,
-            listed(permissions),
+            declared_permissions(permissions),
             approval,
             timeout,
             permissions is not None,
@@ -340,7 +340,9 @@ def raw_tool(
     _refuse_tool(function)
     schema = RawSchema.of(function, name, parameters)
     declared = permissions is not None
-    spec = ToolSpec(name, description, parameters, effect, listed(permissions), approval, timeout, declared)
+    spec = ToolSpec(
+        name, description, parameters, effect, declared_permissions(permissions), approval, timeout, declared
+    )
     return FunctionTool(schema.function, checked_spec(spec), schema, streams=inspect.isasyncgenfunction(function))
 
 

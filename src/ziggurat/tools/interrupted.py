@@ -1,6 +1,6 @@
 """Handle interrupted calls of tools with ``effect="once"``, which may or may not have taken effect."""
 
-__all__ = ["settled"]
+__all__ = ["settle_interrupted"]
 
 from ziggurat.core.codec import digest
 from ziggurat.core.context import JOURNAL, Context
@@ -14,7 +14,7 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.tools.results import result_of
 
 
-async def settled(spec: ToolSpec, call: ToolCall, record: Record, ctx: Context) -> ToolResult | None:
+async def settle_interrupted(spec: ToolSpec, call: ToolCall, record: Record, ctx: Context) -> ToolResult | None:
     """Return the result of an interrupted call as reported by a person; None if it is to be run now.
 
     The approver in this process is not asked: one that approves everything would let the call run twice.

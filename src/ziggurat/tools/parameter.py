@@ -79,12 +79,12 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         try:
             found: object = msgspec.convert(value, self.wire, strict=False)
         except msgspec.ValidationError as error:
-            raise Problem(self._explained(error, value)) from None
+            raise Problem(self._explain(error, value)) from None
         if self.inexact and has_infinity(found):
             raise Problem(f"{self.name}: expected a finite number, got {shown(value)}")
         return found
 
-    def _explained(self, error: msgspec.ValidationError, value: object) -> str:
+    def _explain(self, error: msgspec.ValidationError, value: object) -> str:
         """Explain the decoder's error; it does not name the entry of a mapping, so try the entries one by one."""
         for key, each in value.items() if isinstance(value, dict) and "`$[...]" in str(error) else ():
             try:

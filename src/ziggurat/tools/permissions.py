@@ -10,7 +10,7 @@ __all__ = [
     "check",
     "granting",
     "known",
-    "narrowed",
+    "narrow_grants",
     "note_unknown",
 ]
 
@@ -178,7 +178,7 @@ def known(grants: Iterable[str]) -> frozenset[str]:
     return wanted
 
 
-def narrowed(ctx: Context, grants: frozenset[str]) -> frozenset[str]:
+def narrow_grants(ctx: Context, grants: frozenset[str]) -> frozenset[str]:
     """Return the grants limited to those of the context: a child never gets more than its parent.
 
     Raises:

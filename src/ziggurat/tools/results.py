@@ -55,7 +55,7 @@ def result_of(value: object, call: ToolCall) -> ToolResult:
     if kind is bool or kind is float or value is None:
         return ToolResult(call.id, call.name, _json(value, call), None, call.name)
     try:
-        return _written(value, call)
+        return _encode_value(value, call)
     except Exception:
         raise
     except BaseException as error:  # the value's own code, such as its encoder, may raise anything
@@ -64,7 +64,7 @@ def result_of(value: object, call: ToolCall) -> ToolResult:
         ) from error
 
 
-def _written(value: object, call: ToolCall) -> ToolResult:
+def _encode_value(value: object, call: ToolCall) -> ToolResult:
     if isinstance(value, str):
         return ToolResult(call.id, call.name, _clean(str.__str__(value)), None, call.name)
     if isinstance(value, ToolResult):

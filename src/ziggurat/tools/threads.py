@@ -173,9 +173,9 @@ class ThreadPool:
         """
         call: ThreadCall | None = getattr(_thread, "call", None)
         if call is None:
-            return _awaited(loop, start, ThreadCall())
+            return _run_and_wait(loop, start, ThreadCall())
         with self.away():
-            return _awaited(loop, start, call)
+            return _run_and_wait(loop, start, call)
 
     @contextmanager
     def away(self) -> Iterator[None]:
@@ -190,7 +190,7 @@ class ThreadPool:
                 self._away -= 1
 
 
-def _awaited(loop: asyncio.AbstractEventLoop, start: Callable[[], Coroutine[Any, Any, T]], call: ThreadCall) -> T:
+def _run_and_wait(loop: asyncio.AbstractEventLoop, start: Callable[[], Coroutine[Any, Any, T]], call: ThreadCall) -> T:
     """Run a coroutine on another thread's event loop, and wait for it."""
     outcome: Future[T] = Future()
 
@@ -263,7 +263,7 @@ POOL = ThreadPool(min(32, (os.cpu_count() or 1) + 4))
 """The thread pool of this process."""
 
 
-def _in_child() -> None:
+def _reset_in_child() -> None:
     """Reset a process forked by a tool, so that it is not part of any run."""
     POOL.forget()
     _thread.__dict__.clear()
@@ -271,4 +271,4 @@ def _in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+    os.register_at_fork(after_in_child=_reset_in_child)

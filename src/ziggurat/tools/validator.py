@@ -81,9 +81,9 @@ class SchemaValidator:
             return [f"arguments: {times:.1f} times as much text as can be matched with the patterns of the schema"]
         if self._compiled.is_valid(value):
             return []
-        return self._told(value, bounds.work(value))
+        return self._problems_of(value, bounds.work(value))
 
-    def _told(self, value: object, work: int) -> list[str]:
+    def _problems_of(self, value: object, work: int) -> list[str]:
         """Return all problems, or only the first if finding all would take long."""
         if work > _FIRST_TOLD:
             return ["arguments: do not fit the schema; there is too much of them to say where"]

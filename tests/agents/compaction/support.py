@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ziggurat.agents.compaction import Compaction
-from ziggurat.agents.rewrite import rewritten
+from ziggurat.agents.rewrite import apply_rewriting
 from ziggurat.core.context import JOURNAL, root
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Scope
@@ -29,4 +29,4 @@ def compacted(
     """Return the rewriting of a compaction, and the messages after it."""
     ctx = root("run", Scope().with_value(JOURNAL, MemoryJournal()))
     made = asyncio.run(compaction.rewrite(outlook(messages, **given), ctx))
-    return made, list(messages) if made is None else rewritten(list(messages), made)
+    return made, list(messages) if made is None else apply_rewriting(list(messages), made)

@@ -8,7 +8,7 @@ from typing import get_args
 from msgspec.structs import replace
 
 from ziggurat.agents.compaction.checks import check_whole
-from ziggurat.agents.compaction.orphans import Orphans, mended
+from ziggurat.agents.compaction.orphans import Orphans, repair_orphans
 from ziggurat.agents.compaction.reducer import Drop, Excerpt, Mask, Reducer
 from ziggurat.agents.compaction.selector import Recent, Selector, Span
 from ziggurat.agents.compaction.trigger import Trigger, at_fraction
@@ -91,14 +91,14 @@ class Compaction(Middleware):
             return await self._before(outlook, ctx) if self.when.due(outlook) else None
         if outlook.tries > self.tries:
             raise ContextOverflow(f"still too long after {self.tries} compactions: {outlook.overflow}")
-        made = await self._made(outlook, ctx, self._limit(outlook), minimum=0)
+        made = await self._shorten(outlook, ctx, self._limit(outlook), minimum=0)
         if made is None or not made.changes:
             why = f": {made.fault}" if made is not None else ""
             raise ContextOverflow(f"the conversation is too long ({outlook.overflow}) and cannot be made shorter{why}")
         return made
 
     async def _before(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
-        made = await self._made(outlook, ctx, self.when.limit(outlook), minimum=1)
+        made = await self._shorten(outlook, ctx, self.when.limit(outlook), minimum=1)
         if made is not None and made.fault and ctx.listens(Warned):
             await ctx.emit(Warned(ctx.path, f"compaction: {made.fault}"))
         return made
@@ -108,10 +108,10 @@ class Compaction(Middleware):
         limits = (outlook.tokens, outlook.window or outlook.tokens, self.when.limit(outlook) or outlook.tokens)
         return min(limits)
 
-    async def _made(self, outlook: Outlook, ctx: Context, limit: int | None, minimum: int) -> Rewriting | None:
+    async def _shorten(self, outlook: Outlook, ctx: Context, limit: int | None, minimum: int) -> Rewriting | None:
         """Return the rewriting that shortens the conversation, None if there is too little to reduce."""
         before = list(outlook.messages)
-        messages = mended(before, self.orphans)
+        messages = repair_orphans(before, self.orphans)
         room = None if limit is None else int(limit * AIM) - outlook.fixed
         spans = self._spans(messages, room, minimum)
         there = sum(characters(message) for start, end in spans for message in messages[start:end])
@@ -119,8 +119,8 @@ class Compaction(Middleware):
             return None if messages is before else _difference(before, messages)
         parts = [tuple(messages[start:end]) for start, end in spans]
         others = sum(map(characters, messages)) - there
-        parts, by, faults = await self._reduced(outlook, ctx, parts, None if room is None else room - others // 4)
-        shorter = _joined(messages, spans, parts)
+        parts, by, faults = await self._reduce(outlook, ctx, parts, None if room is None else room - others // 4)
+        shorter = _replace_spans(messages, spans, parts)
         fault = "; ".join(faults)
         if sum(map(characters, shorter)) >= sum(map(characters, before)):
             fault = fault or f"{' > '.join(by)} made it no shorter"
@@ -141,7 +141,7 @@ class Compaction(Middleware):
             spans = self.keep(messages, level=level, minimum=minimum)
         return [(start, end) for start, end in spans if any(message.origin is None for message in messages[start:end])]
 
-    async def _reduced(
+    async def _reduce(
         self, outlook: Outlook, ctx: Context, parts: list[tuple[Message, ...]], room: int | None
     ) -> tuple[list[tuple[Message, ...]], list[str], list[str]]:
         """Apply one reducer after the other until the parts fit; skip reducers that fail."""
@@ -163,7 +163,7 @@ class Compaction(Middleware):
         return parts, by, faults
 
 
-def _joined(messages: list[Message], spans: list[Span], parts: list[tuple[Message, ...]]) -> list[Message]:
+def _replace_spans(messages: list[Message], spans: list[Span], parts: list[tuple[Message, ...]]) -> list[Message]:
     """Return the messages with each range replaced by its shortened part."""
     made: list[Message] = []
     at = 0

@@ -1,6 +1,6 @@
 """Repair tool calls without a result, which conversations from elsewhere may contain."""
 
-__all__ = ["Orphans", "mended"]
+__all__ = ["Orphans", "repair_orphans"]
 
 from typing import Literal
 
@@ -13,13 +13,13 @@ Orphans = Literal["answer", "drop", "keep", "refuse"]
 """Answer each call with a note, drop its message with all results, keep everything, or refuse to compact."""
 
 
-def mended(messages: list[Message], orphans: Orphans) -> list[Message]:
+def repair_orphans(messages: list[Message], orphans: Orphans) -> list[Message]:
     """Return a conversation with its unanswered calls repaired; the same list if there are none.
 
     Raises:
         ConfigurationError: there are some, and `orphans` is ``"refuse"``.
     """
-    blocks = [(messages[start:end], _unanswered(messages[start:end])) for start, end in units(messages)]
+    blocks = [(messages[start:end], _unanswered_ids(messages[start:end])) for start, end in units(messages)]
     lost = sum(bool(ids) for _, ids in blocks)
     if not lost or orphans == "keep":
         return messages
@@ -33,16 +33,16 @@ def mended(messages: list[Message], orphans: Orphans) -> list[Message]:
         if not ids:
             made += block
         elif orphans == "answer":
-            made += _answered(block)
+            made += _answer_calls(block)
     return made
 
 
-def _unanswered(block: list[Message]) -> set[str]:
+def _unanswered_ids(block: list[Message]) -> set[str]:
     known = {result.id for message in block[1:] for result in message.tool_results}
     return {call.id for call in block[0].tool_calls} - known
 
 
-def _answered(block: list[Message]) -> list[Message]:
+def _answer_calls(block: list[Message]) -> list[Message]:
     """Return a unit with each call answered once, in order, followed by any messages that stood between."""
     results = {result.id: result for message in reversed(block[1:]) for result in message.tool_results}
     told = "no result of this call is known"

@@ -1,6 +1,6 @@
 """Reducers: services from an excerpt of a conversation to the messages that replace it."""
 
-__all__ = ["Concatenate", "Drop", "Excerpt", "Mask", "Reducer", "Windows", "told", "written"]
+__all__ = ["Concatenate", "Drop", "Excerpt", "Mask", "Reducer", "Windows", "runtime_message", "text_of_parts"]
 
 from collections.abc import Iterable, Sequence
 
@@ -36,7 +36,7 @@ Reducer = Service[Excerpt, tuple[Message, ...]]
 """Returns the messages that replace an excerpt, each call with its results."""
 
 
-def told(text: str, about: Iterable[Message] = ()) -> Message:
+def runtime_message(text: str, about: Iterable[Message] = ()) -> Message:
     """Return a message with ``origin="runtime"``, tainted by the tools whose results are in its text."""
     return Message("user", (Text(text),), None, "runtime", taint_of(about))
 
@@ -55,7 +55,7 @@ class Drop(Struct, frozen=True):
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the note."""
-        return (told(self.note.replace("{count}", str(len(excerpt.messages)))),) if self.note else ()
+        return (runtime_message(self.note.replace("{count}", str(len(excerpt.messages)))),) if self.note else ()
 
 
 class Mask(Struct, frozen=True, kw_only=True):
@@ -105,7 +105,9 @@ class Concatenate(Struct, frozen=True, kw_only=True):
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the text as one message."""
-        return (told("[Earlier, in short]\n" + written(excerpt.messages, self.max_line), excerpt.messages),)
+        return (
+            runtime_message("[Earlier, in short]\n" + text_of_parts(excerpt.messages, self.max_line), excerpt.messages),
+        )
 
 
 class Windows(Struct, frozen=True):
@@ -140,7 +142,7 @@ def _check_text(what: str, value: object) -> None:
         raise ConfigurationError(f"{what} takes text, got {value!r:.200}")
 
 
-def written(messages: Sequence[Message], limit: int | None = None) -> str:
+def text_of_parts(messages: Sequence[Message], limit: int | None = None) -> str:
     """Return messages as text, one line per part, to be read as data.
 
     Args:

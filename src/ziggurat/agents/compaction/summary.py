@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ziggurat.agents.compaction.checks import check_whole
-from ziggurat.agents.compaction.reducer import Excerpt, told, written
+from ziggurat.agents.compaction.reducer import Excerpt, runtime_message, text_of_parts
 from ziggurat.agents.compaction.selector import units
 from ziggurat.agents.rewrite import overflow_of
 from ziggurat.core.context import Context
@@ -72,16 +72,16 @@ class Summary(Struct, frozen=True, kw_only=True):
         window = fact(model, WINDOW)
         room = None if window is None else window - self.max_tokens - estimate_tokens(self.prompt) - window // 10
         pieces = _split(excerpt.messages, room)
-        texts = [await self._written(model, piece, ctx) for piece in pieces]
+        texts = [await self._summarise(model, piece, ctx) for piece in pieces]
         heading = self.heading.replace("{count}", str(len(excerpt.messages)))
-        return (told("\n".join([heading, *texts]), excerpt.messages),)
+        return (runtime_message("\n".join([heading, *texts]), excerpt.messages),)
 
-    async def _written(
+    async def _summarise(
         self, model: Service[ModelRequest, ModelResponse], messages: Sequence[Message], ctx: Context, clip: bool = False
     ) -> str:
         """Summarise a piece; if it is too long, its halves, and a single unit with its lines clipped."""
         request = ModelRequest(
-            Transcript.of(user(written(messages, CLIPPED if clip else None))),
+            Transcript.of(user(text_of_parts(messages, CLIPPED if clip else None))),
             self.prompt,
             settings=ModelSettings(max_tokens=self.max_tokens),
         )
@@ -92,10 +92,10 @@ class Summary(Struct, frozen=True, kw_only=True):
             if overflow_of(error) is None or clip:
                 raise
             if len(blocks) == 1:
-                return await self._written(model, messages, ctx, clip=True)
+                return await self._summarise(model, messages, ctx, clip=True)
             middle = blocks[len(blocks) // 2][0]
             halves = (messages[:middle], messages[middle:])
-            return "\n".join([await self._written(model, half, ctx) for half in halves])
+            return "\n".join([await self._summarise(model, half, ctx) for half in halves])
         if not text:
             raise ModelError("the summariser said nothing", kind="malformed")
         return text
@@ -108,7 +108,7 @@ def _split(messages: Sequence[Message], room: int | None) -> list[Sequence[Messa
     pieces: list[Sequence[Message]] = []
     start = tokens = 0
     for first, end in units(messages):
-        size = estimate_tokens(written(messages[first:end]))
+        size = estimate_tokens(text_of_parts(messages[first:end]))
         if tokens and tokens + size > room:
             pieces.append(messages[start:first])
             start, tokens = first, 0

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ziggurat.agents.compaction.checks import check_number, check_whole
 from ziggurat.agents.compaction.importance import Importance, entities_in, entity_density, text_of, turns_of
-from ziggurat.agents.compaction.reducer import Excerpt, told
+from ziggurat.agents.compaction.reducer import Excerpt, runtime_message
 from ziggurat.agents.compaction.selector import units
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
@@ -112,7 +112,7 @@ class TokenBudget(Struct, frozen=True, kw_only=True):
         limit = room if self.tokens is None else self.tokens
         before = len(kept) + len(segments)
         if limit is not None:
-            kept, segments = _fitting(blocks, kept, segments, limit)
+            kept, segments = _remove_oldest(blocks, kept, segments, limit)
         places = [(at, blocks[at]) for at in kept] + [(each.first, (each.message,)) for each in segments]
         left = tuple(message for _, block in sorted(places, key=lambda place: place[0]) for message in block)
         saved = max(0, _tokens(messages) - _tokens(left))
@@ -143,10 +143,10 @@ def _segment(first: int, blocks: Sequence[tuple[Message, ...]]) -> Segment:
     count = "1 turn" if len(blocks) == 1 else f"{len(blocks)} turns"
     topics = f" Topics: {', '.join(entities[:_TOPICS])}." if entities else ""
     lines = [f"[{count} from {roles} left out.{topics}]", *(f"- {fact}" for fact in facts)]
-    return Segment(first, len(blocks), facts, entities, told("\n".join(lines), messages))
+    return Segment(first, len(blocks), facts, entities, runtime_message("\n".join(lines), messages))
 
 
-def _fitting(
+def _remove_oldest(
     blocks: Sequence[tuple[Message, ...]], kept: list[int], segments: list[Segment], limit: int
 ) -> tuple[list[int], list[Segment]]:
     """Remove the oldest notes, then the oldest turns, until the rest fits."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ziggurat.agents.compaction.checks import check_number, check_whole
 from ziggurat.agents.compaction.importance import Importance, Turn, jaccard, turns_of
-from ziggurat.agents.compaction.reducer import Excerpt, told
+from ziggurat.agents.compaction.reducer import Excerpt, runtime_message
 from ziggurat.agents.compaction.selector import units
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
@@ -146,7 +146,7 @@ def _window(
     gone = [at for at in range(first, first + len(texts)) if at not in restored]
     lines = [text if len(text) <= _LINE else f"{text[: _LINE - 1]}…" for at in gone if (text := texts[at - first])]
     about = [message for at in gone for message in blocks[at]]
-    message = told("\n".join([head, *(f"- {line}" for line in lines)]), about)
+    message = runtime_message("\n".join([head, *(f"- {line}" for line in lines)]), about)
     return Window(number, first, len(texts), common, message)
 
 

@@ -132,18 +132,18 @@ async def keep(mind: ActiveMemory, notes: Iterable[Note], ctx: Context) -> list[
     kept: list[Kept] = []
     for number, note in enumerate(notes, 1):
         made = digest([ctx.idempotency_key, number, note.content])
-        kept.append(await _kept(mind, note, made, ctx.within(IDS, lambda made=made: made)))  # type: ignore[misc]
+        kept.append(await _keep_note(mind, note, made, ctx.within(IDS, lambda made=made: made)))  # type: ignore[misc]
     return kept
 
 
-async def _kept(mind: ActiveMemory, note: Note, made: str, ctx: Context) -> Kept:
+async def _keep_note(mind: ActiveMemory, note: Note, made: str, ctx: Context) -> Kept:
     before = await mind.store.get([made])
     if before:
         return Kept(before[0], known=True)
     memory = mind.open(ctx)
     key, replaced = note.key, None
     if note.kind == "semantic":
-        same, replaced = await _met(memory, note, ctx.clock.now())
+        same, replaced = await _find_related(memory, note, ctx.clock.now())
         if same is not None:
             return Kept(same, known=True)
         if key is not None and await memory.semantic.about(key) not in (None, replaced):
@@ -162,7 +162,7 @@ async def _kept(mind: ActiveMemory, note: Note, made: str, ctx: Context) -> Kept
     return Kept(record, replaced)
 
 
-async def _met(memory: AgentMemory, note: Note, now: float) -> tuple[MemoryRecord | None, MemoryRecord | None]:
+async def _find_related(memory: AgentMemory, note: Note, now: float) -> tuple[MemoryRecord | None, MemoryRecord | None]:
     """Return a stored fact that says the same as a note, and the fact that the note replaces."""
     facts: dict[str, object] = {} if note.key is None else {"key": note.key}
     new = MemoryRecord(id="", owner=memory.owner, content=note.content, kind="semantic", created=now, facts=facts)

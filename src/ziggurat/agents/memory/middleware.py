@@ -103,7 +103,7 @@ class Remembering(Middleware):
         place = _question(messages)
         if place is None or not self.limit or not self._is_nearest(ctx):
             return None
-        recalled = await self._recalled(messages[place].text[:LONGEST_QUERY], ctx)
+        recalled = await self._recall(messages[place].text[:LONGEST_QUERY], ctx)
         if not recalled and len(messages) == len(request.messages):
             return None
         if recalled:
@@ -148,7 +148,7 @@ class Remembering(Middleware):
         frame = ctx.scope[FRAME]
         return replace(run, usage=frame.usage, model_calls=frame.model_calls, tool_calls=frame.tool_calls)
 
-    async def _recalled(self, query: str, ctx: Context) -> list[Recalled]:
+    async def _recall(self, query: str, ctx: Context) -> list[Recalled]:
         try:
             found = await self._mind(ctx).open(ctx).recall(query, limit=self.limit)
         except (ServiceError, StoreError, OSError) as error:

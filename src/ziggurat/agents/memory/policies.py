@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from msgspec import Struct
 
-from ziggurat.agents.compaction.reducer import written
+from ziggurat.agents.compaction.reducer import text_of_parts
 from ziggurat.agents.frame import FRAME
 from ziggurat.agents.memory.active import Note, taint_in
 from ziggurat.core.context import Context
@@ -85,7 +85,7 @@ class FactsBy(Struct, frozen=True, kw_only=True):
         """
         said = [message for message in _said_in(run) if message.origin is None]
         request = ModelRequest(
-            Transcript.of(user(written(said))), self.prompt, settings=ModelSettings(max_tokens=self.max_tokens)
+            Transcript.of(user(text_of_parts(said))), self.prompt, settings=ModelSettings(max_tokens=self.max_tokens)
         )
         text = (await ask(self.model, request, ctx.under("facts").under("model"))).text
         taint = taint_in(ctx, run.history)

@@ -29,9 +29,9 @@ async def remember(fact: str, ctx: Context, about: str | None = None) -> ToolRes
     note = Note(content=fact.strip(), kind="semantic", key=about or None, origin="model", taint=taint_in(ctx))
     (kept,) = await keep(_mind(ctx), [note], ctx)
     if kept.known:
-        return _said(f"This is known already as {kept.record.id}.")
+        return _memory_result(f"This is known already as {kept.record.id}.")
     instead = "" if kept.replaced is None else f" It takes the place of: {_sentence(kept.replaced.content)}"
-    return _said(f"I will remember: {_sentence(kept.record.content)}{instead}")
+    return _memory_result(f"I will remember: {_sentence(kept.record.content)}{instead}")
 
 
 @tool(effect="none", permissions=[READ])
@@ -44,9 +44,9 @@ async def recall(query: str, ctx: Context, limit: int = 5) -> ToolResult:
     """
     found = await _mind(ctx).open(ctx).recall(query, limit=min(max(limit, 1), _MOST))
     if not found:
-        return _said("Nothing about that is remembered.")
+        return _memory_result("Nothing about that is remembered.")
     lines = [_line(each.record) for each in found]
-    return _said("\n".join(lines), {tool for each in found for tool in each.record.taint})
+    return _memory_result("\n".join(lines), {tool for each in found for tool in each.record.taint})
 
 
 @tool(effect="repeatable", permissions=[WRITE])
@@ -58,9 +58,9 @@ async def forget(memory_id: str, ctx: Context) -> ToolResult:
     """
     memory = _mind(ctx).open(ctx)
     if await memory.forget(memory_id.strip("[] ")):
-        return _said(f"The memory {memory_id} is forgotten.")
+        return _memory_result(f"The memory {memory_id} is forgotten.")
     if await memory.history(memory_id.strip("[] ")):
-        return _said(f"The memory {memory_id} was forgotten before.")
+        return _memory_result(f"The memory {memory_id} was forgotten before.")
     raise ToolError(f"there is no memory {memory_id!r}; recall shows their ids in brackets", kind="not_found")
 
 
@@ -80,7 +80,7 @@ def _mind(ctx: Context) -> ActiveMemory:
     return mind
 
 
-def _said(text: str, taint: "set[str] | None" = None) -> ToolResult:
+def _memory_result(text: str, taint: "set[str] | None" = None) -> ToolResult:
     """Return a result whose origin marks it as a memory, with its taint; no tool can have a name like that origin."""
     return ToolResult("", "", text, None, f"{MEMORY}:{','.join(sorted(taint or ()))}")
 

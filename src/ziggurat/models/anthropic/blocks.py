@@ -11,7 +11,7 @@ __all__ = [
     "caller_of",
     "details",
     "finish_of",
-    "given",
+    "is_present",
     "read_block",
     "usage_of",
 ]
@@ -60,7 +60,7 @@ _block = msgspec.json.Decoder(Block, strict=False)
 _kind = msgspec.json.Decoder(_Kind)
 
 
-def given(value: Raw) -> bool:
+def is_present(value: Raw) -> bool:
     """Return whether a field is present and not null."""
     return bytes(value) not in (b"", b"null")
 
@@ -82,7 +82,7 @@ def read_block(block: Raw) -> Block:
 
 def caller_of(block: Block) -> str | None:
     """Return the caller of a tool call as JSON; None if it was the model itself."""
-    if block.type != "tool_use" or not given(block.caller):
+    if block.type != "tool_use" or not is_present(block.caller):
         return None
     try:
         direct = _kind.decode(block.caller).type == "direct"
@@ -172,7 +172,7 @@ def details(reply: Reply, finish: FinishReason, citations: list[Raw]) -> dict[st
         raw["malformed"] = CUT
     for name in ("stop_details", "container", "context_management"):
         value: Raw = getattr(reply, name)
-        if given(value):
+        if is_present(value):
             raw[name] = _plain(value)
     if citations:
         raw["citations"] = [_plain(each) for each in citations]

@@ -18,7 +18,7 @@ from ziggurat.models.anthropic.blocks import (
     caller_of,
     details,
     finish_of,
-    given,
+    is_present,
     read_block,
     usage_of,
 )
@@ -72,7 +72,7 @@ def _parts(content: list[Raw] | str | None) -> tuple[list[Part], list[Raw]]:
         if block.type == "text":
             if block.text:
                 text.append(block.text)
-            if given(block.citations):
+            if is_present(block.citations):
                 citations.extend(_cited.decode(block.citations))
             continue
         if text:
@@ -92,7 +92,7 @@ def _parts(content: list[Raw] | str | None) -> tuple[list[Part], list[Raw]]:
 
 def _part(block: Block) -> Part:
     if block.type == "tool_use":
-        written = bytes(block.input).decode() if given(block.input) else "{}"
+        written = bytes(block.input).decode() if is_present(block.input) else "{}"
         return ToolCall(block.id or "", block.name or "", written)
     if block.type == "thinking":
         return Thinking(block.thinking or "", block.signature or None)

@@ -22,7 +22,7 @@ from ziggurat.models.anthropic.blocks import (
     caller_of,
     details,
     finish_of,
-    given,
+    is_present,
     read_block,
     usage_of,
 )
@@ -187,11 +187,11 @@ class Reader:
         """
         message = self._fold.message()
         if not self.done:
-            raise self._blamed(
+            raise self._with_partial(
                 StreamInterrupted(f"the stream of {self._dialect.name} ended before the reply did", partial=message)
             )
         if self._broken:
-            raise self._blamed(
+            raise self._with_partial(
                 ModelError(f"{self._dialect.name} sent an event that cannot be read: {self._broken}", kind="malformed")
             )
         reply = self._reply
@@ -214,27 +214,27 @@ class Reader:
             self._count(got.message.usage)
         elif kind == "message_delta":
             self._count(got.usage)
-            self._ended(got)
+            self._note_end(got)
         elif kind == "message_stop":
             deltas = self._close()
             cut = finish_of(self._reply.stop_reason, within_call=False) == "length"
             self.done = True
             return deltas + ([] if cut else self._bare_calls())
         elif kind == "error":
-            raise self._blamed(failure(None, {}, event.data, self._dialect))
+            raise self._with_partial(failure(None, {}, event.data, self._dialect))
         return []
 
-    def _ended(self, got: _Event) -> None:
+    def _note_end(self, got: _Event) -> None:
         """Store the final fields of a message; later values replace earlier ones."""
         reply = self._reply
-        if given(got.context_management):
+        if is_present(got.context_management):
             reply.context_management = got.context_management
         if got.delta is not None:
             reply.stop_reason = got.delta.stop_reason or reply.stop_reason
             reply.stop_sequence = got.delta.stop_sequence or reply.stop_sequence
-            if given(got.delta.stop_details):
+            if is_present(got.delta.stop_details):
                 reply.stop_details = got.delta.stop_details
-            if given(got.delta.container):
+            if is_present(got.delta.container):
                 reply.container = got.delta.container
 
     def _count(self, usage: WireUsage | None) -> None:
@@ -248,7 +248,7 @@ class Reader:
     # -- events of a block -------------------------------------------------------------------------------------------
 
     def _start(self, got: _Event, event: ServerEvent) -> list[PartDelta]:
-        if not given(got.content_block):
+        if not is_present(got.content_block):
             return []
         index = got.index or 0
         try:
@@ -263,7 +263,7 @@ class Reader:
         if block.type not in KNOWN:
             return []
         if block.type == "tool_use":
-            begun_with = bytes(block.input).decode() if given(block.input) else "{}"
+            begun_with = bytes(block.input).decode() if is_present(block.input) else "{}"
             call = self._calls[index] = _Call(len(self._calls), begun_with)
             opened = ToolCallDelta(call.index, "", block.id or "", block.name or "")
             caller = caller_of(block)
@@ -292,7 +292,7 @@ class Reader:
             return [ThinkingDelta(delta.thinking)] if delta.thinking else []
         if kind == "signature_delta":
             self._signatures[index] = self._signatures.get(index, "") + (delta.signature or "")
-        elif kind == "citations_delta" and given(delta.citation):
+        elif kind == "citations_delta" and is_present(delta.citation):
             self._citations.append(delta.citation)
         return []
 
@@ -335,7 +335,7 @@ class Reader:
     def _odd(self, event: ServerEvent, error: Exception) -> list[PartDelta]:
         """Ignore an event of a new type; remember an invalid one."""
         if event.event == "error":
-            raise self._blamed(failure(None, {}, event.data, self._dialect)) from error
+            raise self._with_partial(failure(None, {}, event.data, self._dialect)) from error
         try:
             loose = msgspec.json.decode(event.data, type=_Loose)
         except (msgspec.DecodeError, RecursionError):
@@ -348,7 +348,7 @@ class Reader:
             self._broken = str(error)
         return []
 
-    def _blamed(self, error: ModelError) -> ModelError:
+    def _with_partial(self, error: ModelError) -> ModelError:
         """Add the partial message and the input tokens to an error; the output tokens are not known."""
         known = usage_of(self._usage)
         error.usage = Usage(known.input, None, known.cache_read, known.cache_write, requests=1)

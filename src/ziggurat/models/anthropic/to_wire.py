@@ -55,7 +55,7 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
     tools = [_tool(tool) for tool in request.tools]
     choice = _choice(settings, bool(tools))
     if request.output is not None:
-        choice = _hold(body, tools, choice, request.output, can)
+        choice = _enforce_schema(body, tools, choice, request.output, can)
     forced = choice is not None and choice["type"] in ("any", "tool")
     _put_limits(body, settings, can, longest=can.longest or dialect.max_tokens or 4096, forced=forced)
     system, messages = _conversation(request, can)
@@ -101,7 +101,7 @@ def _conversation(request: ModelRequest, can: Abilities) -> tuple[list[dict[str,
                 last = role
             blocks.append(written)
     if inline:
-        turns = _placed(turns)
+        turns = _place_system(turns)
     pieces = [b'{"role":"%b","content":[%b]}' % (role.encode(), b",".join(blocks)) for role, blocks in turns]
     return [{"type": "text", "text": text} for text in told if text.strip()], b"[%b]" % b",".join(pieces)
 
@@ -116,7 +116,7 @@ def _add(turns: list[_Turn], role: str, blocks: list[bytes]) -> None:
         turns.append((role, blocks))
 
 
-def _placed(turns: list[_Turn]) -> list[_Turn]:
+def _place_system(turns: list[_Turn]) -> list[_Turn]:
     """Keep system messages between a user turn and a model turn, as the API requires; make others user messages."""
     placed: list[_Turn] = []
     for index, (role, blocks) in enumerate(turns):
@@ -154,7 +154,7 @@ def _choice(settings: ModelSettings, tools: bool) -> dict[str, Any] | None:
     return choice
 
 
-def _hold(
+def _enforce_schema(
     body: dict[str, Any],
     tools: list[dict[str, Any]],
     choice: dict[str, Any] | None,

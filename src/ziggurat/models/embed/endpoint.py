@@ -148,13 +148,13 @@ class HttpEmbedder:
         usage = Usage()
         for start in range(0, len(request.texts), self.batch_size):
             texts = request.texts[start : start + self.batch_size]
-            answer = await self._asked(texts, ctx)
+            answer = await self._post(texts, ctx)
             vectors += _ordered(answer, len(texts), self.dialect.name)
             tokens = None if answer.usage is None else answer.usage.prompt_tokens
             usage += Usage(input=tokens, requests=1)
         return Embeddings(tuple(vectors), f"{self.dialect.name}:{self.model}", usage)
 
-    async def _asked(self, texts: tuple[str, ...], ctx: Context) -> _Answer:
+    async def _post(self, texts: tuple[str, ...], ctx: Context) -> _Answer:
         body: dict[str, Any] = {"model": self.model, "input": texts, "encoding_format": "base64"}
         if self.dimensions is not None:
             body["dimensions"] = self.dimensions

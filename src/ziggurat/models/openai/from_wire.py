@@ -15,7 +15,7 @@ from ziggurat.models.openai.reading import (
     arguments_of,
     content_deltas,
     finish_of,
-    guarded,
+    mark_cut_calls,
     media_deltas,
     part_of_audio,
 )
@@ -65,7 +65,7 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
         "custom_calls": custom,
     }
     raw.update((name, value) for name, value in kept.items() if value)
-    return ModelResponse(guarded(said, finish), finish, usage, reply.model or "", name_of(reply.id), raw or None)
+    return ModelResponse(mark_cut_calls(said, finish), finish, usage, reply.model or "", name_of(reply.id), raw or None)
 
 
 def _malformed(why: str, body: bytes) -> ModelError:

@@ -1,6 +1,6 @@
 """Write one message for Chat Completions; a message with several tool results becomes several."""
 
-__all__ = ["encode_message", "encode_pictures", "written"]
+__all__ = ["encode_message", "encode_pictures", "to_json"]
 
 from typing import Any
 
@@ -18,7 +18,7 @@ Wire = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
 
 
-def written(value: Any) -> bytes:
+def to_json(value: Any) -> bytes:
     """Return JSON; lone surrogates, which UTF-8 cannot encode, become question marks."""
     try:
         return _encode(value)
@@ -46,11 +46,11 @@ def encode_message(message: Message, dialect: Dialect) -> bytes:
     elif role == "tool" or any(isinstance(part, ToolResult) for part in message.parts):
         wires = _tool(message, dialect)
     else:
-        wires = [_said(message, dialect)]
-    return b",".join([written(wire) for wire in wires])
+        wires = [_encode_plain(message, dialect)]
+    return b",".join([to_json(wire) for wire in wires])
 
 
-def _said(message: Message, dialect: Dialect) -> Wire:
+def _encode_plain(message: Message, dialect: Dialect) -> Wire:
     wire: Wire = {"role": dialect.system_role if message.role == "system" else message.role}
     wire["content"] = _content(message.parts, dialect)
     if message.name:
@@ -87,7 +87,7 @@ def _tool(message: Message, dialect: Dialect) -> list[Wire]:
         wires.append(wire)
     rest = tuple([part for part in message.parts if not isinstance(part, (ToolResult, ToolCall, Thinking))])
     if rest:
-        wires.append(_said(Message("user", rest, message.name), dialect))
+        wires.append(_encode_plain(Message("user", rest, message.name), dialect))
     return wires
 
 
@@ -116,7 +116,7 @@ def encode_pictures(message: Message, dialect: Dialect) -> bytes:
         if media:
             shown.append({"type": "text", "text": f"What {result.name or 'the tool'} gave for the call {result.id}:"})
             shown.extend(media)
-    return written({"role": "user", "content": shown}) if shown else b""
+    return to_json({"role": "user", "content": shown}) if shown else b""
 
 
 def _assistant(message: Message, dialect: Dialect) -> Wire:

@@ -1,6 +1,6 @@
 """Read the parts that plain and streamed replies share: text, images, audio, and the finish reason."""
 
-__all__ = ["arguments_of", "content_deltas", "finish_of", "guarded", "media_deltas", "part_of_audio"]
+__all__ = ["arguments_of", "content_deltas", "finish_of", "mark_cut_calls", "media_deltas", "part_of_audio"]
 
 import base64
 import binascii
@@ -130,7 +130,7 @@ def part_of_audio(audio: Any, media_type: str) -> Audio | None:
     return Audio(sound, name if isinstance(name, str) and name else None, media_type)
 
 
-def guarded(message: Message, finish: FinishReason) -> Message:
+def mark_cut_calls(message: Message, finish: FinishReason) -> Message:
     """Return a message in which a call cut off before its arguments cannot pass for a call without arguments."""
     if finish in ("stop", "tool_calls") or not any(call.arguments == "" for call in message.tool_calls):
         return message

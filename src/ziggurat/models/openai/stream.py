@@ -20,10 +20,10 @@ from ziggurat.models.http.failures import failure, failure_of, redacted
 from ziggurat.models.http.sse import ServerEvent
 from ziggurat.models.openai.calls import CallReader, is_object
 from ziggurat.models.openai.from_wire import raw_of
-from ziggurat.models.openai.reading import content_deltas, finish_of, guarded, media_deltas, part_of_audio
+from ziggurat.models.openai.reading import content_deltas, finish_of, mark_cut_calls, media_deltas, part_of_audio
 from ziggurat.models.openai.reasoning import signature_delta, thought_deltas
 from ziggurat.models.openai.shapes import Chunk, ChunkChoice, ChunkDelta, UsageShape, name_of, read
-from ziggurat.models.openai.usage import merged, usage_of
+from ziggurat.models.openai.usage import merge_usage, usage_of
 
 _DECODER = msgspec.json.Decoder(Chunk)
 _decode = _DECODER.decode
@@ -94,7 +94,7 @@ class Reader:
         if chunk.error or chunk.object == "error":
             raise failure_of(chunk.error or {"message": chunk.message}, self._dialect)
         if chunk.usage is not None:
-            self._usage = merged(self._usage, chunk.usage)
+            self._usage = merge_usage(self._usage, chunk.usage)
         self._note(chunk)
         for choice in chunk.choices or ():
             if not choice.index:
@@ -190,7 +190,7 @@ class Reader:
         }
         raw.update((name, value) for name, value in kept.items() if value)
         identity, name = self._ids
-        return ModelResponse(guarded(message, finish), finish, usage, name, identity, raw or None)
+        return ModelResponse(mark_cut_calls(message, finish), finish, usage, name, identity, raw or None)
 
     def _cut(self, calls: tuple[ToolCall, ...]) -> str:
         if self._broken is not None:

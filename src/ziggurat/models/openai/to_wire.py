@@ -8,7 +8,7 @@ from typing import Any
 from ziggurat.messages.model import ModelRequest, ModelSettings, ToolSpec
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.strict_schema import is_strict
-from ziggurat.models.openai.message import encode_message, encode_pictures, written
+from ziggurat.models.openai.message import encode_message, encode_pictures, to_json
 
 _CHOICES = ("auto", "none", "required")
 
@@ -25,7 +25,7 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
     Raises:
         ConfigurationError: the provider does not accept a part of a message.
     """
-    head = written(_fields(request, model, stream, dialect))
+    head = to_json(_fields(request, model, stream, dialect))
     return b"".join([head[:-1], b',"messages":[', b",".join(filter(None, _messages(request, dialect))), b"]}"])
 
 
@@ -37,7 +37,7 @@ def _messages(request: ModelRequest, dialect: Dialect) -> list[bytes]:
     if any(pictures):
         fragments = _with_pictures(fragments, pictures, [message.role for message in transcript])
     if request.instructions:
-        first = written({"role": dialect.system_role, "content": request.instructions})
+        first = to_json({"role": dialect.system_role, "content": request.instructions})
         return [first, *fragments]
     return fragments
 

@@ -4,7 +4,7 @@ One rule for every provider: `input` includes cached tokens, `output` includes r
 that the provider states. If that changes a provider's own figures, they are kept in the response's `raw["usage"]`.
 """
 
-__all__ = ["merged", "usage_of"]
+__all__ = ["merge_usage", "usage_of"]
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def _completed(usage: Usage, missing: int, audio: Count) -> Usage:
     return msgspec.structs.replace(usage, output=(usage.output or 0) + missing)
 
 
-def merged(known: UsageShape | None, latest: UsageShape) -> UsageShape:
+def merge_usage(known: UsageShape | None, latest: UsageShape) -> UsageShape:
     """Return the latest usage in a stream: newer figures replace older ones, and are not added up."""
     if known is None or (latest.prompt_tokens is not None and latest.completion_tokens is not None):
         return latest

@@ -21,12 +21,12 @@ __all__ = [
     "Other",
     "Reasoning",
     "Said",
-    "beginning",
     "deltas_of_items",
-    "ending",
+    "first_deltas",
     "is_ours",
     "item_and_place",
     "item_of",
+    "last_deltas",
     "piece",
     "pieces_of",
     "read",
@@ -167,7 +167,7 @@ def item_of(raw: Raw) -> Item | None:
     return Other(head.id, msgspec.json.format(bytes(raw), indent=-1).decode(), head.type) if head.type else None
 
 
-def beginning(item: Item, call: int, after_reasoning: bool) -> list[PartDelta]:
+def first_deltas(item: Item, call: int, after_reasoning: bool) -> list[PartDelta]:
     """Return the deltas of an item that can be sent before its texts arrive.
 
     Args:
@@ -214,7 +214,7 @@ def piece(item: Item, place: int, text: str, call: int) -> PartDelta:
     return ThinkingDelta(text, id=thought_id(item.id, place)) if isinstance(item, Reasoning) else TextDelta(text)
 
 
-def ending(item: Item) -> list[PartDelta]:
+def last_deltas(item: Item) -> list[PartDelta]:
     """Return the last deltas of an item: the encrypted content, or the whole of a provider-specific item."""
     if isinstance(item, Other):
         return [ThinkingDelta(redacted=item.written, id=OPAQUE + (item.id or ""))]
@@ -230,11 +230,11 @@ def deltas_of_items(items: Iterable[Item]) -> Iterator[PartDelta]:
     """Yield the deltas of a whole output."""
     calls, after_reasoning = 0, False
     for item in items:
-        yield from beginning(item, calls, after_reasoning)
+        yield from first_deltas(item, calls, after_reasoning)
         for place, text in pieces_of(item):
             if text:
                 yield piece(item, place, text, calls)
-        yield from ending(item)
+        yield from last_deltas(item)
         calls += isinstance(item, Call)
         after_reasoning = isinstance(item, Reasoning)
 

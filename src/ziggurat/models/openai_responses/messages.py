@@ -99,7 +99,7 @@ def _output(parts: tuple[Part, ...]) -> list[Any]:
     beside: dict[str, Any] = {}
     for part in parts:
         if isinstance(part, Text):
-            items.append(_said(part.text, beside if beside.get("type") == "message" else {}))
+            items.append(_message_item(part.text, beside if beside.get("type") == "message" else {}))
             beside = {}
         elif isinstance(part, ToolCall):
             fields = beside if beside.get("type") == "function_call" else {}
@@ -116,7 +116,7 @@ def _output(parts: tuple[Part, ...]) -> list[Any]:
     return items
 
 
-def _said(text: str, fields: dict[str, Any]) -> dict[str, Any]:
+def _message_item(text: str, fields: dict[str, Any]) -> dict[str, Any]:
     if "id" not in fields:
         return {"role": "assistant", "content": text, **fields}
     content = [{"type": "output_text", "text": text, "annotations": []}]

@@ -20,9 +20,9 @@ from ziggurat.models.openai_responses.items import (
     Item,
     Reasoning,
     Said,
-    beginning,
-    ending,
+    first_deltas,
     item_of,
+    last_deltas,
     piece,
     pieces_of,
     read,
@@ -238,7 +238,7 @@ class Reader:
 
     def _begin(self, slot: _Slot, item: Item) -> list[PartDelta]:
         slot.begun = True
-        return self._tell(beginning(item, slot.call, slot.after_reasoning))
+        return self._tell(first_deltas(item, slot.call, slot.after_reasoning))
 
     def _done(self, told: _Event) -> list[PartDelta]:
         item = item_of(told.item)
@@ -258,7 +258,7 @@ class Reader:
         slot.item = item
         for place, text in pieces_of(item):
             deltas += self._rest(slot, place, text)
-        return deltas + self._tell(ending(item))
+        return deltas + self._tell(last_deltas(item))
 
     def _ended(self, told: _Event) -> list[PartDelta]:
         reply = _reply.decode(told.response)

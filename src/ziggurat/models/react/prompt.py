@@ -34,7 +34,7 @@ _END = "When you know the answer, reply:\n\nThought: why this is the answer\nAct
 
 def prompt_of(request: ModelRequest, max_observation: int, stop: Sequence[str]) -> ModelRequest:
     """Return the text-only version of `request`."""
-    pieces = _joined(_turns(request.messages, max_observation))
+    pieces = _join_texts(_turns(request.messages, max_observation))
     settings = request.settings
     return ModelRequest(
         Transcript.of(Message("user", pieces)),
@@ -75,7 +75,7 @@ def _turns(messages: Transcript, max_observation: int) -> Iterator[str | Part]:
         if message.role == "assistant":
             yield from _unanswered(waiting)
             repaired = index + 1 < len(messages) and messages[index + 1].origin == "runtime"
-            yield from _said(message, repaired)
+            yield from _model_turn(message, repaired)
             waiting = {call.id: call for call in message.tool_calls}
         elif message.role == "tool":
             for result in message.tool_results:
@@ -88,7 +88,7 @@ def _turns(messages: Transcript, max_observation: int) -> Iterator[str | Part]:
         else:
             yield from _unanswered(waiting)
             waiting = {}
-            yield from _told(message)
+            yield from _user_turn(message)
     yield from _unanswered(waiting)
 
 
@@ -101,7 +101,7 @@ def _action(call: ToolCall) -> str:
     return f"Action: {call.name} {call.arguments}"
 
 
-def _said(message: Message, repaired: bool) -> Iterator[str]:
+def _model_turn(message: Message, repaired: bool) -> Iterator[str]:
     """Yield the thoughts and texts of a model's message; its calls come later, before their observations."""
     if message.thinking:
         yield f"Thought: {message.thinking}"
@@ -115,13 +115,13 @@ def _said(message: Message, repaired: bool) -> Iterator[str]:
         yield f"Action: {FINAL_ANSWER} {message.text}"
 
 
-def _told(message: Message) -> Iterator[str | Part]:
+def _user_turn(message: Message) -> Iterator[str | Part]:
     who = "System" if message.role == "system" or message.origin == "runtime" else "User"
     yield f"{who} ({message.name}): {message.text}" if message.name else f"{who}: {message.text}"
     yield from (part for part in message.parts if isinstance(part, (Image, Audio, File)))
 
 
-def _joined(turns: Iterator[str | Part]) -> tuple[Part, ...]:
+def _join_texts(turns: Iterator[str | Part]) -> tuple[Part, ...]:
     """Join consecutive texts, so that a conversation without images is a single text."""
     parts: list[Part] = []
     texts: list[str] = []
