@@ -60,8 +60,8 @@ def fallback(
 
         model = fallback(openai("gpt-5-mini"), anthropic("claude-haiku-4-5"))
 
-    Each alternative is a call of its own, at ``alt-1``, ``alt-2`` and so on. Failures are recorded, so on resume the
-    same alternative answers. Listeners are told to drop what they hold of a failed one.
+    Each alternative is a separate call, at ``alt-1``, ``alt-2`` and so on. Failures are recorded, so on resume the
+    same alternative answers. Listeners are told to discard the output of a failed one.
 
     Args:
         first: Called first.

@@ -84,7 +84,7 @@ class Conversation:
         """Add a message at the end.
 
         Raises:
-            ConfigurationError: it cannot stand there: a result that no call waits for, anything else while calls wait
+            ConfigurationError: it is not allowed there: a result that no call waits for, anything else while calls wait
                 for results, call ids that repeat or are empty, or not a message. Nothing is added then.
         """
         try:

@@ -84,7 +84,7 @@ def recorded_steps(entries: Iterable[Entry], agent: str) -> tuple[tuple[Message,
     under = agent + "/"
     for entry in entries:
         if isinstance(entry, Entered) and entry.path == agent:
-            asked = _decoded(entry.request, _Asked).messages
+            asked = _decode(entry.request, _Asked).messages
         elif isinstance(entry, Result) and entry.path.startswith(under):
             _add_result(entry, entry.path[len(under) :], steps)
     ordered = [steps[number] for number in sorted(steps)]
@@ -95,7 +95,7 @@ def recorded_steps(entries: Iterable[Entry], agent: str) -> tuple[tuple[Message,
 
 def _add_result(entry: Result, place: str, steps: dict[int, RecordedStep]) -> None:
     if place.startswith("steering-") and "/" not in place:
-        steer = _decoded(entry.value, _Steered)
+        steer = _decode(entry.value, _Steered)
         step = steps.setdefault(steer.step, RecordedStep(steer.step))
         (step.before if steer.place == "before" else step.due).extend(steer.messages)
         return
@@ -105,14 +105,14 @@ def _add_result(entry: Result, place: str, steps: dict[int, RecordedStep]) -> No
     step = steps.setdefault(int(found[1]), RecordedStep(int(found[1])))
     tool = _TOOL.match(found[2])
     if is_question(entry.path):
-        step.replies.append(fit(_decoded(entry.value, _Replied).message))
+        step.replies.append(fit(_decode(entry.value, _Replied).message))
     elif tool is not None:
         step.results[int(tool[1])] = as_type(entry.value, ToolResult)
     elif found[2] == "nudge":
         step.after.append(as_type(entry.value, Message))
 
 
-def _decoded(value: object, kind: type[T]) -> T:
+def _decode(value: object, kind: type[T]) -> T:
     return as_type(value, kind) if isinstance(value, Raw) else value  # type: ignore[return-value]
 
 
