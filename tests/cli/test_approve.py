@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import AGENTS, Command, Typed
 from tests.cli.test_chat import Person
 from ziggurat.agents.agent import Agent
-from ziggurat.cli.approve import approving, decided
+from ziggurat.cli.approve import approving, ask_decisions
 from ziggurat.cli.main import main
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
@@ -123,7 +123,7 @@ def test_what_is_typed_is_a_decision_and_nothing_but_yes_runs_it(typed: list[str
         "id", "agent/step-1/tool-1:pay", ToolCall("1", "pay", '{ "to": "a\u202eb" }'), "it is \x1b[2Jmoney"
     )
     run = AgentRun(Transcript.of(), Suspended(), pending=(item,))
-    assert decided(PAYER, run, lambda prompt: lines.pop(0) if lines else None, said.append) == {"id": decision}
+    assert ask_decisions(PAYER, run, lambda prompt: lines.pop(0) if lines else None, said.append) == {"id": decision}
     assert said[0] == 'pay needs approval (it is \ufffd[2Jmoney):\n  {"to":"a\\u202eb"}'
 
 
@@ -141,5 +141,5 @@ def test_of_an_interrupted_call_it_is_asked_whether_it_took_effect(typed: list[s
     item = PendingItem("i", "agent", ToolCall("c", "pay", '{"to":"Ada"}'), interrupted=True)
     run = AgentRun(Transcript.of(), Suspended(), None, pending=(item,))
     said, answers = list[str](), iter(typed)
-    assert decided(PAYER, run, lambda prompt: next(answers), said.append) == {"i": decision}
+    assert ask_decisions(PAYER, run, lambda prompt: next(answers), said.append) == {"i": decision}
     assert said == ['pay was interrupted, and nobody knows whether it took effect:\n  {"to":"Ada"}']

@@ -1,6 +1,6 @@
 """Asking the person at the terminal to decide on pending calls."""
 
-__all__ = ["NO", "approving", "by_hand", "decided", "typed", "warn_of_unfitting"]
+__all__ = ["NO", "approving", "ask_decisions", "by_hand", "typed", "warn_of_unfitting"]
 
 import sys
 from collections.abc import Callable, Sequence
@@ -61,14 +61,14 @@ Ask = Callable[[str], str | None]
 Say = Callable[[str], None]
 
 
-def decided(agent: Runnable, run: AgentRun, ask: Ask, say: Say) -> dict[str, Decision]:
+def ask_decisions(agent: Runnable, run: AgentRun, ask: Ask, say: Say) -> dict[str, Decision]:
     """Ask about each pending call of a run; the end of input means no."""
     return {item.id: _decision(agent, item, ask, say) for item in run.pending}
 
 
 def _decision(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> Decision:
     if item.interrupted:
-        return _found_out(item, ask, say)
+        return _ask_whether_it_happened(item, ask, say)
     why = f" ({clean(item.reason)})" if item.reason else ""
     say(f"{clean(item.call.name)} needs approval{why}:\n  {item.shown}")
     while True:
@@ -79,12 +79,12 @@ def _decision(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> Decisio
             return Deny(NO)
         if answer.lower() not in ("e", "edit"):
             return Deny(answer)
-        arguments = _edited(agent, item, ask, say)
+        arguments = _ask_arguments(agent, item, ask, say)
         if arguments is not None:
             return Modify(arguments)
 
 
-def _found_out(item: PendingItem, ask: Ask, say: Say) -> Decision:
+def _ask_whether_it_happened(item: PendingItem, ask: Ask, say: Say) -> Decision:
     """Ask whether an interrupted call took effect; without an answer it stays unknown and is denied."""
     say(f"{clean(item.call.name)} was interrupted, and nobody knows whether it took effect:\n  {item.shown}")
     answer = (ask(_WHETHER) or "").strip()
@@ -95,7 +95,7 @@ def _found_out(item: PendingItem, ask: Ask, say: Say) -> Decision:
     return Happened(ask("what came of it: ") or "it was done")
 
 
-def _edited(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> str | None:
+def _ask_arguments(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> str | None:
     """Return the arguments that the person enters instead, once they are valid and confirmed; else None."""
     text = (ask("arguments, as JSON: ") or "").strip()
     if not text:

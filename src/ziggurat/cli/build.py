@@ -48,7 +48,7 @@ def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
                 f"--agent takes an agent that is made already, so {' and '.join(given)} cannot be given with it; "
                 f"set it in {options.agent.rpartition(':')[0] or options.agent}"
             )
-        return _kept(_loaded(options.agent, options.folder), store)
+        return _with_store(_load(options.agent, options.folder), store)
     if options.timeout is not None and not 0 < options.timeout < math.inf:
         raise ConfigurationError(
             f"--timeout is a number of seconds above 0, got {options.timeout:g}; without it there is no limit"
@@ -112,7 +112,7 @@ def only_remembers(model: str) -> bool:
     return model.strip() == "local"
 
 
-def _loaded(spec: str, folder: str | None) -> Runnable:
+def _load(spec: str, folder: str | None) -> Runnable:
     try:
         return load_agent(spec)
     except ConfigurationError as error:
@@ -121,7 +121,7 @@ def _loaded(spec: str, folder: str | None) -> Runnable:
         raise ConfigurationError(f"{error}; the run was begun in {folder}: go there, or give --agent again") from error
 
 
-def _kept(agent: Runnable, store: str | None) -> Runnable:
+def _with_store(agent: Runnable, store: str | None) -> Runnable:
     """Return the agent with its runs in a store: its own, if that is persistent and no other is named."""
     if store is None and not isinstance(agent.store, InMemoryRunStore):
         return agent

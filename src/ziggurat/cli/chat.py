@@ -11,7 +11,7 @@ from ziggurat.agents.agent import Agent
 from ziggurat.agents.drive import partial_of
 from ziggurat.agents.run_options import Deps
 from ziggurat.agents.runnable import Runnable
-from ziggurat.cli.approve import decided
+from ziggurat.cli.approve import ask_decisions
 from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED, STOPPED, code_of
 from ziggurat.cli.run import answer_text, explain, tell_how_to_go_on
 from ziggurat.cli.store import closed, tell_if_busy
@@ -144,11 +144,11 @@ class Chat:
                     return STOPPED
                 if not run.pending or not self._by_hand:
                     break
-                run_id, decisions = run.id, self._decided(run)
+                run_id, decisions = run.id, self._ask_decisions(run)
                 if decisions is None:
                     tell_how_to_go_on(run_id, self._where, run.pending)
                     return INTERRUPTED
-        return self._answered(run)
+        return self._write_answer(run)
 
     async def _ask(
         self, question: str, run_id: str, decisions: dict[str, Decision] | None, view: ConsoleView | None
@@ -167,15 +167,15 @@ class Chat:
             self._partial = partial_of(error)
             raise
 
-    def _decided(self, run: AgentRun) -> dict[str, Decision] | None:
+    def _ask_decisions(self, run: AgentRun) -> dict[str, Decision] | None:
         """Ask the person about each pending call; None if interrupted with Ctrl-C."""
         try:
-            return decided(self._agent, run, self._line, self._say)
+            return ask_decisions(self._agent, run, self._line, self._say)
         except KeyboardInterrupt:
             self._say("\n(stopped)")
             return None
 
-    def _answered(self, run: AgentRun) -> int:
+    def _write_answer(self, run: AgentRun) -> int:
         code = code_of(run.stop)
         self._remember(run)
         text = answer_text(run)

@@ -64,10 +64,10 @@ def examine_model(spec: str) -> int:
         report.plain(f"{dialect.name}, model {model.model}")
         report.plain(f"at {_place(dialect.base_url)}")
         report.plain(key_state(dialect))
-    return _asked(model, report, dialect)
+    return _ask(model, report, dialect)
 
 
-def _asked(model: Model, report: Report, dialect: Dialect | None) -> int:
+def _ask(model: Model, report: Report, dialect: Dialect | None) -> int:
     begun = time.monotonic()
     try:
         response = asyncio.run(_ping(model))

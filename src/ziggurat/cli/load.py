@@ -104,7 +104,7 @@ def _module(where: str, option: str) -> ModuleType:
             ) from error
         if isinstance(error, (ValueError, TypeError)) and not where.replace(".", "").isidentifier():
             raise ConfigurationError(f"{option}: {where!r} is not a module's name") from error
-        raise ConfigurationError(f"{option}: {where} cannot be imported: {_located(error)}") from error
+        raise ConfigurationError(f"{option}: {where} cannot be imported: {_with_line(error)}") from error
 
 
 def _file(path: Path, option: str) -> ModuleType:
@@ -130,11 +130,11 @@ def _file(path: Path, option: str) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise ConfigurationError(f"{option}: {path.name} cannot be loaded: {_located(error)}") from error
+        raise ConfigurationError(f"{option}: {path.name} cannot be loaded: {_with_line(error)}") from error
     return module
 
 
-def _located(error: BaseException) -> str:
+def _with_line(error: BaseException) -> str:
     """Return an error's text with the line of the user's code that raised it."""
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} (line {error.lineno} of {Path(error.filename or '?').name})"

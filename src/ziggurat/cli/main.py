@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say("interrupted")
         return 130
     except Exception as error:  # noqa: BLE001 - the outermost handler: tracebacks are shown only on request
-        return _told(error)
+        return _report(error)
     return code
 
 
@@ -54,7 +54,7 @@ def _command(arguments: list[str]) -> int:
     return execute(arguments)
 
 
-def _told(error: Exception) -> int:
+def _report(error: Exception) -> int:
     """Report an error in one line; return 2 for wrong usage, 1 for anything else."""
     if os.environ.get(DEBUG, "") not in ("", "0"):
         import traceback

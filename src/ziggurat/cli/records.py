@@ -30,7 +30,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _STATUSES = ("running", *(name for name in stops.__all__ if name != "Stop"), "Quarantined")
 
 
-class _Kept(Struct):
+class _ListedRun(Struct):
     """One listed run as JSON."""
 
     id: str
@@ -66,7 +66,7 @@ def list_runs(
     """Write a list of the stored runs, the latest first; return the exit code."""
     wanted = None if status is None else _status(status)
     after = None if since is None else time.time() - seconds_of(since, "--since")
-    runs = asyncio.run(_kept(store, wanted, agent, after, limit))
+    runs = asyncio.run(_list(store, wanted, agent, after, limit))
     if json:
         for run in runs:
             sys.stdout.write(encode(run).decode() + "\n")
@@ -93,18 +93,18 @@ def _status(given: str) -> str:
     raise ConfigurationError(f"--status {given}: {meant}known are {', '.join(known)}")
 
 
-async def _kept(
+async def _list(
     store: str | None, status: str | None, agent: str | None, after: float | None, limit: int
-) -> list[_Kept]:
+) -> list[_ListedRun]:
     place = rows_of(kept_store(store))
     try:
         infos = await place.logs("run:", agent=agent, status=status, limit=limit)
-        return [await _told(place, info) for info in infos if after is None or info.updated >= after]
+        return [await _list_entry(place, info) for info in infos if after is None or info.updated >= after]
     finally:
         await place.close()
 
 
-async def _told(store: Store, info: LogInfo) -> _Kept:
+async def _list_entry(store: Store, info: LogInfo) -> _ListedRun:
     question, origin = "", None
     try:
         (line,) = await lines_of(store, info.log, await store.read(info.log, 0, 1))
@@ -114,12 +114,12 @@ async def _told(store: Store, info: LogInfo) -> _Kept:
             origin = None if opened.forked is None else opened.forked.run_id
     except (JournalCorrupt, ValueError):  # damaged runs are listed too
         question = info.problem or "(cannot be read)"
-    return _Kept(info.id, info.status, info.agent, info.count, info.created, info.updated, question, origin)
+    return _ListedRun(info.id, info.status, info.agent, info.count, info.created, info.updated, question, origin)
 
 
 def export_run(run: str, store: str | None, *, pytest: bool, agent: str | None, file: Path | None) -> int:
     """Write a run as JSON lines, or as a test; return the exit code."""
-    text = asyncio.run(_exported(run, store, pytest, agent))
+    text = asyncio.run(_export(run, store, pytest, agent))
     if file is None:
         sys.stdout.write(text)
         return COMPLETED
@@ -131,7 +131,7 @@ def export_run(run: str, store: str | None, *, pytest: bool, agent: str | None, 
     return COMPLETED
 
 
-async def _exported(run: str, store: str | None, pytest: bool, agent: str | None) -> str:
+async def _export(run: str, store: str | None, pytest: bool, agent: str | None) -> str:
     place = kept_store(store)
     try:
         info = await find_run(place, run)

@@ -34,7 +34,7 @@ from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.tools.fork_effects import Effects
 
 
-def _made(run: str, given: AgentOptions, store: str | None) -> tuple[str, Runnable, MemoryJournal, AgentOptions]:
+def _rebuild(run: str, given: AgentOptions, store: str | None) -> tuple[str, Runnable, MemoryJournal, AgentOptions]:
     """Find a run and build its agent again."""
 
     async def known(place: InMemoryRunStore | Store, *, keep: bool) -> tuple[str, MemoryJournal]:
@@ -59,12 +59,12 @@ def _made(run: str, given: AgentOptions, store: str | None) -> tuple[str, Runnab
 
 def resume_run(run: str, given: AgentOptions, store: str | None, output: Output, *, strict: bool) -> int:
     """Continue a run; return the exit code."""
-    run_id, agent, _, options = _made(run, given, store)
+    run_id, agent, _, options = _rebuild(run, given, store)
     output = replace(output, where=where_kept(agent.store, given.agent, store))
-    return _going_on(agent, run_id, {}, approving(options.approve), output, strict=strict)
+    return _continue(agent, run_id, {}, approving(options.approve), output, strict=strict)
 
 
-def _going_on(
+def _continue(
     agent: Runnable,
     run_id: str,
     decisions: Mapping[str, Decision],
@@ -105,13 +105,13 @@ def approve_run(run: str, item: str | None, given: AgentOptions, store: str | No
     """Decide on a pending call, and continue its run; return the exit code."""
     if len(ways := said.options()) > 1:
         raise ConfigurationError(f"a call is decided in one way, not both: give {' or '.join(ways)}")
-    run_id, agent, journal, options = _made(run, given, store)
-    waiting = _meant(journal.pending(), run_id, item)
+    run_id, agent, journal, options = _rebuild(run, given, store)
+    waiting = _select(journal.pending(), run_id, item)
     record = journal.find(waiting.path)
     begun = record is not None and record.intent is not None
     decision = _decision(said, waiting, run_id, begun=begun)
     output = replace(output, where=where_kept(agent.store, given.agent, store))
-    return _going_on(agent, run_id, {waiting.id: decision}, approving(options.approve), output)
+    return _continue(agent, run_id, {waiting.id: decision}, approving(options.approve), output)
 
 
 def _decision(said: Said, waiting: Pending, run_id: str, *, begun: bool) -> Decision:
@@ -143,7 +143,7 @@ def _decision(said: Said, waiting: Pending, run_id: str, *, begun: bool) -> Deci
         raise ConfigurationError(f"--modify: {clean(str(error))}; nothing was decided, it waits still") from error
 
 
-def _meant(pending: list[Pending], run_id: str, item: str | None) -> Pending:
+def _select(pending: list[Pending], run_id: str, item: str | None) -> Pending:
     if not pending:
         raise ConfigurationError(f"nothing waits for a decision in the run {run_id}")
     if item is not None and not item.strip():  # it is the beginning of every id
@@ -158,7 +158,7 @@ def _meant(pending: list[Pending], run_id: str, item: str | None) -> Pending:
 
 def replay_run(run: str, given: AgentOptions, store: str | None, *, live: Live) -> int:
     """Replay a run, and report whether it matches its record; return the exit code."""
-    run_id, agent, _, options = _made(run, given, store)
+    run_id, agent, _, options = _rebuild(run, given, store)
 
     async def replayed() -> AgentRun:
         try:
@@ -178,7 +178,7 @@ def fork_run(
     run: str, step: int, prompt: str | None, given: AgentOptions, store: str | None, output: Output, *, effects: Effects
 ) -> int:
     """Start a new run from a step of a run; return the exit code."""
-    run_id, agent, _, options = _made(run, given, store)
+    run_id, agent, _, options = _rebuild(run, given, store)
     forked = new_id()
     deps = {**(approving(options.approve) or {}), LABELS: labels_of(options)}
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ziggurat.agents.drive import partial_of
 from ziggurat.agents.run_options import Deps
 from ziggurat.agents.runnable import Runnable
-from ziggurat.cli.approve import by_hand, decided, typed
+from ziggurat.cli.approve import ask_decisions, by_hand, typed
 from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED, code_of
 from ziggurat.cli.store import closed, is_kept, tell_if_busy
 from ziggurat.core.clock import new_id
@@ -78,7 +78,7 @@ def show_run(agent: Runnable, begin: Begin, output: Output, deps: Deps | None, r
         run = _by_hand(agent, begin, view, deps, run_id)
         if isinstance(run, bool):
             stack.close()
-            return _interrupted(run_id, output.where if run else None)
+            return _report_interrupted(run_id, output.where if run else None)
     return _finish(agent, run, out, output.where, shown=whole)
 
 
@@ -97,7 +97,7 @@ def _by_hand(
             with view or ExitStack():
                 run = runner.run(begin(listeners))
             while run.pending and by_hand():
-                decisions = decided(agent, run, typed, _say)
+                decisions = ask_decisions(agent, run, typed, _say)
                 with view or ExitStack():
                     run = runner.run(agent.resume(run.id, decisions, deps=deps, listeners=listeners))
         except KeyboardInterrupt:
@@ -105,7 +105,7 @@ def _by_hand(
     return run
 
 
-def _interrupted(run_id: str, where: str | None) -> int:
+def _report_interrupted(run_id: str, where: str | None) -> int:
     """Report that a run was interrupted, and how to continue it if it is stored."""
     sys.stderr.write("ziggurat: interrupted\n")
     tell_how_to_go_on(run_id, where)
@@ -141,11 +141,11 @@ def _finish(agent: Runnable, run: AgentRun, out: TextIO, where: str | None, *, s
         elif not text and isinstance(run.stop, stops.Completed):
             sys.stderr.write("ziggurat: the model's answer is empty\n")
     else:
-        _unfinished(agent, run, where)
+        _report_unfinished(agent, run, where)
     return code
 
 
-def _unfinished(agent: Runnable, run: AgentRun, where: str | None) -> None:
+def _report_unfinished(agent: Runnable, run: AgentRun, where: str | None) -> None:
     """Report why there is no answer, and what to do."""
     if run.pending:
         sys.stderr.write("ziggurat: nobody could be asked: decisions are made on a terminal, without --json\n")
@@ -209,7 +209,7 @@ def _in_json(agent: Runnable, begin: Begin, out: TextIO, run_id: str, where: str
         run = None
     except KeyboardInterrupt:
         asked.end(stops.Cancelled())
-        return _interrupted(run_id, where if asked.kept else None)
+        return _report_interrupted(run_id, where if asked.kept else None)
     except Exception as error:
         asked.end(stops.Failed(str(error), type(error).__name__), error)
         raise
@@ -217,7 +217,7 @@ def _in_json(agent: Runnable, begin: Begin, out: TextIO, run_id: str, where: str
         raise BrokenPipeError
     code = code_of(run.stop)
     if code != COMPLETED:
-        _unfinished(agent, run, where)
+        _report_unfinished(agent, run, where)
     return code
 
 
@@ -227,12 +227,12 @@ class _Asked:
     def __init__(self, agent: Runnable, out: TextIO, run_id: str) -> None:
         self._agent = agent
         self._run_id = run_id
-        self._lines = JsonLines(out, on_closed=self._left)
+        self._lines = JsonLines(out, on_closed=self._cancel)
         self.gone = self.kept = False
         self._task: asyncio.Task[AgentRun | None] | None = None
         self._partial: AgentRun | None = None
 
-    def _left(self) -> None:
+    def _cancel(self) -> None:
         """Cancel the run: the reader has closed the pipe."""
         self.gone = True
         if self._task is not None:

@@ -39,14 +39,14 @@ _Price = Callable[[Usage, str, str | None], Decimal | None]
 
 def show_record(run: str, store: str | None) -> int:
     """Write the record of a run; return the exit code."""
-    info, journal = asyncio.run(_found(run, store))
+    info, journal = asyncio.run(_load(run, store))
     picture = _Picture(info, journal)
     lines = list(picture.lines())
     sys.stdout.write("\n".join([*picture.head(), "", *lines]) + "\n")
     return COMPLETED
 
 
-async def _found(run: str, store: str | None) -> tuple[LogInfo, MemoryJournal]:
+async def _load(run: str, store: str | None) -> tuple[LogInfo, MemoryJournal]:
     place = kept_store(store)
     try:
         info = await find_run(place, run)
@@ -93,7 +93,7 @@ class _Picture:
     def lines(self) -> Iterator[str]:
         """Yield one line per recorded event: when, how long it took, and indented by its depth."""
         for number, entry in enumerate(self._journal.entries):
-            told = self._told(entry, number)
+            told = self._text_of(entry, number)
             if told is None:
                 continue
             elapsed = float(getattr(entry, "elapsed", 0.0))
@@ -118,7 +118,7 @@ class _Picture:
         self._latest[agent] = max(elapsed, self._latest.get(agent, 0.0))
         return None if began is None else max(0.0, elapsed - began)
 
-    def _told(self, entry: Entry, number: int) -> str | None:
+    def _text_of(self, entry: Entry, number: int) -> str | None:
         name = entry.path.rpartition("/")[2]
         match entry:
             case Result() if is_question(entry.path):

@@ -17,7 +17,7 @@ _ENDED = "ended"
 def new_owner() -> str:
     """Return a name for a lease holder in this process: its machine, its process, and a random token."""
     pid = os.getpid()
-    return f"{_machine()}|{pid}|{_started(pid)}|{new_id()[:12]}"
+    return f"{_machine()}|{pid}|{_start_time(pid)}|{new_id()[:12]}"
 
 
 def is_gone(owner: str) -> bool:
@@ -33,7 +33,7 @@ def is_gone(owner: str) -> bool:
         return True
     except OSError:
         return False
-    began = _started(pid)
+    began = _start_time(pid)
     return began == _ENDED or (bool(began) and began != rest.partition("|")[0])
 
 
@@ -71,7 +71,7 @@ def _machine() -> str:
     return f"{socket.gethostname()}/{boot}/{space}".replace("|", "_")
 
 
-def _started(pid: int) -> str:
+def _start_time(pid: int) -> str:
     """Return the system's start time of a process, which tells it from a later one with the same number.
 
     It is empty where the start time cannot be read.

@@ -120,7 +120,7 @@ class Compiled:
         found = rustworkx.digraph_dijkstra_shortest_paths(
             self.graph, self.numbers[source], target=there, weight_fn=float
         )
-        return self._named(found[there]) if there in found else None
+        return self._to_ids(found[there]) if there in found else None
 
     def betweenness(self) -> dict[str, float]:
         """Return for each entity the share of the shortest paths between others that it lies on."""
@@ -129,7 +129,7 @@ class Compiled:
         if len(self.ids) < 3:
             return dict.fromkeys(self.ids, 0.0)
         found = rustworkx.digraph_betweenness_centrality(self.graph, normalized=True)
-        return dict(zip(self._named(found), found.values(), strict=True))
+        return dict(zip(self._to_ids(found), found.values(), strict=True))
 
     def is_acyclic(self) -> bool:
         """Return whether no entity can reach itself."""
@@ -142,9 +142,9 @@ class Compiled:
         import rustworkx
 
         found = rustworkx.digraph_find_cycle(self.graph)
-        return self._named([found[0][0], *(end for _, end in found)]) if len(found) else None
+        return self._to_ids([found[0][0], *(end for _, end in found)]) if len(found) else None
 
-    def _named(self, numbers: Iterable[int]) -> list[str]:
+    def _to_ids(self, numbers: Iterable[int]) -> list[str]:
         return list(map(self.ids.__getitem__, numbers))
 
 

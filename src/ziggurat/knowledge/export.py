@@ -15,9 +15,9 @@ def dot(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
     """Return a graph in the DOT language of Graphviz."""
     lines = ["digraph KnowledgeGraph {"]
     for each in entities:
-        lines.append(f"  {_quoted(each.id)} [label={_quoted(each.title)}];")
+        lines.append(f"  {_quote(each.id)} [label={_quote(each.title)}];")
     for one in relations:
-        lines.append(f"  {_quoted(one.source)} -> {_quoted(one.target)} [label={_quoted(_shown(one))}];")
+        lines.append(f"  {_quote(one.source)} -> {_quote(one.target)} [label={_quote(_shown(one))}];")
     return "\n".join([*lines, "}"]) + "\n"
 
 
@@ -50,7 +50,7 @@ def _shown(relation: Relation) -> str:
     return f"{relation.kind} ({relation.weight:.2f})"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Quote a text for Graphviz, with its backslashes escaped."""
     text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\r", "").replace("\n", "\\n")
     return f'"{text}"'

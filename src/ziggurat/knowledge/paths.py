@@ -20,7 +20,7 @@ def fewest(outgoing: Near, incoming: Near, source: str, target: str) -> list[str
             after = _next(incoming, after, behind)
             met = [name for name in after if name in ahead]
         if met:
-            return _joined(outgoing, incoming, source, ahead, behind, met)
+            return _join(outgoing, incoming, source, ahead, behind, met)
     return [source] if source == target else None
 
 
@@ -36,7 +36,7 @@ def _next(near: Near, front: list[str], seen: dict[str, int]) -> list[str]:
     return found
 
 
-def _joined(
+def _join(
     outgoing: Near, incoming: Near, source: str, ahead: Mapping[str, int], behind: Mapping[str, int], met: list[str]
 ) -> list[str]:
     """Walk from the source along the shortest paths, each time to the entity declared first."""

@@ -89,7 +89,7 @@ class Rows:
         change = self._next()
         keys = [_key(thing) for thing in things]
         if together:
-            things = [self._updated(thing, key) for thing, key in zip(things, keys, strict=True)]
+            things = [self._merge(thing, key) for thing, key in zip(things, keys, strict=True)]
         self._database.many(
             "DELETE FROM knowledge WHERE graph = ? AND source = ? AND target = ? AND kind = ? AND value IS NULL",
             [(self._graph, *key) for key in keys],
@@ -100,19 +100,19 @@ class Rows:
     def remove_entity(self, name: str) -> bool:
         """Remove an entity with its relations; return whether it existed."""
         there = name in self._present([name])
-        return there and self._gone(_OF, (self._graph, name, name)) > 0
+        return there and self._mark_removed(_OF, (self._graph, name, name)) > 0
 
     def remove_relation(self, source: str, target: str, kind: str | None) -> int:
         """Remove relations; return how many were removed."""
-        return self._gone(_ONE, (self._graph, source, target, kind, kind))
+        return self._mark_removed(_ONE, (self._graph, source, target, kind, kind))
 
-    def _gone(self, condition: str, values: Sequence[object]) -> int:
+    def _mark_removed(self, condition: str, values: Sequence[object]) -> int:
         return self._database.execute(
             f"UPDATE knowledge SET value = NULL, changed = ? WHERE {condition} AND value IS NOT NULL",  # noqa: S608
             (self._next(), *values),
         ).rowcount
 
-    def _updated(self, thing: Entity | Relation, key: tuple[str, str, str]) -> Entity | Relation:
+    def _merge(self, thing: Entity | Relation, key: tuple[str, str, str]) -> Entity | Relation:
         row = self._database.execute(
             "SELECT value FROM knowledge WHERE graph = ? AND source = ? AND target = ? AND kind = ?",
             (self._graph, *key),

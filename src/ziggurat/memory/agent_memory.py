@@ -14,7 +14,7 @@ from ziggurat.memory.scoring import Score
 from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.similar import nearness
 from ziggurat.memory.store import MemoryStore
-from ziggurat.memory.view import CANDIDATES, Recalled, RememberOptions, View, asked, weighed
+from ziggurat.memory.view import CANDIDATES, Recalled, RememberOptions, View, checked_tags, with_nearness
 from ziggurat.memory.working import WorkingMemory
 from ziggurat.messages.embedding import Embedder
 
@@ -114,12 +114,12 @@ class AgentMemory(View):
         Raises:
             ConfigurationError: an argument has the wrong type or range.
         """
-        tags = asked(query, limit, tags, embedding)
+        tags = checked_tags(query, limit, tags, embedding)
         hits = [
             hit
-            for hit in await self._found(query, limit * CANDIDATES, tags, embedding)
+            for hit in await self._search(query, limit * CANDIDATES, tags, embedding)
             if hit.record.kind != WorkingMemory.kind
         ]
         if self.score is not None:
-            return await self._best(weighed(query, hits), self.score, limit)
-        return await self._noted([Recalled(hit.record, nearness(query, hit)) for hit in hits[:limit]])
+            return await self._recall_best(with_nearness(query, hits), self.score, limit)
+        return await self._touch([Recalled(hit.record, nearness(query, hit)) for hit in hits[:limit]])

@@ -127,10 +127,10 @@ async def audit(
     """
     records = [record async for record in store.scan(owner=owner, archived=None) if record.kind != LEASE]
     now = (ctx or root("memory")).clock.now()
-    return await asyncio.to_thread(_examined, records, owner, threshold, rules, now)
+    return await asyncio.to_thread(_examine, records, owner, threshold, rules, now)
 
 
-def _examined(
+def _examine(
     records: Sequence[MemoryRecord], owner: str | None, threshold: float, rules: Sequence[JunkRule], now: float
 ) -> Audit:
     used = [record for record in records if not record.archived]
@@ -151,7 +151,7 @@ def _examined(
         opposed += [
             _finding("contradiction", [each[place] for place in pair], "not both can be true") for pair in pairs
         ]
-        same += _same(each, threshold, set(pairs))
+        same += _find_duplicates(each, threshold, set(pairs))
     return Audit(
         owner=owner,
         examined=len(used),
@@ -165,7 +165,9 @@ def _examined(
     )
 
 
-def _same(records: Sequence[MemoryRecord], threshold: float, opposed: set[tuple[int, int]]) -> Iterator[Finding]:
+def _find_duplicates(
+    records: Sequence[MemoryRecord], threshold: float, opposed: set[tuple[int, int]]
+) -> Iterator[Finding]:
     """Group the duplicates of one first memory, as `LongTermMemory.consolidate` would merge them."""
     groups: dict[int, list[int]] = {}
     nearest: dict[int, float] = {}

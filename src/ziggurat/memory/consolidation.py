@@ -212,10 +212,10 @@ class _Pass:
         """Write the summary of a group, unless one of its memories was changed or forgotten meanwhile."""
         text = "; ".join(record.content for record in group)
         if self.model is not None:
-            text = await self._written(self.model, group)
+            text = await self._write_text(self.model, group)
         summary = _summary(group, text, self.policy.into, self.now, "runtime" if self.model is None else "model")
         await self.lease.confirm()
-        group = await self._unchanged(group)
+        group = await self._reread(group)
         if not group:
             return None
         await self.store.put([summary, *(replace(record, archived=True) for record in group)])
@@ -223,13 +223,13 @@ class _Pass:
             await self.ctx.emit(MemoriesConsolidated(self.ctx.path, self.owner, summary.id, len(group)))
         return summary
 
-    async def _unchanged(self, group: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+    async def _reread(self, group: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         """Return the group as it is in the store now; empty if a memory was changed, archived or removed."""
         now = await self.store.get([record.id for record in group])
         said = [(record.content, record.archived) for record in now]
         return now if said == [(record.content, False) for record in group] else []
 
-    async def _written(self, model: Service[ModelRequest, ModelResponse], group: Sequence[MemoryRecord]) -> str:
+    async def _write_text(self, model: Service[ModelRequest, ModelResponse], group: Sequence[MemoryRecord]) -> str:
         question = user("\n".join(f"- {record.content}" for record in group))
         request = ModelRequest(Transcript.of(question), PROMPT, settings=ModelSettings(max_tokens=1000))
         text = (await model(request, self.ctx.under("model"))).text.strip()

@@ -48,7 +48,7 @@ def contradict(one: MemoryRecord, other: MemoryRecord) -> bool:
     >>> contradict(fact("The user likes tea."), fact("The user likes coffee."))
     False
     """
-    return _opposed(_said(one), _said(other))
+    return _exclude(_parse(one), _parse(other))
 
 
 def contradictions(records: Sequence[MemoryRecord]) -> list[tuple[int, int]]:
@@ -57,7 +57,7 @@ def contradictions(records: Sequence[MemoryRecord]) -> list[tuple[int, int]]:
     Args:
         records: The memories of one owner.
     """
-    said = [_said(record) for record in records]
+    said = [_parse(record) for record in records]
     common = Counter(word for each in said for word in each.content)
     meeting: defaultdict[object, list[int]] = defaultdict(list)
     affirmed: defaultdict[str, list[int]] = defaultdict(list)
@@ -70,10 +70,10 @@ def contradictions(records: Sequence[MemoryRecord]) -> list[tuple[int, int]]:
     pairs = {pair for places in meeting.values() for pair in combinations(places, 2)}
     for word, places in denied.items():
         pairs.update((min(pair), max(pair)) for pair in product(places, affirmed[word]))
-    return [(one, other) for one, other in sorted(pairs) if _opposed(said[one], said[other])]
+    return [(one, other) for one, other in sorted(pairs) if _exclude(said[one], said[other])]
 
 
-class _Said(Struct, frozen=True):
+class _Statement(Struct, frozen=True):
     """A memory's text, broken into the parts that are compared."""
 
     text: str
@@ -87,10 +87,10 @@ class _Said(Struct, frozen=True):
     """The words other than the numbers."""
 
 
-def _said(record: MemoryRecord) -> _Said:
+def _parse(record: MemoryRecord) -> _Statement:
     words = terms(record.content)
     numbers = _NUMBER.findall(record.content)
-    return _Said(
+    return _Statement(
         text=record.content,
         key=record.facts.get("key"),
         words=words,
@@ -101,22 +101,22 @@ def _said(record: MemoryRecord) -> _Said:
     )
 
 
-def _opposed(one: _Said, other: _Said) -> bool:
+def _exclude(one: _Statement, other: _Statement) -> bool:
     if one.key is not None and one.key == other.key:
         return one.text != other.text
     if one.words == other.words:
         return False
-    return _denied(one, other) or _other_numbers(one, other) or _other_answer(one.words, other.words)
+    return _one_denies(one, other) or _other_numbers(one, other) or _other_answer(one.words, other.words)
 
 
-def _points(said: _Said) -> Iterator[object]:
+def _points(said: _Statement) -> Iterator[object]:
     """Yield what both memories must share to differ in one answer, in numbers, or under one key."""
     if isinstance(said.key, str):
         yield "key", said.key
     if said.numbers:
         yield "numbers", *said.rest
     for end in range(2, len(said.words) + 1):
-        if said.words[end - 1] in _SINGLE and _says_who(said.words[:end]):
+        if said.words[end - 1] in _SINGLE and _names_subject(said.words[:end]):
             yield "answer", *said.words[:end]
 
 
@@ -134,13 +134,13 @@ def _stem(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
-def _denied(one: _Said, other: _Said) -> bool:
+def _one_denies(one: _Statement, other: _Statement) -> bool:
     if one.denies == other.denies:
         return False
     return len(one.content & other.content) >= max(2, 0.75 * len(one.content | other.content))
 
 
-def _other_numbers(one: _Said, other: _Said) -> bool:
+def _other_numbers(one: _Statement, other: _Statement) -> bool:
     if not one.numbers or len(one.numbers) != len(other.numbers) or one.numbers == other.numbers:
         return False
     if len(one.rest) < 2 or one.rest != other.rest:
@@ -157,12 +157,12 @@ def _other_answer(words: list[str], others: list[str]) -> bool:
     head = words[:same]
     while head and head[-1] in _LEADING | _ARTICLES:
         head.pop()
-    if len(head) < 2 or head[-1] not in _SINGLE or not _says_who(head):
+    if len(head) < 2 or head[-1] not in _SINGLE or not _names_subject(head):
         return False
     tails = [set(each[same:]) - _FILLING for each in (words, others)]
     return all(1 <= len(tail) <= 3 for tail in tails) and not tails[0] & tails[1]
 
 
-def _says_who(head: list[str]) -> bool:
+def _names_subject(head: list[str]) -> bool:
     """Return whether the words before a verb name something with one answer: many things can be said with "is"."""
     return head[-1] not in _BEING or len([word for word in head if word not in _ARTICLES]) > 2

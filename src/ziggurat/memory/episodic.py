@@ -11,7 +11,7 @@ from ziggurat.memory.eviction import Eviction, lowest
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Score, importance
 from ziggurat.memory.store import MemoryStore
-from ziggurat.memory.view import CANDIDATES, Recalled, View, asked, weighed
+from ziggurat.memory.view import CANDIDATES, Recalled, View, checked_tags, with_nearness
 from ziggurat.messages.embedding import Embedder
 
 _LOWEST = lowest()
@@ -94,13 +94,13 @@ class EpisodicMemory(View):
         Raises:
             ConfigurationError: an argument has the wrong type or range.
         """
-        tags = asked(query, limit, tags, embedding)
+        tags = checked_tags(query, limit, tags, embedding)
         if query is None:
             candidates = [(record, 0.0) for record in await self._young(tags)]
         else:
-            hits = await self._found(query, limit * CANDIDATES, tags, embedding)
-            candidates = [each for each in weighed(query, hits) if self._is_young(each[0])]
-        return await self._best(candidates, self.score, limit)
+            hits = await self._search(query, limit * CANDIDATES, tags, embedding)
+            candidates = [each for each in with_nearness(query, hits) if self._is_young(each[0])]
+        return await self._recall_best(candidates, self.score, limit)
 
     async def prune(self) -> int:
         """Evict the episodes older than `max_age`; return how many were evicted."""

@@ -52,10 +52,10 @@ class Lease:
 
 
 async def _highest(store: MemoryStore, wanted: MemoryRecord) -> int:
-    return max([number for number, _ in await _taken(store, wanted.owner, wanted.content)], default=0)
+    return max([number for number, _ in await _leases(store, wanted.owner, wanted.content)], default=0)
 
 
-async def _taken(store: MemoryStore, owner: str, name: str) -> list[tuple[int, MemoryRecord]]:
+async def _leases(store: MemoryStore, owner: str, name: str) -> list[tuple[int, MemoryRecord]]:
     return [
         (int(record.id.rpartition(":")[2]), record)
         async for record in store.scan(owner=owner, kind=KIND, archived=True)
@@ -78,7 +78,7 @@ async def leased(store: MemoryStore, owner: str, name: str, ctx: Context, second
         LeaseHeld: another worker holds it; try again later.
     """
     now = ctx.clock.now()
-    taken = await _taken(store, owner, name)
+    taken = await _leases(store, owner, name)
     number = max([number for number, _ in taken], default=0) + 1
     if any(record.used > now and each == number - 1 for each, record in taken):
         raise LeaseHeld(f"the {name} of {owner!r} is under way elsewhere")

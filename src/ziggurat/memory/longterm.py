@@ -15,7 +15,7 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Circumstances, decayed, product, retention, similarity
 from ziggurat.memory.similar import duplicates
 from ziggurat.memory.store import MemoryStore
-from ziggurat.memory.view import CANDIDATES, Recalled, View, asked, weighed
+from ziggurat.memory.view import CANDIDATES, Recalled, View, checked_tags, with_nearness
 from ziggurat.messages.embedding import Embedder
 
 
@@ -86,9 +86,9 @@ class LongTermMemory(View):
         Raises:
             ConfigurationError: an argument has the wrong type or range.
         """
-        tags = asked(query, limit, tags, embedding)
-        hits = await self._found(query, limit * CANDIDATES, tags, embedding)
-        return await self._best(weighed(query, hits), product(similarity, self.worth), limit)
+        tags = checked_tags(query, limit, tags, embedding)
+        hits = await self._search(query, limit * CANDIDATES, tags, embedding)
+        return await self._recall_best(with_nearness(query, hits), product(similarity, self.worth), limit)
 
     async def prune(self) -> int:
         """Evict the memories now worth less than `min_importance`; return how many were evicted.
@@ -119,7 +119,7 @@ class LongTermMemory(View):
         records = [record async for record in self.scan()]
         merged: list[MemoryRecord] = []
         for group in _groups(records, threshold):
-            new = _merged(group)
+            new = _merge(group)
             await self.store.put([new, *(replace(record, archived=True) for record in group)])
             merged.append(new)
         return merged
@@ -142,7 +142,7 @@ def _groups(records: Sequence[MemoryRecord], threshold: float) -> list[list[Memo
     return list(groups.values())
 
 
-def _merged(group: Sequence[MemoryRecord]) -> MemoryRecord:
+def _merge(group: Sequence[MemoryRecord]) -> MemoryRecord:
     longest = max(group, key=lambda record: len(record.content))
     first = group[0]
     sources = [record.id for record in group]

@@ -67,7 +67,7 @@ def best(query: Query, source: Source) -> list[Found]:
         worded = {} if query.text is None else source.worded(query, pool)
         kept = source.candidates(query, list(dict.fromkeys((*near, *worded))))
         if len(kept) >= query.limit or (len(near) < pool and len(worded) < pool):
-            return _ranked(query, kept, worded)
+            return _rank(query, kept, worded)
         pool *= _WIDER
 
 
@@ -90,7 +90,7 @@ def compared(query: Query, entries: Sequence[tuple[int, bytes | None]]) -> list[
     return [Candidate(number, similar.get(number)) for number, _ in entries]
 
 
-def _ranked(query: Query, kept: Sequence[Candidate], worded: Mapping[int, float]) -> list[Found]:
+def _rank(query: Query, kept: Sequence[Candidate], worded: Mapping[int, float]) -> list[Found]:
     similar = {each.number: each.similarity for each in kept if each.similarity is not None}
     there = {each.number for each in kept}
     by_words = [number for number in worded if number in there]

@@ -8,7 +8,7 @@ from typing import Unpack
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.similar import nearness
-from ziggurat.memory.view import Recalled, RememberOptions, View, asked, texts
+from ziggurat.memory.view import Recalled, RememberOptions, View, checked_tags, texts
 
 _KEY = "key:"
 
@@ -76,12 +76,12 @@ class SemanticMemory(View):
         Raises:
             ConfigurationError: an argument has the wrong type or range.
         """
-        tags = asked(query, limit, tags, embedding)
+        tags = checked_tags(query, limit, tags, embedding)
         if query is None:
             records = self.store.scan(owner=self.owner, kind=self.kind, tags=tags, newest_first=True, limit=limit)
-            return await self._noted([Recalled(record, record.importance) async for record in records])
-        hits = await self._found(query, limit, tags, embedding)
-        return await self._noted([Recalled(hit.record, nearness(query, hit)) for hit in hits])
+            return await self._touch([Recalled(record, record.importance) async for record in records])
+        hits = await self._search(query, limit, tags, embedding)
+        return await self._touch([Recalled(hit.record, nearness(query, hit)) for hit in hits])
 
 
 def _key(key: str) -> str:

@@ -28,7 +28,7 @@ def terms(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=4096)
-def _counted(text: str) -> tuple[Counter[str], float]:
+def _count_terms(text: str) -> tuple[Counter[str], float]:
     counts = Counter(terms(text))
     return counts, math.sqrt(sum(count * count for count in counts.values()))
 
@@ -39,7 +39,7 @@ def term_cosine(one: str, other: str) -> float:
     >>> round(term_cosine("tea is hot", "tea is cold"), 3)
     0.667
     """
-    (counts, length), (others, other_length) = _counted(one), _counted(other)
+    (counts, length), (others, other_length) = _count_terms(one), _count_terms(other)
     if not length or not other_length:
         return 0.0
     if len(others) < len(counts):
@@ -105,7 +105,7 @@ def _by_words(records: Sequence[MemoryRecord], threshold: float) -> list[Near]:
     weight of the remaining ones to stay below the bound (Bayardo, Ma and Srikant, 2007: "Scaling up all pairs
     similarity search").
     """
-    counted = [_counted(record.content)[0] for record in records]
+    counted = [_count_terms(record.content)[0] for record in records]
     common = Counter(word for counts in counted for word in counts)
     having: defaultdict[str, list[int]] = defaultdict(list)
     found: list[Near] = []

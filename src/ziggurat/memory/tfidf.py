@@ -80,7 +80,7 @@ class TfIdf(Generic[K]):
         Raises:
             KeyError: there is no text under the key.
         """
-        return self._weighted(self._counts[key])
+        return self._unit_vector(self._counts[key])
 
     def search(self, text: str, limit: int = 10) -> list[tuple[K, float]]:
         """Return the keys of the nearest texts with their cosines, nearest first; equals in the order they were added.
@@ -88,7 +88,7 @@ class TfIdf(Generic[K]):
         Words that no text has are ignored; texts that share no word with the query are not returned.
         """
         counts = Counter(word for word in terms(text) if word in self._having)
-        wanted = self._weighted(counts)
+        wanted = self._unit_vector(counts)
         near = {key for word in wanted for key in self._having[word]}
         scores: dict[K, float] = {}
         for key in (key for key in self._counts if key in near):
@@ -96,7 +96,7 @@ class TfIdf(Generic[K]):
             scores[key] = sum(weight * vector.get(word, 0.0) for word, weight in wanted.items())
         return sorted(scores.items(), key=lambda each: -each[1])[: max(0, limit)]
 
-    def _weighted(self, counts: Counter[str]) -> dict[str, float]:
+    def _unit_vector(self, counts: Counter[str]) -> dict[str, float]:
         weights = _weights(counts, lambda word: _rarity(len(self._counts), len(self._having.get(word, ()))))
         norm = math.sqrt(sum(weight * weight for weight in weights.values()))
         return {word: weight / norm for word, weight in weights.items()} if norm else {}

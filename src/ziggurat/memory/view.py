@@ -1,6 +1,6 @@
 """The base class of all kinds of memory: one owner's records of one kind, in any store."""
 
-__all__ = ["CANDIDATES", "Recalled", "RememberOptions", "View", "asked", "texts", "weighed"]
+__all__ = ["CANDIDATES", "Recalled", "RememberOptions", "View", "checked_tags", "texts", "with_nearness"]
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from heapq import nlargest
@@ -141,7 +141,7 @@ class View:
             owner=self.owner,
             content=content,
             kind=self.kind or "memory",
-            embedding=embedding or await self._embedded(content, "document"),
+            embedding=embedding or await self._embed(content, "document"),
             importance=min(1.0, max(0.0, importance)) if importance == importance else importance,
             tags=tuple(dict.fromkeys(tags)),
             origin=origin,
@@ -154,7 +154,7 @@ class View:
         if supersedes is None:
             await self.store.add([record])
         else:
-            await self.store.put([record, replace(await self._mine(supersedes), archived=True)])
+            await self.store.put([record, replace(await self._own_record(supersedes), archived=True)])
         await self._make_room(record.id)
         return record
 
@@ -193,7 +193,7 @@ class View:
         """Return how many memories are in use."""
         return await self.store.count(owner=self.owner, kind=self.kind)
 
-    async def _mine(self, memory: str) -> MemoryRecord:
+    async def _own_record(self, memory: str) -> MemoryRecord:
         _check_ids([memory])
         for record in await self.store.get([memory]):
             if record.owner == self.owner:
@@ -218,27 +218,29 @@ class View:
         if records:
             await self.store.put([replace(record, archived=True) for record in records])
 
-    async def _found(self, query: str, limit: int, tags: Sequence[str], embedding: bytes | None) -> list[Hit]:
-        embedding = embedding or await self._embedded(query, "query")
+    async def _search(self, query: str, limit: int, tags: Sequence[str], embedding: bytes | None) -> list[Hit]:
+        embedding = embedding or await self._embed(query, "query")
         return await self.store.search(
             Query(owner=self.owner, text=query, embedding=embedding, limit=limit, kind=self.kind, tags=tuple(tags))
         )
 
-    async def _embedded(self, text: str, purpose: Literal["document", "query"]) -> bytes | None:
+    async def _embed(self, text: str, purpose: Literal["document", "query"]) -> bytes | None:
         if self.embedder is None:
             return None
         return (await self.embedder(EmbedRequest((text,), purpose), self.ctx.under("embed"))).vectors[0]
 
-    async def _best(self, candidates: Sequence[tuple[MemoryRecord, float]], score: Score, limit: int) -> list[Recalled]:
+    async def _recall_best(
+        self, candidates: Sequence[tuple[MemoryRecord, float]], score: Score, limit: int
+    ) -> list[Recalled]:
         """Return the best scored, the first in the list of equals, and record that they were recalled."""
         most = max((record.uses for record, _ in candidates), default=0)
         now = self.ctx.clock.now()
         scored = [
             Recalled(record, score(record, Circumstances(now, similarity, most))) for record, similarity in candidates
         ]
-        return await self._noted(nlargest(limit, scored, key=lambda recalled: recalled.score))
+        return await self._touch(nlargest(limit, scored, key=lambda recalled: recalled.score))
 
-    async def _noted(self, recalled: list[Recalled]) -> list[Recalled]:
+    async def _touch(self, recalled: list[Recalled]) -> list[Recalled]:
         if recalled:
             await self.store.touch([each.record.id for each in recalled], self.ctx.clock.now())
         return recalled
@@ -250,7 +252,7 @@ def _predecessors(record: MemoryRecord) -> list[str]:
     return merged if record.supersedes is None else [record.supersedes, *merged]
 
 
-def weighed(query: str, hits: Sequence[Hit]) -> list[tuple[MemoryRecord, float]]:
+def with_nearness(query: str, hits: Sequence[Hit]) -> list[tuple[MemoryRecord, float]]:
     """Return the memories of hits with how near each is to the query."""
     return [(hit.record, nearness(query, hit)) for hit in hits]
 
@@ -278,7 +280,7 @@ def _check_ids(ids: Sequence[str]) -> None:
             raise ConfigurationError(f"a memory is named by its id, a string such as record.id; got {each!r:.200}")
 
 
-def asked(query: str | None, limit: int, tags: Iterable[str], embedding: bytes | None) -> tuple[str, ...]:
+def checked_tags(query: str | None, limit: int, tags: Iterable[str], embedding: bytes | None) -> tuple[str, ...]:
     """Check the arguments of a recall and return its tags.
 
     Raises:

@@ -42,7 +42,7 @@ def cost(usage: Usage, model: str, provider: str | None = None, *, at: datetime 
     library = _library()
     if usage.input is None or usage.output is None:
         return None
-    name, who, address = _named(model, provider)
+    name, who, address = _split_name(model, provider)
     tokens = library.Usage(
         input_tokens=usage.input,
         output_tokens=usage.output,
@@ -60,7 +60,7 @@ def cost(usage: Usage, model: str, provider: str | None = None, *, at: datetime 
     return total
 
 
-def _named(model: str, provider: str | None) -> tuple[str, str | None, str | None]:
+def _split_name(model: str, provider: str | None) -> tuple[str, str | None, str | None]:
     """Return the model's name, the provider's name, and the provider's URL if only that is known."""
     if provider is None and ":" in model:
         scheme, _, rest = model.partition(":")

@@ -46,15 +46,15 @@ def connect(url: str | InMemoryRunStore | Store) -> InMemoryRunStore | Store:
         return InMemoryRunStore()
     scheme, colon, rest = url.partition(":")
     if scheme in ("postgresql", "postgres"):
-        return _opened(url, lambda: _postgres(url))
+        return _open_once(url, lambda: _postgres(url))
     if not colon or scheme not in ("sqlite", "file"):
         raise ConfigurationError(f"no store is known at {without_secrets(url)!r}; known are {_KNOWN}")
     path, options = _path(url, scheme, rest)
     known = f"{scheme}:{path.absolute()}?{sorted(options.items())}"
-    return _opened(known, lambda: _made(url, scheme, path.absolute(), options))
+    return _open_once(known, lambda: _make_store(url, scheme, path.absolute(), options))
 
 
-def _opened(known: str, make: Callable[[], Store]) -> Store:
+def _open_once(known: str, make: Callable[[], Store]) -> Store:
     with _lock:
         store = _open.get(known)
         if store is None or getattr(store, "closed", False):
@@ -87,7 +87,7 @@ def _path(url: str, scheme: str, rest: str) -> tuple[Path, dict[str, str]]:
     return Path(path), options
 
 
-def _made(url: str, scheme: str, path: Path, options: dict[str, str]) -> Store:
+def _make_store(url: str, scheme: str, path: Path, options: dict[str, str]) -> Store:
     timeout = _seconds(url, options, "timeout", 5.0)
     lease = _seconds(url, options, "lease", 30.0)
     synchronous = options.pop("synchronous", "FULL").upper() if scheme == "sqlite" else "FULL"

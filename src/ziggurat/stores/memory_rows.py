@@ -39,7 +39,7 @@ class MemoryRows:
         self._held: dict[str, int] = {}
         self._closed = False
 
-    def _known(self, log: str) -> _Log:
+    def _require(self, log: str) -> _Log:
         if self._closed:
             raise StoreError("the store is closed; connect to it again")
         known = self._logs.get(log)
@@ -61,7 +61,7 @@ class MemoryRows:
 
     async def lease(self, log: str) -> int:
         """Become the only writer of a log; see `Store`."""
-        known, now = self._known(log), self.clock.now()
+        known, now = self._require(log), self.clock.now()
         owner = known.info.owner
         if owner and owner != self.owner and known.until > now:
             raise lease_held(log, owner, known.until - now)
@@ -91,7 +91,7 @@ class MemoryRows:
         return done
 
     def _append(self, log: str, epoch: int, rows: Sequence[Row], blobs: Mapping[str, bytes], release: bool) -> None:
-        known, now = self._known(log), self.clock.now()
+        known, now = self._require(log), self.clock.now()
         info = known.info
         if known.epoch != epoch or not info.owner or rows[0].number != info.count + 1:
             raise LeaseLost(f"{log}: the right to write has passed to another; resume the run to continue it")
@@ -114,14 +114,14 @@ class MemoryRows:
 
     async def find(self, log: str) -> LogInfo | None:
         """Return the description of a log; see `Store`."""
-        return None if log not in self._logs else self._known(log).info
+        return None if log not in self._logs else self._require(log).info
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
         """Return rows; see `Store`."""
         if log not in self._logs:
             return []
         end = None if limit is None else after + limit
-        return self._known(log).rows[after:end]
+        return self._require(log).rows[after:end]
 
     async def blob(self, log: str, digest: str) -> bytes | None:
         """Return a large value; see `Store`."""
@@ -146,7 +146,7 @@ class MemoryRows:
 
     async def quarantine(self, log: str, problem: str) -> None:
         """Quarantine a damaged log; see `Store`."""
-        known = self._known(log)
+        known = self._require(log)
         known.epoch += 1
         known.info = replace(known.info, status="Quarantined", problem=problem, owner="")
 

@@ -93,7 +93,7 @@ class Cassette:
             ConfigurationError: the file is missing, and recording is off.
         """
         if self._is_to_record():
-            return await self._recorded(agent, prompt, history, deps, listeners)
+            return await self._record(agent, prompt, history, deps, listeners)
         data = self.path.read_bytes()
         opened = MemoryJournal.load(data).entries[:1]
         asked = request_of(prompt, history)
@@ -114,7 +114,7 @@ class Cassette:
             )
         return when == "always" or not self.path.exists()
 
-    async def _recorded(
+    async def _record(
         self,
         agent: Runnable,
         prompt: Prompt,

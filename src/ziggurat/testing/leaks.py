@@ -45,9 +45,9 @@ class assert_no_leaks:  # noqa: N801 - reads like a function
     ) -> None:
         if kind is not None:
             return
-        if self._left():
+        if self._leaks():
             gc.collect()  # objects kept alive only by a reference cycle do not count
-        left = self._left()
+        left = self._leaks()
         assert not left, "left behind:\n" + "\n".join(f"- {each}" for each in left)
 
     async def __aenter__(self) -> None:
@@ -60,7 +60,7 @@ class assert_no_leaks:  # noqa: N801 - reads like a function
         await settle()
         self.__exit__(kind, error, trace)
 
-    def _left(self) -> list[str]:
+    def _leaks(self) -> list[str]:
         tasks = [f"task {_where(task)}" for task in _tasks() - self._tasks]
         threads = [
             f"thread {thread.name!r}"

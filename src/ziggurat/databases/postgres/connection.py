@@ -137,11 +137,13 @@ class PostgresConnection:
             except Exception as error:
                 self._give_up()
                 if not passes(error):
-                    raise self._named(error) from error
+                    raise self._to_store_error(error) from error
                 if getattr(error, "sqlstate", None) is not None:
                     self._reached.set()
                 if not self._reached.is_set() or time.monotonic() + pause > until:
-                    raise StoreUnavailable(f"{self.address.shown} cannot be reached: {self._said(error)}") from error
+                    raise StoreUnavailable(
+                        f"{self.address.shown} cannot be reached: {self._describe(error)}"
+                    ) from error
             again = True
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -167,12 +169,12 @@ class PostgresConnection:
             self._loop = asyncio.new_event_loop()
         return self._loop.run_until_complete(work)
 
-    def _named(self, error: Exception) -> ZigguratError:
+    def _to_store_error(self, error: Exception) -> ZigguratError:
         if getattr(error, "sqlstate", None) in _DAMAGED:
-            return JournalCorrupt(f"{self.address.shown}: {self._said(error)}")
-        return StoreError(f"{self.address.shown}: {self._said(error)}")
+            return JournalCorrupt(f"{self.address.shown}: {self._describe(error)}")
+        return StoreError(f"{self.address.shown}: {self._describe(error)}")
 
-    def _said(self, error: Exception) -> str:
+    def _describe(self, error: Exception) -> str:
         return f"{str(error) or 'no answer in time'} ({getattr(error, 'sqlstate', None) or type(error).__name__})"
 
     def _give_up(self) -> None:

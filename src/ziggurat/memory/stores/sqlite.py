@@ -79,11 +79,11 @@ class SqliteMemoryStore:
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
         """Run all writing jobs in one transaction, with the recorded uses; if it fails, all of them fail."""
-        failed = write_batch(self._database, jobs, (ConfigurationError,), before=self._tables, last=self._note)
+        failed = write_batch(self._database, jobs, (ConfigurationError,), before=self._tables, last=self._write_uses)
         if failed is None:
             self._notes.clear()
 
-    def _note(self) -> None:
+    def _write_uses(self) -> None:
         if self._notes:
             self._database.many(
                 "UPDATE memories SET used = max(used, ?), uses = uses + ? WHERE id = ?",
@@ -92,23 +92,23 @@ class SqliteMemoryStore:
 
     def _idle(self) -> None:
         if self._notes:
-            self._database.transaction(self._note)
+            self._database.transaction(self._write_uses)
             self._notes.clear()
 
-    def _numbered(self, ids: Sequence[str]) -> dict[str, tuple[int, MemoryRecord]]:
+    def _load(self, ids: Sequence[str]) -> dict[str, tuple[int, MemoryRecord]]:
         found = self._database.execute(
             f"SELECT {COLUMNS} FROM memories WHERE id IN {CHOSEN}",  # noqa: S608
             (msgspec.json.encode(ids).decode(),),
         )
-        return {row[1]: (row[0], self._noted(record_of(row))) for row in found}
+        return {row[1]: (row[0], self._with_uses(record_of(row))) for row in found}
 
-    def _noted(self, record: MemoryRecord) -> MemoryRecord:
+    def _with_uses(self, record: MemoryRecord) -> MemoryRecord:
         at, times = self._notes.get(record.id, (0.0, 0))
         return replace(record, used=max(at, record.used), uses=record.uses + times) if times else record
 
     def _add(self, records: Sequence[MemoryRecord]) -> None:
         names = [record.id for record in records]
-        refuse_known(names, self._numbered(names))
+        refuse_known(names, self._load(names))
         self._insert(records)
 
     def _insert(self, records: Sequence[MemoryRecord]) -> None:
@@ -125,7 +125,7 @@ class SqliteMemoryStore:
         self._insert(list({record.id: record for record in records}.values()))
 
     def _remove(self, ids: Sequence[str]) -> int:
-        there = self._numbered(ids)
+        there = self._load(ids)
         for name in there:
             self._notes.pop(name, None)
         self._database.many(
@@ -149,7 +149,7 @@ class SqliteMemoryStore:
             f"SELECT {COLUMNS} FROM {CHOSEN} CROSS JOIN memories ON number = value",  # noqa: S608
             (chosen,),
         )
-        records = {row[0]: self._noted(record_of(row)) for row in rows}
+        records = {row[0]: self._with_uses(record_of(row)) for row in rows}
         return hits(found, records)
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
@@ -195,7 +195,7 @@ class SqliteMemoryStore:
             f"SELECT {COLUMNS} FROM memories WHERE {condition} ORDER BY created {order}, number {order} LIMIT ?",  # noqa: S608
             (*values, limit),
         )
-        return [(row[5], row[0], self._noted(record_of(row))) for row in found]
+        return [(row[5], row[0], self._with_uses(record_of(row))) for row in found]
 
     # -- the methods of MemoryStore ------------------------------------------------------------------------------
 
@@ -221,7 +221,7 @@ class SqliteMemoryStore:
 
     async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
         """Return memories by id; see `MemoryStore.get`."""
-        found = await self._read(lambda: self._numbered(findable(ids)))
+        found = await self._read(lambda: self._load(findable(ids)))
         return [found[name][1] for name in ids if name in found]
 
     async def touch(self, ids: Sequence[str], at: float, /) -> None:

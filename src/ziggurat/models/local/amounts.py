@@ -32,7 +32,7 @@ def amounts_for(parameter: Parameter, reading: Reading, others: Sequence[Paramet
     for rank, span in enumerate(reading.of("number")):
         value = float(span.text.replace(",", ""))
         unit = reading.after(span)
-        worth = 0.8 - _ORDER * abs(place - rank) + _told(parameter, reading, span, others)
+        worth = 0.8 - _ORDER * abs(place - rank) + _context_bonus(parameter, reading, span, others)
         if measure and _scale(unit):
             value = value * _scale(unit) / _scale(measure)
             worth = 1.1
@@ -48,7 +48,7 @@ def amounts_for(parameter: Parameter, reading: Reading, others: Sequence[Paramet
             yield Candidate(value=int(value) if value == int(value) else value, worth=worth, spans=(span,))
 
 
-def _told(parameter: Parameter, reading: Reading, span: Span, others: Sequence[Parameter]) -> float:
+def _context_bonus(parameter: Parameter, reading: Reading, span: Span, others: Sequence[Parameter]) -> float:
     """Return how much the words around a number count for or against a parameter."""
     bonus = 0.0
     if _SHARE.match(reading.text[span.end :].lstrip(" -")):

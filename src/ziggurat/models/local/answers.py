@@ -33,10 +33,10 @@ _VERBS = ("is", "are")
 def rendered(result: ToolResult) -> str:
     """Return a tool's result as text for a sentence; lists and objects become ``name: value`` pairs."""
     value = result.value()
-    return re.sub(r"\s+", " ", _said(value)).strip() if not isinstance(value, str) else value.strip()
+    return re.sub(r"\s+", " ", _as_text(value)).strip() if not isinstance(value, str) else value.strip()
 
 
-def _said(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -44,9 +44,9 @@ def _said(value: Any) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, Mapping):
-        return ", ".join(f"{words_of(str(key))}: {_said(part)}" for key, part in value.items())
+        return ", ".join(f"{words_of(str(key))}: {_as_text(part)}" for key, part in value.items())
     if isinstance(value, Sequence):
-        return ", ".join(_said(part) for part in value) if value else "nothing"
+        return ", ".join(_as_text(part) for part in value) if value else "nothing"
     return json.dumps(value)
 
 
@@ -69,11 +69,11 @@ def plain_answer(request: str, result: ToolResult) -> str | None:
     if len(said) > _LONGEST_SENTENCE or "\n" in said or (said.count(" ") >= 3 and said[-1] in ".!?"):
         return said
     if len(said.split()) > _LONGEST_VALUE:
-        return _introduced(request, said)
+        return _introduce(request, said)
     return None
 
 
-def _introduced(request: str, said: str) -> str:
+def _introduce(request: str, said: str) -> str:
     """Return a result of several words as a sentence."""
     end = "" if said.endswith((".", "!", "?")) else "."
     if not said[0].islower():
@@ -103,7 +103,7 @@ def answer_grammar(request: str, result: ToolResult) -> str:
     things = ["answer", *dict.fromkeys((words_of(result.name).split()[-1], *(_low(text) for text in heard)))]
     end = "" if said.endswith((".", "!", "?")) else "."
     return (
-        f"root ::= lead thing (relation article? name)? verb {_quoted(f' {said}{end}')}\n"
+        f"root ::= lead thing (relation article? name)? verb {_quote(f' {said}{end}')}\n"
         'lead ::= " The " | " Your "\n'
         'article ::= "the " | "your "\n'
         f"thing ::= {_either(things)}\n"
@@ -119,8 +119,8 @@ def _low(text: str) -> str:
 
 
 def _either(words: Iterable[str]) -> str:
-    return " | ".join(_quoted(word) for word in words if word.isprintable())
+    return " | ".join(_quote(word) for word in words if word.isprintable())
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)

@@ -157,8 +157,8 @@ def expression_in(text: str) -> str | None:
     ("7 boxes of 12 eggs").
     """
     text = in_digits(re.sub(r"(?<=\d),(?=\d{3}\b)", "", text))
-    written = _written(text)
-    return written if written is not None else _told(text)
+    written = _parse(text)
+    return written if written is not None else _guess(text)
 
 
 def _row(found: re.Match[str], sign: str) -> str:
@@ -173,10 +173,10 @@ def _share(found: re.Match[str]) -> str:
     return f"({found[1] or 1} / {_PARTS[found[2].lower()]} * {found[3]})"
 
 
-def _written(text: str) -> str | None:
+def _parse(text: str) -> str | None:
     for _ in range(4):
         then = _THEN.search(text)
-        before = _written(text[: then.start()]) if then is not None else None
+        before = _parse(text[: then.start()]) if then is not None else None
         if then is None or before is None:
             break
         sign = _SIGNS[(then["verb"] or then["sign"]).lower()]
@@ -197,7 +197,7 @@ def _written(text: str) -> str | None:
         else:
             runs.append([])
     best = max((_sound(run) for run in runs), key=len)
-    return _joined(best) if best else None
+    return _join(best) if best else None
 
 
 def _sound(run: Sequence[str]) -> Sequence[str]:
@@ -236,7 +236,7 @@ def _is_expression(tokens: Sequence[str]) -> bool:
     return not wants_number and depth == 0 and operators > 0
 
 
-def _joined(tokens: Sequence[str]) -> str:
+def _join(tokens: Sequence[str]) -> str:
     out = ""
     before = "("
     for mark in tokens:
@@ -258,7 +258,7 @@ def _without_frame(expression: str) -> str:
     return expression
 
 
-def _told(text: str) -> str | None:
+def _guess(text: str) -> str | None:
     numbers = re.findall(r"\d+(?:\.\d+)?", text)
     if len(numbers) != 2:
         return None

@@ -28,7 +28,7 @@ def candidates_for(parameter: Parameter, reading: Reading, others: Sequence[Para
         reading: The request.
         others: All parameters of the same tool.
     """
-    found = list(_found(parameter, reading, others))
+    found = list(_candidates(parameter, reading, others))
     best: dict[str, Candidate] = {}
     for candidate in found:
         key = repr(candidate.value)
@@ -37,7 +37,7 @@ def candidates_for(parameter: Parameter, reading: Reading, others: Sequence[Para
     return sorted(best.values(), key=lambda candidate: -candidate.worth)[:6]
 
 
-def _found(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> Values:
+def _candidates(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> Values:
     match parameter.want:
         case "number":
             yield from amounts_for(parameter, reading, others)

@@ -101,8 +101,8 @@ def choose(request: str, tools: Sequence[Described], embed: Embed, today: date |
     ranked = sorted((_choice(tool, reading, vector) for tool in tools), key=lambda choice: -choice.score)
     if ranked and not meant(ranked[0]):
         # Complete calls come before those that lack arguments, and a tool that takes any query answers questions.
-        ranked.sort(key=lambda choice: not (meant(choice) or _asked(choice, tools, request)))
-        if _asked(ranked[0], tools, request):
+        ranked.sort(key=lambda choice: not (meant(choice) or _is_open_question(choice, tools, request)))
+        if _is_open_question(ranked[0], tools, request):
             ranked[0] = msgspec.structs.replace(ranked[0], score=max(THRESHOLD, ranked[0].score))
     return ranked
 
@@ -112,7 +112,7 @@ def meant(choice: Choice) -> bool:
     return choice.score >= THRESHOLD + (_LACKING if choice.filled.missing else 0.0)
 
 
-def _asked(choice: Choice, tools: Sequence[Described], request: str) -> bool:
+def _is_open_question(choice: Choice, tools: Sequence[Described], request: str) -> bool:
     """Return whether a request is a question and a choice is a tool that takes any query."""
     if _ADDRESSED.search(request) or not _ASKS.search(request) or choice.filled.missing:
         return False
@@ -126,7 +126,7 @@ def _anything(tool: Described) -> bool:
 def _choice(tool: Described, reading: Reading, vector: Vector) -> Choice:
     nearness = [cosine(vector, view) for view in tool.views]
     meaning = sum(nearness) / len(nearness)
-    spoken, named = _unnamed(tool.name, reading.text)
+    spoken, named = _without_tool_name(tool.name, reading.text)
     if named:
         reading = read(spoken, reading.embed, reading.today)
     reading = msgspec.structs.replace(reading, own=tool.own, purpose=tool.purpose)
@@ -144,7 +144,7 @@ def _choice(tool: Described, reading: Reading, vector: Vector) -> Choice:
     return Choice(tool=tool.name, filled=filled, score=score)
 
 
-def _unnamed(name: str, text: str) -> tuple[str, bool]:
+def _without_tool_name(name: str, text: str) -> tuple[str, bool]:
     """Return a request without words that name the tool ("with echo", "use the calculator to"), and if it had any."""
     plain = r"[\s_-]?".join(re.escape(word) for word in words_of(name).split())
     there = re.compile(

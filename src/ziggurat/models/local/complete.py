@@ -41,7 +41,7 @@ def arguments_schema(request: str, tool: Described, choice: Choice, schema: Mapp
         if parameter.name in filled.arguments:
             properties[parameter.name] = {"const": filled.arguments[parameter.name]}
         elif parameter.required:
-            properties[parameter.name] = _open(parameter, request)
+            properties[parameter.name] = _narrow(parameter, request)
     narrowed: dict[str, Any] = {
         "type": "object",
         "properties": properties,
@@ -54,7 +54,7 @@ def arguments_schema(request: str, tool: Described, choice: Choice, schema: Mapp
     return narrowed
 
 
-def _open(parameter: Parameter, request: str) -> dict[str, Any]:
+def _narrow(parameter: Parameter, request: str) -> dict[str, Any]:
     schema = dict(parameter.schema)
     free = schema.get("type", "string") == "string" and not schema.keys() & {"enum", "const", "format", "pattern"}
     if free:

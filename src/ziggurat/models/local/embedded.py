@@ -101,7 +101,7 @@ class EmbeddedModel:
             self._engine = engine_for(model_path(), **self._size)
         return self._engine
 
-    def _described(self, tools: Sequence[ToolSpec]) -> list[Described]:
+    def _describe(self, tools: Sequence[ToolSpec]) -> list[Described]:
         embed = self.embedder.embed_now
         return [describe(tool.name, tool.description, tool.parameters, embed) for tool in tools]
 
@@ -111,7 +111,7 @@ class EmbeddedModel:
         if again is not None and again.score >= 1.0:
             return leaning
         said = [rendered(result) for result in turn.results]
-        wishes = plan(turn.asked, self._described(tools), self.embedder.embed_now, said, today=today)
+        wishes = plan(turn.asked, self._describe(tools), self.embedder.embed_now, said, today=today)
         return leaning if leaning and not meant(wishes[0].choices[0]) else wishes
 
     def _again(self, tools: Sequence[ToolSpec], turn: "_Turn", today: date) -> Choice | None:
@@ -123,7 +123,7 @@ class EmbeddedModel:
             before = turn.last.parsed()
         except InvalidArguments:
             before = {}
-        described = self._described([last])[0]
+        described = self._describe([last])[0]
         return followed(turn.asked, described, before, turn.last_result, self.embedder.embed_now, today)
 
     async def _call(self, wishes: Sequence[Wish], request: ModelRequest, turn: "_Turn", ctx: Context) -> ModelResponse:
@@ -146,7 +146,7 @@ class EmbeddedModel:
     async def _complete(self, wish: Wish, request: ModelRequest, ctx: Context) -> Spoken:
         choice = wish.choices[0]
         spec = next(tool for tool in request.tools if tool.name == choice.tool)
-        tool = self._described([spec])[0]
+        tool = self._describe([spec])[0]
         body = body_of(
             request.settings,
             prompt=arguments_prompt(wish.text, tool),

@@ -46,7 +46,7 @@ class Engine:
     """
 
     def __init__(self, path: Path, *, slots: int = SLOTS, context: int = CONTEXT, threads: int | None = None) -> None:
-        self.path = _checked(path)
+        self.path = _check_file(path)
         self.slots = slots
         self.context = context
         self.threads = threads or min(8, _processors())
@@ -190,7 +190,7 @@ def _processors() -> int:
     return len(usable(0)) if usable is not None else os.cpu_count() or 1
 
 
-def _checked(path: Path) -> Path:
+def _check_file(path: Path) -> Path:
     path = path.expanduser()
     if not path.is_file():
         raise ConfigurationError(f"there is no model file at {path}; give the path of a GGUF file")

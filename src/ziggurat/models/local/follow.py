@@ -48,10 +48,10 @@ def followed(
     """
     if len(asked.split()) > _SHORT_WORDS:
         return None
-    worked_on = _worked_on(asked, tool, result)
+    worked_on = _continue_sum(asked, tool, result)
     if worked_on is not None:
         return _choice(tool, worked_on, 1.0)
-    news = _news(asked, tool, before, embed, today) if _FOLLOWS.match(asked) else None
+    news = _changes(asked, tool, before, embed, today) if _FOLLOWS.match(asked) else None
     if not news:
         return None
     said = " ".join(str(value) for value in news.values()).lower()
@@ -64,7 +64,7 @@ def _choice(tool: Described, arguments: dict[str, Any], score: float) -> Choice:
     return Choice(tool=tool.name, filled=Filled(arguments=arguments, missing=(), fit=1.0, coverage=1.0), score=score)
 
 
-def _worked_on(asked: str, tool: Described, result: str) -> dict[str, Any] | None:
+def _continue_sum(asked: str, tool: Described, result: str) -> dict[str, Any] | None:
     """Return an expression that continues with the last number: "times two?"."""
     name = next((parameter.name for parameter in tool.parameters if parameter.want == "expression"), None)
     if name is None or not _NUMBER.fullmatch(result):
@@ -82,7 +82,7 @@ def _worked_on(asked: str, tool: Described, result: str) -> dict[str, Any] | Non
     return None if expression is None else {name: expression}
 
 
-def _news(
+def _changes(
     asked: str, tool: Described, before: Mapping[str, Any], embed: Embed, today: date | None
 ) -> dict[str, Any] | None:
     """Return the arguments that the request clearly states, if they are complete together with the last call's."""

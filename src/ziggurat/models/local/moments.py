@@ -33,13 +33,13 @@ def day_in(text: str, today: date | None) -> date | None:
     if found := re.search(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b", low):
         return _date(found[1], found[2], found[3])
     if found := re.search(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_MONTH})\b(?:,? (\d{{4}}))?", low):
-        return _named(found[1], found[2], found[3], today)
+        return _named_day(found[1], found[2], found[3], today)
     if found := re.search(rf"\b({_MONTH}) (\d{{1,2}})(?:st|nd|rd|th)?\b(?:,? (\d{{4}}))?", low):
-        return _named(found[2], found[1], found[3], today)
-    return None if today is None else _counted(low, today)
+        return _named_day(found[2], found[1], found[3], today)
+    return None if today is None else _relative_day(low, today)
 
 
-def _counted(low: str, today: date) -> date | None:
+def _relative_day(low: str, today: date) -> date | None:
     for words in sorted(_PLAIN, key=len, reverse=True):
         if re.search(rf"\b{words}\b", low):
             return today + timedelta(days=_PLAIN[words])
@@ -50,7 +50,7 @@ def _counted(low: str, today: date) -> date | None:
     return None
 
 
-def _named(day: str, month: str, year: str | None, today: date | None) -> date | None:
+def _named_day(day: str, month: str, year: str | None, today: date | None) -> date | None:
     number = _MONTHS.index(month) + 1
     if year is not None:
         return _date(year, number, day)

@@ -65,7 +65,7 @@ def truths_for(parameter: Parameter, reading: Reading) -> Values:
         undone = {f"{prefix}{word}" for word in yes for prefix in ("un", "dis", "de")}
         for_yes, for_no = bool(yes & set(heard)), bool((no | undone) & set(heard))
         if for_yes != for_no:
-            yield Candidate(value=for_yes and not _denied(reading.text, yes), worth=1.0)
+            yield Candidate(value=for_yes and not _is_denied(reading.text, yes), worth=1.0)
             return
         if parameter.required and not _OFF & set(heard):
             near_yes, near_no = (reading.near(reading.text, side) for side in sides)
@@ -74,7 +74,7 @@ def truths_for(parameter: Parameter, reading: Reading) -> Values:
     about = _about(parameter, reading)
     spoken = {word for word in heard if stems(word) & about}
     if spoken:
-        yield Candidate(value=not (_denied(reading.text, spoken) or _OFF & set(heard)), worth=1.0)
+        yield Candidate(value=not (_is_denied(reading.text, spoken) or _OFF & set(heard)), worth=1.0)
     elif parameter.required:
         yield Candidate(value=not _OFF & set(heard), worth=0.35)
 
@@ -100,7 +100,7 @@ def _about(parameter: Parameter, reading: Reading) -> frozenset[str]:
     return (stems(words_of(parameter.name)) | stems(told) - reading.purpose) - _SMALL
 
 
-def _denied(text: str, words: set[str]) -> bool:
+def _is_denied(text: str, words: set[str]) -> bool:
     """Return whether a negation occurs at most four words before one of some words."""
     for word in words:
         for found in re.finditer(rf"\b{re.escape(word)}\b", text, re.IGNORECASE):

@@ -96,12 +96,12 @@ _PATTERNS: Mapping[Want, tuple[tuple[str, float], ...]] = {
 }
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.NOFLAG if "[A-Z]" in pattern else re.IGNORECASE)
 
 
 _COMPILED = {
-    want: tuple((_compiled(pattern), worth) for pattern, worth in patterns) for want, patterns in _PATTERNS.items()
+    want: tuple((_compile(pattern), worth) for pattern, worth in patterns) for want, patterns in _PATTERNS.items()
 }
 _LIKE: Mapping[Want, tuple[Want, ...]] = {"text": ("message", "title", "topic", "phrase")}
 _BEFORE = re.compile(r"(?:\s*,)?\s*\b(?:at|on|by|for|in|from|until|till|to|into|of)\s*$", re.IGNORECASE)

@@ -46,7 +46,7 @@ class Wish(msgspec.Struct, frozen=True):
     waits: bool = False
 
 
-def _shortened(request: str) -> str:
+def _shorten(request: str) -> str:
     """Return the start and the end of a long text, where the wish usually is, to bound the time for a request."""
     return request if len(request) <= _LONGEST else f"{request[:_HEAD]}\n{request[-_TAIL:]}"
 
@@ -88,7 +88,7 @@ def plan(
         today: The day to which "tomorrow" is relative.
         limit: The maximum of parts; a request with more is treated as a whole.
     """
-    request = _shortened(request)
+    request = _shorten(request)
     whole = Wish(text=request, choices=tuple(choose(request, tools, embed, today)))
     tried: list[list[tuple[str, bool]]] = [[]]
     for joint in (_JOINT, _ANY_JOINT):
@@ -113,7 +113,7 @@ def _wishes(
     wishes: list[Wish] = []
     place = ""
     for at, (clause, after) in enumerate(clauses):
-        text, waits = _resolved(clause, after, known[at], place) if at else (clause, False)
+        text, waits = _resolve(clause, after, known[at], place) if at else (clause, False)
         wish = Wish(text=text, choices=tuple(choose(text, tools, embed, today)), waits=waits)
         if not _sound(wish):
             return []
@@ -122,7 +122,7 @@ def _wishes(
     return wishes if _differ(wishes) else []
 
 
-def _resolved(clause: str, after: bool, before: str, place: str) -> tuple[str, bool]:
+def _resolve(clause: str, after: bool, before: str, place: str) -> tuple[str, bool]:
     """Replace references to an earlier part by its result or place; return the text, and whether it needs a result.
 
     Args:

@@ -122,7 +122,7 @@ def spans_in(request: str) -> list[Span]:
         for match in pattern.finditer(request):
             text = next((group for group in match.groups() if group is not None), match.group())
             whole = Span(kind=kind, text=text.strip(), start=match.start(), end=match.end())
-            for span in _tidied(kind, whole, request):
+            for span in _tidy(kind, whole, request):
                 if not any(_clash(span, other) for other in found):
                     found.append(span)
     return found + list(_numbers_in_words(request, found))
@@ -134,7 +134,7 @@ def _clash(span: Span, other: Span) -> bool:
     return not (span.kind in _SHARED and other.kind in _SHARED and span.kind != other.kind)
 
 
-def _tidied(kind: SpanKind, span: Span, request: str) -> Iterator[Span]:
+def _tidy(kind: SpanKind, span: Span, request: str) -> Iterator[Span]:
     if kind != "name":
         if kind != "unit" or len(span.text) > 1 or span.start > 0:
             yield span

@@ -129,7 +129,7 @@ async def speak(
     listens = ctx.listens(Delta)
     async with aclosing(engine.stream(endpoint, body)) as chunks:
         async for chunk in chunks:
-            text, reason = _said(chunk)
+            text, reason = _text_of(chunk)
             if text:
                 pieces.append(text)
                 shown = heard(text) if heard is not None else text
@@ -149,7 +149,7 @@ async def show(text: str, ctx: Context) -> None:
             await ctx.emit(Delta(ctx.path, TextDelta(word if at == 0 else f" {word}")))
 
 
-def _said(chunk: Mapping[str, Any]) -> tuple[str, str | None]:
+def _text_of(chunk: Mapping[str, Any]) -> tuple[str, str | None]:
     """Return the text in a chunk, and the finish reason if it is the last one."""
     for choice in chunk.get("choices", ()):
         text = choice["text"] if "text" in choice else choice.get("delta", {}).get("content")

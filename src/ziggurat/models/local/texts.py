@@ -85,15 +85,15 @@ _VERBS = word_set("auxiliaries") | word_set("pasts")
 
 def texts_for(parameter: Parameter, reading: Reading, others: Sequence[Parameter]) -> Values:
     """Yield the values that a request offers for a string parameter."""
-    yield from _named(parameter, reading)
+    yield from _labelled(parameter, reading)
     if not parameter.required and parameter.want in _FREE:
         return
     if parameter.want == "month":
         yield from _months(reading)
     form = str(parameter.schema.get("format", ""))
     if parameter.want == "when" or form == "date-time":
-        yield from _formed(_moments(reading), form, reading)
-    stretches = list(_formed(_stretches(parameter, reading, others), form, reading))
+        yield from _format(_moments(reading), form, reading)
+    stretches = list(_format(_stretches(parameter, reading, others), form, reading))
     yield from stretches
     taken = taken_by_others(parameter, reading, others)
     if parameter.want in _THINGS:
@@ -165,7 +165,7 @@ def _lead(text: str, start: int) -> str:
     return words[-1] if words else ""
 
 
-def _named(parameter: Parameter, reading: Reading) -> Values:
+def _labelled(parameter: Parameter, reading: Reading) -> Values:
     """Yield a value that follows the parameter's own name (``with the subject "Lunch"``) or "called"."""
     name = words_of(parameter.name)
     quoted = r"[\"\u201c'][^\"\u201d']+[\"\u201d']"
@@ -241,7 +241,7 @@ def _heads(text: str, span: Span) -> bool:
     return re.search(r"(?:^|[.?!:]\s+)$", text[: span.start]) is not None
 
 
-def _formed(values: Values, form: str, reading: Reading) -> Values:
+def _format(values: Values, form: str, reading: Reading) -> Values:
     """Yield dates and times in the schema's format; one that cannot be converted is worth less."""
     for candidate in values:
         if form not in ("date", "time", "date-time"):

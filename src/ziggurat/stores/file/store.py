@@ -230,10 +230,10 @@ class FileStore:
         self._prepare()
         start = file_name(prefix)
         folders = [each for each in (self.path / "logs").iterdir() if each.name.startswith(start)]
-        found = [self._listed(each) for each in folders if not each.name.startswith(".")]
+        found = [self._describe(each) for each in folders if not each.name.startswith(".")]
         return sorted((info for info in found if info is not None), key=lambda info: (-info.updated, info.log))
 
-    def _listed(self, at: Path) -> LogInfo | None:
+    def _describe(self, at: Path) -> LogInfo | None:
         """Return the description of a log; one that is damaged is listed as such, so that it hides no other."""
         try:
             return self._info(at)

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-def _timed(*parts: str) -> str:
+def _with_time(*parts: str) -> str:
     """Return a statement that can use the table `moment`, whose column `now` is the time."""
     moment = "WITH moment AS (SELECT coalesce($1::float8, extract(epoch FROM clock_timestamp())::float8) AS now)"
     return "".join((moment, *parts))
@@ -52,15 +52,15 @@ _KEEP = """, kept AS (
 _TOLD = """
 SELECT id, CASE WHEN watched > now THEN pg_notify($3, id || ':' || count) END FROM done, moment"""
 
-APPEND = _timed(_APPEND, _TOLD)
+APPEND = _with_time(_APPEND, _TOLD)
 """Writes rows of any number of logs, each under its epoch and after a given count; returns the logs written."""
 
-APPEND_WITH_BLOBS = _timed(_APPEND, _KEEP, _TOLD)
+APPEND_WITH_BLOBS = _with_time(_APPEND, _KEEP, _TOLD)
 
 WRITTEN = "SELECT 1 FROM logs JOIN rows USING (id) WHERE id = $1 AND epoch = $2 AND number = $3 AND digest = $4"
 """Whether a row exists that was sent before the connection was lost."""
 
-CREATE = _timed(""",
+CREATE = _with_time(""",
 made AS (
     INSERT INTO logs (log, agent, request, created, status, updated, count, owner, until, epoch, problem, watched)
     SELECT $3, $4, $5, coalesce($6, now), $7, now, $8, $9, now + $2, 1, '', 0 FROM moment
@@ -76,14 +76,14 @@ SELECT id FROM made""")
 BEGUN = "SELECT id FROM logs WHERE log = $1 AND owner = $2 AND epoch = 1"
 """The log that was created before the connection was lost."""
 
-HOLDER = _timed("""
+HOLDER = _with_time("""
 SELECT id, owner, epoch, until - now FROM logs, moment WHERE log = $2""")
 
-TAKE = _timed("""
+TAKE = _with_time("""
 UPDATE logs SET owner = $3, until = now + $2, epoch = epoch + 1 FROM moment WHERE id = $4 AND epoch = $5 AND owner = $6
 RETURNING epoch""")
 
-RENEW = _timed(""", held AS (SELECT * FROM unnest($3::bigint[], $4::bigint[]) AS held (id, epoch))
+RENEW = _with_time(""", held AS (SELECT * FROM unnest($3::bigint[], $4::bigint[]) AS held (id, epoch))
 UPDATE logs SET until = now + $2 FROM held, moment WHERE logs.id = held.id AND logs.epoch = held.epoch""")
 
 FREE = "UPDATE logs SET owner = '' WHERE log = $1 AND epoch = $2 AND owner = $3"
@@ -106,7 +106,7 @@ ORDER BY updated DESC, id DESC LIMIT $5"""
 QUARANTINE = """UPDATE logs SET status = 'Quarantined', problem = $1, owner = '', epoch = epoch + 1
 WHERE log = $2 AND status <> 'Quarantined'"""
 
-OLD = _timed("""
+OLD = _with_time("""
 SELECT id FROM logs, moment WHERE updated < $2 AND starts_with(log, $3) AND NOT status = ANY ($4::text[])
     AND (owner = '' OR until < now) LIMIT 200 FOR UPDATE OF logs""")
 """A batch of logs that may be removed, small enough that writers do not wait long."""
@@ -117,5 +117,5 @@ DELETE = (
     "DELETE FROM logs WHERE id = ANY ($1::bigint[])",
 )
 
-WATCH = _timed("""
+WATCH = _with_time("""
 UPDATE logs SET watched = now + $2 FROM moment WHERE log = $3 RETURNING id, count""")

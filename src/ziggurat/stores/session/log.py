@@ -255,17 +255,17 @@ def whole(messages: Iterable[Message]) -> list[Message]:
     awaited: dict[str, ToolCall] = {}
     for message in messages:
         if message.role != "tool":
-            kept += map(_unknown, awaited.values())
+            kept += map(_missing_result, awaited.values())
             awaited = {call.id: call for call in message.tool_calls}
         elif not all(result.id in awaited for result in message.tool_results):
             continue
         for result in message.tool_results:
             del awaited[result.id]
         kept.append(message)
-    return [*kept, *map(_unknown, awaited.values())]
+    return [*kept, *map(_missing_result, awaited.values())]
 
 
-def _unknown(call: ToolCall) -> Message:
+def _missing_result(call: ToolCall) -> Message:
     told = "no result of this call is known"
     return tool_message(ToolResult(call.id, call.name, told, "interrupted", call.name))
 

@@ -247,17 +247,17 @@ class Session:
         turns, log = self._desk.turns, self._log
         if not turns.taken(log) and not (waits and await turns.wait(log, self.timeout, self.clock)):
             if self.conflict == "branch" and branching:
-                return await self._branched()
+                return await self._branch()
             raise LeaseHeld(f"the session {self.id!r} is being written by another run of this process; try again later")
         try:
-            return await self._leased(until)
+            return await self._lease(until)
         except BaseException as error:
             turns.leave(log)
             if isinstance(error, LeaseHeld) and self.conflict == "branch" and branching:
-                return await self._branched()
+                return await self._branch()
             raise
 
-    async def _leased(self, until: float) -> "Hold":
+    async def _lease(self, until: float) -> "Hold":
         epoch = await self._epoch(until)
         try:
             return Hold(self, epoch, await self._state())
@@ -281,7 +281,7 @@ class Session:
             await self.clock.sleep(pause * (0.5 + os.urandom(1)[0] / 256))
             pause = min(2 * pause, _LAST_LOOK)
 
-    async def _branched(self) -> "Hold":
+    async def _branch(self) -> "Hold":
         """Copy the session under a new id, and hold the copy."""
         store = self._rows
         rows = await store.read(self._log)

@@ -75,7 +75,7 @@ def plain(said: Said, seen: Seen) -> Json:
     return _message(said, content, _STOPS.get(said.finish, said.finish), _usage(said.usage))
 
 
-def _begun(delta: PartDelta) -> Json:
+def _start_block(delta: PartDelta) -> Json:
     if isinstance(delta, ThinkingDelta):
         if delta.redacted is not None:
             return {"type": "redacted_thinking", "data": delta.redacted}
@@ -116,7 +116,9 @@ def streamed(said: Said, seen: Seen) -> list[Frame | Wait]:
             frames.append(step)
             continue
         if step.opens:
-            frames.append(_frame("content_block_start", {"index": step.part, "content_block": _begun(step.delta)}))
+            frames.append(
+                _frame("content_block_start", {"index": step.part, "content_block": _start_block(step.delta)})
+            )
         frames += [_frame("content_block_delta", {"index": step.part, "delta": delta}) for delta in _deltas(step.delta)]
         if step.closes:
             frames.append(_frame("content_block_stop", {"index": step.part}))

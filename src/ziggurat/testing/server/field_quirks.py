@@ -121,7 +121,7 @@ def no_ids(form: str = "missing") -> Quirk:
     return each_object(change)
 
 
-def _repeated(name: bool) -> Quirk:
+def _repeat(name: bool) -> Quirk:
     def frames(frames: Frames, seen: Seen) -> Frames:
         known: dict[int, tuple[str, str]] = {}
         for _, data in objects_of(frames) if seen.stream else ():
@@ -142,7 +142,7 @@ def repeated_names() -> Quirk:
 
     Good client: does not join them: ``add``, not ``addadd``.
     """
-    return _repeated(name=True)
+    return _repeat(name=True)
 
 
 @quirk_maker("stream")
@@ -151,7 +151,7 @@ def repeated_ids() -> Quirk:
 
     Good client: treats them as one call.
     """
-    return _repeated(name=False)
+    return _repeat(name=False)
 
 
 @quirk_maker("stream")

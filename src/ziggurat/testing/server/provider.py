@@ -229,7 +229,7 @@ class FakeProvider:
                 return
             if raw is None:
                 return
-            answer = await self._answer(self._seen(raw))
+            answer = await self._answer(self._record_request(raw))
             if raw.version == "HTTP/1.0":
                 answer = replace(answer, framing="close")
             if answer.ending == "keep" and dict(raw.headers).get("connection", "").lower() == "close":
@@ -257,7 +257,7 @@ class FakeProvider:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _seen(self, raw: RawRequest) -> Seen:
+    def _record_request(self, raw: RawRequest) -> Seen:
         path = urlsplit(raw.path).path.rstrip("/")
         wire = next((wire for end, wire in _PATHS.items() if path.endswith(end)), None)
         seen = Seen(len(self.requests) + 1, raw.method, raw.path, raw.headers, raw.body, wire)
@@ -279,9 +279,9 @@ class FakeProvider:
             request = read_request(seen)
         except ValueError as error:
             return error_answer(seen.wire, 400, str(error))
-        return written(await self._said(request, seen, quirks), seen, quirks)
+        return written(await self._ask_model(request, seen, quirks), seen, quirks)
 
-    async def _said(self, request: ModelRequest, seen: Seen, quirks: list[Quirk]) -> Said:
+    async def _ask_model(self, request: ModelRequest, seen: Seen, quirks: list[Quirk]) -> Said:
         key = (seen.path, seen.body)
         said = self._again.pop(key, None)
         if said is None:

@@ -83,7 +83,7 @@ def _parts(value: object) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _called(name: object, arguments: object, id: object) -> ToolCall:  # noqa: A002
+def _tool_call(name: object, arguments: object, id: object) -> ToolCall:  # noqa: A002
     text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
     return ToolCall(str(id or ""), str(name or ""), text)
 
@@ -97,7 +97,7 @@ def _chat(body: Json) -> Iterator[Message]:
             yield Message("tool", (ToolResult(str(item.get("tool_call_id")), "", _text(content)),))
         elif role == "assistant":
             calls = tuple(
-                _called(call["function"].get("name"), call["function"].get("arguments"), call.get("id"))
+                _tool_call(call["function"].get("name"), call["function"].get("arguments"), call.get("id"))
                 for call in _items(item.get("tool_calls"))
                 if isinstance(call.get("function"), dict)
             )
@@ -113,7 +113,7 @@ def _responses(body: Json) -> Iterator[Message]:
     for item in _items(body["input"]):
         kind, role, content = item.get("type", "message"), item.get("role"), item.get("content")
         if kind == "function_call":
-            call = _called(item.get("name"), item.get("arguments"), item.get("call_id"))
+            call = _tool_call(item.get("name"), item.get("arguments"), item.get("call_id"))
             yield Message("assistant", (call,))
         elif kind == "function_call_output":
             yield Message("tool", (ToolResult(str(item.get("call_id")), "", _text(item.get("output"))),))
@@ -153,7 +153,7 @@ def _block(block: Json) -> Part | None:
     if kind == "text":
         return Text(str(block.get("text")))
     if kind == "tool_use":
-        return _called(block.get("name"), block.get("input"), block.get("id"))
+        return _tool_call(block.get("name"), block.get("input"), block.get("id"))
     if kind == "thinking":
         return Thinking(str(block.get("thinking")), block.get("signature"))
     if kind == "redacted_thinking":

@@ -53,7 +53,7 @@ async def ask(model: Service[ModelRequest, ModelResponse], request: ModelRequest
     """Call a model with a request; an error it raises becomes part of the reply."""
     ear = _Ear()
     name = _model_name(seen)
-    said = Said((), usage=_estimated(Usage(), seen, ""), model=name, id=str(seen.number))
+    said = Said((), usage=_estimate(Usage(), seen, ""), model=name, id=str(seen.number))
     try:
         response = await model(request, root("provider").within(CLOCK, ear).emitting(ear))
     except Exception as error:  # noqa: BLE001 - the provider simulates whatever error a script raises
@@ -61,7 +61,7 @@ async def ask(model: Service[ModelRequest, ModelResponse], request: ModelRequest
     heard = ear.heard
     if message_of(heard).parts != response.message.parts:
         heard = list(deltas_of(response.message))
-    usage = _estimated(response.usage, seen, response.text)
+    usage = _estimate(response.usage, seen, response.text)
     pieces = _unique(torn(heard), seen.number)
     return replace(said, pieces=pieces, finish=response.finish, usage=usage)
 
@@ -72,7 +72,7 @@ def _model_name(seen: Seen) -> str:
     return name if isinstance(name, str) else "scripted"
 
 
-def _estimated(usage: Usage, seen: Seen, text: str) -> Usage:
+def _estimate(usage: Usage, seen: Seen, text: str) -> Usage:
     """Fill unknown token counts with estimates, a quarter of the characters; real providers always report usage."""
     given = usage.input if usage.input is not None else len(seen.body) // 4
     told = usage.output if usage.output is not None else max(1, estimate_tokens(text))
@@ -136,7 +136,7 @@ class Step(Struct, frozen=True):
 
 def steps_of(said: Said) -> list[Step | Wait]:
     """Return the pieces with their positions; the part in which an error occurs is never closed."""
-    placed = _placed(said.pieces)
+    placed = _place(said.pieces)
     last = {part: at for at, (part, _) in enumerate(placed)}
     if said.error is not None and placed:
         last.pop(next((part for part, _ in reversed(placed) if part >= 0), -1), None)
@@ -151,7 +151,7 @@ def steps_of(said: Said) -> list[Step | Wait]:
     return steps
 
 
-def _placed(pieces: Iterable[PartDelta | Wait]) -> list[tuple[int, PartDelta | Wait]]:
+def _place(pieces: Iterable[PartDelta | Wait]) -> list[tuple[int, PartDelta | Wait]]:
     placed: list[tuple[int, PartDelta | Wait]] = []
     numbers = count()
     calls: dict[int, int] = {}

@@ -27,7 +27,7 @@ from ziggurat.testing.server.types import Answer, Piece, Seen, Wait
 _SIZES = (1, 2, 3, 5, 8, 13, 64, 512)
 
 
-def _parted(pieces: Sequence[Piece], at: int) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+def _split_at(pieces: Sequence[Piece], at: int) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
     """Split a body at a byte, counted from the end if negative."""
     size = sum(len(piece) for piece in pieces if isinstance(piece, bytes))
     left = max(0, min(size, at if at >= 0 else size + at))
@@ -46,7 +46,7 @@ def _split(pieces: Sequence[Piece], places: Sequence[int]) -> tuple[Piece, ...]:
     done = 0
     made: list[Piece] = []
     for place in sorted(set(places)):
-        before, rest = _parted(rest, place - done)
+        before, rest = _split_at(rest, place - done)
         made += [*before, Wait(0)]
         done = place
     return (*made, *rest)
@@ -62,7 +62,7 @@ def cut(at_byte: int, clean: bool = False) -> Quirk:
     """
 
     def answer(answer: Answer, seen: Seen) -> Answer:
-        kept = _parted(answer.pieces, at_byte)[0]
+        kept = _split_at(answer.pieces, at_byte)[0]
         if clean:
             return replace(answer, pieces=kept, ending="close")
         return replace(answer, pieces=kept, ending="cut", length=answer.size)
@@ -78,7 +78,7 @@ def stall(at_byte: int = 0, seconds: float | None = None) -> Quirk:
     """
 
     def answer(answer: Answer, seen: Seen) -> Answer:
-        before, after = _parted(answer.pieces, at_byte)
+        before, after = _split_at(answer.pieces, at_byte)
         return replace(answer, pieces=(*before, Wait(seconds), *after))
 
     return Quirk(answer=answer, breaks=True)
@@ -114,7 +114,7 @@ def reset(at_byte: int = 0) -> Quirk:
     """
 
     def answer(answer: Answer, seen: Seen) -> Answer:
-        kept = _parted(answer.pieces, at_byte)[0]
+        kept = _split_at(answer.pieces, at_byte)[0]
         return replace(answer, pieces=kept, ending="reset", length=answer.size)
 
     return Quirk(answer=answer, breaks=True)

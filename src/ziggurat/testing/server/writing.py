@@ -31,7 +31,7 @@ def written(said: Said, seen: Seen, quirks: Sequence[Quirk]) -> Answer:
             said = quirk.said(said, seen)
     stream = seen.stream and not any(quirk.plain for quirk in quirks)
     if said.error is not None and (not stream or not said.pieces):
-        return changed(_failed(said.error, seen), quirks, seen)
+        return changed(_error_answer(said.error, seen), quirks, seen)
     form = _FORMATS[seen.wire]
     frames = form.streamed(said, seen) if stream else [Frame(form.plain(said, seen), part="body")]
     if said.error is not None and not isinstance(said.error, ConnectionError):
@@ -50,7 +50,7 @@ def written(said: Said, seen: Seen, quirks: Sequence[Quirk]) -> Answer:
     return changed(answer, quirks, seen)
 
 
-def _failed(error: Exception, seen: Seen) -> Answer:
+def _error_answer(error: Exception, seen: Seen) -> Answer:
     """Return the answer for an error that occurs before any output."""
     if isinstance(error, ConnectionError):
         return Answer(head=b"", framing="close", ending="reset")
