@@ -112,15 +112,15 @@ class OnRecord:
             known = runs.open(run_id)
             runs.check_idle(run_id)
             known.strict = strict
-            ctx, journal, request = await self._again(known, run_id, deps, decisions or {}, session)
+            ctx, journal, request = await self._reopen(known, run_id, deps, decisions or {}, session)
             return await self._drive(request, with_listeners(ctx, listeners), journal, named=True)
         info = await runs.find(run_id)
         if info is not None and is_finished(info):
-            return await self._answered(run_id, deps, listeners, decisions)
+            return await self._answer_from_record(run_id, deps, listeners, decisions)
         stored = await runs.take(run_id, deps or {})
         stored.strict = strict
         try:
-            ctx, journal, request = await self._again(stored, run_id, deps, decisions or {}, session)
+            ctx, journal, request = await self._reopen(stored, run_id, deps, decisions or {}, session)
         except BaseException:
             await runs.let_go(run_id, stored)
             raise
@@ -233,7 +233,7 @@ class OnRecord:
         await plant(self._runs, new_id, self.name, [screens.screened(entry) for entry in entries])
         return await self.resume(new_id, deps=deps, listeners=listeners)
 
-    async def _again(
+    async def _reopen(
         self,
         journal: J,
         run_id: str,
@@ -262,7 +262,7 @@ class OnRecord:
             raise
         return self._root(journal, run_id, deps, terms, seat), journal, request
 
-    async def _copied(self, run_id: str, deps: Deps | None) -> "tuple[Context, MemoryJournal, Running]":
+    async def _open_copy(self, run_id: str, deps: Deps | None) -> "tuple[Context, MemoryJournal, Running]":
         """Open a copy of the record of a run that has ended; all is answered from it and nothing is written."""
         assert isinstance(self._runs, StoredRuns)
         clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
@@ -271,10 +271,10 @@ class OnRecord:
         journal.reopen(run_id, clock.now(), clock)
         return self._root(journal, run_id, deps), journal, InMemoryRunStore()
 
-    async def _answered(
+    async def _answer_from_record(
         self, run_id: str, deps: Deps | None, listeners: Sequence[Listener], decisions: Mapping[str, Decision] | None
     ) -> AgentRun:
-        ctx, journal, runs = await self._copied(run_id, deps)
+        ctx, journal, runs = await self._open_copy(run_id, deps)
         decision_entries(journal, decisions or {}, 0.0, self)  # nothing is pending, so each is refused
         request = self._recorded_request(journal, run_id)
         return await self._drive(request, with_listeners(ctx, listeners), journal, runs, named=True)

@@ -92,16 +92,16 @@ class Runnable(OnRecord):
             check_options(deps, listeners, run_id)
         ambient = AMBIENT.get()
         if ambient is not None and not detached:
-            return self._joined(ambient, request, deps, listeners, run_id, session)
+            return self._join(ambient, request, deps, listeners, run_id, session)
         run: Coroutine[Any, Any, AgentRun]
         if session is not None:
             chat = session_for(session, self.store, history)
-            run = self._begun(request, deps, listeners, run_id, chat)
+            run = self._open_and_drive(request, deps, listeners, run_id, chat)
         elif run_id is None and not listeners and isinstance(self._runs, InMemoryRunStore):
             run = self._drive(request, *self._open(request, deps), named=False)
         else:  # the record is opened when the coroutine starts: a run with this id may exist by then
-            run = self._begun(request, deps, listeners, run_id)
-        return run if ambient is None else self._detached(ambient, run)
+            run = self._open_and_drive(request, deps, listeners, run_id)
+        return run if ambient is None else self._run_detached(ambient, run)
 
     def run_sync(self, prompt: Prompt, **options: Unpack[RunOptions]) -> AgentRun:
         """Run from code that is not async, also in notebooks and threads of tools; takes the arguments of `run`."""
@@ -136,10 +136,10 @@ class Runnable(OnRecord):
             joined = _Heard(self, (*listeners, *(() if ambient.emit is SILENCE else (ambient.emit,))))
             return open_stream(joined, request, with_deps(ambient.under(self.name), deps), buffer=buffer)
         chat = None if session is None else session_for(session, self.store, history)
-        return StreamBlock(self._streamed(request, deps, listeners, run_id, chat, buffer))
+        return StreamBlock(self._stream_events(request, deps, listeners, run_id, chat, buffer))
 
     @asynccontextmanager
-    async def _streamed(
+    async def _stream_events(
         self,
         request: AgentRequest,
         deps: Deps | None,
@@ -148,7 +148,7 @@ class Runnable(OnRecord):
         session: Session | None,
         buffer: int,
     ) -> AsyncGenerator[EventStream[AgentRun], None]:
-        ctx, journal, *runs = await self._opened(request, deps, run_id, session)
+        ctx, journal, *runs = await self._open_record(request, deps, run_id, session)
 
         async def service(request: AgentRequest, ctx: Context) -> AgentRun:
             heard = ctx.heard_by(*listeners) if listeners else ctx
@@ -191,7 +191,7 @@ class Runnable(OnRecord):
 
     # -- within --------------------------------------------------------------------------------------------------
 
-    async def _joined(
+    async def _join(
         self,
         ambient: Context,
         request: AgentRequest,
@@ -203,12 +203,12 @@ class Runnable(OnRecord):
         _check_joins(run_id, session)
         loop = loop_elsewhere()
         if loop is not None:  # called from a thread with an event loop of its own
-            return POOL.run_on(loop, lambda: self._joined(ambient, request, deps, listeners, run_id, session))
+            return POOL.run_on(loop, lambda: self._join(ambient, request, deps, listeners, run_id, session))
         ctx = with_deps(ambient.under(self.name), deps)
         beside = ambient.state(ConcurrentAgents, ConcurrentAgents)
         return await beside.run(enter(self, request, ctx.heard_by(*listeners) if listeners else ctx))
 
-    async def _begun(
+    async def _open_and_drive(
         self,
         request: AgentRequest,
         deps: Deps | None,
@@ -216,34 +216,34 @@ class Runnable(OnRecord):
         run_id: str | None,
         session: Session | None = None,
     ) -> AgentRun:
-        ctx, journal, *runs = await self._opened(request, deps, run_id, session)
+        ctx, journal, *runs = await self._open_record(request, deps, run_id, session)
         asked = request_in(ctx, request)
         return await self._drive(asked, with_listeners(ctx, listeners), journal, *runs, named=run_id is not None)
 
-    async def _opened(
+    async def _open_record(
         self, request: AgentRequest, deps: Deps | None, run_id: str | None, session: Session | None = None
     ) -> Opening:
         """Open the record of a new run, or of the run with this id."""
         if session is not None:
-            return await self._seated(session, request, deps, run_id)
+            return await self._open_in_session(session, request, deps, run_id)
         runs, given_deps = self._runs, {} if deps is None else deps
         if isinstance(runs, InMemoryRunStore):
-            here = None if run_id is None else self._here(runs, request, deps, run_id)
+            here = None if run_id is None else self._reopen_here(runs, request, deps, run_id)
             return *(here or self._open(request, deps, run_id)), runs
-        known = None if run_id is None else await self._continued(runs, run_id, digest(request), deps)
+        known = None if run_id is None else await self._reopen_stored(runs, run_id, digest(request), deps)
         if known is not None:
             return known
         new_id = run_id or given_deps.get(IDS, fresh_id)()
         try:
             journal = await runs.create(new_id, self.name, request, given_deps, self._screen, terms_of(deps))
         except RunExists:  # another process has begun it since we looked
-            known = None if run_id is None else await self._continued(runs, run_id, digest(request), deps)
+            known = None if run_id is None else await self._reopen_stored(runs, run_id, digest(request), deps)
             if known is None:
                 raise
             return known
         return self._root(journal, new_id, deps), journal, runs
 
-    async def _continued(
+    async def _reopen_stored(
         self, runs: StoredRuns, run_id: str, asked: str, deps: Deps | None, session: Session | None = None
     ) -> Opening | None:
         """Open the record of the run with this id and check that its request is the same; None if there is none."""
@@ -253,24 +253,26 @@ class Runnable(OnRecord):
         if info.request != asked:
             raise RunExists(f"the run {run_id!r} exists with another request; choose another id")
         if is_finished(info):
-            return await self._copied(run_id, deps)
+            return await self._open_copy(run_id, deps)
         stored = await runs.take(run_id, deps or {})
         try:
-            ctx, known, _ = await self._again(stored, run_id, deps, {}, session)
+            ctx, known, _ = await self._reopen(stored, run_id, deps, {}, session)
         except BaseException:
             await runs.let_go(run_id, stored)
             raise
         return ctx, known, runs
 
-    async def _seated(self, session: Session, request: AgentRequest, deps: Deps | None, run_id: str | None) -> Opening:
+    async def _open_in_session(
+        self, session: Session, request: AgentRequest, deps: Deps | None, run_id: str | None
+    ) -> Opening:
         """Open the record of a run that holds a session until it ends; the session's messages come first."""
         runs, asked = self._runs, request_digest(request, session)
         while True:
             if run_id is not None:
                 if isinstance(runs, InMemoryRunStore):
-                    known = await self._remembered(runs, run_id, request, deps, session)
+                    known = await self._reopen_in_session(runs, run_id, request, deps, session)
                 else:
-                    known = await self._continued(runs, run_id, asked, deps, session)
+                    known = await self._reopen_stored(runs, run_id, asked, deps, session)
                 if known is not None:
                     return known
             seat = await take_seat(session, run_id or (deps or {}).get(IDS, fresh_id)(), request)
@@ -290,7 +292,7 @@ class Runnable(OnRecord):
                 if not isinstance(error, RunExists) or run_id is None:  # it was begun while we waited
                     raise
 
-    async def _remembered(
+    async def _reopen_in_session(
         self, runs: InMemoryRunStore, run_id: str, request: AgentRequest, deps: Deps | None, session: Session
     ) -> Opening | None:
         runs.check_idle(run_id)
@@ -299,10 +301,10 @@ class Runnable(OnRecord):
             return None
         if not is_same_request(self._recorded_request(known, run_id), terms_in(known), request, session):
             raise RunExists(f"the run {run_id!r} exists with another request or session; choose another id")
-        ctx, journal, _ = await self._again(known, run_id, deps, {}, session)
+        ctx, journal, _ = await self._reopen(known, run_id, deps, {}, session)
         return ctx, journal, runs
 
-    def _here(
+    def _reopen_here(
         self, runs: InMemoryRunStore, request: AgentRequest, deps: Deps | None, run_id: str
     ) -> tuple[Context, MemoryJournal] | None:
         """Open the record of the run with this id in this process; None if there is none."""
@@ -342,7 +344,7 @@ class Runnable(OnRecord):
         journal.append(Opened("", run_id, SHAPE_VERSION, clock.now(), request, None, None, terms))
         return self._root(journal, run_id, deps, None, seat), journal
 
-    async def _detached(self, ambient: Context, run: Coroutine[Any, Any, AgentRun]) -> AgentRun:
+    async def _run_detached(self, ambient: Context, run: Coroutine[Any, Any, AgentRun]) -> AgentRun:
         if ambient.listens(Warned):
             await ambient.emit(Warned(ambient.path, f"{self.name} was started as a run of its own (detached)"))
         return await run

@@ -192,7 +192,7 @@ class Incoming:
             self._line.abandon()
 
     async def end(self, *, whole: bool) -> None:
-        """End the reply: close the connection, or if `whole`, wait a short time for its end and discard the rest."""
+        """End the reply: close the connection, or if `whole`, discard the rest while it arrives, for a short time."""
         if self.done or not whole:
             self.close()
             return
