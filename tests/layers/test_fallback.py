@@ -131,7 +131,7 @@ def test_what_it_cost_is_counted_beneath_a_record() -> None:
     ctx = Context("run", _beneath=True).within(JOURNAL, journal)
     with pytest.raises(ModelError):
         asyncio.run(fallback(Thing("a", error), Thing("b", last))("q", ctx))
-    assert journal._charged("run") == ["12 tokens"]
+    assert journal._take_charges("run") == ["12 tokens"]
 
 
 def journal_of(data: bytes | None = None, mode: Mode = "resume") -> MemoryJournal:

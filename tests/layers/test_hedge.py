@@ -149,7 +149,7 @@ def test_what_losers_cost_is_counted_where_it_is_known() -> None:
     journal = MemoryJournal()
     ctx = Context("run", _beneath=True).within(CLOCK, HandClock(auto=True)).within(JOURNAL, journal)
     run(hedge(*services, delay=1), ctx)
-    assert sorted(map(str, journal._charged("run"))) == ["cut off", "failed", "late"]
+    assert sorted(map(str, journal._take_charges("run"))) == ["cut off", "failed", "late"]
 
 
 def test_cancelling_ends_all_of_them_also_twice() -> None:

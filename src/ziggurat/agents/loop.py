@@ -91,7 +91,7 @@ class _Run:
         self.journal = journal if journal.plain(ctx) and unattended(ctx) else None  # None: `once` records
         self.asked: Context | None = None  # the context of a model call in progress that the loop must record
 
-    def question(self) -> ModelRequest:
+    def request(self) -> ModelRequest:
         """Return the next request to the model."""
         loop = self.loop
         output = None if loop.output is None else loop.output.native()
@@ -102,7 +102,7 @@ class _Run:
         loop = self.loop
         if self.rewriters is not None:
             return self.rewriters.ask(self, loop.model, ctx, path, name=loop.model_name)
-        request = self.question()
+        request = self.request()
         if self.journal is not None:  # fast path: no coroutine between the loop and the model
             at = ctx.beneath(path)
             known = self.journal.known
@@ -112,7 +112,7 @@ class _Run:
                 return model(request, at)
         return ask(loop.model, request, ctx.at(path), name=loop.model_name)
 
-    def answer(self, results: tuple[ToolResult, ...]) -> None:
+    def add_results(self, results: tuple[ToolResult, ...]) -> None:
         """Append the results of a reply's calls, which completes the step."""
         log = self.conversation.log
         if len(results) == 1:
@@ -123,19 +123,19 @@ class _Run:
         self.results = results
         self.complete = len(log)
 
-    def close(self, calls: tuple[ToolCall, ...], answer: Answer | None, why: str) -> None:
+    def close_step(self, calls: tuple[ToolCall, ...], answer: Answer | None, why: str) -> None:
         """Complete a step whose calls are not made; each call gets a result that says why."""
         if calls:
-            self.answer(not_executed(calls, why) if answer is None else accept_calls(calls))
+            self.add_results(not_executed(calls, why) if answer is None else accept_calls(calls))
         self.complete = len(self.conversation.log)
 
-    def told(self, messages: Iterable[Message]) -> None:
+    def add_messages(self, messages: Iterable[Message]) -> None:
         """Append messages to the model between two steps."""
         for message in messages:
             self.conversation.append(message)
         self.complete = len(self.conversation.log)
 
-    def heard(self, verdict: Verdict) -> stops.Stop | None:
+    def take_verdict(self, verdict: Verdict) -> stops.Stop | None:
         """Return the stop in a policy's verdict; keep a nudge until the step ends."""
         if not isinstance(verdict, Nudge):
             return verdict
@@ -144,7 +144,7 @@ class _Run:
         self.nudges.append(verdict)
         return None
 
-    def said(self, response: ModelResponse) -> ModelResponse:
+    def add_response(self, response: ModelResponse) -> ModelResponse:
         """Record and append the model's message, cleaned up for the conversation; return the response with it."""
         at = self.asked
         if at is not None and self.journal is not None:
@@ -159,14 +159,14 @@ class _Run:
         self.conversation.log.append(message)
         return response
 
-    def failed(self, error: BaseException) -> None:
+    def record_failure(self, error: BaseException) -> None:
         """Record that a model call failed, if one was in progress."""
         at, self.asked = self.asked, None
         if at is not None and self.journal is not None:
             kept = Mark(self.conversation, len(self.conversation.log))
             self.journal.lost(at, self.loop.model_name, kept, error)
 
-    def ended(self, stop: stops.Stop, output: Any = None, suspend: Suspend | None = None) -> AgentRun:
+    def result(self, stop: stops.Stop, output: Any = None, suspend: Suspend | None = None) -> AgentRun:
         """Return the run so far: its complete steps, in a form that can be sent to a model again."""
         log = self.conversation.log
         whole = self.conversation if self.complete == len(log) else Conversation(log[: self.complete])
@@ -229,33 +229,33 @@ class AgentLoop:
                 step = f"step-{run.steps}"
                 if attended:
                     await self._begin_step(run, ctx, step)
-                response = run.said(await run.ask(ctx, f"{step}/model"))
+                response = run.add_response(await run.ask(ctx, f"{step}/model"))
                 answer: Answer | None = None
                 if settings.output is not None or response.finish in _UNFINISHED:
                     response, answer = await self._usable_reply(run, response, ctx, step)
                 calls = tool_calls_of(response.message)
-                stop = None if policy is None else run.heard(policy.on_response(self._progress(run, response)))
+                stop = None if policy is None else run.take_verdict(policy.on_response(self._progress(run, response)))
                 if stop is None and (not calls or answer is not None):
                     stop = stops.Completed()
                 if steered is not None:
                     stop = await self._continue_steered(run, steered, response, ctx, answer, stop)
                 elif stop is not None:
-                    run.close(calls, answer, "the run ended before")
+                    run.close_step(calls, answer, "the run ended before")
                 else:
                     if len(calls) == 1:
-                        run.answer((await call_tool(settings.tools, calls[0], ctx, step),))
+                        run.add_results((await call_tool(settings.tools, calls[0], ctx, step),))
                     else:
-                        run.answer(await call_tools(settings.tools, calls, ctx, step))
+                        run.add_results(await call_tools(settings.tools, calls, ctx, step))
                     stop = self._judge_step(run, response)
                 if ctx.emit is not SILENCE or (policy is not None and run.nudges is not None):
                     await self._end_step(run, ctx, step, stop)
                 if stop is not None:
                     text = response.text if settings.output is None else None
-                    return run.ended(stop, text if answer is None else answer.value)
+                    return run.result(stop, text if answer is None else answer.value)
                 if task is not None and task.cancelling() > cancels:  # a tool swallowed our cancellation
                     raise asyncio.CancelledError
         except (Exception, Suspend, asyncio.CancelledError) as error:
-            run.failed(error)
+            run.record_failure(error)
             error.partial = _partial_run(run, error)  # type: ignore[union-attr]
             raise
 
@@ -265,7 +265,7 @@ class AgentLoop:
             await run.seat.step(run)
         if run.steering is not None:
             try:
-                run.told(await run.steering.before(run.steps))
+                run.add_messages(await run.steering.before(run.steps))
             except StoppedAfterStep:
                 run.steps -= 1
                 raise
@@ -286,14 +286,14 @@ class AgentLoop:
         may_go_on = run.steps < self.settings.max_steps and (stop is None or isinstance(stop, stops.Completed))
         redirected = may_go_on and await steering.upon_response(run.steps)
         if stop is not None:
-            run.close(calls, answer, "the run ended before")
+            run.close_step(calls, answer, "the run ended before")
             if may_go_on and steering.waits:
                 return None
         elif redirected:
-            run.close(calls, None, "the run was redirected")
+            run.close_step(calls, None, "the run was redirected")
         else:
             dropped = steering.dropping(run.steps)
-            run.answer(await call_tools(self.settings.tools, calls, ctx, f"step-{run.steps}", dropped))
+            run.add_results(await call_tools(self.settings.tools, calls, ctx, f"step-{run.steps}", dropped))
             stop = self._judge_step(run, response)
         if stop is not None:
             steering.ends()
@@ -302,7 +302,7 @@ class AgentLoop:
     def _judge_step(self, run: _Run, response: ModelResponse) -> stops.Stop | None:
         """Return why the run stops after a step whose tools have run, or None."""
         policy = self.settings.policy
-        stop = None if policy is None else run.heard(policy.on_step(self._progress(run, response)))
+        stop = None if policy is None else run.take_verdict(policy.on_step(self._progress(run, response)))
         if stop is None and run.steps >= self.settings.max_steps:
             return stops.MaxSteps(self.settings.max_steps)
         return stop
@@ -316,7 +316,7 @@ class AgentLoop:
         text = "\n".join(text for nudge in nudges for text in nudge.texts)
         if text and stop is None:
             message = Message("user", (Text(text),), None, "runtime")
-            run.told([await ctx.at(f"{step}/nudge").once("nudge", message, _itself, returns=Message)])
+            run.add_messages([await ctx.at(f"{step}/nudge").once("nudge", message, _itself, returns=Message)])
         if ctx.emit is not SILENCE:
             await ctx.emit(StepEnded(f"{ctx.path}/{step}", run.steps))
 
@@ -332,19 +332,19 @@ class AgentLoop:
             calls = response.message.tool_calls
             if response.finish == "paused" and not calls and pauses < PAUSES:
                 pauses += 1
-                response = run.said(await run.ask(ctx, f"{step}/model#{asked + pauses}"))
+                response = run.add_response(await run.ask(ctx, f"{step}/model#{asked + pauses}"))
                 continue
             fault, answer = judge_reply(response, settings.output)
             if fault is None:
                 return response, answer
             if asked > bound:
-                run.answer(not_executed(calls, "the reply was not accepted"))
+                run.add_results(not_executed(calls, "the reply was not accepted"))
                 raise ModelError(f"the model's reply was not usable after {asked} tries: {fault}")
-            run.answer(refuse_calls(calls, fault))
+            run.add_results(refuse_calls(calls, fault))
             if not calls:
                 run.conversation.append(repair_message(fault))
             asked += 1
-            response = run.said(await run.ask(ctx, f"{step}/model#{asked + pauses}"))
+            response = run.add_response(await run.ask(ctx, f"{step}/model#{asked + pauses}"))
 
     async def _call_instructions(self, ctx: Context) -> str | None:
         """Call the user's function for the instructions, once per run."""
@@ -375,7 +375,7 @@ async def _await_steered(steps: Awaitable[AgentRun], ctx: Context) -> AgentRun:
 def _partial_run(run: _Run, error: BaseException) -> AgentRun:
     suspend = error if isinstance(error, Suspend) else None
     why = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
-    return run.ended(why, suspend=suspend)
+    return run.result(why, suspend=suspend)
 
 
 async def _itself(message: Message, ctx: Context) -> Message:

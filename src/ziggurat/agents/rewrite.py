@@ -63,7 +63,7 @@ class Rewritable(Protocol):
     conversation: Conversation
     complete: int
 
-    def question(self) -> ModelRequest:
+    def request(self) -> ModelRequest:
         """Return the next request to the model."""
         ...
 
@@ -102,7 +102,7 @@ class Rewriters:
                 tries += 1
         while True:
             try:
-                response = await ask(model, run.question(), asked, name=name)
+                response = await ask(model, run.request(), asked, name=name)
             except Exception as error:
                 told = overflow_of(error)
                 if told is None:
@@ -123,7 +123,7 @@ class Rewriters:
 
     def _outlook(self, run: Rewritable, model: Model) -> Outlook:
         """Return the size of the next request; each message is examined only once."""
-        request = run.question()
+        request = run.request()
         messages = Transcript(run.conversation, run.complete)
         for index in range(self._seen, len(messages)):
             message = messages[index]

@@ -56,7 +56,7 @@ class MemoryJournal(Recorder):
         if self.known is None:
             self.known = {}
             for entry in self.entries:
-                self._take(entry, self.known)
+                self._index_entry(entry, self.known)
         return self.known
 
     def pending(self) -> list[Pending]:
@@ -122,7 +122,7 @@ class MemoryJournal(Recorder):
             entry = self.screened(entry)
         self.entries.append(entry)
         if self.known is not None:
-            self._take(entry, self.known)
+            self._index_entry(entry, self.known)
         if self._readers:
             self.wake()
         return None
@@ -134,7 +134,7 @@ class MemoryJournal(Recorder):
     def made(self, ctx: Context, name: str, request: object, value: object, /) -> None:
         """Record the answer of a call that was made without `once`."""
         meter = ctx.scope.get(METER)
-        spent = () if self._charges is None else tuple(self._charged(ctx.path))
+        spent = () if self._charges is None else tuple(self._take_charges(ctx.path))
         elapsed = self._elapsed + self._monotonic() - self._since
         self.append(Result(ctx.path, name, request, value, spent, elapsed))
         if meter is not None:
@@ -144,13 +144,13 @@ class MemoryJournal(Recorder):
 
     def lost(self, ctx: Context, name: str, request: object, error: BaseException, /) -> None:
         """Record the failure of a call that was made without `once`."""
-        self._broken(ctx, name, request, error, None)
+        self._settle_error(ctx, name, request, error, None)
 
     def settled(self) -> Awaitable[None] | None:
         """Return None: there is nothing to wait for in memory."""
         return None
 
-    def _take(self, entry: Entry, index: dict[str, Entry | list[Entry] | Record]) -> None:
+    def _index_entry(self, entry: Entry, index: dict[str, Entry | list[Entry] | Record]) -> None:
         path = entry.path
         if not path:  # entries of the whole run belong to no call
             return

@@ -190,9 +190,9 @@ class Recorder:
         if record is not None:
             outcome = record.answer()
             if outcome is not None and (record.entered is None or isinstance(outcome, Failure)):
-                return await self._answered(ctx, name, request, outcome, returns, composite)
+                return await self._answer_from_record(ctx, name, request, outcome, returns, composite)
         if composite:
-            return await self._through(ctx, name, request, call)
+            return await self._call_composite(ctx, name, request, call)
         if self.refusing:
             self.missing(ctx.path, name)
         permits: list[Permit] | None = None
@@ -207,7 +207,7 @@ class Recorder:
             if value.__class__ is not returns:
                 must_be(value, returns, name, ctx)
         except BaseException as error:
-            await self._caught(ctx, name, request, error, permits)
+            await self._record_error(ctx, name, request, error, permits)
             raise
         finally:
             force_setattr(ctx, "_beneath", False)  # the context may be used for another call
@@ -215,7 +215,7 @@ class Recorder:
         kept = getattr(request, "kept", request)
         usage = getattr(value, "usage", None)
         alone = permits is None and self._charges is None
-        spent = () if alone else tuple(self._charged(ctx.path))
+        spent = () if alone else tuple(self._take_charges(ctx.path))
         waiting = self.append(Result(ctx.path, name, kept, value, spent, elapsed))
         if waiting is not None:
             await waiting
@@ -227,22 +227,22 @@ class Recorder:
             meter.add(usage)
         return value
 
-    async def _caught(
+    async def _record_error(
         self, ctx: Context, name: str, request: object, error: BaseException, permits: list[Permit] | None
     ) -> None:
         """Settle a call that failed, and record its failure."""
-        waiting = self._broken(ctx, name, request, error, permits)
+        waiting = self._settle_error(ctx, name, request, error, permits)
         if waiting is not None:
             await waiting
 
-    def _broken(
+    def _settle_error(
         self, ctx: Context, name: str, request: object, error: BaseException, permits: list[Permit] | None
     ) -> Awaitable[None] | None:
         """Settle a call that failed, and append its failure; a cancelled call has none."""
         if not isinstance(error, Exception):
-            self._settle(ctx, permits, self._charged(ctx.path))
+            self._settle(ctx, permits, self._take_charges(ctx.path))
             return None
-        spent = self._charged(ctx.path, getattr(error, "usage", None))
+        spent = self._take_charges(ctx.path, getattr(error, "usage", None))
         self._settle(ctx, permits, spent)
         return self._record_failure(Failure(ctx.path, name, request, error, tuple(spent), self.elapsed), error)
 
@@ -252,14 +252,16 @@ class Recorder:
             self._charges = []
         self._charges.append((path, usage))
 
-    def _charged(self, path: str, usage: object | None = None) -> list[object]:
+    def _take_charges(self, path: str, usage: object | None = None) -> list[object]:
         """Remove and return the usage charged at and below a call, followed by the call's own."""
         charges = self._charges or []
         taken = [cost for at, cost in charges if is_beneath(at, path)]
         self._charges = [(at, cost) for at, cost in charges if not is_beneath(at, path)] or None
         return taken if usage is None else [*taken, usage]
 
-    async def _through(self, ctx: Context, name: str, request: Q, call: Callable[[Q, Context], Awaitable[R]]) -> R:
+    async def _call_composite(
+        self, ctx: Context, name: str, request: Q, call: Callable[[Q, Context], Awaitable[R]]
+    ) -> R:
         """Call a composite, and record its outcome unless it has recorded that itself."""
         try:
             value = await call(request, ctx)
@@ -284,7 +286,7 @@ class Recorder:
         again, so failures recorded there before the outcome are marked as answered.
         """
         record = self.find(outcome.path)
-        spent = [] if record is None else self._uncounted(record, outcome)
+        spent = [] if record is None else self._take_uncounted(record, outcome)
         if outcome.path not in self._composites():
             return spent
         for entry in self.entries:
@@ -295,12 +297,12 @@ class Recorder:
             record = self.find(entry.path)
             if record is None or entry.path == outcome.path:
                 continue
-            spent.extend(self._uncounted(record, entry))
+            spent.extend(self._take_uncounted(record, entry))
             if isinstance(entry, Failure):
                 record.cursor = max(record.cursor, record.number(entry))
         return spent
 
-    def _uncounted(self, record: Record, outcome: Result | Failure) -> list[object]:
+    def _take_uncounted(self, record: Record, outcome: Result | Failure) -> list[object]:
         """Return the usage of an outcome unless it was counted before; for a composite, its parts have the usage."""
         number = record.number(outcome)
         if record.counted >= number:  # also when it was removed, with number 0
@@ -344,7 +346,7 @@ class Recorder:
             for usage in spent:
                 meter.add(usage)
 
-    async def _answered(
+    async def _answer_from_record(
         self,
         ctx: Context,
         name: str,
@@ -359,7 +361,7 @@ class Recorder:
             recorded = decode(was, str) if isinstance(was, Raw) else fingerprint(was)
             asked = fingerprint(request)
             if recorded != asked:
-                event = self.diverged(ctx.path, *self._compared(ctx.path, request, recorded, asked))
+                event = self.diverged(ctx.path, *self._difference_of(ctx.path, request, recorded, asked))
         if event is not None and ctx.listens(Diverged):
             await ctx.emit(event)
         spent = self.pass_over(outcome)
@@ -376,7 +378,7 @@ class Recorder:
         self._settle(ctx, [], spent)
         return value
 
-    def _compared(self, path: str, request: object, recorded: str, asked: str) -> tuple[str, str, str]:
+    def _difference_of(self, path: str, request: object, recorded: str, asked: str) -> tuple[str, str, str]:
         """Return what differs and both sides as text: the request's own `compared()` if possible, else fingerprints."""
         own: Callable[[Sequence[Entry], str, str], tuple[str, str, str] | None] | None
         own = getattr(request, "compared", None)

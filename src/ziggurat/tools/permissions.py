@@ -111,7 +111,7 @@ def granting(*grants: str, audit: Audit | None = None) -> dict[Key[Any], Any]:
         await agent.run("...", deps=granting("network", "file_read"))
 
     Its agents get the intersection with their own grants. Tools that declare no permissions are denied; a tool that
-    needs none declares ``permissions=[]``. Pass it to `resume` again.
+    needs none declares ``permissions=[]``. Grants are stored with the run; pass an audit to `resume` again.
 
     Args:
         grants: Permissions; none grants nothing.
