@@ -22,7 +22,7 @@ class Callbacks(PerRun):
 
     Args:
         on_token: Called with each piece of text.
-        on_thought: Called with each piece of reasoning.
+        on_thought: Called with each thought when it is complete; its pieces are `Delta` events.
         on_action: Called with each tool call when it starts.
         on_event: Called with every event.
 
