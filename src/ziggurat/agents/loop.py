@@ -28,6 +28,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
 from ziggurat.messages.conversation import Conversation, Mark, Transcript
 from ziggurat.messages.delta import fit
 from ziggurat.messages.events import StepEnded, StepStarted
+from ziggurat.messages.limits import MAX_CALLS
 from ziggurat.messages.message import Message, tool_calls_of
 from ziggurat.messages.middleware import MIDDLEWARE
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
@@ -231,7 +232,8 @@ class AgentLoop:
                     await self._begin_step(run, ctx, step)
                 response = run.add_response(await run.ask(ctx, f"{step}/model"))
                 answer: Answer | None = None
-                if settings.output is not None or response.finish in _UNFINISHED:
+                many = len(response.message.parts) > MAX_CALLS
+                if settings.output is not None or many or response.finish in _UNFINISHED:
                     response, answer = await self._usable_reply(run, response, ctx, step)
                 calls = tool_calls_of(response.message)
                 stop = None if policy is None else run.take_verdict(policy.on_response(self._progress(run, response)))

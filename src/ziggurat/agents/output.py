@@ -10,6 +10,7 @@ from msgspec import Struct
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt
 from ziggurat.core.facts import fact
 from ziggurat.messages.facts import OUTPUT_MODES, OutputMode
+from ziggurat.messages.limits import check_size
 from ziggurat.messages.model import OutputSchema, ToolSpec
 from ziggurat.messages.tool import FINAL_ANSWER
 
@@ -90,6 +91,7 @@ class Output(Struct, frozen=True, eq=False):
         Raises:
             InvalidArguments: it does not fit the type; the message is written for the model.
         """
+        check_size(text, "the answer")
         body = _json_in(text)
         try:
             if hasattr(self.kind, "model_validate_json") and not self.wrapped:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ziggurat.agents.output import FINAL_ANSWER, Output
 from ziggurat.core.errors import InvalidArguments
+from ziggurat.messages.limits import MAX_CALLS
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
@@ -25,9 +26,11 @@ def judge_reply(response: ModelResponse, output: Output | None) -> tuple[str | N
     if response.finish == "malformed":
         told = (response.raw or {}).get("malformed")
         return str(told or "your last reply could not be read"), None
+    calls = response.message.tool_calls
+    if len(calls) > MAX_CALLS:
+        return f"your reply makes {len(calls):,} tool calls, and one reply may make {MAX_CALLS:,}: make fewer", None
     if output is None:
         return None, None
-    calls = response.message.tool_calls
     final = next((call for call in calls if call.name == FINAL_ANSWER), None)
     if calls and final is None:
         return None, None

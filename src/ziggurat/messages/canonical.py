@@ -4,9 +4,10 @@ __all__ = ["canonical"]
 
 import json
 import unicodedata
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ziggurat.core.errors import InvalidArguments
+from ziggurat.messages.limits import check_size, unique_object
 
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
@@ -22,28 +23,22 @@ def canonical(arguments: str, name: str = "a call") -> str:
     '{"amount":1,"to":"a\\\\u200bb"}'
 
     Raises:
-        InvalidArguments: it is not a JSON object, or parsers could read it differently: it has a repeated key, NaN or
-            infinity, a number that is too large or too precise, or a lone surrogate.
+        InvalidArguments: it is too long (`limits.MAX_ARGUMENTS`) or not a JSON object, or parsers could read it
+            differently: it has a repeated key, NaN or infinity, a number that is too large or too precise, or a lone
+            surrogate.
     """
+    check_size(arguments, f"the arguments of {name}")
     try:
         value = json.loads(
-            arguments or "{}", object_pairs_hook=_object_of, parse_constant=_no_number, parse_float=_exact_float
+            arguments or "{}", object_pairs_hook=unique_object, parse_constant=_no_number, parse_float=_exact_float
         )
         if not isinstance(value, dict):
             raise ValueError("not an object")
         text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         text.encode()
-    except (ValueError, RecursionError) as error:
+    except (ValueError, ArithmeticError, RecursionError) as error:
         raise InvalidArguments(f"the arguments of {name} are not a plain JSON object: {error}") from error
     return text if text.isascii() and "\x7f" not in text else _escape_invisible(text)
-
-
-def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} is there twice")
-    return made
 
 
 def _no_number(text: str) -> NoReturn:

@@ -96,15 +96,11 @@ class _Open:
 class _Thought:
     """A thought that is not complete."""
 
-    __slots__ = ("pieces",)
+    __slots__ = ("id", "pieces")
 
     def __init__(self, delta: ThinkingDelta) -> None:
+        self.id = delta.id  # the first id in the pieces
         self.pieces = [delta]
-
-    @property
-    def id(self) -> str | None:
-        """The first id in the pieces."""
-        return next((piece.id for piece in self.pieces if piece.id is not None), None)
 
     def takes(self, delta: ThinkingDelta) -> bool:
         """Return whether a piece continues this thought: it has not ended, and the piece is no block or other id."""
@@ -112,6 +108,11 @@ class _Thought:
         if last.signature is not None or last.redacted is not None or delta.redacted is not None:
             return False
         return delta.id is None or self.id is None or delta.id == self.id
+
+    def add(self, delta: ThinkingDelta) -> None:
+        """Add the next piece."""
+        self.id = delta.id if self.id is None else self.id
+        self.pieces.append(delta)
 
     def closed(self) -> Thinking:
         """Return the thought so far."""
@@ -142,7 +143,7 @@ class Fold:
                 self._parts.append([delta.text])
         elif isinstance(delta, ThinkingDelta):
             if isinstance(last, _Thought) and last.takes(delta):
-                last.pieces.append(delta)
+                last.add(delta)
             else:
                 self._parts.append(_Thought(delta))
         elif isinstance(delta, ToolCallDelta):
@@ -232,10 +233,13 @@ def _is_whole(part: Text) -> bool:
 def _clean_parts(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Remove tool results, repeated thoughts, and the signatures of thoughts at the end; fix lone surrogates."""
     made: list[Part] = []
+    thoughts: set[Thinking] = set()
     for part in parts:
         if isinstance(part, Text):
             part = Text(mended(part.text))
-        twice = isinstance(part, Thinking) and is_proven(part) and part in made
+        twice = isinstance(part, Thinking) and is_proven(part) and part in thoughts
+        if isinstance(part, Thinking):
+            thoughts.add(part)
         if not twice and not isinstance(part, ToolResult):
             made.append(part)
     ended: list[Part] = []
@@ -257,12 +261,14 @@ def refolded(message: Message) -> Message:
 
 
 def _with_ids(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Give each call an id of its own: calls with an empty or repeated one get the next free number after it."""
     given = {part.id for part in parts if isinstance(part, ToolCall)}
     seen = {""}
+    numbers: dict[str, Iterator[int]] = {}  # the next number of each id, so that none is tried twice
     made: list[Part] = []
     for part in parts:
         if isinstance(part, ToolCall) and part.id in seen:
-            names = (f"{part.id or 'call'}-{number}" for number in count(1))
+            names = (f"{part.id or 'call'}-{number}" for number in numbers.setdefault(part.id, count(1)))
             part = replace(part, id=next(name for name in names if name not in given and name not in seen))
         if isinstance(part, ToolCall):
             seen.add(part.id)

@@ -4,6 +4,7 @@ __all__ = ["is_proven", "lost_reasoning", "reasoning"]
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Part, Thinking
@@ -11,6 +12,8 @@ from ziggurat.messages.violations import Violation
 
 _ITEM = re.compile(r"[A-Za-z]+_[A-Za-z0-9_-]+(#[a-z0-9-]+)?")
 """The form of a provider's id of a thought, such as rs_1; a block with any other id is not checked."""
+
+_COMPARED = 100  # messages with the same words that a message is compared with to find the thoughts it has lost
 
 
 def reasoning(messages: Sequence[Message]) -> Iterator[Violation]:
@@ -46,16 +49,17 @@ def reasoning(messages: Sequence[Message]) -> Iterator[Violation]:
 
 def lost_reasoning(original: Sequence[Message], rewritten: Sequence[Message]) -> Iterator[Violation]:
     """Find messages of the model that were kept without one of their thoughts, or with thoughts in another place."""
-    kept: dict[tuple[Part, ...], list[tuple[Part, ...]]] = {}
+    kept: dict[tuple[Part, ...], dict[tuple[Part, ...], None]] = {}
     for message in original:
         if message.role == "assistant":
-            kept.setdefault(_without_thoughts(message), []).append(message.parts)
+            kept.setdefault(_without_thoughts(message), {})[message.parts] = None
     for index, message in enumerate(rewritten):
         before = kept.get(_without_thoughts(message)) if message.role == "assistant" else None
         if not before or message.parts in before:
             continue
-        thoughts = [part for part in message.parts if isinstance(part, Thinking)]
-        closest = max(before, key=lambda parts: sum(part in thoughts for part in parts))
+        thoughts = {part: None for part in message.parts if isinstance(part, Thinking)}
+        compared = islice(before, _COMPARED)
+        closest = max(compared, key=lambda parts: sum(part in thoughts for part in parts))
         lost = [part for part in closest if isinstance(part, Thinking) and part not in thoughts]
         if lost:
             yield Violation(
@@ -63,7 +67,7 @@ def lost_reasoning(original: Sequence[Message], rewritten: Sequence[Message]) ->
                 f"message {index} has lost {len(lost)} of the thoughts before it; keep the message as it was",
                 (index,),
             )
-        elif len(thoughts) == sum(isinstance(part, Thinking) for part in closest):
+        elif len(message.parts) == len(closest):
             yield Violation(
                 "ReasoningOutOfOrder", f"in message {index} a thought stands in another place than it did", (index,)
             )

@@ -14,6 +14,7 @@ _STRICT = ValidationPolicy()
 _SENDABLE = ValidationPolicy.sendable()
 _ROLES = ("system", "user", "assistant", "tool")
 _MORE_ROLES = ("developer", "function")
+_MAX_INDICES = 20  # messages named by one violation, so that n of them are found in linear time
 
 
 def validate(messages: Sequence[Message], policy: ValidationPolicy = _STRICT) -> Violation | None:
@@ -58,6 +59,7 @@ def _violations(messages: Sequence[Message], policy: ValidationPolicy) -> Iterat
 
 def _roles(messages: Sequence[Message], policy: ValidationPolicy) -> Iterator[Violation]:
     begun = False
+    end = 0  # where the latest messages of one role end
     for index, message in enumerate(messages):
         yield from _kinds(index, message, policy)
         if message.role == "system":
@@ -70,20 +72,19 @@ def _roles(messages: Sequence[Message], policy: ValidationPolicy) -> Iterator[Vi
             if message.role == "assistant" and policy.require_user_first:
                 yield Violation("AssistantBeforeUser", f"message {index} is the model's; begin with a user's", (index,))
         if index and not policy.allow_repeated_roles and message.role == messages[index - 1].role != "tool":
-            yield _repeated(messages, index - 1)
+            end = max(end, index)
+            while end < len(messages) and messages[end].role == message.role:
+                end += 1
+            yield _repeated(message.role, index - 1, end)
     if policy.require_user_present and not any(message.role == "user" for message in messages):
         yield Violation("NoUserMessage", "no message is a user's; add what is asked")
 
 
-def _repeated(messages: Sequence[Message], start: int) -> Violation:
-    role = messages[start].role
-    end = start
-    while end < len(messages) and messages[end].role == role:
-        end += 1
+def _repeated(role: str, start: int, end: int) -> Violation:
     return Violation(
         "RepeatedRole",
         f"{end - start} messages of the role {role!r} follow each other from message {start} on; join them",
-        tuple(range(start, end)),
+        tuple(range(start, min(end, start + _MAX_INDICES))),
     )
 
 
@@ -142,7 +143,7 @@ class _Window:
             yield Violation(
                 "DuplicateToolResponse",
                 f"the call {call_id!r} is answered {len(places)} times; keep one",
-                tuple(places),
+                tuple(places if len(places) <= _MAX_INDICES else [*places[: _MAX_INDICES - 1], index]),
                 (call_id,),
             )
         if self.interrupted is not None and len(places) == 1:

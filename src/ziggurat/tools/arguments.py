@@ -11,6 +11,7 @@ from decimal import Decimal
 import msgspec
 
 from ziggurat.core.errors import InvalidArguments
+from ziggurat.messages.limits import check_size, unique_object
 
 MAX_DEPTH = 100
 """How many levels deep the arrays and objects in a tool's arguments may be nested."""
@@ -36,11 +37,12 @@ def read(text: str | bytes) -> object:
     """Parse JSON strictly: refuse text that two parsers could read differently.
 
     Raises:
-        InvalidArguments: the text is not valid JSON, or has a key twice, NaN or infinity, a number of more than 4,300
-            digits, a lone surrogate, or nesting deeper than `MAX_DEPTH`.
+        InvalidArguments: the text is longer than `limits.MAX_ARGUMENTS` or not valid JSON, or has a key twice, NaN or
+            infinity, a number of more than 4,300 digits, a lone surrogate, or nesting deeper than `MAX_DEPTH`.
     """
     import json
 
+    check_size(text)
     try:
         text = text if isinstance(text, str) else text.decode()
         value = _decoder()(text)
@@ -62,16 +64,7 @@ def read(text: str | bytes) -> object:
 def _decoder() -> Callable[[str], object]:
     import json
 
-    return json.JSONDecoder(object_pairs_hook=_once, parse_constant=_refuse).decode
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise InvalidArguments(f"{twice}: given more than once; give it once")
-    return found
+    return json.JSONDecoder(object_pairs_hook=unique_object, parse_constant=_refuse).decode
 
 
 def _refuse(constant: str) -> object:

@@ -9,6 +9,7 @@ from typing import Any, Literal, NotRequired, TypedDict, cast
 import msgspec
 
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.messages.limits import check_size
 from ziggurat.tools.arguments import MAX_DEPTH, MAX_PROBLEMS, has_infinity, listing, near, read, shown
 from ziggurat.tools.docstring import Docstring, describe
 from ziggurat.tools.inspection import Inspection, inspect_function
@@ -99,6 +100,7 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
         Raises:
             InvalidArguments: The text lists every problem, one per line: path, what was expected, what was given.
         """
+        check_size(arguments)
         read = self._read
         try:
             values = read(arguments)

@@ -1,0 +1,48 @@
+"""Limits on what a model, a person or a provider may send: they are checked before any work is done."""
+
+__all__ = ["MAX_ARGUMENTS", "MAX_CALLS", "MAX_KEY", "check_size", "unique_object"]
+
+from typing import Any
+
+from ziggurat.core.errors import InvalidArguments
+
+MAX_ARGUMENTS = 4_000_000
+"""Characters of JSON that the arguments of one call, or one answer, may have."""
+
+MAX_CALLS = 1_024
+"""Tool calls that one reply of a model may make; a model that makes more is asked to make fewer."""
+
+MAX_KEY = 60
+"""Characters of a key or a name that are shown in an error."""
+
+
+def check_size(text: str | bytes, what: str = "the arguments") -> None:
+    """Refuse a JSON text that is too long to be read.
+
+    Raises:
+        InvalidArguments: it has more than `MAX_ARGUMENTS` characters.
+    """
+    if len(text) > MAX_ARGUMENTS:
+        raise InvalidArguments(
+            f"{what} have {len(text):,} characters; at most {MAX_ARGUMENTS:,} are read: send less at a time"
+        )
+
+
+def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of a JSON text; for the standard library's ``object_pairs_hook``. Takes linear time.
+
+    >>> unique_object([("a", 1), ("b", 2)])
+    {'a': 1, 'b': 2}
+
+    Raises:
+        InvalidArguments: a key occurs twice, so that two parsers could read the object differently.
+    """
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                shown = key if len(key) <= MAX_KEY else f"{key[:MAX_KEY]}..."
+                raise InvalidArguments(f"{shown}: given more than once; give it once")
+            seen.add(key)
+    return made
