@@ -24,9 +24,11 @@ FLOORS = {
     "middleware": 3,
     "memory": 3,
     "knowledge": 3,
-    "agents": 4,
-    "testing": 6,
-    "cli": 7,
+    "calls": 4,
+    "runs": 5,
+    "agents": 6,
+    "testing": 8,
+    "cli": 9,
 }
 MAY_ALSO_IMPORT = {
     ("layers", "messages"): False,  # layers wrap any service and know no messages

@@ -7,8 +7,8 @@ import pytest
 
 from tests.agents.support import assert_sendable, streamed
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.enter import MAX_DEPTH, MAX_DEPTH_KEY
 from ziggurat.agents.stop import stop_when, until_tool_called
+from ziggurat.calls.enter import MAX_DEPTH, MAX_DEPTH_KEY
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError

@@ -11,12 +11,12 @@ import apsw
 from tests.faults.apsw_files import Files, connector, quiet
 from tests.faults.storm import said_in
 from tests.faults.world import QUICK, Ledger, Verdict, World, finish, judge
-from ziggurat.agents.stored_runs import StoredRuns
 from ziggurat.core.entries import Intent
 from ziggurat.core.errors import RunNotFound, StoreError
 from ziggurat.core.store import Store
 from ziggurat.databases.disk import Disk
 from ziggurat.messages import stops
+from ziggurat.runs.stored import StoredRuns
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.sqlite import SqliteStore
 

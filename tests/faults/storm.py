@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.world import POINTS, DieAt, Ledger, Reached, Verdict, World, finish, judge, nowhere
-from ziggurat.agents.stored_runs import StoredRuns
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Result
 from ziggurat.core.store import Store, run_log
@@ -28,6 +27,7 @@ from ziggurat.core.stored_journal import PROBE
 from ziggurat.messages import stops
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolResult
+from ziggurat.runs.stored import StoredRuns
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.sqlite import SqliteStore
 

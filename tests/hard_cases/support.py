@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.agents.support import elsewhere
-from ziggurat.agents.stored_runs import runs_in
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Entry
@@ -13,6 +12,7 @@ from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
+from ziggurat.runs.stored import runs_in
 from ziggurat.stores.memory import InMemoryRunStore
 
 Said = str | ToolCall | Message | Exception | Sequence[ToolCall] | Callable[[ModelRequest], "Said"]

@@ -11,7 +11,6 @@ from tests.agents.support import assert_sendable, elsewhere, turns
 from tests.hard_cases.support import entries_of, ids_in
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.drive import partial_of
 from ziggurat.core.errors import RunNotFound
 from ziggurat.core.layer import stack
 from ziggurat.layers.retry import retry
@@ -22,6 +21,7 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import PAUSE, ScriptedModel
+from ziggurat.runs.drive import partial_of
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.tools.function import tool
 

@@ -5,7 +5,6 @@ from typing import Any, TypeVar
 import pytest
 
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.drive import request_of
 from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
 from ziggurat.core.errors import ConfigurationError, ModelError, Suspend
 from ziggurat.core.facts import COMPOSITE, NAME, fact, name_of
@@ -18,6 +17,7 @@ from ziggurat.layers.steer import Pick, steer
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.model import ModelRequest
 from ziggurat.models.scripted import Reply, ScriptedModel
+from ziggurat.runs.prompt import request_of
 
 WRONG: Any = 3
 Q = TypeVar("Q")

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.drive import request_of
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
@@ -23,6 +22,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.model import Model
 from ziggurat.messages.usage import Tally, Usage
 from ziggurat.models.scripted import Pause, Reply, ScriptedModel
+from ziggurat.runs.prompt import request_of
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from ziggurat.agents.drive import request_of
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.checks import problem_in
 from ziggurat.messages.message import Message, assistant, tool_message, user
 from ziggurat.messages.parts import Audio, File, Image, Text, Thinking, ToolCall, ToolResult
+from ziggurat.runs.prompt import request_of
 
 WRONG: list[tuple[Any, str]] = [
     (Text(3), r"Text\(text=...\) takes text; got 3"),  # type: ignore[arg-type]

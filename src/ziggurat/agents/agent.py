@@ -9,8 +9,6 @@ import msgspec
 from msgspec.structs import asdict
 
 from ziggurat.agents.as_tool import AgentTool
-from ziggurat.agents.decisions import TOOLS
-from ziggurat.agents.enter import AGENT, AgentParts, Setup
 from ziggurat.agents.loop import AgentLoop, Instructions, LoopSettings
 from ziggurat.agents.output import FINAL_ANSWER, Output
 from ziggurat.agents.pricing import with_prices
@@ -18,6 +16,8 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
 from ziggurat.agents.stop import Policy, any_of, max_tool_calls
 from ziggurat.agents.stop import max_steps as _max_steps
+from ziggurat.calls.decisions import TOOLS
+from ziggurat.calls.enter import AGENT, AgentParts, Setup
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ziggurat.agents.enter import AGENT, AgentService, enter
+from ziggurat.calls.enter import AGENT, AgentService, enter
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments

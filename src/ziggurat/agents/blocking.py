@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from threading import Event, Thread
 from typing import Any, Generic, TypeVar
 
-from ziggurat.agents.frame import FRAME
+from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.context import AMBIENT
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.tools.threads import POOL, loop_of_this_thread
@@ -42,7 +42,7 @@ def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
 def loop_elsewhere() -> asyncio.AbstractEventLoop | None:
     """Return the event loop of the run this code belongs to if that loop runs in another thread, otherwise None."""
     loop, ambient = loop_of_this_thread(), AMBIENT.get()
-    if loop is None and ambient is not None and (frame := ambient.scope.get(FRAME)) is not None:
+    if loop is None and ambient is not None and (frame := ambient.scope.get(AGENT_CALL)) is not None:
         loop = frame.loop
     if loop is None or loop.is_closed() or loop is asyncio._get_running_loop():
         return None

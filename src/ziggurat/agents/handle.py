@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from msgspec.structs import replace
 
-from ziggurat.agents.drive import Prompt, partial_of, request_of
-from ziggurat.agents.steering import Mailbox, Verb
+from ziggurat.agents.steering import Mailbox
 from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.event import Listener
 from ziggurat.core.stream import EventStream
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.message import Message
+from ziggurat.messages.steer import Verb
+from ziggurat.runs.drive import partial_of
+from ziggurat.runs.prompt import Prompt, request_of
 
 T = TypeVar("T")
 

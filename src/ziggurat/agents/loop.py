@@ -9,14 +9,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.agents.frame import FRAME
 from ziggurat.agents.output import Output
 from ziggurat.agents.reply import Answer, accept_calls, judge_reply, refuse_calls, repair_message
 from ziggurat.agents.rewrite import Rewriters, rewriters
-from ziggurat.agents.session import SEAT, Seat, seat_of
 from ziggurat.agents.steering import STEERING, Steering, StoppedAfterStep, steering
 from ziggurat.agents.step import call_tool, call_tools, not_executed
 from ziggurat.agents.stop import Nudge, Policy, Progress, Verdict
+from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context
 from ziggurat.core.errors import ModelError, Suspend
 from ziggurat.core.event import SILENCE
@@ -33,7 +32,9 @@ from ziggurat.messages.message import Message, tool_calls_of
 from ziggurat.messages.middleware import MIDDLEWARE
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
+from ziggurat.messages.rewriting import Past
 from ziggurat.models.ask import ask, unattended
+from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter, session_writer_of
 from ziggurat.tools.toolbox import Toolbox
 
 Instructions = str | Callable[[Context], str | Awaitable[str]] | None
@@ -67,8 +68,21 @@ class _Run:
     """The state of one run of the loop."""
 
     __slots__ = (
-        "asked", "complete", "conversation", "ctx", "instructions", "journal", "loop", "nudges", "results", "rewriters",
-        "seat", "start", "steering", "steps", "tally",
+        "asked",
+        "complete",
+        "conversation",
+        "ctx",
+        "instructions",
+        "journal",
+        "loop",
+        "nudges",
+        "results",
+        "rewriters",
+        "start",
+        "steering",
+        "steps",
+        "tally",
+        "writer",
     )  # fmt: skip
 
     def __init__(self, loop: LoopSettings, request: AgentRequest, ctx: Context) -> None:
@@ -82,13 +96,13 @@ class _Run:
         journal = scope[JOURNAL]
         if journal.known is None and journal.entries and journal.entries[-1].path != ctx.path:
             journal.find(ctx.path)  # a layer runs it again: index the record so that earlier calls are answered from it
-        self.tally = scope[FRAME]
+        self.tally = scope[AGENT_CALL]
         self.tally.conversation = self.conversation
         self.rewriters: Rewriters | None = rewriters(ctx) if MIDDLEWARE in scope else None
         self.instructions: str | None = None
         self.nudges: list[Nudge] | None = None
         self.steering: Steering | None = steering(ctx) if STEERING in scope or journal.reopened else None
-        self.seat: Seat | None = seat_of(ctx) if SEAT in scope else None
+        self.writer: SessionWriter | None = session_writer_of(ctx) if SESSION_WRITER in scope else None
         self.journal = journal if journal.plain(ctx) and unattended(ctx) else None  # None: `once` records
         self.asked: Context | None = None  # the context of a model call in progress that the loop must record
 
@@ -123,6 +137,10 @@ class _Run:
                 log.append(Message("tool", (result,)))
         self.results = results
         self.complete = len(log)
+
+    def past(self) -> Past | None:
+        """Return the messages before the last rewriting, None if there was none."""
+        return None if self.rewriters is None else self.rewriters.past()
 
     def close_step(self, calls: tuple[ToolCall, ...], answer: Answer | None, why: str) -> None:
         """Complete a step whose calls are not made; each call gets a result that says why."""
@@ -184,8 +202,8 @@ class _Run:
             pending_of(suspend) if suspend is not None else (),
             self.start,
             self.ctx.scope[JOURNAL].elapsed - self.tally.began,
-            None if self.rewriters is None else self.rewriters.past(),
-            "" if self.seat is None else self.seat.id,
+            self.past(),
+            "" if self.writer is None else self.writer.id,
         )
 
 
@@ -220,7 +238,7 @@ class AgentLoop:
         settings = self.settings
         policy = settings.policy
         steered = run.steering
-        attended = ctx.emit is not SILENCE or steered is not None or run.seat is not None
+        attended = ctx.emit is not SILENCE or steered is not None or run.writer is not None
         task = asyncio.current_task()
         cancels = 0 if task is None else task.cancelling()
         try:
@@ -263,8 +281,8 @@ class AgentLoop:
 
     async def _begin_step(self, run: _Run, ctx: Context, step: str) -> None:
         """Save the previous step to the session, apply steering, and emit the start of the step."""
-        if run.seat is not None and run.steps > 1:
-            await run.seat.step(run)
+        if run.writer is not None and run.steps > 1:
+            await run.writer.step(run)
         if run.steering is not None:
             try:
                 run.add_messages(await run.steering.before(run.steps))

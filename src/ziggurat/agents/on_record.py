@@ -7,15 +7,8 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from ziggurat.agents.decisions import decision_entries
-from ziggurat.agents.drive import Prompt, drive
-from ziggurat.agents.enter import AGENT, AgentParts, AgentService, Setup, enter
-from ziggurat.agents.fork import fork_entries
-from ziggurat.agents.replay import Live, replay_journal
-from ziggurat.agents.run_options import Deps, check_id, check_options, with_gates
-from ziggurat.agents.session import SEAT, Seat, retake_seat
-from ziggurat.agents.stored_runs import StoredRuns, effects_of, is_finished, plant, record_of, runs_in
-from ziggurat.agents.terms import Terms, limit_grants, terms_in
+from ziggurat.calls.decisions import decision_entries
+from ziggurat.calls.enter import AGENT, AgentParts, AgentService, Setup, enter
 from ziggurat.core.broadcast import Broadcast, Heard, subscribe
 from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK
 from ziggurat.core.clock import new_id as fresh_id
@@ -31,6 +24,14 @@ from ziggurat.core.scope import Scope
 from ziggurat.core.store import ID, Store, is_id
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
 from ziggurat.messages.middleware import screened
+from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
+from ziggurat.runs.drive import drive
+from ziggurat.runs.fork import fork_entries
+from ziggurat.runs.options import Deps, check_id, check_options, with_gates
+from ziggurat.runs.prompt import Prompt
+from ziggurat.runs.replay import Live, replay_journal
+from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter, reopen_session
+from ziggurat.runs.stored import StoredRuns, effects_of, is_finished, plant, record_of, runs_in
 from ziggurat.stores.connect import connect
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.running import Running
@@ -182,7 +183,7 @@ class OnRecord:
         journal = replay_journal(await self.record(run_id), live, strict=strict)
         request = self._recorded_request(journal, run_id)
         journal.reopen(run_id, 0.0)
-        ctx = with_listeners(self._root(journal, run_id, deps, terms_in(journal)), listeners)
+        ctx = with_listeners(self._root(journal, run_id, deps, conditions_in(journal)), listeners)
         return await drive(self, self.name, request, ctx, journal, InMemoryRunStore())
 
     async def fork(
@@ -242,11 +243,11 @@ class OnRecord:
         session: Session | None = None,
     ) -> tuple[Context, J, AgentRequest]:
         """Reopen a record to continue its run; decisions are recorded before they are acted on."""
-        request, terms = self._recorded_request(journal, run_id), terms_in(journal)
+        request, conditions = self._recorded_request(journal, run_id), conditions_in(journal)
         self._screen(journal)
         clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
         entries = decision_entries(journal, decisions, clock.now(), self)
-        seat = await retake_seat(session, terms, run_id, request, self.store) if terms.session else None
+        writer = await reopen_session(session, conditions, run_id, request, self.store) if conditions.session else None
         try:
             for entry in entries:
                 waiting = journal.append(entry)
@@ -257,10 +258,10 @@ class OnRecord:
                 await reopened
             deps = await effects_of(self._runs, journal, deps)
         except BaseException:
-            if seat is not None:
-                await seat.leave()
+            if writer is not None:
+                await writer.leave()
             raise
-        return self._root(journal, run_id, deps, terms, seat), journal, request
+        return self._root(journal, run_id, deps, conditions, writer), journal, request
 
     async def _open_copy(self, run_id: str, deps: Deps | None) -> "tuple[Context, MemoryJournal, Running]":
         """Open a copy of the record of a run that has ended; all is answered from it and nothing is written."""
@@ -284,16 +285,16 @@ class OnRecord:
         journal: MemoryJournal,
         run_id: str,
         deps: Deps | None,
-        terms: Terms | None = None,
-        seat: Seat | None = None,
+        conditions: RunConditions | None = None,
+        writer: SessionWriter | None = None,
     ) -> Context:
         values: dict[Any, Any] = {**(deps or {}), JOURNAL: journal, RUN_ID: run_id}
         guards = deps is not None
-        if terms is not None:
-            guards = limit_grants(values, terms) or guards
-        if seat is not None:
-            values[SEAT] = seat
-            seat.journal, seat.path = journal, self._path
+        if conditions is not None:
+            guards = limit_grants(values, conditions) or guards
+        if writer is not None:
+            values[SESSION_WRITER] = writer
+            writer.journal, writer.path = journal, self._path
         ctx = Context(self._path, SILENCE, None, Scope(values))
         return with_gates(ctx) if guards else ctx
 
@@ -312,8 +313,8 @@ class OnRecord:
             home.announce(ctx.run_id, broadcast)
             ctx = ctx.emitting(broadcast)
         run = drive(self, self.name, request, ctx, journal, home)
-        seat = ctx.scope.get(SEAT)
-        return run if seat is None else seat.until(run)
+        writer = ctx.scope.get(SESSION_WRITER)
+        return run if writer is None else writer.until(run)
 
     def _screen(self, journal: MemoryJournal) -> None:
         """Set this agent's middleware to screen entries of the run as a whole, before the agent is entered."""

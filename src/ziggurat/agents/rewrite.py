@@ -9,7 +9,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from ziggurat.agents.frame import FRAME
+from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import Raw, as_type, decode, digest, encode
 from ziggurat.core.context import AMBIENT, JOURNAL, METER, Context
 from ziggurat.core.entries import Entered, Result
@@ -152,7 +152,7 @@ class Rewriters:
                 continue
             before = len(run.conversation)
             self._apply(run, rewriting)
-            frame = ctx.scope.get(FRAME)
+            frame = ctx.scope.get(AGENT_CALL)
             if frame is not None:
                 frame.conversation = run.conversation
             if ctx.listens(Compacted):

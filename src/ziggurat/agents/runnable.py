@@ -9,16 +9,11 @@ from typing import Any, TypeVar, Unpack
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.blocking import blocking, loop_elsewhere
 from ziggurat.agents.concurrent import ConcurrentAgents
-from ziggurat.agents.drive import Prompt, empty_run, request_of
-from ziggurat.agents.enter import AgentService, enter
-from ziggurat.agents.frame import FRAME
 from ziggurat.agents.handle import RunHandle
 from ziggurat.agents.on_record import OnRecord, with_listeners
-from ziggurat.agents.run_options import Deps, RunOptions, check_options, with_deps
-from ziggurat.agents.session import SEAT, Seat, is_same_request, request_digest, request_in, session_for, take_seat
 from ziggurat.agents.steering import STEERABLE, STEERING, Mailbox
-from ziggurat.agents.stored_runs import StoredRuns, is_finished
-from ziggurat.agents.terms import Terms, terms_in, terms_of
+from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.enter import AgentService, enter
 from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK, Clock
 from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, digest
@@ -34,6 +29,20 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.events import Warned
 from ziggurat.messages.message import Message
+from ziggurat.runs.conditions import RunConditions, conditions_in, conditions_of
+from ziggurat.runs.drive import empty_run
+from ziggurat.runs.options import Deps, RunOptions, check_options, with_deps
+from ziggurat.runs.prompt import Prompt, request_of
+from ziggurat.runs.session_writer import (
+    SESSION_WRITER,
+    SessionWriter,
+    is_same_request,
+    open_session,
+    request_digest,
+    request_in,
+    session_for,
+)
+from ziggurat.runs.stored import StoredRuns, is_finished
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.running import Running
 from ziggurat.stores.session import Session
@@ -154,13 +163,13 @@ class Runnable(OnRecord):
             heard = ctx.heard_by(*listeners) if listeners else ctx
             return await self._drive(request, heard, journal, *runs, named=run_id is not None)
 
-        seat = ctx.scope.get(SEAT)
+        writer = ctx.scope.get(SESSION_WRITER)
         try:
             async with open_stream(service, request_in(ctx, request), ctx, buffer=buffer) as events:
                 yield events
         finally:
-            if seat is not None:  # also if the block ended before the run began
-                await seat.leave()
+            if writer is not None:  # also if the block ended before the run began
+                await writer.leave()
 
     def start(self, prompt: Prompt, **options: Unpack[RunOptions]) -> RunHandle:
         """Start a run in the background of this event loop and return its handle; takes the arguments of `run`."""
@@ -175,7 +184,7 @@ class Runnable(OnRecord):
             return self.run(prompt, **more)
 
         around = None if options.get("detached") else AMBIENT.get()
-        frame = None if around is None else around.scope.get(FRAME)
+        frame = None if around is None else around.scope.get(AGENT_CALL)
         nothing = empty_run(self.name, request, stops.Cancelled(), run_id or "")
         return RunHandle(begin, nothing, fact(self, STEERABLE), 0 if frame is None else frame.depth + 1)
 
@@ -235,7 +244,7 @@ class Runnable(OnRecord):
             return known
         new_id = run_id or given_deps.get(IDS, fresh_id)()
         try:
-            journal = await runs.create(new_id, self.name, request, given_deps, self._screen, terms_of(deps))
+            journal = await runs.create(new_id, self.name, request, given_deps, self._screen, conditions_of(deps))
         except RunExists:  # another process has begun it since we looked
             known = None if run_id is None else await self._reopen_stored(runs, run_id, digest(request), deps)
             if known is None:
@@ -275,20 +284,20 @@ class Runnable(OnRecord):
                     known = await self._reopen_stored(runs, run_id, asked, deps, session)
                 if known is not None:
                     return known
-            seat = await take_seat(session, run_id or (deps or {}).get(IDS, fresh_id)(), request)
+            writer = await open_session(session, run_id or (deps or {}).get(IDS, fresh_id)(), request)
             try:
-                terms = seat.terms(terms_of(deps), self.store)
+                conditions = writer.conditions(conditions_of(deps), self.store)
                 if isinstance(runs, InMemoryRunStore):
-                    if runs.find(seat.run_id) is not None:
-                        raise RunExists(f"the run {seat.run_id!r} exists; choose another id")
-                    runs.check_idle(seat.run_id)
-                    return *self._open(seat.request, deps, seat.run_id, terms, seat), runs
+                    if runs.find(writer.run_id) is not None:
+                        raise RunExists(f"the run {writer.run_id!r} exists; choose another id")
+                    runs.check_idle(writer.run_id)
+                    return *self._open(writer.request, deps, writer.run_id, conditions, writer), runs
                 journal = await runs.create(
-                    seat.run_id, self.name, seat.request, deps or {}, self._screen, terms, asked
+                    writer.run_id, self.name, writer.request, deps or {}, self._screen, conditions, asked
                 )
-                return self._root(journal, seat.run_id, deps, None, seat), journal, runs
+                return self._root(journal, writer.run_id, deps, None, writer), journal, runs
             except BaseException as error:
-                await seat.leave()
+                await writer.leave()
                 if not isinstance(error, RunExists) or run_id is None:  # it was begun while we waited
                     raise
 
@@ -299,7 +308,7 @@ class Runnable(OnRecord):
         known = runs.find(run_id)
         if known is None:
             return None
-        if not is_same_request(self._recorded_request(known, run_id), terms_in(known), request, session):
+        if not is_same_request(self._recorded_request(known, run_id), conditions_in(known), request, session):
             raise RunExists(f"the run {run_id!r} exists with another request or session; choose another id")
         ctx, journal, _ = await self._reopen(known, run_id, deps, {}, session)
         return ctx, journal, runs
@@ -312,37 +321,37 @@ class Runnable(OnRecord):
         known = runs.find(run_id)
         if known is None:
             return None
-        terms = terms_in(known)
+        conditions = conditions_in(known)
         self._screen(known)
         kept = known.screened(Opened("", run_id, SHAPE_VERSION, 0.0, request))
         asked = kept.request if isinstance(kept, Opened) else request
         was = digest(self._recorded_request(known, run_id))
-        if was not in (digest(request), digest(asked)) or terms.session:
+        if was not in (digest(request), digest(asked)) or conditions.session:
             raise RunExists(f"the run {run_id!r} exists with another request; choose another id")
         clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
         known.reopen(run_id, clock.now(), clock)
-        return self._root(known, run_id, deps, terms), known
+        return self._root(known, run_id, deps, conditions), known
 
     def _open(
         self,
         request: AgentRequest,
         deps: Deps | None,
         run_id: str | None = None,
-        terms: Terms | None = None,
-        seat: Seat | None = None,
+        conditions: RunConditions | None = None,
+        writer: SessionWriter | None = None,
     ) -> tuple[Context, MemoryJournal]:
         """Open the record of a new run in this process."""
         clock: Clock = SYSTEM_CLOCK
         if deps is not None:
             clock = deps.get(CLOCK, SYSTEM_CLOCK)
             run_id = run_id or deps.get(IDS, fresh_id)()
-            terms = terms or terms_of(deps)
+            conditions = conditions or conditions_of(deps)
         run_id = run_id or fresh_id()
         journal = MemoryJournal(clock=clock)
         if self._parts.chain is not None:
             self._screen(journal)
-        journal.append(Opened("", run_id, SHAPE_VERSION, clock.now(), request, None, None, terms))
-        return self._root(journal, run_id, deps, None, seat), journal
+        journal.append(Opened("", run_id, SHAPE_VERSION, clock.now(), request, None, None, conditions))
+        return self._root(journal, run_id, deps, None, writer), journal
 
     async def _run_detached(self, ambient: Context, run: Coroutine[Any, Any, AgentRun]) -> AgentRun:
         if ambient.listens(Warned):

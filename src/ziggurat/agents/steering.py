@@ -4,17 +4,15 @@ Each act is recorded at its own path, ``steering-1``, ``steering-2`` ..., with t
 effect. A run that is resumed or replayed applies the recorded acts at the same places.
 """
 
-__all__ = ["STEERABLE", "STEERING", "Mailbox", "Steer", "Steerable", "Steering", "StoppedAfterStep", "Verb", "steering"]
+__all__ = ["STEERABLE", "STEERING", "Mailbox", "Steerable", "Steering", "StoppedAfterStep", "steering"]
 
 import asyncio
 from collections import deque
 from collections.abc import Iterable
-from typing import Literal, get_args
+from typing import get_args
 
-from msgspec import Struct
-
-from ziggurat.agents.frame import FRAME
 from ziggurat.agents.step import Unwanted
+from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
@@ -24,28 +22,10 @@ from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.events import Steered
 from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware
-
-Verb = Literal["cancel", "inject", "redirect"]
-Place = Literal["before", "response", "tools"]
+from ziggurat.messages.steer import Place, Steer, Verb
 
 _VERBS = frozenset(get_args(Verb))
 _TOLD = ("inject", "redirect")
-
-
-class Steer(Struct, frozen=True):
-    """One act of steering, and where in the run it took effect.
-
-    Attributes:
-        verb: The kind of steering.
-        messages: Messages for the model.
-        step: The step in which it took effect.
-        place: Where in the step: ``"before"`` the model call, after its ``"response"``, or while its ``"tools"`` ran.
-    """
-
-    verb: Verb
-    messages: tuple[Message, ...]
-    step: int
-    place: Place
 
 
 class Steerable(Middleware):
@@ -218,7 +198,7 @@ async def _itself(steer: Steer, ctx: Context) -> Steer:
 def steering(ctx: Context) -> Steering | None:
     """Return the steering of a run that begins; None if it has no mailbox and no recorded steering."""
     mailbox = ctx.scope.get(STEERING)
-    if mailbox is not None and mailbox.depth != ctx.scope[FRAME].depth:
+    if mailbox is not None and mailbox.depth != ctx.scope[AGENT_CALL].depth:
         mailbox = None  # this agent is below the steered one
     if mailbox is None and ctx.scope[JOURNAL].find(f"{ctx.path}/steering-1") is None:
         return None

@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.decisions import misfit
 from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.decisions import misfit
 from ziggurat.core.scope import Key
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
 from ziggurat.messages.canonical import canonical

@@ -8,8 +8,6 @@ from contextlib import ExitStack, redirect_stdout, suppress
 from difflib import get_close_matches
 
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.drive import partial_of
-from ziggurat.agents.run_options import Deps
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.approve import ask_decisions
 from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED, STOPPED, code_of
@@ -20,6 +18,8 @@ from ziggurat.messages.agent import AgentRun, Decision
 from ziggurat.messages.message import Message
 from ziggurat.observe.console import ConsoleView
 from ziggurat.observe.formatting import clean, shortened
+from ziggurat.runs.drive import partial_of
+from ziggurat.runs.options import Deps
 from ziggurat.stores.session import Session
 
 _COMMANDS = {

@@ -10,8 +10,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.agents.replay import Live
-from ziggurat.agents.run_options import Deps
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.agent_options import AgentOptions, labels_of, options_for
 from ziggurat.cli.approve import NO, approving
@@ -30,6 +28,8 @@ from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHap
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.parts import ToolCall
 from ziggurat.observe.formatting import call_text, clean, plural
+from ziggurat.runs.options import Deps
+from ziggurat.runs.replay import Live
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.tools.fork_effects import Effects
 

@@ -12,8 +12,6 @@ from typing import Any, TextIO
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.agents.drive import partial_of
-from ziggurat.agents.run_options import Deps
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.approve import ask_decisions, by_hand, typed
 from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED, code_of
@@ -29,6 +27,8 @@ from ziggurat.messages.events import AgentEnded
 from ziggurat.observe.console import ConsoleView
 from ziggurat.observe.formatting import call_text, plural, stop_text
 from ziggurat.observe.jsonl import JsonLines
+from ziggurat.runs.drive import partial_of
+from ziggurat.runs.options import Deps
 
 
 class Output(Struct, frozen=True):

@@ -18,12 +18,12 @@ import shlex
 import sys
 from pathlib import Path
 
-from ziggurat.agents.stored_runs import StoredRuns, record_of, runs_in
 from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.store import LogInfo, Store, run_log, session_log
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.owner import is_gone
+from ziggurat.runs.stored import StoredRuns, record_of, runs_in
 from ziggurat.stores.connect import connect
 from ziggurat.stores.memory import InMemoryRunStore
 

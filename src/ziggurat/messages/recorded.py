@@ -15,6 +15,7 @@ from ziggurat.core.path import is_question, parent_of
 from ziggurat.messages.delta import fit
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages.steer import Steer
 
 T = TypeVar("T")
 
@@ -32,14 +33,6 @@ class _Replied(Struct):
     """Decodes the message of a recorded model response."""
 
     message: Message
-
-
-class _Steered(Struct):
-    """Decodes recorded steering: messages added to a conversation from outside."""
-
-    messages: tuple[Message, ...]
-    step: int
-    place: str
 
 
 class RecordedStep(Struct):
@@ -95,7 +88,7 @@ def recorded_steps(entries: Iterable[Entry], agent: str) -> tuple[tuple[Message,
 
 def _add_result(entry: Result, place: str, steps: dict[int, RecordedStep]) -> None:
     if place.startswith("steering-") and "/" not in place:
-        steer = _decode(entry.value, _Steered)
+        steer = _decode(entry.value, Steer)
         step = steps.setdefault(steer.step, RecordedStep(steer.step))
         (step.before if steer.place == "before" else step.due).extend(steer.messages)
         return

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from ziggurat.agents.drive import Prompt, request_of
-from ziggurat.agents.replay import Live
-from ziggurat.agents.run_options import Deps
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Opened
@@ -20,6 +17,9 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message
 from ziggurat.messages.recorded import first_difference
+from ziggurat.runs.options import Deps
+from ziggurat.runs.prompt import Prompt, request_of
+from ziggurat.runs.replay import Live
 from ziggurat.stores.memory import InMemoryRunStore
 
 RECORD = "ZIGGURAT_RECORD"

@@ -7,7 +7,7 @@ from typing import get_args
 
 from msgspec import Struct
 
-from ziggurat.agents.frame import FRAME
+from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.clock import IDS
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
@@ -116,7 +116,7 @@ def taint_in(ctx: Context, said: Iterable[Message] = ()) -> tuple[str, ...]:
         ctx: The context of the agent.
         said: Further messages, for an agent that has no loop of its own.
     """
-    frame = ctx.scope.get(FRAME)
+    frame = ctx.scope.get(AGENT_CALL)
     found = set(taint_of(said))
     while frame is not None:
         found.update(taint_of(frame.said()))

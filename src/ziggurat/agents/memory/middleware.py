@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from ziggurat.agents.frame import FRAME
 from ziggurat.agents.memory.active import ACTIVE_MEMORY, ActiveMemory, Kept, Note, keep
 from ziggurat.agents.memory.policies import Policy
+from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ServiceError, StoreError, described
 from ziggurat.core.service import Service
@@ -145,7 +145,7 @@ class Remembering(Middleware):
         if kept and ctx.listens(MemoryKept):
             texts = tuple(each.record.content for each in kept)
             await ctx.emit(MemoryKept(ctx.path, mind.owner, texts, tuple(each.record.id for each in kept)))
-        frame = ctx.scope[FRAME]
+        frame = ctx.scope[AGENT_CALL]
         return replace(run, usage=frame.usage, model_calls=frame.model_calls, tool_calls=frame.tool_calls)
 
     async def _recall(self, query: str, ctx: Context) -> list[Recalled]:
@@ -170,7 +170,7 @@ class Remembering(Middleware):
             owner = self.owner if isinstance(self.owner, str) else self.owner(ctx)
             _check_owner(owner)
             return ActiveMemory(self.store, owner, self, self.embedder, self.score)
-        name = ctx.scope[FRAME].agent
+        name = ctx.scope[AGENT_CALL].agent
         return outer if name in self.share else replace(outer, owner=f"{outer.owner}/{name}")
 
     def _is_nearest(self, ctx: Context) -> bool:

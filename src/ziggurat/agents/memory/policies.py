@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from msgspec import Struct
 
 from ziggurat.agents.compaction.reducer import text_of_parts
-from ziggurat.agents.frame import FRAME
 from ziggurat.agents.memory.active import Note, taint_in
+from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
@@ -37,7 +37,7 @@ def everything_said(run: AgentRun, ctx: Context) -> Iterator[Note]:
     Messages from another agent count as said by a model.
     """
     taint = taint_in(ctx, run.history)
-    asked_by_model = ctx.scope[FRAME].outer is not None
+    asked_by_model = ctx.scope[AGENT_CALL].outer is not None
     for message in _said_in(run):
         text = message.text.strip()
         if not text or message.origin is not None:

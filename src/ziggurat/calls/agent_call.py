@@ -1,6 +1,6 @@
-"""Frame: the agent that is running, its depth, and the usage of it and all agents below."""
+"""AgentCall: the agent that is running, its depth, and the usage of it and all agents below."""
 
-__all__ = ["FRAME", "Frame"]
+__all__ = ["AGENT_CALL", "AgentCall"]
 
 import asyncio
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.usage import Tally
 
 
-class Frame(Tally):
+class AgentCall(Tally):
     """One entry into an agent: counts the usage of it and all agents below, and holds its conversation."""
 
     __slots__ = ("agent", "began", "conversation", "depth", "loop")
 
-    outer: "Frame | None"
+    outer: "AgentCall | None"
 
-    def __init__(self, agent: str, outer: "Frame | None") -> None:
+    def __init__(self, agent: str, outer: "AgentCall | None") -> None:
         super().__init__(outer)
         self.agent = agent
         self.conversation: Conversation | None = None  # None until its loop begins, or if it has none
@@ -31,4 +31,4 @@ class Frame(Tally):
         return () if self.conversation is None else self.conversation.log
 
 
-FRAME: Key[Frame] = Key("frame")
+AGENT_CALL: Key[AgentCall] = Key("frame")

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ziggurat.agents.drive import Prompt, request_of
-from ziggurat.agents.steering import Steer
 from ziggurat.core.codec import SHAPE_VERSION, as_type
 from ziggurat.core.entries import Entry, Failure, Opened, Origin, Result
 from ziggurat.core.errors import ConfigurationError
@@ -17,6 +15,8 @@ from ziggurat.core.path import is_beneath, is_tool_call
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.recorded import RecordedStep, recorded_steps
+from ziggurat.messages.steer import Steer
+from ziggurat.runs.prompt import Prompt, request_of
 from ziggurat.tools.fork_effects import EFFECTS, ForkEffects
 
 _STEP = re.compile(r"step-(\d+)(/|$)")

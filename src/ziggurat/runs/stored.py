@@ -8,9 +8,6 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ziggurat.agents.fork import effects_gate
-from ziggurat.agents.run_options import Deps
-from ziggurat.agents.terms import Terms
 from ziggurat.core.broadcast import Heard, subscribe
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
@@ -23,6 +20,9 @@ from ziggurat.core.shield import finished
 from ziggurat.core.store import UNFINISHED, LogInfo, Store, Wakes, run_log
 from ziggurat.core.stored_journal import PROBE, StoredJournal, lines_of, read_rows
 from ziggurat.messages.agent import AgentRequest
+from ziggurat.runs.conditions import RunConditions
+from ziggurat.runs.fork import effects_gate
+from ziggurat.runs.options import Deps
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.running import Running
 from ziggurat.tools.fork_effects import FORK_EFFECTS
@@ -58,7 +58,7 @@ class StoredRuns(Running):
         request: AgentRequest,
         deps: Deps,
         screen: Callable[[MemoryJournal], None],
-        terms: Terms | None = None,
+        conditions: RunConditions | None = None,
         asked: str = "",
     ) -> StoredJournal:
         """Begin a run; when this returns, its first entry is stored and this process has its lease.
@@ -69,7 +69,7 @@ class StoredRuns(Running):
             request: The request.
             deps: The dependencies.
             screen: Sets the functions that redact entries before they are stored.
-            terms: The grants and the session of the run.
+            conditions: The grants and the session of the run.
             asked: The digest that identifies the same request later; the request's own digest if empty.
 
         Raises:
@@ -84,7 +84,7 @@ class StoredRuns(Running):
             journal = StoredJournal(self.store, log, 1, clock=clock, probe=deps.get(PROBE))
             screen(journal)
             labels = deps.get(LABELS)
-            opened = journal.screened(Opened("", run_id, SHAPE_VERSION, clock.now(), request, None, labels, terms))
+            opened = journal.screened(Opened("", run_id, SHAPE_VERSION, clock.now(), request, None, labels, conditions))
             rows, blobs = journal.rows_of([journal.written(opened)])
             info = LogInfo(log, agent, asked or digest(request), clock.now())
             try:

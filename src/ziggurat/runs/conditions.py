@@ -1,20 +1,20 @@
-"""Terms: the grants and the session a run was started with, recorded so that they still apply on resume."""
+"""RunConditions: the grants and the session a run was started with, recorded so that they still apply on resume."""
 
-__all__ = ["Terms", "limit_grants", "terms_in", "terms_of"]
+__all__ = ["RunConditions", "conditions_in", "conditions_of", "limit_grants"]
 
 from typing import Any, cast
 
 from msgspec import Struct
 
-from ziggurat.agents.run_options import Deps
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Opened
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Key
+from ziggurat.runs.options import Deps
 from ziggurat.tools.permissions import DECLARED_ONLY, GRANTS
 
 
-class Terms(Struct, frozen=True, omit_defaults=True):
+class RunConditions(Struct, frozen=True, omit_defaults=True):
     """The grants of a run and its session, as kept in its record.
 
     Attributes:
@@ -32,29 +32,29 @@ class Terms(Struct, frozen=True, omit_defaults=True):
     rows: int = 0
 
 
-_NONE = Terms()
+_NONE = RunConditions()
 
 
-def terms_of(deps: Deps | None) -> Terms | None:
-    """Return the terms to record for a run with these dependencies, None if there are none."""
+def conditions_of(deps: Deps | None) -> RunConditions | None:
+    """Return the conditions to record for a run with these dependencies, None if there are none."""
     grants = None if deps is None else deps.get(GRANTS)
-    return None if grants is None else Terms(tuple(sorted(grants)))
+    return None if grants is None else RunConditions(tuple(sorted(grants)))
 
 
-def terms_in(journal: MemoryJournal) -> Terms:
-    """Return the terms of a recorded run; a fork belongs to no session."""
+def conditions_in(journal: MemoryJournal) -> RunConditions:
+    """Return the conditions of a recorded run; a fork belongs to no session."""
     opened = journal.entries[0] if journal.entries else None
     if not isinstance(opened, Opened) or opened.terms is None:
         return _NONE
-    terms = as_type(opened.terms, cast("type[Terms | None]", Terms | None)) or _NONE
-    return terms if opened.forked is None else Terms(terms.grants)
+    conditions = as_type(opened.terms, cast("type[RunConditions | None]", RunConditions | None)) or _NONE
+    return conditions if opened.forked is None else RunConditions(conditions.grants)
 
 
-def limit_grants(values: dict[Key[Any], Any], terms: Terms) -> bool:
-    """Limit the grants in `values` to those in the terms; return whether the terms have any."""
-    if terms.grants is None:
+def limit_grants(values: dict[Key[Any], Any], conditions: RunConditions) -> bool:
+    """Limit the grants in `values` to those in the conditions; return whether the conditions have any."""
+    if conditions.grants is None:
         return False
-    grants = frozenset(terms.grants)
+    grants = frozenset(conditions.grants)
     values[GRANTS] = grants & values.get(GRANTS, grants)
     values[DECLARED_ONLY] = True
     return True

@@ -1,16 +1,16 @@
-"""Seat: a run's write access to its session, which loads its messages and saves new ones after each step."""
+"""SessionWriter: a run's write access to its session, which loads its messages and saves new ones after each step."""
 
 __all__ = [
-    "SEAT",
-    "Seat",
-    "Seatable",
+    "SESSION_WRITER",
+    "SavableRun",
+    "SessionWriter",
     "is_same_request",
+    "open_session",
+    "reopen_session",
     "request_digest",
     "request_in",
-    "retake_seat",
-    "seat_of",
     "session_for",
-    "take_seat",
+    "session_writer_of",
 ]
 
 import logging
@@ -19,9 +19,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from ziggurat.agents.frame import FRAME
-from ziggurat.agents.rewrite import Rewriters
-from ziggurat.agents.terms import Terms
+from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Entered
@@ -32,6 +30,8 @@ from ziggurat.core.store import UNFINISHED, Store
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
+from ziggurat.messages.rewriting import Past
+from ziggurat.runs.conditions import RunConditions
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.session import Hold, Session
 from ziggurat.stores.session.log import Said, SessionEntry, Shortened, latest, whole
@@ -39,16 +39,19 @@ from ziggurat.stores.session.log import Said, SessionEntry, Shortened, latest, w
 logger = logging.getLogger("ziggurat")
 
 
-class Seatable(Protocol):
+class SavableRun(Protocol):
     """A run of a loop; its first `complete` messages are final."""
 
     conversation: Conversation
     complete: int
     start: int
-    rewriters: Rewriters | None
+
+    def past(self) -> Past | None:
+        """Return the messages before the last rewriting, None if there was none."""
+        ...
 
 
-class Seat:
+class SessionWriter:
     """One run's right to write its session.
 
     Args:
@@ -78,12 +81,14 @@ class Seat:
         """The session's id."""
         return self._hold.session.id
 
-    def terms(self, terms: Terms | None, store: InMemoryRunStore | Store) -> Terms:
-        """Return the terms of the run with the facts about its session."""
+    def conditions(self, conditions: RunConditions | None, store: InMemoryRunStore | Store) -> RunConditions:
+        """Return the conditions of the run with the facts about its session."""
         elsewhere = self._hold.session.store is not store
-        return replace(terms or Terms(), session=self.id, elsewhere=elsewhere, loaded=self.loaded, rows=self.rows)
+        return replace(
+            conditions or RunConditions(), session=self.id, elsewhere=elsewhere, loaded=self.loaded, rows=self.rows
+        )
 
-    async def step(self, run: Seatable) -> None:
+    async def step(self, run: SavableRun) -> None:
         """Save the messages that have become complete since the last step.
 
         Raises:
@@ -96,7 +101,7 @@ class Seat:
             await self._write(self._entries(self._length, new))
             self._length += len(new)
         else:  # another try, or the conversation was compacted
-            past = None if run.rewriters is None else run.rewriters.past()
+            past = run.past()
             history = log[: run.complete] if past is None else [*past.messages, *log[past.since : run.complete]]
             own = [*self.request.messages[self.loaded :], *history[run.start :]]
             shorter = 0 if past is None else len(past.rewritings)
@@ -199,13 +204,13 @@ class Seat:
             raise
 
 
-SEAT: Key[Seat] = Key("seat")
+SESSION_WRITER: Key[SessionWriter] = Key("writer")
 
 
-def seat_of(ctx: Context) -> Seat | None:
-    """Return the seat of the run if its root agent's loop begins here; agents below have none."""
-    seat = ctx.scope.get(SEAT)
-    return None if seat is None or ctx.scope[FRAME].depth else seat
+def session_writer_of(ctx: Context) -> SessionWriter | None:
+    """Return the writer of the run if its root agent's loop begins here; agents below have none."""
+    writer = ctx.scope.get(SESSION_WRITER)
+    return None if writer is None or ctx.scope[AGENT_CALL].depth else writer
 
 
 def session_for(session: str | Session, store: InMemoryRunStore | Store, history: Sequence[Message]) -> Session:
@@ -229,19 +234,19 @@ def request_digest(request: AgentRequest, session: Session) -> str:
     return digest([request.messages, session.id])
 
 
-def is_same_request(recorded: AgentRequest, terms: Terms, request: AgentRequest, session: Session) -> bool:
+def is_same_request(recorded: AgentRequest, conditions: RunConditions, request: AgentRequest, session: Session) -> bool:
     """Return whether a recorded run had this request in this session, or in a branch of it."""
-    same = terms.session == session.id or terms.session.rpartition("~")[0] == session.id
-    return same and digest(recorded.messages[terms.loaded :]) == digest(request.messages)
+    same = conditions.session == session.id or conditions.session.rpartition("~")[0] == session.id
+    return same and digest(recorded.messages[conditions.loaded :]) == digest(request.messages)
 
 
 def request_in(ctx: Context, request: AgentRequest) -> AgentRequest:
     """Return the request with the session's messages before it, if the run has a session."""
-    seat = ctx.scope.get(SEAT)
-    return request if seat is None else seat.request
+    writer = ctx.scope.get(SESSION_WRITER)
+    return request if writer is None else writer.request
 
 
-async def take_seat(session: Session, run_id: str, request: AgentRequest) -> Seat:
+async def open_session(session: Session, run_id: str, request: AgentRequest) -> SessionWriter:
     """Wait until a new run may write a session, and load what it holds.
 
     Raises:
@@ -252,24 +257,28 @@ async def take_seat(session: Session, run_id: str, request: AgentRequest) -> Sea
     if hold.state.damaged:
         logger.warning("the session %s is read without its damaged rows %s", session.id, hold.state.damaged)
     messages = whole(latest(hold.state.current(), session.limit))
-    return Seat(hold, run_id, AgentRequest((*messages, *request.messages)), len(messages), hold.state.rows)
+    return SessionWriter(hold, run_id, AgentRequest((*messages, *request.messages)), len(messages), hold.state.rows)
 
 
-async def retake_seat(
-    session: Session | None, terms: Terms, run_id: str, request: AgentRequest, store: InMemoryRunStore | Store
-) -> Seat:
+async def reopen_session(
+    session: Session | None,
+    conditions: RunConditions,
+    run_id: str,
+    request: AgentRequest,
+    store: InMemoryRunStore | Store,
+) -> SessionWriter:
     """Wait until a resumed run may write its session.
 
     Raises:
         LeaseHeld: another run writes it, and waiting is not allowed or took too long.
         ConfigurationError: the session is kept in another store and was not passed.
     """
-    if session is None and terms.elsewhere:
+    if session is None and conditions.elsewhere:
         raise ConfigurationError(
-            f"the run {run_id!r} belongs to the session {terms.session!r} of another store: give it again with "
-            f"resume(..., session=Session({terms.session!r}, ...))"
+            f"the run {run_id!r} belongs to the session {conditions.session!r} of another store: give it again with "
+            f"resume(..., session=Session({conditions.session!r}, ...))"
         )
-    if session is not None and session.id != terms.session:
-        session = Session(terms.session, session.store, conflict=session.conflict, timeout=session.timeout)
-    hold = await (session or Session(terms.session, store)).hold(branching=False)
-    return Seat(hold, run_id, request, terms.loaded, terms.rows)
+    if session is not None and session.id != conditions.session:
+        session = Session(conditions.session, session.store, conflict=session.conflict, timeout=session.timeout)
+    hold = await (session or Session(conditions.session, store)).hold(branching=False)
+    return SessionWriter(hold, run_id, request, conditions.loaded, conditions.rows)

@@ -3,8 +3,8 @@
 import pytest
 
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.decisions import misfit
 from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.decisions import misfit
 from ziggurat.core.codec import encode
 from ziggurat.core.layer import stack
 from ziggurat.layers.retry import retry

@@ -9,7 +9,6 @@ import pytest
 
 from tests.agents.support import assert_sendable, elsewhere
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.drive import empty_run, partial_of, request_of
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Ended, Entered, Opened
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, ModelError
@@ -22,6 +21,8 @@ from ziggurat.messages.message import assistant, tool_message, user
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolResult, tool_call
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.runs.drive import empty_run, partial_of
+from ziggurat.runs.prompt import request_of
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.tools.function import tool
 

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.agents.frame import FRAME, Frame
+from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, METER, Context, Journal
 from ziggurat.core.entries import Entered, Failure, Record, Result
@@ -95,7 +95,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
     if recorded is not None:
         return recorded
     ctx, chain = _make_frame(ctx, parts)
-    frame = ctx.scope[FRAME]
+    frame = ctx.scope[AGENT_CALL]
     try:
         if record is not None or chain is not None:
             request = await _apply_before_agent(parts, record, request, ctx, chain)
@@ -199,9 +199,9 @@ def _make_frame(ctx: Context, parts: AgentParts) -> tuple[Context, Chain | None]
     if parts.prepare is not None:
         ctx = parts.prepare(ctx)
     scope = ctx.scope
-    outer_frame = scope.get(FRAME)
-    frame = Frame(parts.name, outer_frame)
-    within: dict[Key[Any], Any] = {**scope, FRAME: frame, METER: frame}
+    outer_frame = scope.get(AGENT_CALL)
+    frame = AgentCall(parts.name, outer_frame)
+    within: dict[Key[Any], Any] = {**scope, AGENT_CALL: frame, METER: frame}
     if outer_frame is not None or ctx.frozen is not None or AGREED in scope:
         _check_stands(frame, ctx)
         within[AGREED] = None
@@ -211,7 +211,7 @@ def _make_frame(ctx: Context, parts: AgentParts) -> tuple[Context, Chain | None]
     return ctx.entered(Scope(within)), scope.get(MIDDLEWARE)
 
 
-def _check_stands(frame: Frame, ctx: Context) -> None:
+def _check_stands(frame: AgentCall, ctx: Context) -> None:
     """Raise if agents are nested too deep, or the agent runs inside a tool with ``effect="once"``."""
     limit = ctx.scope.get(MAX_DEPTH_KEY) or MAX_DEPTH
     if frame.depth > limit:
@@ -235,5 +235,5 @@ async def _recorded_request(parts: AgentParts, entered: Entered, ctx: Context) -
         event = journal.diverged(ctx.path, what, before.get(what, ""), now)
         if event is not None and ctx.listens(Diverged):
             await ctx.emit(event)
-    ctx.scope[FRAME].began = entered.elapsed
+    ctx.scope[AGENT_CALL].began = entered.elapsed
     return as_type(entered.request, AgentRequest)

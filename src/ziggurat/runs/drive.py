@@ -1,15 +1,13 @@
 """Drive a run from its root: the only place where errors and suspensions become values."""
 
-__all__ = ["Prompt", "drive", "empty_run", "partial_of", "request_of"]
+__all__ = ["drive", "empty_run", "partial_of"]
 
 import asyncio
 import logging
-from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ziggurat.agents.enter import AgentService, enter
-from ziggurat.agents.session import SEAT, Seat
+from ziggurat.calls.enter import AgentService, enter
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.entries import Ended
 from ziggurat.core.errors import ConfigurationError, JournalError, LeaseLost, StoreError, Suspend
@@ -19,87 +17,10 @@ from ziggurat.core.shield import finished
 from ziggurat.core.store import UNFINISHED
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
-from ziggurat.messages.checks import problem_in
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import AgentEnded
-from ziggurat.messages.message import Message, user
-from ziggurat.messages.parts import Part, Text, mended
-from ziggurat.messages.validation import ValidationPolicy, validate
+from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter
 from ziggurat.stores.running import Running
-
-Prompt = str | Message | Part | Sequence[str | Part | Message]
-"""A question: text, a message, or parts and messages in order."""
-
-_SENDABLE = ValidationPolicy.sendable()
-
-
-def request_of(prompt: Prompt, history: Sequence[Message] = ()) -> AgentRequest:
-    """Turn a prompt and earlier messages into a request.
-
-    Raises:
-        ConfigurationError: the prompt is empty, or a message cannot be sent to a model.
-    """
-    earlier = () if history == () else _check_history(_check_messages(history, "history"))
-    if isinstance(prompt, str):
-        if not prompt.strip():
-            raise _empty_prompt()
-        return AgentRequest((*earlier, Message("user", (Text(mended(prompt)),))))
-    if isinstance(prompt, (Message, Part)):
-        prompt = [prompt]
-    if not isinstance(prompt, Sequence) or isinstance(prompt, (bytes, bytearray)) or not prompt:
-        raise ConfigurationError(f"the prompt must be text, a message, or a list of parts; got {prompt!r}")
-    messages: list[Message] = []
-    loose: list[str | Part] = []
-    for each in prompt:
-        if isinstance(each, Message):
-            if loose:
-                messages.append(user(*loose))
-                loose.clear()
-            messages.append(each)
-        else:
-            loose.append(each)
-    if loose:
-        messages.append(user(*loose))
-    for message in _check_messages(messages, "prompt"):
-        if not any(not isinstance(part, Text) or part.text.strip() for part in message.parts):
-            raise _empty_prompt()
-    return AgentRequest(tuple(_check_history((*earlier, *messages))))
-
-
-def _empty_prompt() -> ConfigurationError:
-    return ConfigurationError("the prompt is empty: pass a question or a task as text")
-
-
-def _check_messages(messages: Sequence[Message], what: str) -> Sequence[Message]:
-    """Return the messages, or raise if one of them is not a valid message."""
-    if not isinstance(messages, Sequence) or not all(isinstance(message, Message) for message in messages):
-        raise ConfigurationError(f"history is a list of messages, such as those of an earlier run; got {messages!r}")
-    for number, message in enumerate(messages):
-        wrong = problem_in(message)
-        if wrong is not None:
-            raise ConfigurationError(f"message {number} of the {what} cannot be sent: {wrong}")
-    return messages
-
-
-def _check_history(history: Sequence[Message]) -> Sequence[Message]:
-    """Return the history, or raise if it cannot be sent to a model: each tool call needs its result."""
-    waiting: list[str] = []
-    for message in history:
-        if message.role == "tool":
-            for result in message.tool_results:
-                if result.id not in waiting:
-                    raise ConfigurationError(f"the history has a result of {result.name!r} without a call before it")
-                waiting.remove(result.id)
-        elif waiting:
-            break
-        else:
-            waiting = [call.id for call in message.tool_calls]
-    if waiting:
-        raise ConfigurationError(f"the history has tool calls without results: {', '.join(map(repr, waiting))}")
-    wrong = validate(history, _SENDABLE)
-    if wrong is not None:
-        raise ConfigurationError(f"the history cannot be sent to a model: {wrong}")
-    return history
 
 
 def partial_of(error: BaseException) -> AgentRun | None:
@@ -127,34 +48,34 @@ async def drive(
         ConfigurationError: something was used wrongly.
         JournalError: the record cannot be read, written or followed.
     """
-    run_id, path, emit, seat = ctx.scope[RUN_ID], ctx.path, ctx.emit, ctx.scope.get(SEAT)
+    run_id, path, emit, writer = ctx.scope[RUN_ID], ctx.path, ctx.emit, ctx.scope.get(SESSION_WRITER)
     store.begin(run_id, journal)
     run: AgentRun | None = None
     try:
         entering = enter(agent, request, ctx)
         del ctx  # the agent derives its own; this one and its scope can be freed while the run goes on
         run = await entering
-        if seat is not None:
-            run = await seat.close(run)
+        if writer is not None:
+            run = await writer.close(run)
         waiting = journal.append(Ended("", type(run.stop).__name__, journal.elapsed))
         if waiting is not None:
             await waiting
     except (ConfigurationError, JournalError) as error:
-        if seat is not None and run is None and not isinstance(error, LeaseLost):
-            await _save_session(seat, _stopped_run(error, name, request, run_id))
+        if writer is not None and run is None and not isinstance(error, LeaseLost):
+            await _save_session(writer, _stopped_run(error, name, request, run_id))
         await _record_end_anyway(journal, "Failed")
         raise
     except asyncio.CancelledError as error:
         stopped = _stopped_run(error, name, request, run_id) if run is None else run
-        error.partial = stopped if seat is None else await _save_session(seat, stopped)  # type: ignore[attr-defined]
+        error.partial = stopped if writer is None else await _save_session(writer, stopped)  # type: ignore[attr-defined]
         await _record_end_anyway(journal, "Cancelled")
         raise
     except (Exception, Suspend) as error:
         if isinstance(error, Exception):
             logger.debug("the run %s stopped", run_id, exc_info=error)
         run = _stopped_run(error, name, request, run_id)
-        if seat is not None:
-            run = await seat.close_anyway(run)
+        if writer is not None:
+            run = await writer.close_anyway(run)
         if emit is not SILENCE:
             await emit(AgentEnded(path, run))
         await _record_end(journal, run)
@@ -164,10 +85,10 @@ async def drive(
     return run
 
 
-async def _save_session(seat: Seat, run: AgentRun) -> AgentRun:
+async def _save_session(writer: SessionWriter, run: AgentRun) -> AgentRun:
     """Save the run to its session before its error is raised."""
     try:
-        return await finished(seat.close_anyway(run))
+        return await finished(writer.close_anyway(run))
     except asyncio.CancelledError:  # cancelled again; the session is saved by now
         return run
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests.agents.support import elsewhere
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.enter import enter
+from ziggurat.calls.enter import enter
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
 from ziggurat.core.entries import Entered, Result

@@ -1,0 +1,86 @@
+"""Turn what a user passes as prompt and history into the request of a run."""
+
+__all__ = ["Prompt", "request_of"]
+
+from collections.abc import Sequence
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.agent import AgentRequest
+from ziggurat.messages.checks import problem_in
+from ziggurat.messages.message import Message, user
+from ziggurat.messages.parts import Part, Text, mended
+from ziggurat.messages.validation import ValidationPolicy, validate
+
+Prompt = str | Message | Part | Sequence[str | Part | Message]
+"""A question: text, a message, or parts and messages in order."""
+
+_SENDABLE = ValidationPolicy.sendable()
+
+
+def request_of(prompt: Prompt, history: Sequence[Message] = ()) -> AgentRequest:
+    """Turn a prompt and earlier messages into a request.
+
+    Raises:
+        ConfigurationError: the prompt is empty, or a message cannot be sent to a model.
+    """
+    earlier = () if history == () else _check_history(_check_messages(history, "history"))
+    if isinstance(prompt, str):
+        if not prompt.strip():
+            raise _empty_prompt()
+        return AgentRequest((*earlier, Message("user", (Text(mended(prompt)),))))
+    if isinstance(prompt, (Message, Part)):
+        prompt = [prompt]
+    if not isinstance(prompt, Sequence) or isinstance(prompt, (bytes, bytearray)) or not prompt:
+        raise ConfigurationError(f"the prompt must be text, a message, or a list of parts; got {prompt!r}")
+    messages: list[Message] = []
+    loose: list[str | Part] = []
+    for each in prompt:
+        if isinstance(each, Message):
+            if loose:
+                messages.append(user(*loose))
+                loose.clear()
+            messages.append(each)
+        else:
+            loose.append(each)
+    if loose:
+        messages.append(user(*loose))
+    for message in _check_messages(messages, "prompt"):
+        if not any(not isinstance(part, Text) or part.text.strip() for part in message.parts):
+            raise _empty_prompt()
+    return AgentRequest(tuple(_check_history((*earlier, *messages))))
+
+
+def _empty_prompt() -> ConfigurationError:
+    return ConfigurationError("the prompt is empty: pass a question or a task as text")
+
+
+def _check_messages(messages: Sequence[Message], what: str) -> Sequence[Message]:
+    """Return the messages, or raise if one of them is not a valid message."""
+    if not isinstance(messages, Sequence) or not all(isinstance(message, Message) for message in messages):
+        raise ConfigurationError(f"history is a list of messages, such as those of an earlier run; got {messages!r}")
+    for number, message in enumerate(messages):
+        wrong = problem_in(message)
+        if wrong is not None:
+            raise ConfigurationError(f"message {number} of the {what} cannot be sent: {wrong}")
+    return messages
+
+
+def _check_history(history: Sequence[Message]) -> Sequence[Message]:
+    """Return the history, or raise if it cannot be sent to a model: each tool call needs its result."""
+    waiting: list[str] = []
+    for message in history:
+        if message.role == "tool":
+            for result in message.tool_results:
+                if result.id not in waiting:
+                    raise ConfigurationError(f"the history has a result of {result.name!r} without a call before it")
+                waiting.remove(result.id)
+        elif waiting:
+            break
+        else:
+            waiting = [call.id for call in message.tool_calls]
+    if waiting:
+        raise ConfigurationError(f"the history has tool calls without results: {', '.join(map(repr, waiting))}")
+    wrong = validate(history, _SENDABLE)
+    if wrong is not None:
+        raise ConfigurationError(f"the history cannot be sent to a model: {wrong}")
+    return history
