@@ -25,7 +25,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.function import FunctionModel
 from ziggurat.stores.connect import connect
-from ziggurat.stores.session import Hold, Session
+from ziggurat.stores.session import Session, SessionLease
 from ziggurat.stores.session.log import Said, read_session_entry
 from ziggurat.tools.function import tool
 
@@ -70,11 +70,11 @@ class Noting(Session):
 
     epochs: ClassVar[list[int]] = []
 
-    async def hold(self, *, branching: bool = True) -> Hold:
+    async def lease(self, *, branching: bool = True) -> SessionLease:
         """Lease the session, and record it."""
-        hold = await super().hold(branching=branching)
-        self.epochs.append(hold.epoch)
-        return hold
+        lease = await super().lease(branching=branching)
+        self.epochs.append(lease.epoch)
+        return lease
 
 
 async def write(url: str, steps: int) -> None:
@@ -92,11 +92,11 @@ async def write(url: str, steps: int) -> None:
 async def sleeper(url: str) -> None:
     """Lease the session, report it, and write when a line arrives: too late, if another process took over."""
     store = connect(url)
-    hold = await Session("storm", store).hold()
-    print(json.dumps([hold.epoch]), flush=True)
+    lease = await Session("storm", store).lease()
+    print(json.dumps([lease.epoch]), flush=True)
     sys.stdin.readline()
     try:
-        await hold.write([Said(0.0, "late", 0, ())])
+        await lease.write([Said(0.0, "late", 0, ())])
     except LeaseLost as error:
         print(f"LeaseLost: {error}")
     await store.close()

@@ -15,7 +15,7 @@ from ziggurat.messages.message import Message, assistant, tool_message, user
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.memory_rows import MemoryRows
-from ziggurat.stores.session import Hold, Session
+from ziggurat.stores.session import Session, SessionLease
 from ziggurat.stores.session.log import Said, Shortened
 from ziggurat.testing.clock import HandClock, settle
 
@@ -53,8 +53,8 @@ def texts(messages: list[Message]) -> list[str]:
 
 async def put(session: Session, run: str, *messages: Message, start: int = 0) -> None:
     """Commit messages as a run does."""
-    hold = await session.hold()
-    await hold.write([Said(1.0, run, start, messages)], release=True)
+    lease = await session.lease()
+    await lease.write([Said(1.0, run, start, messages)], release=True)
 
 
 def test_items_come_back_in_order_and_the_newest_can_be_taken(place: Place) -> None:
@@ -121,11 +121,11 @@ def test_what_was_made_shorter_is_what_goes_on_and_the_rest_stays_readable(place
     async def main() -> None:
         chat = Session("alice", place())
         await put(chat, "r1", user("One"), assistant("1"))
-        hold = await chat.hold()
-        after = hold.state.rows
-        await hold.write([Said(1.0, "r2", 0, (user("Two"), assistant("2")))])
-        await hold.write([Shortened(1.0, "r2", after, 2, 1, (user("(before: 1, 2)"),))])
-        await hold.write([Said(1.0, "r2", 2, (user("Three"),))], release=True)
+        lease = await chat.lease()
+        after = lease.state.rows
+        await lease.write([Said(1.0, "r2", 0, (user("Two"), assistant("2")))])
+        await lease.write([Shortened(1.0, "r2", after, 2, 1, (user("(before: 1, 2)"),))])
+        await lease.write([Said(1.0, "r2", 2, (user("Three"),))], release=True)
         for session in (chat, Session("alice", place())):
             assert texts(await session.get_messages()) == ["(before: 1, 2)", "Three"]
             assert texts(await session.history()) == ["One", "1", "Two", "2", "Three"]
@@ -139,21 +139,21 @@ def test_what_was_made_shorter_is_what_goes_on_and_the_rest_stays_readable(place
 def test_one_writes_at_a_time_in_the_order_of_asking(place: Place) -> None:
     async def main() -> None:
         store = place()
-        first = await Session("alice", store).hold()
+        first = await Session("alice", store).lease()
         order: list[int] = []
 
         async def wait(number: int) -> None:
-            hold = await Session("alice", store).hold()
+            lease = await Session("alice", store).lease()
             order.append(number)
-            assert hold.epoch > first.epoch
-            await hold.leave()
+            assert lease.epoch > first.epoch
+            await lease.leave()
 
         waiting = [asyncio.create_task(wait(number)) for number in range(5)]
         await settle()
         waiting[1].cancel()
         with pytest.raises(LeaseHeld, match="another run of this process"):
-            await Session("alice", store, conflict="reject").hold()
-        await (await Session("bob", store, conflict="reject").hold()).leave()
+            await Session("alice", store, conflict="reject").lease()
+        await (await Session("bob", store, conflict="reject").lease()).leave()
         await first.leave()
         await asyncio.gather(*waiting, return_exceptions=True)
         assert order == [0, 2, 3, 4]
@@ -167,21 +167,21 @@ def test_one_writes_at_a_time_in_the_order_of_asking(place: Place) -> None:
 def test_another_process_waits_or_is_refused(place: Place) -> None:
     async def main() -> None:
         clock = HandClock()
-        hold = await Session("alice", place()).hold()
+        lease = await Session("alice", place()).lease()
         with pytest.raises(LeaseHeld):
-            await Session("alice", place(), conflict="reject").hold()
-        waiting = asyncio.create_task(Session("alice", place(), clock=clock, timeout=60.0).hold())
-        patient = asyncio.create_task(Session("alice", place(), clock=clock, timeout=1e9).hold())
+            await Session("alice", place(), conflict="reject").lease()
+        waiting = asyncio.create_task(Session("alice", place(), clock=clock, timeout=60.0).lease())
+        patient = asyncio.create_task(Session("alice", place(), clock=clock, timeout=1e9).lease())
         while not waiting.done():
             await asyncio.sleep(0)
             await clock.advance(1.0)
         with pytest.raises(LeaseHeld):
             await waiting
-        await hold.leave()
+        await lease.leave()
         while not patient.done():
             await asyncio.sleep(0)
             await clock.advance(1.0)
-        assert (await patient).epoch > hold.epoch
+        assert (await patient).epoch > lease.epoch
 
     asyncio.run(main())
 
@@ -189,8 +189,8 @@ def test_another_process_waits_or_is_refused(place: Place) -> None:
 def test_waiting_in_this_process_ends_too() -> None:
     async def main() -> None:
         store, clock = MemoryRows(), HandClock()
-        await Session("alice", store).hold()
-        waiting = asyncio.create_task(Session("alice", store, clock=clock, timeout=60.0).hold())
+        await Session("alice", store).lease()
+        waiting = asyncio.create_task(Session("alice", store, clock=clock, timeout=60.0).lease())
         await settle()
         await clock.advance(61.0)
         with pytest.raises(LeaseHeld):
@@ -203,10 +203,12 @@ def test_a_branch_is_a_copy_of_its_own(place: Place) -> None:
     async def main() -> None:
         store = place()
         await put(Session("alice", store), "r1", user("Hi"), assistant("Hello"))
-        hold = await Session("alice", store).hold()
-        branches: list[Hold] = [await Session("alice", each, conflict="branch").hold() for each in (store, place())]
+        lease = await Session("alice", store).lease()
+        branches: list[SessionLease] = [
+            await Session("alice", each, conflict="branch").lease() for each in (store, place())
+        ]
         assert [each.session.id for each in branches] == ["alice~2", "alice~3"]
-        await hold.write([Said(1.0, "r2", 0, (user("main"),))], release=True)
+        await lease.write([Said(1.0, "r2", 0, (user("main"),))], release=True)
         for branch in branches:
             await branch.write([Said(1.0, "r3", 0, (user("aside"),))], release=True)
             assert texts(await Session(branch.session.id, place()).history()) == ["Hi", "Hello", "aside"]
@@ -288,8 +290,8 @@ def test_a_failed_write_gives_the_session_back(tmp_path: Path) -> None:
         chat = Session("alice", store)
         await chat.add_items([user("Hi")])
         with pytest.raises(TypeError):
-            async with chat._held() as hold:
-                await hold.write([Said(1.0, "r", 0, (object(),))])  # type: ignore[arg-type]
+            async with chat._held() as lease:
+                await lease.write([Said(1.0, "r", 0, (object(),))])  # type: ignore[arg-type]
         await chat.add_items([user("Ho")])
         assert texts(await chat.history()) == ["Hi", "Ho"]
         await store.close()

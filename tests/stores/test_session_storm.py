@@ -44,9 +44,9 @@ def test_an_owner_that_was_stopped_is_refused_when_it_wakes(kind: str, tmp_path:
     async def main() -> None:
         store = connect(url)
         chat = Session("storm", store)
-        hold = await chat.hold()  # when the lease of the other has run out
-        assert hold.epoch > epoch
-        await hold.leave()
+        lease = await chat.lease()  # when the lease of the other has run out
+        assert lease.epoch > epoch
+        await lease.leave()
         await chat.add_items([user("mine")])
         await store.close()
 

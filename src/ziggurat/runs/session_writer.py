@@ -33,7 +33,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.rewriting import Past
 from ziggurat.runs.conditions import RunConditions
 from ziggurat.stores.memory import InMemoryRunStore
-from ziggurat.stores.session import Hold, Session
+from ziggurat.stores.session import Session, SessionLease
 from ziggurat.stores.session.log import Said, SessionEntry, Shortened, latest, whole
 
 logger = logging.getLogger("ziggurat")
@@ -55,35 +55,35 @@ class SessionWriter:
     """One run's right to write its session.
 
     Args:
-        hold: The lock on the session.
+        lease: The lock on the session.
         run_id: The id of the run.
         request: The run's first messages: those of the session, then the new ones.
         loaded: How many of them came from the session.
         rows: How many rows the session had when they were loaded.
     """
 
-    def __init__(self, hold: Hold, run_id: str, request: AgentRequest, loaded: int, rows: int) -> None:
+    def __init__(self, lease: SessionLease, run_id: str, request: AgentRequest, loaded: int, rows: int) -> None:
         self.run_id = run_id
         self.request = request
         self.loaded = loaded
         self.rows = rows
         self.journal: MemoryJournal | None = None
         self.path = ""
-        self._hold = hold
-        self._known = hold.state.of_run(run_id)
-        self._count = hold.state.counts.get(run_id, 0)
-        self._shortened = hold.state.shortened.get(run_id, 0)
+        self._lease = lease
+        self._known = lease.state.of_run(run_id)
+        self._count = lease.state.counts.get(run_id, 0)
+        self._shortened = lease.state.shortened.get(run_id, 0)
         self._conversation: Conversation | None = None
         self._seen = self._length = 0
 
     @property
     def id(self) -> str:
         """The session's id."""
-        return self._hold.session.id
+        return self._lease.session.id
 
     def conditions(self, conditions: RunConditions | None, store: InMemoryRunStore | Store) -> RunConditions:
         """Return the conditions of the run with the facts about its session."""
-        elsewhere = self._hold.session.store is not store
+        elsewhere = self._lease.session.store is not store
         return replace(
             conditions or RunConditions(), session=self.id, elsewhere=elsewhere, loaded=self.loaded, rows=self.rows
         )
@@ -148,7 +148,7 @@ class SessionWriter:
     async def leave(self) -> None:
         """Release the session."""
         try:
-            await self._hold.leave()
+            await self._lease.leave()
         except StoreError as error:  # its lease expires by itself
             logger.warning("the session %s could not be given back: %s", self.id, error)
 
@@ -190,13 +190,13 @@ class SessionWriter:
         return as_type(entry.request, AgentRequest).messages if isinstance(entry, Entered) else kept
 
     def _now(self) -> float:
-        return self._hold.session.clock.now()
+        return self._lease.session.clock.now()
 
     async def _write(self, entries: Sequence[SessionEntry], *, release: bool = False) -> None:
         if not entries:
             return
         try:
-            await self._hold.write(entries, release=release)
+            await self._lease.write(entries, release=release)
         except BaseException:
             if isinstance(entries[0], Said):
                 self._count = entries[0].start
@@ -253,11 +253,11 @@ async def open_session(session: Session, run_id: str, request: AgentRequest) -> 
         LeaseHeld: another run writes it, and waiting is not allowed or took too long.
         JournalCorrupt: the session is damaged elsewhere than at its end.
     """
-    hold = await session.hold()
-    if hold.state.damaged:
-        logger.warning("the session %s is read without its damaged rows %s", session.id, hold.state.damaged)
-    messages = whole(latest(hold.state.current(), session.limit))
-    return SessionWriter(hold, run_id, AgentRequest((*messages, *request.messages)), len(messages), hold.state.rows)
+    lease = await session.lease()
+    if lease.state.damaged:
+        logger.warning("the session %s is read without its damaged rows %s", session.id, lease.state.damaged)
+    messages = whole(latest(lease.state.current(), session.limit))
+    return SessionWriter(lease, run_id, AgentRequest((*messages, *request.messages)), len(messages), lease.state.rows)
 
 
 async def reopen_session(
@@ -280,5 +280,5 @@ async def reopen_session(
         )
     if session is not None and session.id != conditions.session:
         session = Session(conditions.session, session.store, conflict=session.conflict, timeout=session.timeout)
-    hold = await (session or Session(conditions.session, store)).hold(branching=False)
-    return SessionWriter(hold, run_id, request, conditions.loaded, conditions.rows)
+    lease = await (session or Session(conditions.session, store)).lease(branching=False)
+    return SessionWriter(lease, run_id, request, conditions.loaded, conditions.rows)

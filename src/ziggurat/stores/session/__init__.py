@@ -1,5 +1,5 @@
 """Sessions: conversations that continue over many runs."""
 
-__all__ = ["Conflict", "Hold", "Session"]
+__all__ = ["Conflict", "Session", "SessionLease"]
 
-from ziggurat.stores.session.session import Conflict, Hold, Session
+from ziggurat.stores.session.session import Conflict, Session, SessionLease

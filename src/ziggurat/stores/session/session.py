@@ -1,6 +1,6 @@
 """Sessions: a conversation over many runs, in a store or in this process."""
 
-__all__ = ["Conflict", "Hold", "Session"]
+__all__ = ["Conflict", "Session", "SessionLease"]
 
 import os
 from collections import OrderedDict
@@ -27,7 +27,7 @@ from ziggurat.stores.session.log import (
     latest,
     state_of,
 )
-from ziggurat.stores.session.turns import Turns
+from ziggurat.stores.session.write_queue import WriteQueue
 
 Conflict = Literal["queue", "reject", "branch"]
 """What a run does while another writes its session: wait, raise an error, or continue in a copy."""
@@ -37,11 +37,11 @@ _KNOWN = 64
 _FIRST_LOOK, _LAST_LOOK = 0.005, 0.2  # seconds between attempts to get a lease that another process holds
 
 
-class _Desk:
+class _LocalWriters:
     """This process's knowledge of the sessions in one store: whose turn it is, and their states as last read."""
 
     def __init__(self) -> None:
-        self.turns = Turns()
+        self.queue = WriteQueue()
         self._states: OrderedDict[str, SessionState] = OrderedDict()
 
     async def state(self, store: Store, log: str) -> SessionState:
@@ -79,7 +79,7 @@ class _Desk:
         self._states.pop(log, None)
 
 
-_desks: "WeakKeyDictionary[Store, _Desk]" = WeakKeyDictionary()
+_writers_by_store: "WeakKeyDictionary[Store, _LocalWriters]" = WeakKeyDictionary()
 
 
 class Session:
@@ -131,7 +131,7 @@ class Session:
         self.clock = clock
         self.store = InMemoryRunStore() if store is None else connect(store)
         self._rows = rows_of(self.store)
-        self._desk = _desks.setdefault(self._rows, _Desk())
+        self._writers = _writers_by_store.setdefault(self._rows, _LocalWriters())
         self._log = session_log(session_id)
 
     def __repr__(self) -> str:
@@ -173,7 +173,7 @@ class Session:
 
     async def _state(self) -> SessionState:
         await self._check_sound()
-        return await self._desk.state(self._rows, self._log)
+        return await self._writers.state(self._rows, self._log)
 
     async def _check_sound(self) -> bool:
         info = await self._rows.find(self._log)
@@ -201,8 +201,8 @@ class Session:
             else:
                 raise ConfigurationError(f"a session holds items and messages, got {each!r}")
         if kept:
-            async with self._held() as hold:
-                await hold.write([Added(self.clock.now(), tuple(kept))], release=True)
+            async with self._held() as lease:
+                await lease.write([Added(self.clock.now(), tuple(kept))], release=True)
 
     async def pop_item(self) -> RunItem | None:
         """Remove the newest item and return it; None if there is none.
@@ -210,10 +210,10 @@ class Session:
         Raises:
             LeaseHeld: as for `add_items`.
         """
-        async with self._held() as hold:
-            newest = hold.state.items(1)
+        async with self._held() as lease:
+            newest = lease.state.items(1)
             if newest:
-                await hold.write([Popped(self.clock.now())], release=True)
+                await lease.write([Popped(self.clock.now())], release=True)
             return newest[0] if newest else None
 
     async def clear(self) -> None:
@@ -222,20 +222,20 @@ class Session:
         Raises:
             LeaseHeld: as for `add_items`.
         """
-        async with self._held() as hold:
-            await hold.write([Cleared(self.clock.now())], release=True)
+        async with self._held() as lease:
+            await lease.write([Cleared(self.clock.now())], release=True)
 
     @asynccontextmanager
-    async def _held(self) -> AsyncGenerator["Hold", None]:
-        hold = await self.hold(branching=False)
+    async def _held(self) -> AsyncGenerator["SessionLease", None]:
+        lease = await self.lease(branching=False)
         try:
-            yield hold
+            yield lease
         finally:
-            await hold.leave()
+            await lease.leave()
 
     # -- the lease -----------------------------------------------------------------------------------------------
 
-    async def hold(self, *, branching: bool = True) -> "Hold":
+    async def lease(self, *, branching: bool = True) -> "SessionLease":
         """Become the only writer until `leave`, following the conflict policy.
 
         Raises:
@@ -244,23 +244,23 @@ class Session:
         """
         waits = self.conflict == "queue" or (self.conflict == "branch" and not branching)
         until = self.clock.monotonic() + (self.timeout if waits else 0.0)
-        turns, log = self._desk.turns, self._log
-        if not turns.taken(log) and not (waits and await turns.wait(log, self.timeout, self.clock)):
+        queue, log = self._writers.queue, self._log
+        if not queue.taken(log) and not (waits and await queue.wait(log, self.timeout, self.clock)):
             if self.conflict == "branch" and branching:
                 return await self._branch()
             raise LeaseHeld(f"the session {self.id!r} is being written by another run of this process; try again later")
         try:
-            return await self._lease(until)
+            return await self._take_lease(until)
         except BaseException as error:
-            turns.leave(log)
+            queue.leave(log)
             if isinstance(error, LeaseHeld) and self.conflict == "branch" and branching:
                 return await self._branch()
             raise
 
-    async def _lease(self, until: float) -> "Hold":
+    async def _take_lease(self, until: float) -> "SessionLease":
         epoch = await self._epoch(until)
         try:
-            return Hold(self, epoch, await self._state())
+            return SessionLease(self, epoch, await self._state())
         except BaseException:
             await self._rows.release(self._log, epoch)
             raise
@@ -281,8 +281,8 @@ class Session:
             await self.clock.sleep(pause * (0.5 + os.urandom(1)[0] / 256))
             pause = min(2 * pause, _LAST_LOOK)
 
-    async def _branch(self) -> "Hold":
-        """Copy the session under a new id, and hold the copy."""
+    async def _branch(self) -> "SessionLease":
+        """Copy the session under a new id, and lease the copy."""
         store = self._rows
         rows = await store.read(self._log)
         number = 2
@@ -291,19 +291,19 @@ class Session:
                 f"{self.id}~{number}", self.store, limit=self.limit, timeout=self.timeout, clock=self.clock
             )
             number += 1
-            if not branch._desk.turns.taken(branch._log):
+            if not branch._writers.queue.taken(branch._log):
                 continue
             try:
                 epoch = await store.create(LogInfo(branch._log, created=self.clock.now()), rows)
-                return Hold(branch, epoch, await branch._state())
+                return SessionLease(branch, epoch, await branch._state())
             except RunExists:
-                branch._desk.turns.leave(branch._log)
+                branch._writers.queue.leave(branch._log)
             except BaseException:
-                branch._desk.turns.leave(branch._log)
+                branch._writers.queue.leave(branch._log)
                 raise
 
 
-class Hold:
+class SessionLease:
     """The right to write a session, until it is released or another holder takes over.
 
     Attributes:
@@ -340,7 +340,7 @@ class Hold:
         try:
             await session._rows.append(session._log, self.epoch, rows, release=release)
         except BaseException:
-            session._desk.forget(session._log)  # it is unknown which rows were written
+            session._writers.forget(session._log)  # it is unknown which rows were written
             raise
         state_of(rows, state)
         if release:
@@ -357,7 +357,7 @@ class Hold:
     def _leave(self) -> None:
         if self._held:
             self._held = False
-            self.session._desk.turns.leave(self.session._log)
+            self.session._writers.queue.leave(self.session._log)
 
 
 def _check_limit(limit: int | None) -> None:

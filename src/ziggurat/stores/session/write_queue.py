@@ -1,6 +1,6 @@
-"""Turns: which run of this process may write a session next, first come, first served."""
+"""WriteQueue: which run of this process may write a session next, first come, first served."""
 
-__all__ = ["Turns"]
+__all__ = ["WriteQueue"]
 
 import asyncio
 import threading
@@ -11,8 +11,8 @@ from ziggurat.core.clock import Clock
 _Waiting = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
 
-class Turns:
-    """Turns by name, for any number of event loops in any number of threads."""
+class WriteQueue:
+    """WriteQueue by name, for any number of event loops in any number of threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
