@@ -3,21 +3,18 @@
 __all__ = ["canonical"]
 
 import json
-import unicodedata
 from typing import NoReturn
 
 from ziggurat.core.errors import InvalidArguments
+from ziggurat.core.visible import escaped_json
 from ziggurat.messages.limits import check_size, unique_object
-
-_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Characters that are invisible although their category does not say so."""
 
 
 def canonical(arguments: str, name: str = "a call") -> str:
     """Return a JSON object with sorted keys, no spaces, and all characters that a reader could miss as ``\\uXXXX``.
 
-    Those are characters that reorder text or have no width, control characters, unusual spaces, and combining accents.
+    Those are hidden characters, unusual spaces, and marks that do not stand on a letter of their script; see
+    `core.visible`.
 
     >>> canonical('{ "to": "a\\u200bb", "amount": 1 }')
     '{"amount":1,"to":"a\\\\u200bb"}'
@@ -38,7 +35,7 @@ def canonical(arguments: str, name: str = "a call") -> str:
         text.encode()
     except (ValueError, ArithmeticError, RecursionError) as error:
         raise InvalidArguments(f"the arguments of {name} are not a plain JSON object: {error}") from error
-    return text if text.isascii() and "\x7f" not in text else _escape_invisible(text)
+    return escaped_json(text, strict=True)
 
 
 def _no_number(text: str) -> NoReturn:
@@ -54,21 +51,3 @@ def _exact_float(text: str) -> float:
     if Decimal(text) != Decimal(repr(number)):
         raise ValueError(f"{text[:40]} is too precise a number: as text it would be kept as it is")
     return number
-
-
-def _escape_invisible(text: str) -> str:
-    split = not unicodedata.is_normalized("NFC", text)
-    return "".join(_escaped(each) if _is_invisible(each, split) else each for each in text)
-
-
-def _is_invisible(character: str, split: bool) -> bool:
-    if " " <= character <= "~":
-        return False
-    category = unicodedata.category(character)
-    if category in _INVISIBLE or category == "Zs" or character in _BLANK:
-        return True
-    return category == "Mn" and (split or "\ufe00" <= character <= "\ufe0f" or character >= "\U000e0100")
-
-
-def _escaped(character: str) -> str:
-    return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
