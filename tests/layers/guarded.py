@@ -1,5 +1,6 @@
 """A circuit breaker around a scripted service, for the tests of both."""
 
+import asyncio
 from typing import Any
 
 from ziggurat.core.clock import CLOCK
@@ -12,7 +13,7 @@ from ziggurat.testing.clock import HandClock
 
 
 class Thing:
-    """A scripted service: raises errors, takes seconds, or answers."""
+    """A scripted service: raises errors, takes seconds, waits for futures, or answers."""
 
     def __init__(self, clock: HandClock) -> None:
         self.clock = clock
@@ -22,6 +23,8 @@ class Thing:
         self.calls += 1
         if isinstance(request, BaseException):
             raise request
+        if isinstance(request, asyncio.Future):
+            return await request
         if isinstance(request, (int, float)):
             await self.clock.sleep(request)
         return request

@@ -13,13 +13,154 @@ from tests.layers.guarded import GONE, Guarded
 from ziggurat.core.clock import CLOCK, Clock
 from ziggurat.core.context import Context, root
 from ziggurat.core.layer import stack
-from ziggurat.layers.circuit import Circuit, MemoryBackend
+from ziggurat.layers.circuit import FAILED, Circuit, MemoryBackend
 from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
 
 T = TypeVar("T")
 A = TypeVarTuple("A")
+
+OPEN_SECONDS, PERMITS = 10, 2
+STEPS = st.one_of(
+    st.just(("call",)),
+    st.tuples(st.just("end"), st.integers(0, 5), st.sampled_from([0, FAILED, None])),
+    st.tuples(st.just("wait"), st.sampled_from([1, 4, OPEN_SECONDS])),
+)
+
+
+class Specification:
+    """What a breaker that opens after two failures in a row does, written down in the words of its documentation."""
+
+    def __init__(self) -> None:
+        self.state = "closed"
+        self.period = 0  # counts changes of state
+        self.failures = self.successes = 0
+        self.changed = self.now = 0
+        self.trials: dict[int, int] = {}
+
+    def change(self, state: str) -> None:
+        self.state, self.period, self.changed = state, self.period + 1, self.now
+        self.failures = self.successes = 0
+        self.trials.clear()
+
+    def call(self, name: int) -> bool:
+        if self.state == "closed":
+            return True
+        if self.state == "open":
+            if self.now < self.changed + OPEN_SECONDS:
+                return False
+            self.change("half_open")
+        current = [began for began in self.trials.values() if self.now < began + OPEN_SECONDS]
+        if len(current) + self.successes >= PERMITS:
+            return False
+        self.trials[name] = self.now
+        return True
+
+    def end(self, name: int, period: int, outcome: int | None) -> None:
+        if period != self.period or self.state == "open":
+            return
+        self.trials.pop(name, None)
+        if outcome == FAILED:
+            self.failures += 1
+            if self.state == "half_open" or self.failures == 2:
+                self.change("open")
+        elif outcome == 0:
+            self.failures, self.successes = 0, self.successes + 1
+            if self.state == "half_open" and self.successes >= PERMITS:
+                self.change("closed")
+
+
+def replaced(circuit: Circuit) -> Circuit:
+    """Return the circuit as another process reads it."""
+    return msgspec.json.decode(msgspec.json.encode(circuit), type=Circuit)
+
+
+@given(st.lists(STEPS, max_size=60))
+def test_any_sequence_of_calls_ends_and_waits_follows_the_specification(steps: list[tuple[Any, ...]]) -> None:
+    rules = CircuitBreaker(consecutive=2, open_seconds=OPEN_SECONDS, permits=PERMITS).rules
+    circuit, expected = Circuit(), Specification()
+    running: list[tuple[int, int, int]] = []  # name, ticket, and the period in which it began
+    for name, (what, *arguments) in enumerate(steps):
+        if what == "wait":
+            expected.now += arguments[0]
+        elif what == "call":
+            verdict = circuit.admit(rules, expected.now)
+            assert (verdict.ticket >= 0) is expected.call(name)
+            if verdict.ticket >= 0:
+                running.append((name, verdict.ticket, expected.period))
+        elif running:
+            index, outcome = arguments
+            ended, ticket, period = running.pop(index % len(running))
+            circuit.settle(rules, ticket, outcome, expected.now)
+            expected.end(ended, period, outcome)
+        circuit = replaced(circuit)
+        assert circuit.state == expected.state
+        assert len(circuit.trials) <= PERMITS
+        after = replaced(circuit)
+        assert after.admit(rules, expected.now + OPEN_SECONDS).ticket >= 0  # whatever happened, it is tried again
+
+
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("end", ["hangs", "raises", "late success", "late failure"])
+def test_a_trial_that_does_not_end_loses_its_permit_after_one_open_period(far: bool, end: str) -> None:
+    async def main() -> None:
+        clock = HandClock()
+        it = Guarded(consecutive=1, permits=1, open_seconds=30, backend=FarBackend(clock) if far else None)
+        it.ctx = it.ctx.within(CLOCK, clock)
+        it.thing.clock = clock
+
+        async def ask(*requests: object) -> list[object]:
+            asking = asyncio.create_task(it.ask(*requests))
+            await clock.advance(1)
+            return await asking
+
+        async def state() -> str:
+            asking = asyncio.ensure_future(later(it.breaker.state())) if far else None
+            await clock.advance(1)
+            return str(it.breaker.state() if asking is None else await asking)
+
+        await ask(GONE)
+        await clock.advance(30)
+        forever: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        trial = asyncio.create_task(it.service(forever, it.ctx))
+        await clock.advance(1)
+        assert await ask("x") == ["CircuitOpen"]
+        await clock.advance(30)
+        if end == "late success":
+            forever.set_result("fine")
+        elif end == "late failure":
+            forever.set_exception(GONE)
+        elif end == "raises":
+            forever.set_exception(KeyError("a bug, which says nothing of health"))
+        await clock.advance(1)
+        if end == "late failure":
+            assert await state() == "open"
+        else:
+            assert await ask("x") == ["x"]
+            assert await state() == "closed"
+        trial.cancel()
+        await clock.advance(1)
+        assert await asyncio.gather(trial, return_exceptions=True)
+        assert await state() == ("open" if end == "late failure" else "closed")
+
+    asyncio.run(main())
+
+
+def test_a_trial_whose_event_loop_is_gone_gives_its_permit_back() -> None:
+    it = Guarded(consecutive=1, permits=1, open_seconds=30)
+    loop = asyncio.new_event_loop()
+
+    async def begin() -> None:
+        await it.ask(GONE)
+        await it.clock.advance(30)
+        coroutine = it.service(loop.create_future(), it.ctx)
+        coroutine.send(None)
+        coroutine.close()
+
+    loop.run_until_complete(begin())
+    loop.close()
+    assert asyncio.run(it.ask("x")) == ["x"]
 
 
 def test_breakers_share_a_circuit_by_its_name() -> None:

@@ -47,7 +47,10 @@ class BreakerRules(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True, gc=False):
-    """Whether a call may pass: if so, `ticket` is 0 or more, and is passed to `Circuit.settle` when the call ends."""
+    """Whether a call may pass: if so, `ticket` is 0 or more, and is passed to `Circuit.settle` when the call ends.
+
+    The ticket of a trial identifies its permit: no other call has the same.
+    """
 
     ticket: int
     retry_after: float | None = None
@@ -58,9 +61,10 @@ class Circuit(Struct):
     """The state of one circuit breaker: plain data that any backend can store; each method is one atomic step."""
 
     state: CircuitState = "closed"
-    epoch: int = 0  # counts changes of state: outcomes of calls that began before the last one are ignored
+    tickets: int = 0  # the highest ticket so far; none is given twice
+    epoch: int = 0  # the first ticket since the last change of state: outcomes of calls with lower ones are ignored
     until: float = 0.0
-    permits: int = 0
+    trials: dict[int, float] = {}  # the ticket of each trial that holds a permit, and when the permit lapses
     passed: int = 0
     in_a_row: int = 0
     calls: int = 0
@@ -78,18 +82,25 @@ class Circuit(Struct):
         change: Change | None = None
         if state == "open" and now >= self.until:
             change = self._change_state("half_open")
-            self.permits = rules.permits
-        if self.permits > 0:
-            self.permits -= 1
-            return Verdict(self.epoch, None, change)
+        if self.state == "half_open" and self._has_permit(rules, now):
+            self.tickets += 1
+            self.trials[self.tickets] = now + rules.open_seconds
+            return Verdict(self.tickets, None, change)
         return Verdict(-1, self.until - now if state == "open" else None)
+
+    def _has_permit(self, rules: BreakerRules, now: float) -> bool:
+        if len(self.trials) + self.passed < rules.permits:
+            return True
+        self.trials = {ticket: end for ticket, end in self.trials.items() if now < end}
+        return len(self.trials) + self.passed < rules.permits
 
     def settle(self, rules: BreakerRules, ticket: int, outcome: int | None, now: float) -> Change | None:
         """Count the outcome of a call; None for one that does not count, such as a cancelled call."""
-        if ticket != self.epoch or self.state == "forced_closed":
+        if ticket < self.epoch or self.state == "forced_closed":
             return None
         if self.state == "half_open":
-            return self._settle_trial(rules, outcome, now)
+            self.trials.pop(ticket, None)  # a permit that lapsed is gone already
+            return None if outcome is None else self._settle_trial(rules, outcome, now)
         if outcome is None:
             return None
         if rules.consecutive is not None:
@@ -106,10 +117,7 @@ class Circuit(Struct):
         """Enter a state with empty counts; only another `force` leaves a forced state."""
         return self._change_state(state)
 
-    def _settle_trial(self, rules: BreakerRules, outcome: int | None, now: float) -> Change | None:
-        if outcome is None:
-            self.permits += 1
-            return None
+    def _settle_trial(self, rules: BreakerRules, outcome: int, now: float) -> Change | None:
         if outcome & (FAILED if rules.slow_rate is None else FAILED | SLOW):
             return self._open(rules, now)
         self.passed += 1
@@ -121,9 +129,9 @@ class Circuit(Struct):
 
     def _change_state(self, state: CircuitState) -> Change:
         before, self.state = self.state, state
-        self.epoch += 1
-        self.permits = self.passed = self.in_a_row = self.calls = self.failed = self.slow = self.oldest = 0
-        self.recent, self.slices = [], []
+        self.epoch = self.tickets = self.tickets + 1
+        self.passed = self.in_a_row = self.calls = self.failed = self.slow = self.oldest = 0
+        self.trials, self.recent, self.slices = {}, [], []
         return before, state
 
     def _is_over(self, rules: BreakerRules) -> bool:

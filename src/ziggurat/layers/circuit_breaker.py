@@ -43,8 +43,9 @@ class CircuitBreaker:
 
     Closed: all calls pass and are counted. Open: all are refused for `open_seconds`. Half open: `permits` trial calls
     may pass; if all of them succeed it closes, if one fails it opens again. A trial that was cancelled, or ended with
-    an error that does not count, gives its permit back. Calls that began before a change of state do not count after
-    it.
+    an error that does not count, gives its permit back. A trial that has not ended after `open_seconds` loses its
+    permit to the next call; if it ends after all while the circuit is still half open, its outcome counts. Calls that
+    began before a change of state do not count after it.
 
     Args:
         consecutive: Open after this number of failures in a row; 5 if no rate is given.
