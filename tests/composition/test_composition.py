@@ -1,0 +1,184 @@
+"""Every pair of features works together: no hang, no leak, a valid conversation, one answer however it is run.
+
+The combinations are those of `allpairspy`: each pair of values of two dimensions stands in at least one of them.
+"""
+
+import asyncio
+import random
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from allpairspy import AllPairs
+
+from tests.composition.parts import DIMENSIONS, Combination, Tower
+from tests.life.world import MortalStore
+from ziggurat import AgentRun, Approve, ConfigurationError
+from ziggurat.core.errors import StoreError
+from ziggurat.messages.validation import ValidationPolicy, validate
+from ziggurat.stores.file import FileStore
+from ziggurat.stores.memory_rows import MemoryRows
+from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.testing import assert_no_leaks
+
+SECONDS = 60.0
+"""Real seconds after which a combination hangs."""
+
+TO_THE_END: dict[str, Sequence[Any]] = {
+    **DIMENSIONS,
+    "policy": ["natural", "loop_detection"],
+    "budget": ["free", "generous"],
+}
+"""Policies and budgets that let a run reach its natural end, so that everything else in it is tried."""
+
+COMBINATIONS = [
+    Combination(**dict(zip(dimensions, values, strict=True)))
+    for dimensions in (DIMENSIONS, TO_THE_END)
+    for values in AllPairs(dimensions.values())
+]
+
+
+class Place:
+    """A store of a kind, opened anew by every process."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.kind, self.folder = kind, folder
+        folder.mkdir()
+        self.rows = MemoryRows()
+        self.opened: list[Any] = []
+
+    def open(self) -> Any:
+        """Open the store as another process would; None for the agent's own."""
+        if self.kind == "here":
+            return None
+        store: Any = MemoryRows(shared=self.rows)
+        if self.kind == "sqlite":
+            store = SqliteStore(self.folder / "runs.db", synchronous="NORMAL")
+        elif self.kind == "file":
+            store = FileStore(self.folder / "runs")
+        self.opened.append(store)
+        return store
+
+    async def close(self) -> None:
+        """Close every store that was opened."""
+        for store in self.opened:
+            await store.close()
+
+
+async def drive(tower: Tower, way: str, **options: Any) -> AgentRun:
+    """Run a tower to its end or to the first call that waits, in one of the ways to run."""
+    session = options.get("session")
+    if session is not None and tower.combination.session == "second turn":
+        await approve(tower, await tower.root.run("first", session=session))
+    if way == "stream":
+        async with tower.root.stream("go", **options) as events:
+            async for _ in events:
+                pass
+        return events.response
+    if way == "start":
+        return await tower.root.start("go", **options).result()
+    return await tower.root.run("go", **options)
+
+
+async def approve(tower: Tower, run: AgentRun) -> AgentRun:
+    """Approve what waits until the run has ended."""
+    for _ in range(20):
+        if not run.pending:
+            return run
+        run = await tower.root.resume(run.id, {item.id: Approve() for item in run.pending})
+    raise AssertionError(f"still waiting after 20 resumes: {run.pending}")
+
+
+def facts(run: AgentRun) -> dict[str, Any]:
+    """Return what must be equal however a run was driven."""
+    return {
+        "messages": list(run.messages),
+        "stop": run.stop,
+        "usage": run.usage,
+        "steps": run.steps,
+        "model calls": run.model_calls,
+        "tool calls": run.tool_calls,
+    }
+
+
+async def interrupted(combination: Combination, place: Place, at: int) -> tuple[AgentRun, list[str]] | None:
+    """Run in a process that dies at an append, go on in the next; None if it never began or did not die."""
+    store = MortalStore(place.open(), at)
+    tower = Tower(combination, store)
+    with suppress(StoreError):
+        await tower.root.run("go", run_id="dies")
+    dead = store.dead
+    await store.inner.close()
+    if not dead:
+        return None
+    after = place.open()
+    if await after.find("run:dies") is None:
+        return None
+    other = Tower(combination, after)
+    run = await approve(other, await other.root.run("go", run_id="dies"))
+    return run, tower.effects + other.effects
+
+
+async def check(combination: Combination, folder: Path) -> None:
+    """Check one combination in every way it can be run."""
+    ways: dict[str, tuple[AgentRun, list[str]]] = {}
+    for way in dict.fromkeys(("run", combination.way)):
+        place = Place(combination.store, folder / way)
+        try:
+            tower = Tower(combination, place.open())
+        except ConfigurationError:
+            return  # refused at the door, which is an answer
+        options: dict[str, Any] = {} if combination.session == "alone" else {"session": "chat"}
+        run = await approve(tower, await drive(tower, way, **options))
+        assert validate(run.messages, ValidationPolicy.sendable()) is None
+        assert len(tower.effects) == len(set(tower.effects)), f"done twice: {tower.effects}"
+        ways[way] = run, tower.effects
+        await place.close()
+    plain, effects = ways["run"]
+    other, others = ways[combination.way]
+    assert facts(other) == facts(plain), f"{combination.way} differs from run"
+    assert [each.partition(":")[2] for each in others] == [each.partition(":")[2] for each in effects]
+    if combination.store == "here" or combination.session != "alone" or combination.fault != "none":
+        return
+    for at in range(2, 14, 3):
+        place = Place(combination.store, folder / f"dies-{at}")
+        again = await interrupted(combination, place, at)
+        await place.close()
+        if again is not None:
+            run, seen = again
+            assert [message.text for message in run.messages] == [message.text for message in plain.messages]
+            assert run.stop == plain.stop
+            if combination.effect == "once":
+                assert len(seen) == len(set(seen)), f"done twice: {seen}"
+
+
+@pytest.mark.parametrize("number", range(len(COMBINATIONS)))
+def test_every_pair_of_features_works_together(number: int, tmp_path: Path) -> None:
+    async def run() -> None:
+        async with assert_no_leaks():
+            await asyncio.wait_for(check(COMBINATIONS[number], tmp_path), SECONDS)
+
+    asyncio.run(run())
+
+
+def main(count: int, seed: int) -> int:
+    """Check random combinations: ``python -m tests.composition.test_composition COUNT SEED``."""
+    draw, wrong = random.Random(seed), 0
+    for number in range(count):
+        combination = Combination(**{name: draw.choice(values) for name, values in TO_THE_END.items()})
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                asyncio.run(asyncio.wait_for(check(combination, Path(folder)), SECONDS))
+            except Exception as error:
+                wrong += 1
+                print(f"{number}: {combination}: {error!r:.300}")
+    print(f"{count - wrong} of {count} combinations work (seed {seed})")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))
