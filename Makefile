@@ -11,6 +11,7 @@
 #   make conformance      recorded provider traffic, where it lies beside the project
 #   make sessions         ten processes write one session, 1,000 steps each
 #   make approvals        race changes of a call against its approval, 1,000 times for each kind
+#   make composition      3,000 random combinations of features, in every way that they can be run
 #   make faults           cancel runs at every turn, kill them 1,000 times over; cut power and fill the disk at every write
 #   make memory           measure memory; kill and cut its power while it remembers 10,000 times
 #   make golden           record the golden runs anew, when the format of records has changed on purpose
@@ -33,7 +34,7 @@ RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
 MODEL_STAMP := $(VENV)/.installed-model
 
-.PHONY: run chat test types lint unit questions fuzz conformance sessions approvals faults memory golden durable bench bench-knowledge lock clean help
+.PHONY: run chat test types lint unit questions fuzz conformance sessions approvals composition faults memory golden durable bench bench-knowledge lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -75,6 +76,9 @@ sessions: $(TEST_STAMP)  # ten processes write one session, 1,000 steps each
 
 approvals: $(TEST_STAMP)  # the long form of the races against the gate
 	$(BIN)/python -m tests.tools.approval_races 1000
+
+composition: $(TEST_STAMP)  # the long form of the combinations of features
+	$(BIN)/python -m tests.composition.test_composition 3000 $(SEED)
 
 faults: $(TEST_STAMP)  # ZIGGURAT_POSTGRES: the address of a server, instead of one that is started
 	ZIGGURAT_EVERY_TURN=1 $(BIN)/python -m pytest -q tests/hard_cases/test_06_cancel_everywhere.py

@@ -16,7 +16,7 @@ import pytest
 from allpairspy import AllPairs
 
 from tests.composition.parts import DIMENSIONS, Combination, Tower
-from tests.life.world import MortalStore
+from tests.stores.mortal import MortalStore
 from ziggurat import AgentRun, Approve, ConfigurationError
 from ziggurat.core.errors import StoreError
 from ziggurat.messages.validation import ValidationPolicy, validate

@@ -1,1 +1,0 @@
-"""The life of a run, checked against a small specification."""
