@@ -16,7 +16,7 @@ from ziggurat.cli.exit_codes import COMPLETED
 from ziggurat.cli.store import closed, find_run, kept_store, record_in
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.entries import Opened
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt
+from ziggurat.core.errors import ConfigurationError, JournalError
 from ziggurat.core.json_lines import read_entry
 from ziggurat.core.store import LogInfo, Store
 from ziggurat.core.stored_journal import lines_of
@@ -112,7 +112,7 @@ async def _list_entry(store: Store, info: LogInfo) -> _ListedRun:
         if isinstance(opened, Opened) and opened.request is not None:
             question = as_type(opened.request, AgentRequest).messages[-1].text
             origin = None if opened.forked is None else opened.forked.run_id
-    except (JournalCorrupt, ValueError):  # damaged runs are listed too
+    except (JournalError, ValueError, RecursionError):  # damaged runs are listed too
         question = info.problem or "(cannot be read)"
     return _ListedRun(info.id, info.status, info.agent, info.count, info.created, info.updated, question, origin)
 

@@ -6,16 +6,18 @@ import contextlib
 import os
 from pathlib import Path
 
+from ziggurat.databases.files import make_private_folder, open_private
+
 
 class Disk:
     """The file system; tests replace it by one that fails, or that tracks what was flushed.
 
-    Every method may raise OSError.
+    Every method may raise OSError, and `open` StoreError for what is not a regular file.
     """
 
     def open(self, path: Path, *, fresh: bool) -> int:
         """Open a file for writing at its end; create it if needed, and empty it if `fresh`. Return the descriptor."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if fresh else os.O_APPEND), 0o600)
+        return open_private(path, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if fresh else os.O_APPEND))
 
     def write(self, at: int, data: bytes | memoryview) -> int:
         """Write as many bytes as possible; return how many were written."""
@@ -35,7 +37,7 @@ class Disk:
 
     def make_folder(self, path: Path) -> None:
         """Create a folder."""
-        path.mkdir()
+        make_private_folder(path)
 
     def make_folders(self, path: Path) -> None:
         """Create a folder and its parents, each durable; does nothing if it exists."""
@@ -52,7 +54,7 @@ class Disk:
 
     def sync_folder(self, path: Path) -> None:
         """Flush a folder; when this returns, the names in it are durable."""
-        at = os.open(path, os.O_RDONLY)
+        at = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))  # which fails for a pipe, and does not wait
         try:
             os.fsync(at)
         finally:

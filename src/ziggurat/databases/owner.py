@@ -1,6 +1,6 @@
 """Lease owners: names that tell whether the process holding a lease is still alive."""
 
-__all__ = ["is_gone", "lease_held", "new_owner"]
+__all__ = ["describe_owner", "is_gone", "lease_held", "new_owner"]
 
 import math
 import os
@@ -47,17 +47,24 @@ def lease_held(log: str, owner: str, left: float) -> LeaseHeld:
     """
     kind, _, name = log.partition(":")
     what = f"the {kind} {name}" if kind in ("run", "session") else log
-    machine, _, rest = owner.partition("|")
-    number = rest.partition("|")[0]
-    if machine == _machine() and number == str(os.getpid()):
-        who, cure = "another store of this process", "close that one"
-    else:
-        host = "this machine" if machine == _machine() else machine.partition("/")[0]
-        who, cure = f"another process ({number} on {host})", "end that process"
+    who, cure = describe_owner(owner)
     return LeaseHeld(
         f"{what} is being written by {who}; wait until it is done, or {cure}. If it hangs or was cut off, its right "
         f"to write lapses in {max(1, math.ceil(left))} s"
     )
+
+
+def describe_owner(owner: str) -> tuple[str, str]:
+    """Return who a holder is, and what ends its hold, in words."""
+    machine, _, rest = owner.partition("|")
+    number = rest.partition("|")[0]
+    if machine != _machine():
+        return f"another process ({number} on {machine.partition('/')[0]})", "end that process"
+    if number == str(os.getpid()):
+        return "another store of this process", "close that one"
+    if number.isdigit() and _state(int(number))[:1] == ["T"]:
+        return f"another process ({number} on this machine, which is stopped)", "continue or end that process"
+    return f"another process ({number} on this machine)", "end that process"
 
 
 @cache
@@ -76,9 +83,15 @@ def _start_time(pid: int) -> str:
 
     It is empty where the start time cannot be read.
     """
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
+    fields = _state(pid)
+    if not fields:
         return ""
-    fields = status.rpartition(")")[2].split()
     return _ENDED if fields[0] in "ZX" else fields[19]  # a zombie is listed until its parent has waited for it
+
+
+def _state(pid: int) -> list[str]:
+    """Return what the system says of a process, beginning with its state; empty where that cannot be read."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []

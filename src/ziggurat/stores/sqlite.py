@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
@@ -262,7 +263,7 @@ class SqliteStore:
         found = await self._read(lambda: self._database.execute(statement, (log,)).fetchone())
         if found is None:
             return None
-        info = LogInfo(*found)
+        info = _info_of(found)
         return replace(info, updated=max(info.updated, self._touched.get(log, 0.0)))
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
@@ -296,7 +297,7 @@ class SqliteStore:
         if self._touched:
             await self._write(prefix or "logs", self._note_times)
         found = await self._read(lambda: self._database.execute(statement, (*values, limit)).fetchall())
-        return [LogInfo(*each) for each in found]
+        return [_info_of(each) for each in found]
 
     async def quarantine(self, log: str, problem: str) -> None:
         """Quarantine a damaged log; see `Store`."""
@@ -339,6 +340,14 @@ class SqliteStore:
         for log, epoch in held:
             await self.release(log, epoch)
         self._writer.close()
+
+
+def _info_of(row: Sequence[Any]) -> LogInfo:
+    """Return the description of a log; one that is damaged is described as such, so that it hides no other."""
+    try:
+        return convert(dict(zip(LogInfo.__struct_fields__, row, strict=True)), LogInfo)
+    except ValidationError as error:
+        return LogInfo(str(row[0]), status="Quarantined", problem=f"its description is damaged: {error}")
 
 
 def _is_small(rows: Sequence[Row], blobs: Mapping[str, bytes] | None) -> bool:

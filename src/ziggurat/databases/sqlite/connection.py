@@ -3,15 +3,20 @@
 __all__ = ["SqliteConnection", "WouldWait"]
 
 import contextlib
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import TypeVar
 
 from ziggurat.core.errors import StoreError
 from ziggurat.databases.disk import Disk
+from ziggurat.databases.files import create_private
+from ziggurat.databases.lock_file import LockFile
+from ziggurat.databases.owner import new_owner
 from ziggurat.databases.sqlite.schema import has_wal_reset_bug, migrate, refuse_foreign
 
 try:
@@ -20,6 +25,9 @@ except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
 T = TypeVar("T")
+
+_TEXT = partial(str, encoding="utf-8", errors="replace")
+"""Reads text; in a damaged row it is replaced, so that the row hides no other."""
 
 _PAUSE = 0.002
 _PAGES = 1000
@@ -59,7 +67,7 @@ class SqliteConnection:
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
         self._guarded = has_wal_reset_bug()
-        self._lock: IO[bytes] | None = None
+        self._lock: LockFile | None = None
         self._settings: dict[str, int] = {}
         self._may_checkpoint = True  # whether the last transaction that may wait could checkpoint
         self._lazy = False  # whether commits flush nothing
@@ -91,6 +99,8 @@ class SqliteConnection:
             connection = self._open()
             try:
                 self._begin(connection, at_once)
+                if self._lock is not None and not self._guarded:
+                    self._lock.sign()
                 result = work()
                 connection.execute("COMMIT")
             except BaseException:
@@ -135,6 +145,8 @@ class SqliteConnection:
         if self._connection is not None:
             return self._connection
         Disk().make_folders(self.path.parent.absolute())
+        if self._connect is sqlite3.connect:
+            create_private(self.path)
         connection = self._connect(
             self.path, timeout=self._timeout, isolation_level=None, cached_statements=64, check_same_thread=False
         )
@@ -142,6 +154,7 @@ class SqliteConnection:
             wal = not self._guarded or fcntl is not None
             connection.execute(f"PRAGMA journal_mode = {'WAL' if wal else 'DELETE'}").fetchone()
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+            connection.text_factory = _TEXT
             migrate(connection, str(self.path))
             (self._version,) = connection.execute("PRAGMA data_version").fetchone()
         except BaseException:
@@ -197,6 +210,8 @@ class SqliteConnection:
         except sqlite3.Error as error:
             self._give_up()
             kind = getattr(error, "sqlite_errorname", "SQLITE_ERROR")
+            if kind.startswith("SQLITE_BUSY") and self._lock is not None:
+                raise self._lock.held(self._timeout) from error
             if kind == "SQLITE_NOTADB":
                 raise StoreError(f"{self.path} is not a database, or a damaged one; choose another file") from error
             raise StoreError(f"{self.path}: {error} ({kind})") from error
@@ -206,27 +221,30 @@ class SqliteConnection:
 
     @contextmanager
     def _alone(self, at_once: bool = False) -> Iterator[None]:
-        """Hold the lock beside the database, if this version of SQLite needs it."""
+        """Hold the lock beside the database, if this version of SQLite needs it; its file names the writer."""
         if self._connection is None and self._connect is sqlite3.connect:
             refuse_foreign(self.path)
-        if not self._guarded or fcntl is None:
+        if fcntl is None:
             yield
             return
         if self._lock is None:
             Disk().make_folders(self.path.parent.absolute())
-            self._lock = Path(f"{self.path}-lock").open("ab")  # noqa: SIM115 - held as long as the store is
-        until = time.monotonic() + self._timeout
-        while True:
+            self._lock = LockFile(Path(f"{os.path.realpath(self.path)}-lock"), new_owner())
+        if not self._guarded:
             try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if at_once:
-                    raise WouldWait from None
-                if time.monotonic() > until:
-                    raise StoreError(f"{self.path}: another process has been writing for {self._timeout:g} s") from None
-                time.sleep(_PAUSE)
+                yield
+            finally:
+                self._lock.unsign()
+            return
+        until = time.monotonic() + self._timeout
+        while not self._lock.take():
+            if at_once:
+                raise WouldWait
+            if time.monotonic() > until:
+                raise self._lock.held(self._timeout)
+            time.sleep(_PAUSE)
+        self._lock.sign()
         try:
             yield
         finally:
-            fcntl.flock(self._lock, fcntl.LOCK_UN)
+            self._lock.give_back()

@@ -2,13 +2,23 @@
 
 __all__ = ["APPLICATION", "MIGRATIONS", "has_wal_reset_bug", "migrate", "refuse_foreign"]
 
+import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from ziggurat.core.errors import StoreError
+from ziggurat.databases.files import refuse_irregular
 
 APPLICATION = 0x5A494747
 """The application id that marks a database file as ours (``ZIGG``)."""
+
+_NUMBERS = (
+    "PRAGMA application_id",
+    "PRAGMA user_version",
+    "SELECT count(*) FROM sqlite_master",
+)
+"""What is 0 in a database that nobody uses."""
 
 MIGRATIONS = (
     (
@@ -44,32 +54,34 @@ def has_wal_reset_bug(version: tuple[int, ...] = sqlite3.sqlite_version_info) ->
     return patch is None or version[2] < patch
 
 
-_MAGIC = b"SQLite format 3\0"
-_VERSION, _APPLICATION, _TABLES = slice(60, 64), slice(68, 72), slice(103, 105)
-"""Positions on the first page of ``user_version``, ``application_id``, and a count of tables and other objects."""
+_COMPANIONS = ("", "-wal", "-shm", "-journal")
 
 
 def refuse_foreign(path: Path) -> None:
-    """Refuse a file whose first page shows that it is not ours, before opening, locking or creating anything.
+    """Refuse a file whose first page shows that it is not ours, before locking or creating anything.
+
+    The page is read by SQLite, not from the file: closing a descriptor of the file would drop the locks of other
+    connections in this process.
 
     Raises:
-        StoreError: it is a folder or a pipe, not a database, or the database of another program.
-        OSError: it cannot be read.
+        StoreError: it or one of its companions is a folder, pipe, socket or device, it is not a database, or it is the
+            database of another program.
+        sqlite3.Error: it cannot be read.
     """
-    if path.exists() and not path.is_file():
-        what = "a folder" if path.is_dir() else "a pipe or a device"
-        raise StoreError(f"{path} is {what}, and this store needs a file; choose another")
+    for companion in _COMPANIONS:
+        refuse_irregular(Path(f"{os.path.realpath(path)}{companion}"))
+    if not path.exists():
+        return
     try:
-        with path.open("rb") as file:
-            page = file.read(_TABLES.stop)
-    except FileNotFoundError:
-        return
-    if not page:
-        return
-    if not page.startswith(_MAGIC) or len(page) < _TABLES.stop:
-        raise StoreError(f"{path} is not a database, or a damaged one; choose another file")
-    version, application, tables = (int.from_bytes(page[each]) for each in (_VERSION, _APPLICATION, _TABLES))
-    if application != APPLICATION and (application or version or tables):
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as page:
+            if page.execute("PRAGMA application_id").fetchone()[0] == APPLICATION:
+                return
+            used = any(page.execute(statement).fetchone()[0] for statement in _NUMBERS)
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorname", "").startswith("SQLITE_CORRUPT"):
+            return  # after a crash it can only be read with its write-ahead log; `migrate` looks again
+        raise
+    if used:
         raise StoreError(f"{path} is a database of another program; choose another file")
 
 

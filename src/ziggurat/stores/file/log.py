@@ -2,12 +2,12 @@
 
 __all__ = [
     "LINE",
-    "Lease",
+    "UNFINISHED_FILES",
+    "UNREADABLE",
     "Line",
     "appended",
     "file_name",
     "last_line",
-    "locked",
     "repaired",
     "replaced",
     "rows_in",
@@ -15,9 +15,7 @@ __all__ = [
 
 import contextlib
 import os
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from string import ascii_lowercase, digits
@@ -25,13 +23,20 @@ from string import ascii_lowercase, digits
 import msgspec
 from msgspec import Raw, Struct
 
-from ziggurat.core.errors import ConfigurationError, StoreError
+from ziggurat.core.clock import new_id
 from ziggurat.core.store import Row
 from ziggurat.databases.disk import Disk
+from ziggurat.databases.files import open_private, read_private
 
 _PLAIN = frozenset(ascii_lowercase + digits + "-_")
 _LONGEST = 180
 _BLOCK = 1 << 16
+
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What reading JSON from a damaged file may raise."""
+
+UNFINISHED_FILES = "*.new"
+"""The pattern of names of files that are not yet in place."""
 
 
 class Line(Struct, frozen=True):
@@ -41,14 +46,6 @@ class Line(Struct, frozen=True):
     digest: str
     status: str
     data: Raw
-
-
-class Lease(Struct, frozen=True):
-    """The holder of the lease, its expiry in POSIX seconds, and its number, which grows with each change."""
-
-    epoch: int
-    owner: str
-    until: float
 
 
 LINE = msgspec.json.Decoder(Line)
@@ -62,17 +59,35 @@ def file_name(log: str) -> str:
     return f"{name[:_LONGEST]}~{blake2b(log.encode(), digest_size=16).hexdigest()}"
 
 
-def replaced(disk: Disk, path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Replace a file so that after a crash it has the old or the new content."""
-    new = path.with_name(path.name + ".new")
-    at = disk.open(new, fresh=True)
+def _nothing() -> None:
+    pass
+
+
+def replaced(disk: Disk, path: Path, data: bytes, *, sync: bool = True, check: Callable[[], None] = _nothing) -> None:
+    """Replace a file so that after a crash it has the old or the new content.
+
+    Args:
+        disk: The file system.
+        path: The file.
+        data: The new content.
+        sync: Whether it is to survive a power failure.
+        check: Called when the new file is to be put in place; if it raises, the old one stays.
+    """
+    new = path.with_name(f"{path.name}.{new_id()}.new")  # no other process may write to it
     try:
-        _write(disk, at, data)
-        if sync:
-            disk.sync(at)
-    finally:
-        disk.close(at)
-    disk.rename(new, path)
+        at = disk.open(new, fresh=True)
+        try:
+            _write(disk, at, data)
+            if sync:
+                disk.sync(at)
+        finally:
+            disk.close(at)
+        check()
+        disk.rename(new, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise
     if sync:
         disk.sync_folder(path.parent)
 
@@ -83,34 +98,37 @@ def _write(disk: Disk, at: int, data: bytes) -> None:
         rest = rest[disk.write(at, rest) :]
 
 
-def appended(disk: Disk, path: Path, rows: Sequence[Row]) -> None:
-    """Append rows to a file; if that fails, none of them remains."""
+def appended(disk: Disk, at: int, rows: Sequence[Row]) -> None:
+    """Append rows to an open file; if that fails, none of them remains."""
     lines = [msgspec.json.encode(Line(row.number, row.digest, row.status, Raw(row.data))) + b"\n" for row in rows]
+    size = os.fstat(at).st_size
+    try:
+        _write(disk, at, b"".join(lines))
+        disk.sync(at)
+    except OSError:
+        with contextlib.suppress(OSError):
+            disk.truncate(at, size)  # what could not be flushed must not be read as if it were durable
+        raise
+
+
+def repaired(disk: Disk, path: Path, check: Callable[[], None]) -> None:
+    """Remove a last line that a crash has cut off.
+
+    Args:
+        disk: The file system.
+        path: The file.
+        check: Called when the file is open; if it raises, nothing is removed.
+    """
+    data = read_private(path)
+    if data.rfind(b"\n") + 1 == len(data):
+        return
     at = disk.open(path, fresh=False)
     try:
-        size = os.fstat(at).st_size
-        try:
-            _write(disk, at, b"".join(lines))
-            disk.sync(at)
-        except OSError:
-            with contextlib.suppress(OSError):
-                disk.truncate(at, size)  # what could not be flushed must not be read as if it were durable
-            raise
+        check()
+        disk.truncate(at, data.rfind(b"\n") + 1)
+        disk.sync(at)
     finally:
         disk.close(at)
-
-
-def repaired(disk: Disk, path: Path) -> None:
-    """Remove a last line that a crash has cut off."""
-    data = path.read_bytes()
-    whole = data.rfind(b"\n") + 1
-    if whole < len(data):
-        at = disk.open(path, fresh=False)
-        try:
-            disk.truncate(at, whole)
-            disk.sync(at)
-        finally:
-            disk.close(at)
 
 
 def rows_in(path: Path) -> list[Row]:
@@ -118,13 +136,13 @@ def rows_in(path: Path) -> list[Row]:
 
     An unreadable line becomes a row without a digest, so that it matches no row before or after it.
     """
-    data = path.read_bytes()
+    data = read_private(path)
     whole = data.rfind(b"\n") + 1
     rows: list[Row] = []
     for text in data[:whole].split(b"\n")[:-1]:
         try:
             line = LINE.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             rows.append(Row(len(rows) + 1, "", text, ""))
         else:
             rows.append(Row(line.number, line.digest, bytes(memoryview(line.data)), line.status))
@@ -133,7 +151,7 @@ def rows_in(path: Path) -> list[Row]:
 
 def last_line(path: Path) -> Line | None:
     """Return the last complete line of a file without reading all of it; None if it cannot be read."""
-    with path.open("rb") as file:
+    with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
         end = file.seek(0, os.SEEK_END)
         data = b""
         while end > 0:
@@ -145,33 +163,6 @@ def last_line(path: Path) -> Line | None:
             if len(lines) >= 3 or (end == 0 and len(lines) >= 2):
                 try:
                     return LINE.decode(lines[-2])
-                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                except UNREADABLE:
                     return None
     return None
-
-
-@contextmanager
-def locked(path: Path, timeout: float) -> Iterator[None]:
-    """Hold the file lock of a log, which excludes other processes.
-
-    Raises:
-        StoreError: another process has held it for too long.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        raise ConfigurationError("a store of files needs the file locks of POSIX; use sqlite:/// here") from None
-    at = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        until = time.monotonic() + timeout
-        while True:
-            try:
-                fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise StoreError(f"{path.parent}: another process has kept it for {timeout:g} s") from None
-                time.sleep(0.002)
-        yield
-    finally:
-        os.close(at)

@@ -3,14 +3,14 @@
 __all__ = ["FileStore"]
 
 import asyncio
-import contextlib
+import logging
+import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import unquote
 
 import msgspec
 from msgspec.structs import replace
@@ -20,11 +20,16 @@ from ziggurat.core.errors import JournalError, LeaseLost, RunExists, RunNotFound
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
 from ziggurat.databases.checks import check_path, check_seconds
 from ziggurat.databases.disk import Disk
+from ziggurat.databases.files import read_private
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.writer import Writer, one_by_one
-from ziggurat.stores.file.log import Lease, appended, file_name, last_line, locked, repaired, replaced, rows_in
+from ziggurat.stores.file.header import Lease, content_of, describe, header_of, lease_of
+from ziggurat.stores.file.lock import LogLock, locked
+from ziggurat.stores.file.log import UNREADABLE, appended, file_name, repaired, replaced, rows_in
 
 T = TypeVar("T")
+
+logger = logging.getLogger("ziggurat")
 
 _FORMAT = 1
 
@@ -87,16 +92,14 @@ class FileStore:
         if self._ready:
             return
         marker = self.path / "format.json"
-        if not marker.exists():
+        if not os.path.lexists(marker):
             if self.path.is_file():
                 raise StoreError(f"{self.path} is a file, and this store needs a folder; choose another place")
             self._disk.make_folders((self.path / "logs").absolute())
-            with locked(self.path / "lock", self._timeout):  # another process may be creating it
-                if not marker.exists():
-                    replaced(self._disk, marker, msgspec.json.encode(_Format(_FORMAT)))
+            replaced(self._disk, marker, msgspec.json.encode(_Format(_FORMAT)))  # as any other process writes it
         try:
-            known = msgspec.json.decode(marker.read_bytes(), type=_Format).format
-        except msgspec.DecodeError as error:
+            known = msgspec.json.decode(read_private(marker), type=_Format).format
+        except UNREADABLE as error:
             raise StoreError(f"{marker} cannot be read: {error}") from error
         if known > _FORMAT:
             raise StoreError(f"{self.path} was written by a newer version (format {known}); upgrade to open it")
@@ -105,28 +108,35 @@ class FileStore:
     def _at(self, log: str) -> Path:
         return self.path / "logs" / file_name(log)
 
-    @contextmanager
-    def _alone(self, log: str) -> Iterator[Path]:
+    def _folder(self, log: str) -> Path:
         self._prepare()
         at = self._at(log)
         if not at.is_dir():
             raise RunNotFound(f"there is no {log} in {self.path}")
-        with locked(at / "lock", self._timeout):
-            yield at
+        return at
+
+    def _alone(self, log: str) -> AbstractContextManager[LogLock]:
+        return locked(self._folder(log), self.owner, self._timeout, self._disk)
 
     def _renew(self) -> None:
         if not self._held or time.monotonic() - self._renewed < self.seconds / 4:
             return
         self._renewed = time.monotonic()
         for log, epoch in list(self._held.items()):
-            with self._alone(log) as at:
-                lease = _lease_of(at)
-                if lease.epoch == epoch and lease.owner == self.owner:
-                    self._lease_to(at, epoch, sync=False)
+            try:  # without waiting, since the leases of other logs are to be renewed too
+                with locked(self._folder(log), self.owner, 0, self._disk, most=0) as lock:
+                    known = lease_of(lock.folder)
+                    if known.epoch == epoch and known.owner == self.owner:
+                        self._lease_to(lock, epoch, sync=False)
+            except (JournalError, RunNotFound, OSError) as error:
+                logger.warning("the lease of %s was not renewed: %s", log, error)
 
-    def _lease_to(self, at: Path, epoch: int, *, owner: str | None = None, sync: bool = True) -> None:
-        lease = Lease(epoch, self.owner if owner is None else owner, self.clock.now() + self.seconds)
-        replaced(self._disk, at / "lease.json", msgspec.json.encode(lease), sync=sync)
+    def _lease_to(self, lock: LogLock, epoch: int, *, owner: str | None = None, sync: bool = True) -> None:
+        lease = self._leased(epoch, self.owner if owner is None else owner)
+        replaced(self._disk, lock.folder / "lease.json", lease, sync=sync, check=lock.check)
+
+    def _leased(self, epoch: int, owner: str) -> bytes:
+        return msgspec.json.encode(Lease(epoch, owner, self.clock.now() + self.seconds))
 
     def _create(self, info: LogInfo, rows: Sequence[Row], blobs: Mapping[str, bytes] | None) -> int:
         self._prepare()
@@ -134,14 +144,14 @@ class FileStore:
         if final.exists():
             raise RunExists(f"{info.log} exists already; choose another id")
         made = self.path / "logs" / f".new-{new_id()}"
-        self._disk.make_folder(made)
         info = replace(info, created=info.created or self.clock.now(), count=0, owner="")
-        replaced(self._disk, made / "info.json", msgspec.json.encode(info))
-        self._lease_to(made, 1, sync=False)
-        self._put(made, blobs)
-        appended(self._disk, made / "log.jsonl", rows)
-        self._disk.sync_folder(made)
         try:
+            self._disk.make_folder(made)
+            replaced(self._disk, made / "info.json", msgspec.json.encode(info))
+            replaced(self._disk, made / "lease.json", self._leased(1, self.owner), sync=False)
+            self._put(made, blobs)
+            size = self._write(made / "log.jsonl", rows)
+            self._disk.sync_folder(made)
             self._disk.rename(made, final)
         except OSError:
             shutil.rmtree(made, ignore_errors=True)
@@ -150,39 +160,64 @@ class FileStore:
             raise
         self._disk.sync_folder(final.parent)
         self._held[info.log] = 1
-        self._counts[info.log] = (len(rows), (final / "log.jsonl").stat().st_size)
+        self._counts[info.log] = (len(rows), size)
         return 1
 
+    def _write(self, path: Path, rows: Sequence[Row]) -> int:
+        """Write the first rows of a log; return the size of the file."""
+        at = self._disk.open(path, fresh=False)
+        try:
+            appended(self._disk, at, rows)
+            return os.fstat(at).st_size
+        finally:
+            self._disk.close(at)
+
     def _lease(self, log: str) -> int:
-        with self._alone(log) as at:
-            known = _lease_of(at)
-            mine = known.owner in ("", self.owner)
-            if not mine and known.until > self.clock.now() and not is_gone(known.owner):
-                raise lease_held(log, known.owner, known.until - self.clock.now())
-            repaired(self._disk, at / "log.jsonl")
-            rows = rows_in(at / "log.jsonl")
-            self._lease_to(at, known.epoch + 1)
-            self._counts[log] = (len(rows), (at / "log.jsonl").stat().st_size)
-        self._held[log] = known.epoch + 1
-        return known.epoch + 1
+        self._refuse_held(log, lease_of(self._folder(log)))  # its holder may be stopped and have the lock
+        with self._alone(log) as lock:
+            path = lock.folder / "log.jsonl"
+            known = lease_of(lock.folder)
+            self._refuse_held(log, known)
+            epoch = max(known.epoch, self._held.get(log, 0)) + 1
+            repaired(self._disk, path, lock.check)
+            rows = rows_in(path)
+            self._lease_to(lock, epoch)
+            self._counts[log] = (len(rows), path.stat().st_size)
+        self._held[log] = epoch
+        return epoch
+
+    def _refuse_held(self, log: str, known: Lease) -> None:
+        """Refuse a log that another store has the lease of."""
+        mine, left = known.owner in ("", self.owner), known.until - self.clock.now()
+        if not mine and left > 0 and not is_gone(known.owner):
+            raise lease_held(log, known.owner, left)
 
     def _append(
         self, log: str, epoch: int, rows: Sequence[Row], blobs: Mapping[str, bytes] | None, release: bool
     ) -> None:
-        with self._alone(log) as at:
-            lease = _lease_of(at)
-            count, size = self._counts.get(log, (-1, -1))
-            path = at / "log.jsonl"
-            if lease.epoch != epoch or lease.owner != self.owner or rows[0].number != count + 1:
-                raise LeaseLost(f"{log}: the right to write has passed to another; resume the run to continue it")
-            if path.stat().st_size != size:
-                raise LeaseLost(f"{log}: its file was changed by another hand; resume the run to continue it")
-            self._put(at, blobs)
-            appended(self._disk, path, rows)
-            self._counts[log] = (count + len(rows), path.stat().st_size)
+        with self._alone(log) as lock:
+            at = self._disk.open(lock.folder / "log.jsonl", fresh=False)
+            try:
+                lock.check()  # who takes over from here on appends to another file than this one
+                known = lease_of(lock.folder)
+                count, size = self._counts.get(log, (-1, -1))
+                if known.epoch != epoch or known.owner != self.owner or rows[0].number != count + 1:
+                    raise LeaseLost(f"{log}: the right to write has passed to another; resume the run to continue it")
+                if os.fstat(at).st_size != size:
+                    raise LeaseLost(f"{log}: its file was changed by another hand; resume the run to continue it")
+                self._put(lock.folder, blobs)
+                appended(self._disk, at, rows)
+                self._counts[log] = (count + len(rows), os.fstat(at).st_size)
+            finally:
+                self._disk.close(at)
             if release:
-                self._lease_to(at, epoch, owner="", sync=False)
-                self._held.pop(log, None)
+                self._lease_to(lock, epoch, owner="", sync=False)
+        if release:
+            self._forget(log)
+
+    def _forget(self, log: str) -> None:
+        self._held.pop(log, None)
+        self._counts.pop(log, None)
 
     def _put(self, at: Path, blobs: Mapping[str, bytes] | None) -> None:
         if blobs and not (at / "blobs").exists():
@@ -192,32 +227,11 @@ class FileStore:
             replaced(self._disk, at / "blobs" / digest, data)
 
     def _release(self, log: str, epoch: int) -> None:
-        self._held.pop(log, None)
-        if not self._at(log).is_dir():
-            return
-        with self._alone(log) as at:
-            lease = _lease_of(at)
-            if lease.epoch == epoch and lease.owner == self.owner:
-                self._lease_to(at, epoch, owner="", sync=False)
-
-    def _info(self, at: Path) -> LogInfo | None:
-        try:
-            info = msgspec.json.decode((at / "info.json").read_bytes(), type=LogInfo)
-            last, problem = last_line(at / "log.jsonl"), at / "problem"
-            status, number = ("running", 0) if last is None else (last.status, last.number)
-            text = problem.read_text(encoding="utf-8") if problem.exists() else ""
-            return replace(
-                info,
-                status="Quarantined" if text else status,
-                count=number,
-                updated=(at / "log.jsonl").stat().st_mtime,
-                owner=_lease_of(at).owner,
-                problem=text,
-            )
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except msgspec.DecodeError as error:
-            raise StoreError(f"{at}: its description cannot be read: {error}") from error
+        self._forget(log)
+        with suppress(LeaseLost, RunNotFound), self._alone(log) as lock:
+            known = lease_of(lock.folder)
+            if known.epoch == epoch and known.owner == self.owner:
+                self._lease_to(lock, epoch, owner="", sync=False)
 
     def _rows(self, log: str, after: int, limit: int | None) -> list[Row]:
         self._prepare()
@@ -230,16 +244,8 @@ class FileStore:
         self._prepare()
         start = file_name(prefix)
         folders = [each for each in (self.path / "logs").iterdir() if each.name.startswith(start)]
-        found = [self._describe(each) for each in folders if not each.name.startswith(".")]
+        found = [describe(each) for each in folders if not each.name.startswith(".")]
         return sorted((info for info in found if info is not None), key=lambda info: (-info.updated, info.log))
-
-    def _describe(self, at: Path) -> LogInfo | None:
-        """Return the description of a log; one that is damaged is listed as such, so that it hides no other."""
-        try:
-            return self._info(at)
-        except StoreError as error:
-            status, changed = "Quarantined", at.stat().st_mtime
-            return LogInfo(unquote(at.name), status=status, updated=changed, problem=str(error))
 
     def _remove(self, log: str) -> bool:
         self._prepare()
@@ -252,19 +258,19 @@ class FileStore:
         return True
 
     def _quarantine(self, log: str, problem: str) -> None:
-        with self._alone(log) as at:
-            replaced(self._disk, at / "problem", problem.encode())
-            self._lease_to(at, _lease_of(at).epoch + 1, owner="")
+        with self._alone(log) as lock:
+            replaced(self._disk, lock.folder / "problem", problem.encode(), check=lock.check)
+            self._lease_to(lock, lease_of(lock.folder).epoch + 1, owner="")
 
     def _vacuum(self, before: float, prefix: str, unfinished: bool) -> int:
         removed, now = 0, self.clock.now()
         for info in self._infos(prefix):
-            lease = _lease_of(self._at(info.log))
+            lease = lease_of(self._at(info.log))
             free = not lease.owner or lease.until < now
             if info.updated < before and free and (unfinished or info.status not in UNFINISHED):
                 removed += self._remove(info.log)
         for left in (self.path / "logs").glob(".*-*"):  # left by processes that were killed
-            with contextlib.suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):
                 if left.name.startswith(".gone-") or left.stat().st_mtime < min(before, now - self.seconds):
                     shutil.rmtree(left, ignore_errors=True)
         return removed
@@ -278,7 +284,7 @@ class FileStore:
             except (JournalError, RunExists, RunNotFound):
                 raise
             except OSError as error:
-                self._held.pop(log, None)
+                self._forget(log)
                 raise StoreError(f"{self.path}: {error}") from error
 
         return self._writer.submit(tried, log)
@@ -309,7 +315,7 @@ class FileStore:
 
     async def find(self, log: str) -> LogInfo | None:
         """Return the description of a log; see `Store`."""
-        return await self._do(log, lambda: self._info(self._at(log)))
+        return await self._do(log, lambda: header_of(self._at(log)))
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
         """Return rows; see `Store`."""
@@ -318,7 +324,7 @@ class FileStore:
     async def blob(self, log: str, digest: str) -> bytes | None:
         """Return a large value; see `Store`."""
         path = self._at(log) / "blobs" / file_name(digest)
-        return await self._do(log, lambda: path.read_bytes() if path.exists() else None)
+        return await self._do(log, lambda: content_of(path))
 
     async def logs(
         self,
@@ -350,10 +356,3 @@ class FileStore:
         for log, epoch in list(self._held.items()):
             await self.release(log, epoch)
         self._writer.close()
-
-
-def _lease_of(at: Path) -> Lease:
-    try:
-        return msgspec.json.decode((at / "lease.json").read_bytes(), type=Lease)
-    except (FileNotFoundError, msgspec.DecodeError):
-        return Lease(0, "", 0.0)

@@ -1,0 +1,140 @@
+"""Opening the files of a store: private to their user, and only regular files, so that no open or read ever waits."""
+
+__all__ = ["create_private", "make_private_folder", "open_private", "read_private", "refuse_irregular"]
+
+import contextlib
+import errno
+import os
+import stat
+import threading
+from pathlib import Path
+
+from ziggurat.core.errors import StoreError
+
+_MODE, _FOLDER_MODE = 0o600, 0o700
+_creating = threading.Lock()
+"""Held until a new file is closed again, so that no other connection in this process has locked it by then."""
+
+_NEVER_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+"""Without it, opening a pipe that nobody reads waits for ever."""
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_IRREGULAR = (errno.ENXIO, errno.ELOOP, errno.EISDIR, errno.ENODEV)
+"""What opening a pipe or socket, a link, a folder, or a device without a driver fails with."""
+
+
+def open_private(path: Path, flags: int) -> int:
+    """Open a file of a store, and return its descriptor.
+
+    A file that does not exist is created with mode 0600, whatever the umask, if `flags` has ``O_CREAT``; one that
+    exists keeps its mode.
+
+    Args:
+        path: The file.
+        flags: As for `os.open`.
+
+    Raises:
+        StoreError: it is not a regular file, but a folder, link, pipe, socket or device.
+        OSError: it cannot be opened.
+    """
+    known = flags & ~os.O_CREAT | _NEVER_WAIT | _NO_LINK
+    while True:
+        try:
+            at = os.open(path, known)
+        except FileNotFoundError:
+            if not flags & os.O_CREAT:
+                raise
+        except OSError as error:
+            if error.errno in _IRREGULAR:
+                refuse_irregular(path, link=False)
+            raise
+        else:
+            return _checked(at, path)
+        try:
+            return _create(path, known)
+        except FileExistsError:  # another process has just created it
+            continue
+
+
+def _create(path: Path, flags: int) -> int:
+    at = os.open(path, flags | os.O_CREAT | os.O_EXCL, _MODE)
+    if stat.S_IMODE(os.fstat(at).st_mode) != _MODE:  # the umask has taken away what its user needs
+        os.chmod(path, _MODE)
+    return at
+
+
+def _checked(at: int, path: Path) -> int:
+    """Return a descriptor if it is that of a regular file; close it otherwise."""
+    mode = os.fstat(at).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(at)
+        raise _irregular(path, mode)
+    return at
+
+
+def create_private(path: Path) -> None:
+    """Create an empty file with mode 0600 for a database, unless there is one; SQLite gives its companions this mode.
+
+    An existing file is not opened: when a process closes any descriptor of a SQLite database, the system drops all of
+    the locks that connections in this process have on it.
+
+    Raises:
+        OSError: it cannot be created.
+    """
+    real = Path(os.path.realpath(path))
+    with _creating, contextlib.suppress(FileExistsError):
+        os.close(_create(real, os.O_WRONLY))
+
+
+def read_private(path: Path) -> bytes:
+    """Return the content of a file of a store.
+
+    Raises:
+        StoreError: it is not a regular file.
+        OSError: it cannot be read.
+    """
+    with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
+        return file.read()
+
+
+def refuse_irregular(path: Path, *, link: bool = True) -> None:
+    """Refuse a path that exists and is not a regular file.
+
+    Args:
+        path: The path.
+        link: Whether a symbolic link to a regular file is accepted.
+
+    Raises:
+        StoreError: it is a folder, pipe, socket or device.
+    """
+    try:
+        mode = os.stat(path, follow_symlinks=link).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        raise _irregular(path, mode)
+
+
+def _irregular(path: Path, mode: int) -> StoreError:
+    kinds = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFLNK: "a symbolic link",
+        stat.S_IFIFO: "a pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    what = kinds.get(stat.S_IFMT(mode), "no regular file")
+    return StoreError(f"{path} is {what}, and this store needs a file there; remove it, or choose another place")
+
+
+def make_private_folder(path: Path) -> None:
+    """Create a folder with mode 0700, whatever the umask.
+
+    Raises:
+        FileExistsError: it exists; it keeps its mode.
+        OSError: it cannot be created.
+    """
+    os.mkdir(path, _FOLDER_MODE)
+    if stat.S_IMODE(os.stat(path).st_mode) & _FOLDER_MODE != _FOLDER_MODE:
+        os.chmod(path, _FOLDER_MODE)

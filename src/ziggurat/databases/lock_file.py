@@ -1,0 +1,99 @@
+"""A file whose lock excludes other processes, and which names the process that has it."""
+
+__all__ = ["SUPPORTED", "LockFile"]
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+from ziggurat.core.errors import StoreError
+from ziggurat.databases.files import open_private
+from ziggurat.databases.owner import describe_owner
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
+
+SUPPORTED = fcntl is not None
+"""Whether this system has locks of files."""
+
+_SIZE = 512
+_FREE = b"-"
+
+
+class LockFile:
+    """A file of a store that one process at a time has locked; the lock ends with the process.
+
+    Args:
+        path: The file; created if it does not exist.
+        owner: The name of the holder in this process, see `new_owner`.
+
+    Raises:
+        StoreError: it is not a regular file.
+        OSError: it cannot be opened.
+
+    Attributes:
+        fresh: Whether nobody has signed it since it was created.
+    """
+
+    def __init__(self, path: Path, owner: str) -> None:
+        self.path = path
+        self._owner = owner
+        self._at = open_private(path, os.O_RDWR | os.O_CREAT)
+        self.fresh = os.fstat(self._at).st_size == 0
+        self._signed = False
+
+    def take(self) -> bool:
+        """Take the lock if no other process has it, without waiting; return whether it was taken."""
+        try:
+            fcntl.flock(self._at, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def sign(self) -> None:
+        """Write into the file who has the lock, and since when, for the error of a process that waits for it."""
+        note = f"{self._owner}\n{time.time():.3f}\n".encode()[:_SIZE].ljust(_SIZE)
+        with contextlib.suppress(OSError):  # on a full disk the lock is as good without it
+            os.pwrite(self._at, note, 0)
+            self._signed = True
+
+    def unsign(self) -> None:
+        """Take back what `sign` has written."""
+        if self._signed:
+            self._signed = False
+            with contextlib.suppress(OSError):
+                os.pwrite(self._at, _FREE, 0)
+
+    def give_back(self) -> None:
+        """Release the lock."""
+        self.unsign()
+        fcntl.flock(self._at, fcntl.LOCK_UN)
+
+    def held(self, waited: float) -> StoreError:
+        """Return the error for a lock that another process has: who, since when, and what can be done.
+
+        Args:
+            waited: Seconds that were waited for it.
+        """
+        owner, _, rest = os.pread(self._at, _SIZE, 0).decode("utf-8", "replace").partition("\n")
+        what = str(self.path).removesuffix("-lock")
+        try:
+            since = float(rest.strip())
+        except ValueError:  # another program has it, or a process that was stopped before it had signed
+            return StoreError(
+                f"{what}: another process has kept it locked for {waited:g} s; end it, or continue it if it is stopped"
+            )
+        who, cure = describe_owner(owner)
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since))
+        return StoreError(
+            f"{what} is locked by {who} since {at} ({max(0.0, time.time() - since):.0f} s), waited for {waited:g} s; "
+            f"{cure}"
+        )
+
+    def close(self) -> None:
+        """Close the file, which also releases the lock."""
+        self.unsign()
+        os.close(self._at)

@@ -1,0 +1,88 @@
+"""What a log's folder says of the log: its description, its state, and who has its lease."""
+
+__all__ = ["Lease", "content_of", "describe", "header_of", "lease_of"]
+
+from pathlib import Path
+from urllib.parse import unquote
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.core.errors import StoreError
+from ziggurat.core.store import LogInfo
+from ziggurat.databases.files import read_private
+from ziggurat.stores.file.log import UNREADABLE, last_line
+
+
+class Lease(Struct, frozen=True):
+    """The holder of the lease, its expiry in POSIX seconds, and its number, which grows with each change."""
+
+    epoch: int
+    owner: str
+    until: float
+
+
+_NOBODY = Lease(0, "", 0.0)
+
+
+def header_of(at: Path) -> LogInfo | None:
+    """Return the header of a log; None if there is no log in this folder.
+
+    Raises:
+        StoreError: it cannot be read; the message says why.
+    """
+    try:
+        info = msgspec.json.decode(read_private(at / "info.json"), type=LogInfo)
+        last, problem = last_line(at / "log.jsonl"), (content_of(at / "problem") or b"").decode("utf-8", "replace")
+        status, number = ("running", 0) if last is None else (last.status, last.number)
+        lease = _read_lease(at)
+        return replace(
+            info,
+            status="Quarantined" if problem else status,
+            count=number,
+            updated=(at / "log.jsonl").stat().st_mtime,
+            owner="" if lease is None else lease.owner,
+            problem=problem
+            or ("" if lease else f"{at / 'lease.json'} is damaged; who writes the log next replaces it"),
+        )
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except UNREADABLE as error:
+        raise StoreError(f"{at}: its description cannot be read: {error}") from error
+
+
+def describe(at: Path) -> LogInfo | None:
+    """Return the header of a log; one that is damaged is described as such, so that it hides no other."""
+    try:
+        return header_of(at)
+    except (StoreError, OSError) as error:
+        try:
+            changed = at.stat().st_mtime
+        except FileNotFoundError:  # it was removed meanwhile
+            return None
+        return LogInfo(unquote(at.name), status="Quarantined", updated=changed, problem=str(error))
+
+
+def content_of(path: Path) -> bytes | None:
+    """Return the content of a file; None if there is none."""
+    try:
+        return read_private(path)
+    except FileNotFoundError:
+        return None
+
+
+def lease_of(at: Path) -> Lease:
+    """Return the lease of a log; one that is damaged, as after a power failure, is nobody's."""
+    return _read_lease(at) or _NOBODY
+
+
+def _read_lease(at: Path) -> Lease | None:
+    """Return the lease of a log; None if it is damaged."""
+    data = content_of(at / "lease.json")
+    if data is None:
+        return _NOBODY
+    try:
+        return msgspec.json.decode(data, type=Lease)
+    except UNREADABLE:
+        return None

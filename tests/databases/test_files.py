@@ -1,0 +1,116 @@
+"""Tests of opening a store's files: their modes under any umask, and what is no regular file."""
+
+import os
+import socket
+import stat
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ziggurat.core.errors import StoreError
+from ziggurat.databases.disk import Disk
+from ziggurat.databases.files import create_private, make_private_folder, open_private, read_private, refuse_irregular
+from ziggurat.databases.lock_file import LockFile
+from ziggurat.databases.owner import new_owner
+
+UMASKS = (0, 0o022, 0o077, 0o177, 0o277, 0o777)
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    """Set the umask of this process for a while."""
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server, tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        server.bind(f"{folder}/s")  # the path of a socket must be short
+        os.rename(f"{folder}/s", path)
+
+
+IRREGULAR: dict[str, Callable[[Path], object]] = {
+    "a folder": os.mkdir,
+    "a pipe": os.mkfifo,
+    "a socket": _socket,
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "a symbolic link": lambda path: path.symlink_to("elsewhere"),
+}
+OPENS: dict[str, Callable[[Path], object]] = {
+    "read": read_private,
+    "append": lambda path: Disk().open(path, fresh=False),
+    "empty": lambda path: Disk().open(path, fresh=True),
+    "lock": lambda path: LockFile(path, new_owner()),
+}
+
+
+@pytest.mark.parametrize("mask", UMASKS)
+def test_files_and_folders_are_private_whatever_the_umask(tmp_path: Path, mask: int) -> None:
+    with umask(mask):
+        create_private(tmp_path / "database")
+        os.close(open_private(tmp_path / "file", os.O_WRONLY | os.O_CREAT))
+        Disk().make_folders(tmp_path / "folder" / "inner")
+    assert _mode(tmp_path / "database") == _mode(tmp_path / "file") == 0o600
+    assert _mode(tmp_path / "folder") == _mode(tmp_path / "folder" / "inner") == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o666])
+def test_what_exists_keeps_its_mode_and_content(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "file"
+    path.write_text("content")
+    path.chmod(mode)
+    create_private(path)
+    os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
+    assert _mode(path) == mode
+    assert read_private(path) == b"content"
+    with pytest.raises(FileExistsError):
+        make_private_folder(tmp_path)
+
+
+@pytest.mark.parametrize("kind", IRREGULAR)
+@pytest.mark.parametrize("way", OPENS)
+def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path, kind: str, way: str) -> None:
+    path, raised = tmp_path / "file", list[BaseException]()
+    IRREGULAR[kind](path)
+
+    def opens() -> None:
+        try:
+            OPENS[way](path)
+        except (StoreError, OSError) as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=opens, daemon=True)
+    thread.start()
+    thread.join(5)
+    assert not thread.is_alive(), "it waits for ever"
+    (error,) = raised
+    assert isinstance(error, StoreError), error
+    expected = "a symbolic link" if kind == "a device" else kind  # no link is followed, so its target does not matter
+    assert str(error) == f"{path} is {expected}, and this store needs a file there; remove it, or choose another place"
+
+
+@pytest.mark.parametrize("device", ["/dev/null", "/dev/zero", "/dev/full"])
+def test_devices_are_refused(device: str) -> None:
+    for flags in (os.O_RDONLY, os.O_WRONLY | os.O_CREAT):
+        with pytest.raises(StoreError, match=f"^{device} is a device"):
+            open_private(Path(device), flags)
+    with pytest.raises(StoreError, match="is a device"):
+        refuse_irregular(Path(device))
+
+
+def test_a_link_to_a_database_is_followed_where_it_is_to_be_created(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "database")
+    create_private(tmp_path / "link")
+    assert _mode(tmp_path / "database") == 0o600
+    refuse_irregular(tmp_path / "link")
