@@ -34,6 +34,7 @@ from ziggurat.models.resolve import resolve
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.tools.approval import APPROVALS, Approvals
 from ziggurat.tools.permissions import narrow_grants
+from ziggurat.tools.thread_guard import rules_hold
 from ziggurat.tools.toolbox import Tool, Toolbox
 
 
@@ -112,11 +113,12 @@ class Agent(Runnable):
         self._chain = chain if chain.has(*HOOKS) else None
         self._budget = None if budget is None else with_prices(budget)
         self._approvals = approvals
+        self._limited = grants is not None
         needs = frozenset(permission for spec in box.specs for permission in spec.permissions)
         self._grants = needs if grants is None else frozenset(grants)
         narrow_grants(Context(name), self._grants)
         read = None if answer is None else answer.revived
-        prepare = self._prepare if self._chain or approvals or budget else None
+        prepare = self._prepare if self._chain or approvals or budget or self._limited else None
         setup = Setup(self._setup)
         parts = AgentParts(name, prepare, setup, description, needs, self._grants, read, self._chain)
         loop = AgentLoop(self.settings)
@@ -141,6 +143,8 @@ class Agent(Runnable):
             ctx = with_model_gate(ctx.within(APPROVALS, (*(ctx.scope.get(APPROVALS) or ()), self._approvals)))
         if self._budget is not None:
             ctx = budgeted(ctx, self._budget)
+        if self._limited or self._approvals is not None:
+            rules_hold(ctx)
         return ctx
 
     def _setup(self) -> dict[str, str]:

@@ -59,6 +59,7 @@ class OnRecord:
         if name is not None and (not isinstance(name, str) or not name or not is_id(name)):
             raise ConfigurationError(f"the name of a Runnable is {ID}, got {name!r:.200}")
         self.inner = service
+        self._used_as_root = False  # whether it was run outside of all other runs
         self.store = InMemoryRunStore(finished=False) if store is None else connect(store)
         self._runs = runs_in(self.store)
         parts = fact(service, AGENT)

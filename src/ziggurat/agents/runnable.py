@@ -46,6 +46,7 @@ from ziggurat.runs.stored import StoredRuns, is_finished
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.running import Running
 from ziggurat.stores.session import Session
+from ziggurat.tools.thread_guard import check_thread, trust_thread
 from ziggurat.tools.threads import POOL
 
 J = TypeVar("J", bound=MemoryJournal)
@@ -99,7 +100,7 @@ class Runnable(OnRecord):
         request = request_of(prompt, history)
         if deps is not None or listeners != () or run_id is not None:
             check_options(deps, listeners, run_id)
-        ambient = AMBIENT.get()
+        ambient = self._surroundings(detached=detached)
         if ambient is not None and not detached:
             return self._join(ambient, request, deps, listeners, run_id, session)
         run: Coroutine[Any, Any, AgentRun]
@@ -114,6 +115,7 @@ class Runnable(OnRecord):
 
     def run_sync(self, prompt: Prompt, **options: Unpack[RunOptions]) -> AgentRun:
         """Run from code that is not async, also in notebooks and threads of tools; takes the arguments of `run`."""
+        self._surroundings(detached=options.get("detached", False))
         return blocking(lambda: self.run(prompt, **options))
 
     def stream(
@@ -125,6 +127,7 @@ class Runnable(OnRecord):
         listeners: Sequence[Listener] = (),
         run_id: str | None = None,
         session: str | Session | None = None,
+        detached: bool = False,
         buffer: int = 64,
     ) -> AbstractAsyncContextManager[EventStream[AgentRun]]:
         """Run, and read the events while it happens::
@@ -138,14 +141,14 @@ class Runnable(OnRecord):
         """
         request = request_of(prompt, history)
         check_options(deps, listeners, run_id)
-        ambient = AMBIENT.get()
-        if ambient is not None:  # listeners of the outer run get these events too
+        ambient = self._surroundings(detached=detached)
+        if ambient is not None and not detached:  # listeners of the outer run get these events too
             _check_joins(run_id, session)
             _check_on_loop()
             joined = _Heard(self, (*listeners, *(() if ambient.emit is SILENCE else (ambient.emit,))))
             return open_stream(joined, request, with_deps(ambient.under(self.name), deps), buffer=buffer)
         chat = None if session is None else session_for(session, self.store, history)
-        return StreamBlock(self._stream_events(request, deps, listeners, run_id, chat, buffer))
+        return StreamBlock(self._stream_events(request, deps, listeners, run_id, chat, buffer, ambient))
 
     @asynccontextmanager
     async def _stream_events(
@@ -156,7 +159,10 @@ class Runnable(OnRecord):
         run_id: str | None,
         session: Session | None,
         buffer: int,
+        ambient: Context | None,
     ) -> AsyncGenerator[EventStream[AgentRun], None]:
+        if ambient is not None:
+            await self._report_detached(ambient)
         ctx, journal, *runs = await self._open_record(request, deps, run_id, session)
 
         async def service(request: AgentRequest, ctx: Context) -> AgentRun:
@@ -183,7 +189,9 @@ class Runnable(OnRecord):
             more["listeners"] = [*listeners, *heard]
             return self.run(prompt, **more)
 
-        around = None if options.get("detached") else AMBIENT.get()
+        detached = options.get("detached", False)
+        around = self._surroundings(detached=detached)
+        around = None if detached else around
         frame = None if around is None else around.scope.get(AGENT_CALL)
         nothing = empty_run(self.name, request, stops.Cancelled(), run_id or "")
         return RunHandle(begin, nothing, fact(self, STEERABLE), 0 if frame is None else frame.depth + 1)
@@ -354,9 +362,22 @@ class Runnable(OnRecord):
         return self._root(journal, run_id, deps, None, writer), journal
 
     async def _run_detached(self, ambient: Context, run: Coroutine[Any, Any, AgentRun]) -> AgentRun:
+        await self._report_detached(ambient)
+        return await run
+
+    async def _report_detached(self, ambient: Context) -> None:
         if ambient.listens(Warned):
             await ambient.emit(Warned(ambient.path, f"{self.name} was started as a run of its own (detached)"))
-        return await run
+
+    def _surroundings(self, *, detached: bool) -> Context | None:
+        """Return the context of the user function that calls, None outside of runs; refuse where that is unknown."""
+        ambient = AMBIENT.get()
+        if ambient is None:
+            if not (self._used_as_root or detached):
+                check_thread(self.name)
+            self._used_as_root = True
+            trust_thread()
+        return ambient
 
 
 def _check_joins(run_id: str | None, session: str | Session | None) -> None:

@@ -17,10 +17,13 @@ from ziggurat.core.shield import finished
 from ziggurat.core.store import UNFINISHED
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
+from ziggurat.messages.approval import APPROVALS
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import AgentEnded
 from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter
 from ziggurat.stores.running import Running
+from ziggurat.tools.permissions import GRANTS
+from ziggurat.tools.thread_guard import rules_hold, run_ended
 
 
 def partial_of(error: BaseException) -> AgentRun | None:
@@ -50,6 +53,8 @@ async def drive(
     """
     run_id, path, emit, writer = ctx.scope[RUN_ID], ctx.path, ctx.emit, ctx.scope.get(SESSION_WRITER)
     store.begin(run_id, journal)
+    if ctx.scope.get(APPROVALS) or GRANTS in ctx.scope:
+        rules_hold(ctx)
     run: AgentRun | None = None
     try:
         entering = enter(agent, request, ctx)
@@ -80,6 +85,7 @@ async def drive(
             await emit(AgentEnded(path, run))
         await _record_end(journal, run)
     finally:
+        run_ended(run_id)
         last = journal.entries[-1]
         store.keep(run_id, journal, finished=isinstance(last, Ended) and last.stop not in UNFINISHED)
     return run
