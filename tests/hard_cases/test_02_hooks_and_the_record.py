@@ -208,7 +208,7 @@ def test_what_was_approved_is_what_is_executed(streamed: bool) -> None:
     world, store = World(), new_store()
     run = asyncio.run(_run(_agent(world, store, approval=True), streamed, Folded()))
     (item,) = run.pending
-    assert item.call.arguments.startswith('{ "amount": '), "it is asked about what the hooks made of it"
+    assert item.call.arguments.startswith('{"amount":'), "it is asked about what the hooks made of it"
     assert (world.paid, world.seen) == ([], [])
 
     asked = run.messages[1].text
@@ -219,7 +219,7 @@ def test_what_was_approved_is_what_is_executed(streamed: bool) -> None:
     assert other.seen == [item.call.arguments], "byte for byte; the dice are not thrown again"
     assert run.messages[1].text == asked, "what a hook made of the request is on record, too"
     assert len(other.paid) == 1
-    assert f'"amount": {other.paid[0]},' in item.call.arguments
+    assert f'"amount":{other.paid[0]},' in item.call.arguments
     assert SECRET not in repr(run)
 
 

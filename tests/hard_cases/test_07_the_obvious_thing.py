@@ -234,7 +234,7 @@ def test_middleware_and_listeners_see_inside(form: str, waits: bool) -> None:
     run = agent.run_sync("go", run_id="r", listeners=[heard.append])
     if waits:
         (item,) = run.pending
-        assert item.call.arguments == '{"what": "that"}'
+        assert item.call.arguments == '{"what":"that"}'
         run = asyncio.run(agent.resume("r", {item.id: Approve()}, listeners=[heard.append]))
     assert run.text == "done"
     assert world.deleted == ["that"]

@@ -191,7 +191,7 @@ def test_a_hook_may_rewrite_the_arguments_and_that_is_what_runs() -> None:
     assert asyncio.run(act(Toolbox([pay]), tool_call("pay", amount=99), _ctx(Cap(), journal=journal))).text == "paid 10"
     (intent,) = [entry for entry in journal.entries if isinstance(entry, Intent)]
     assert isinstance(intent.request, ToolCall)
-    assert intent.request.arguments == '{"amount": 10}'
+    assert intent.request.arguments == '{"amount":10}'
     (result,) = [entry for entry in journal.entries if isinstance(entry, Result)]
     assert isinstance(result.request, ToolCall)
     assert result.request.arguments == '{"amount":99}', "looked up by what the model asked"

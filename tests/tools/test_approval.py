@@ -139,7 +139,7 @@ def test_what_can_be_read_in_two_ways_is_shown_to_nobody(arguments: str) -> None
 
 @pytest.mark.parametrize(
     ("decision", "executed"),
-    [(Approve(), '{"amount": 100}'), (Modify('{"amount":7}'), '{"amount":7}'), (Deny("no"), None)],
+    [(Approve(), '{"amount":100}'), (Modify('{"amount":7}'), '{"amount":7}'), (Deny("no"), None)],
 )
 def test_everything_about_it_is_told(decision: Decision, executed: str | None) -> None:
     heard: list[Event] = []
@@ -147,7 +147,7 @@ def test_everything_about_it_is_told(decision: Decision, executed: str | None) -
     requested = [event for event in heard if isinstance(event, ApprovalRequested)]
     decided = [event for event in heard if isinstance(event, ApprovalDecided)]
     done = [event for event in heard if isinstance(event, ApprovalExecuted)]
-    assert [event.item.call.arguments for event in requested] == ['{"amount": 100}']
+    assert [event.item.call.arguments for event in requested] == ['{"amount":100}']
     assert [(event.id, event.decision) for event in decided] == [(requested[0].item.id, decision)]
     assert [event.call.arguments for event in done] == ([] if executed is None else [executed])
 

@@ -22,7 +22,7 @@ from ziggurat.messages.events import ToolDelta
 from ziggurat.messages.message import user
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import Image, ToolCall, tool_call
-from ziggurat.messages.tool import CHECK, SPEC
+from ziggurat.messages.tool import NORMALIZE, SPEC
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
@@ -59,7 +59,7 @@ async def add(a: int, b: int = 1) -> int:
 def test_it_states_what_it_is() -> None:
     assert fact(add, NAME) == "add"
     assert fact(add, SPEC) is add.spec
-    assert fact(add, CHECK) is not None
+    assert fact(add, NORMALIZE) is not None
     assert (add.spec.name, add.spec.description) == ("add", "Add two numbers.")
     assert (add.spec.effect, add.spec.permissions) == ("repeatable", ())
     assert (add.spec.approval, add.spec.timeout) == (False, None)

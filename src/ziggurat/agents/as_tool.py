@@ -17,7 +17,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import user
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.tool import CHECK, SPEC
+from ziggurat.messages.tool import NORMALIZE, SPEC
 from ziggurat.tools.function import AGREED, checked_spec, must_be
 
 
@@ -63,8 +63,11 @@ class AgentTool:
             SPEC: self.spec,
             COMPOSITE: True,
             NAME: self.name,
-            CHECK: self._read_input,
+            NORMALIZE: self._normalize,
         }
+
+    def _normalize(self, call: ToolCall) -> ToolCall:
+        return ToolCall(call.id, call.name, encode({"input": self._read_input(call)}).decode())
 
     def _read_input(self, call: ToolCall) -> str:
         try:

@@ -379,7 +379,9 @@ class AgentLoop:
         return _add_output_rules(told, self.settings.output)
 
     def _progress(self, run: _Run, response: ModelResponse) -> Progress:
-        return Progress(run.steps, response, run.tally.usage, run.tally.tool_calls, run.ctx, run.results)
+        return Progress(
+            run.steps, response, run.tally.usage, run.tally.tool_calls, run.ctx, run.results, self.settings.tools
+        )
 
 
 async def _await_steered(steps: Awaitable[AgentRun], ctx: Context) -> AgentRun:

@@ -40,7 +40,7 @@ class _LoopDetection(BasePolicy):
     def on_response(self, progress: Progress) -> Verdict:
         calls = [call for call in progress.calls if call.name not in self.exempt]
         seen = progress.state(self, _Seen)
-        batch = tuple((call.name, call.canonical()) for call in calls)
+        batch = tuple((call.name, progress.tools.normalize(call).canonical()) for call in calls)
         if not batch:
             _forget(seen)
             return None
@@ -104,8 +104,9 @@ def loop_detection(
 ) -> BasePolicy:
     """Detect a model that repeats itself: ``Agent(..., stop=loop_detection(action="inject"))``.
 
-    All calls of a reply are compared with all calls of the reply before: names and arguments, whatever their
-    formatting. The policy acts when they were equal `threshold` times in a row, and at each further repeat.
+    All calls of a reply are compared with all calls of the reply before: names and arguments as the
+    tools receive them, however they are written. The policy acts when they were equal `threshold` times in a row, and
+    at each further repeat.
 
     Args:
         threshold: How many equal replies in a row.

@@ -33,6 +33,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
+from ziggurat.tools.toolbox import Toolbox
 
 S = TypeVar("S")
 
@@ -47,6 +48,7 @@ class Progress(Struct, frozen=True):
         tool_calls: The number of tool calls so far.
         ctx: The agent's context.
         results: Results of this step, or of the one before while the response is judged.
+        tools: The agent's tools.
     """
 
     step: int
@@ -55,6 +57,7 @@ class Progress(Struct, frozen=True):
     tool_calls: int
     ctx: Context
     results: tuple[ToolResult, ...] = ()
+    tools: Toolbox = Toolbox()
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:

@@ -41,8 +41,8 @@ def misfit(agent: object, path: str, name: str, arguments: object) -> str | None
             decode(arguments, ModelRequest)
             return None
         entry = _found(agent, path)
-        if entry is not None and entry.check is not None:
-            entry.check(ToolCall("", name, arguments))
+        if entry is not None:
+            entry.normalize(ToolCall("", name, arguments))
     except InvalidArguments as error:
         return str(error)
     except JournalCorrupt as error:

@@ -58,7 +58,7 @@ class PendingItem(Struct, frozen=True):
     """A call that waits for a decision.
 
     Attributes:
-        id: A digest of its path, name and frozen arguments; the key for its decision.
+        id: A digest of the run's id, its path, name and frozen arguments; the key for its decision.
         path: The path of the call in the run.
         call: Exactly what will be executed if it is approved; for a model call, its name and the whole request.
         reason: Why a decision is required.

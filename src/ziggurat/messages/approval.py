@@ -5,12 +5,15 @@ __all__ = [
     "Approvals",
     "Approver",
     "Judgement",
+    "Normalize",
     "Predicate",
     "Rule",
     "decide",
     "decision_for",
     "expired",
+    "is_named",
     "is_waiting",
+    "item_id",
     "item_of",
     "judge",
     "pending_entry",
@@ -19,16 +22,17 @@ __all__ = [
 ]
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ziggurat.core.codec import as_type, digest
-from ziggurat.core.context import AMBIENT, JOURNAL, Context, Journal
+from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context, Journal
 from ziggurat.core.entries import Decided, Entry, Pending, Record
 from ziggurat.core.errors import (
     ConfigurationError,
@@ -49,10 +53,10 @@ Approver = Callable[[PendingItem], Decision | Awaitable[Decision]]
 """Decides on a pending call in this process; sync (it must be quick then) or async."""
 
 Predicate = Callable[[dict[str, Any]], bool | Awaitable[bool]]
-"""Returns whether a rule applies, from the decoded arguments of a call."""
+"""Returns whether a rule applies, from the arguments that the tool will receive, as plain JSON values."""
 
-Fits = Callable[[ToolCall], object] | None
-"""A check that raises InvalidArguments for a call with invalid arguments; None if there is no such check."""
+Normalize = Callable[[ToolCall], ToolCall]
+"""Returns a call with the arguments that will be used, as canonical JSON; raises InvalidArguments."""
 
 Verdict = Literal["ask", "allow", "deny"]
 
@@ -67,8 +71,9 @@ class Rule(Struct, frozen=True):
     Attributes:
         pattern: Names of tools (or models), with ``*`` and ``?``.
         verdict: ``"ask"`` for a decision, ``"allow"`` without asking, or ``"deny"``.
-        when: Called with the arguments; the rule applies if it returns True. If it raises, or returns anything but
-            True or False, a decision is asked for.
+        when: Called with the arguments that the tool will receive, as plain JSON values: converted to the declared
+            types (``"5"`` is 5 for an int; dates, decimals and enums as JSON has them), with all defaults. The rule
+            applies if it returns True. If it raises, or returns anything but True or False, a decision is asked for.
         reason: Shown to the person who decides; for ``"deny"``, to the model.
         stage: Whether it applies to tool calls or to model calls; the arguments of a model call are its request.
 
@@ -186,7 +191,7 @@ async def _applies(rule: Rule, arguments: str, ctx: Context) -> bool | str:
         return True
     token = AMBIENT.set(ctx.at("approval"))
     try:
-        answer = rule.when(msgspec.json.decode(arguments))  # a copy, so the predicate cannot change the call
+        answer = rule.when(json.loads(arguments))  # a copy, so the predicate cannot change the call
         if isinstance(answer, Awaitable):
             answer = await answer
     except Exception as error:  # noqa: BLE001 - on any error a decision is asked for
@@ -223,7 +228,17 @@ def item_of(
 ) -> PendingItem:
     """Return the pending item for a frozen call that needs a decision; it holds a copy of the call."""
     copy = ToolCall(call.id, call.name, call.arguments)
-    return PendingItem(digest([ctx.path, call.name, call.arguments]), ctx.path, copy, reason, stage, until)
+    return PendingItem(item_id(call, ctx), ctx.path, copy, reason, stage, until)
+
+
+def item_id(call: ToolCall, ctx: Context, *marks: str) -> str:
+    """Return the id of a call that waits: it names the run, so that a decision for one run fits no other."""
+    return digest([ctx.scope.get(RUN_ID) or "", ctx.path, call.name, call.arguments, *marks])
+
+
+def is_named(recorded: str, call: ToolCall, ctx: Context, *marks: str) -> bool:
+    """Return whether a recorded id is that of this call; records of earlier versions have ids without the run."""
+    return recorded in (item_id(call, ctx, *marks), digest([ctx.path, call.name, call.arguments, *marks]))
 
 
 def pending_entry(item: PendingItem) -> Pending:
@@ -255,7 +270,7 @@ def _copy_of(call: ToolCall) -> ToolCall:
 
 
 async def decision_for(
-    call: ToolCall, judgement: Judgement, record: Record | None, ctx: Context, stage: Stage, fits: Fits
+    call: ToolCall, judgement: Judgement, record: Record | None, ctx: Context, stage: Stage, normalize: Normalize
 ) -> tuple[PendingItem, Decision]:
     """Return the decision on a frozen call: the recorded one, or a new one, which is recorded first.
 
@@ -268,7 +283,7 @@ async def decision_for(
     if pending is None:
         item = item_of(call, ctx, judgement.reason, stage, _expiry(ctx))
     else:
-        item = item_of(call, ctx, pending.reason, stage, pending.until)
+        item = replace(item_of(call, ctx, pending.reason, stage, pending.until), id=pending.id)
     if record is not None and record.decided is not None:
         decision = decision_of(record.decided.decision)
         if record.decided.id != item.id:
@@ -276,17 +291,17 @@ async def decision_for(
     else:
         if pending is None:
             await written(journal, pending_entry(item))
-        shown = item_of(call, ctx, item.reason, stage, item.until)  # a copy, so the approver cannot change the call
+        shown = replace(item, call=_copy_of(call))  # a copy, so the approver cannot change the call
         late = None if pending is None else expired(pending, ctx.clock.now())
         decision = await decide(shown, judgement.desk, ctx) if late is None else late
-        _check_answer(decision, call, fits)
+        _check_answer(decision, call, normalize)
         await written(journal, Decided(ctx.path, item.id, decision))
     if ctx.listens(ApprovalDecided):
         await ctx.emit(ApprovalDecided(ctx.path, item.id, _copy_of(call), decision))
     return item, decision
 
 
-def _check_answer(decision: Decision, call: ToolCall, fits: Fits) -> None:
+def _check_answer(decision: Decision, call: ToolCall, normalize: Normalize) -> None:
     """Raise for a decision that would fail when carried out: that is the approver's mistake, not the model's."""
     if isinstance(decision, Deny) and not isinstance(decision.reason, str):
         raise ConfigurationError(f"the approver must return Deny(reason) with a string, got {decision!r:.200}")
@@ -298,8 +313,7 @@ def _check_answer(decision: Decision, call: ToolCall, fits: Fits) -> None:
         )
     try:
         canonical(decision.arguments, call.name)
-        if fits is not None:
-            fits(ToolCall(call.id, call.name, decision.arguments))
+        normalize(ToolCall(call.id, call.name, decision.arguments))
     except InvalidArguments as error:
         raise ConfigurationError(
             f"the approver changed the call of {call.name} to arguments that do not fit: {error}; nothing was decided "
@@ -316,7 +330,7 @@ def waiting_call(record: Record, ctx: Context) -> ToolCall | None:
 
 def is_waiting(call: ToolCall, record: Record, ctx: Context) -> bool:
     """Return whether a call is identical to the one that waits here for a decision."""
-    return record.pending is not None and item_of(call, ctx).id == record.pending.id
+    return record.pending is not None and is_named(record.pending.id, call, ctx)
 
 
 async def written(journal: Journal, entry: Entry) -> None:

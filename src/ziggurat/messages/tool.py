@@ -1,6 +1,6 @@
 """Facts of tool services, readable through any layers around them, and reserved names."""
 
-__all__ = ["CHECK", "FINAL_ANSWER", "GRAPH_ADDED", "GRAPH_ORIGIN", "SPEC"]
+__all__ = ["FINAL_ANSWER", "GRAPH_ADDED", "GRAPH_ORIGIN", "NORMALIZE", "SPEC"]
 
 from collections.abc import Callable
 
@@ -11,8 +11,9 @@ from ziggurat.messages.parts import ToolCall
 SPEC: Fact[ToolSpec | None] = Fact("spec", None)
 """The tool's name, schema and declarations."""
 
-CHECK: Fact[Callable[[ToolCall], None] | None] = Fact("check", None)
-"""Checks a call's arguments against the tool's schema; raises InvalidArguments."""
+NORMALIZE: Fact[Callable[[ToolCall], ToolCall] | None] = Fact("normalize", None)
+"""Returns a call with the arguments that the tool will receive: checked, converted, defaults filled in, as canonical
+JSON. A normalized call is returned unchanged. Raises InvalidArguments."""
 
 FINAL_ANSWER = "final_answer"
 """The name of the tool that a model calls to give a typed final answer; not a tool of the user."""

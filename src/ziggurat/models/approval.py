@@ -7,7 +7,7 @@ from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import Denied, InvalidArguments, JournalCorrupt
 from ziggurat.core.facts import name_of
 from ziggurat.messages.agent import Deny, Modify
-from ziggurat.messages.approval import APPROVALS, Judgement, decision_for, item_of, judge, waiting_call
+from ziggurat.messages.approval import APPROVALS, Judgement, decision_for, is_waiting, item_of, judge, waiting_call
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.events import ApprovalDecided, ApprovalExecuted
 from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
@@ -38,6 +38,8 @@ class ModelGate(Middleware):
             waited = waiting_call(record, ctx)
             if waited is not None and waited.arguments != frozen.arguments:  # the hooks changed the request meanwhile
                 frozen, request = waited, _request_of(waited)
+            if waited is None and not is_waiting(frozen, record, ctx):
+                raise JournalCorrupt(f"another call than this waits at {ctx.path} ({record.pending.id})")
         judgement = Judgement("ask")
         if record is None or record.decided is None:
             judgement = await judge(name, frozen.arguments, ctx, "model")
@@ -48,11 +50,11 @@ class ModelGate(Middleware):
                     denial = Deny(judgement.reason)
                     await ctx.emit(ApprovalDecided(ctx.path, item_of(frozen, ctx).id, frozen, denial))
                 raise Denied(judgement.reason)
-        item, decision = await decision_for(frozen, judgement, record, ctx, "model", _request_of)
+        item, decision = await decision_for(frozen, judgement, record, ctx, "model", _normalize)
         if isinstance(decision, Deny):
             raise Denied(decision.reason)
         if isinstance(decision, Modify):
-            frozen = ToolCall("", name, decision.arguments)
+            frozen = _normalize(ToolCall("", name, decision.arguments))
             request = await _changed_request(frozen, ctx)
         if ctx.listens(ApprovalExecuted):
             await ctx.emit(ApprovalExecuted(ctx.path, item.id, frozen))
@@ -66,9 +68,14 @@ def _request_of(call: ToolCall) -> ModelRequest:
         raise InvalidArguments(f"that is not a request to {call.name}: {error}") from error
 
 
+def _normalize(call: ToolCall) -> ToolCall:
+    """Return the call with the whole request as it will be sent, as canonical JSON."""
+    return ToolCall(call.id, call.name, canonical(encode(_request_of(call)).decode(), call.name))
+
+
 async def _changed_request(call: ToolCall, ctx: Context) -> ModelRequest:
     """Return the request as changed by a decision; rules that deny apply to it too."""
-    judgement = await judge(call.name, canonical(call.arguments, call.name), ctx, "model")
+    judgement = await judge(call.name, call.arguments, ctx, "model")
     if judgement.verdict == "deny":
         raise Denied(judgement.reason)
     return _request_of(call)

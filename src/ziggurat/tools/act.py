@@ -1,6 +1,6 @@
 """Make a tool call: every tool call of every agent goes through `act`, in this order.
 
-look up the journal > check > before_tool > check > freeze > permissions > approval > intent
+look up the journal > decode > before_tool > decode > freeze > permissions > approval > intent
 > wrap_tool > the tool's own layers > the function's door > error becomes a result > after_tool > record
 """
 
@@ -25,7 +25,7 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.approval import APPROVALS, agree
 from ziggurat.tools.fork_effects import FORK_EFFECTS
-from ziggurat.tools.function import AGREED, Frozen, FunctionTool
+from ziggurat.tools.function import AGREED, Frozen
 from ziggurat.tools.interrupted import settle_interrupted
 from ziggurat.tools.permissions import check as check_permissions
 from ziggurat.tools.permissions import note_unknown
@@ -61,7 +61,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     if plainly is not None and record is None:
         try:
             service = plainly.service
-            result = await service(call, ctx if plainly.held is None else _freeze_plain(plainly.held, call, ctx))
+            result = await (service(call, ctx) if plainly.held is None else _call_layered(plainly, call, ctx))
         except JournalError:
             raise
         except Exception as error:  # noqa: BLE001 - the model is told of any failure of a tool
@@ -89,13 +89,17 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
 def _refuse(record: Record | None, call: ToolCall, ctx: Context, journal: Journal) -> None:
     """Raise for a call that has no recorded result, as Suspend if it was waiting for a decision."""
     if journal.replaying and record is not None and record.waits:
-        raise Suspend((item_of(waiting_call(record, ctx) or call, ctx),))
+        assert record.pending is not None
+        item = item_of(waiting_call(record, ctx) or call, ctx)
+        raise Suspend((msgspec.structs.replace(item, id=record.pending.id),))
     journal.missing(ctx.path, call.name)
 
 
-def _freeze_plain(tool: FunctionTool, call: ToolCall, ctx: Context) -> Context:
-    """Check a call that goes through layers and freeze it, so that a layer cannot change what is run."""
-    return ctx.freezing(Frozen(call, tool.spec.effect, ctx.path, 0, tool.decoded(call)), alone=True)
+async def _call_layered(entry: Entry, call: ToolCall, ctx: Context) -> ToolResult:
+    """Freeze a call that goes through layers, so that a layer cannot change what is run."""
+    frozen = entry.normalize(call)
+    result = await entry.service(frozen, ctx.freezing(Frozen(frozen, entry.spec.effect, ctx.path), alone=True))
+    return result if result.id == call.id else msgspec.structs.replace(result, id=call.id)
 
 
 async def _recorded_result(recorded: Result, call: ToolCall, ctx: Context, journal: Journal) -> ToolResult:
@@ -178,7 +182,7 @@ async def _resume_begun(
     check_permissions(entry.spec, ctx)
     if frozen.fingerprint() != record.intent.digest:
         digest, frozen = record.intent.digest, await _prepare(entry, call, ctx, chain)
-        if frozen.fingerprint() != digest:
+        if digest not in (frozen.fingerprint(), call.fingerprint()):  # older records hold the call as it was asked
             raise _not_kept_error(call)
     if record.pending is not None:
         await written(ctx.scope[JOURNAL], Intent(ctx.path, frozen.name, frozen, frozen.fingerprint()))
@@ -198,16 +202,18 @@ async def _freeze(
 ) -> ToolCall:
     """Check, permit, approve and record a call, and return it in its final form."""
     waits = record is not None and record.pending is not None
-    frozen = waiting_call(record, ctx) if record is not None and waits else None
-    if frozen is None:
+    waiting = waiting_call(record, ctx) if record is not None and waits else None
+    if waiting is not None:
+        frozen = entry.normalize(waiting)
+    else:
         frozen = await _prepare(entry, call, ctx, chain)
-        if record is not None and waits and not is_waiting(frozen, record, ctx):
+        if record is not None and waits and not any(is_waiting(each, record, ctx) for each in (frozen, call)):
             raise _not_kept_error(call)
     check_permissions(entry.spec, ctx)
     agreed = ""
     gates = ctx.scope.get(APPROVALS)
     if waits or entry.spec.approval or gates:
-        passed = await agree(entry.spec, entry.check, frozen, record, ctx)
+        passed = await agree(entry.spec, entry.normalize, frozen, record, ctx)
         frozen, agreed = passed.call, passed.id
         check_permissions(entry.spec, ctx)
     if entry.spec.effect == "once" or journal.durable or chain.hooks["before_tool"] or agreed:
@@ -218,16 +224,14 @@ async def _freeze(
 
 
 async def _prepare(entry: Entry, call: ToolCall, ctx: Context, chain: Chain) -> ToolCall:
-    if entry.check is not None:
-        entry.check(call)
-    changed = call
+    """Return the call in its normal form, as the hooks before it left it."""
+    call = changed = entry.normalize(call)
     for middleware in chain.hooks["before_tool"]:
         changed = await hooked(middleware, "before_tool", middleware.before_tool, changed, ctx)
     if changed is not call:
         if changed.name != call.name:
             raise ToolError(f"a middleware turned the call of {call.name} into one of {changed.name}; it was not run")
-        if entry.check is not None:
-            entry.check(changed)
+        changed = entry.normalize(changed)
     return changed
 
 

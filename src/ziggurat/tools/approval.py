@@ -2,8 +2,6 @@
 
 __all__ = ["APPROVALS", "Agreed", "Approvals", "Approver", "Predicate", "Rule", "agree"]
 
-from collections.abc import Callable
-
 from msgspec import Struct
 
 from ziggurat.core.context import Context
@@ -15,18 +13,16 @@ from ziggurat.messages.approval import (
     Approvals,
     Approver,
     Judgement,
+    Normalize,
     Predicate,
     Rule,
     decision_for,
     item_of,
     judge,
 )
-from ziggurat.messages.canonical import canonical
 from ziggurat.messages.events import ApprovalDecided
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall
-
-Check = Callable[[ToolCall], None] | None
 
 
 class Agreed(Struct, frozen=True):
@@ -41,20 +37,19 @@ class Agreed(Struct, frozen=True):
     id: str = ""
 
 
-async def agree(spec: ToolSpec, check: Check, call: ToolCall, record: Record | None, ctx: Context) -> Agreed:
+async def agree(spec: ToolSpec, normalize: Normalize, call: ToolCall, record: Record | None, ctx: Context) -> Agreed:
     """Check a call against the approval rules, ask for a decision if they require one, and freeze the approved call.
 
     Args:
         spec: The tool.
-        check: Checks arguments against the tool's schema.
-        call: The call after the hooks, or the recorded one that is already pending.
+        normalize: Returns a call with the arguments that the tool will receive.
+        call: The normalized call after the hooks, or the recorded one that is already pending.
         record: The record of this call, if any.
         ctx: The context of the call.
 
     Raises:
         Denied: a rule or a person said no.
-        InvalidArguments: the arguments cannot be shown to a person unambiguously, or a recorded decision changed them
-            to ones that do not fit.
+        InvalidArguments: a recorded decision changed the arguments to ones that do not fit.
         ConfigurationError: the approver in this process returned an invalid decision.
         Suspend: there is no approver in this process.
     """
@@ -65,22 +60,20 @@ async def agree(spec: ToolSpec, check: Check, call: ToolCall, record: Record | N
         if not spec.approval and not any(gate.concern(spec.name) for gate in ctx.scope.get(APPROVALS) or ()):
             return Agreed(call)
         frozen = ToolCall(call.id, call.name, call.arguments)  # a copy that no other code can reach
-        readable = canonical(frozen.arguments, call.name)
-        judgement = await judge(spec.name, readable, ctx, "tool", always=spec.approval)
+        judgement = await judge(spec.name, frozen.arguments, ctx, "tool", always=spec.approval)
         if judgement.verdict == "allow":
             return Agreed(frozen)
         if judgement.verdict == "deny":
             raise await _denial(frozen, judgement.reason, ctx)
-    item, decision = await decision_for(frozen, judgement, record, ctx, "tool", check)
-    return Agreed(await _apply_decision(decision, frozen, check, ctx), item.id)
+    item, decision = await decision_for(frozen, judgement, record, ctx, "tool", normalize)
+    return Agreed(await _apply_decision(decision, frozen, normalize, ctx), item.id)
 
 
 async def _judge_pending(spec: ToolSpec, frozen: ToolCall, record: Record, ctx: Context) -> Judgement:
     """Return the rules' verdict on a call that is already pending; skip the rules if a decision is recorded."""
     if record.decided is not None:
         return Judgement("ask")
-    readable = canonical(frozen.arguments, frozen.name)
-    judgement = await judge(spec.name, readable, ctx, "tool", always=True)
+    judgement = await judge(spec.name, frozen.arguments, ctx, "tool", always=True)
     if judgement.verdict == "deny":
         raise await _denial(frozen, judgement.reason, ctx)
     return judgement
@@ -92,16 +85,13 @@ async def _denial(call: ToolCall, reason: str, ctx: Context) -> Denied:
     return Denied(f"denied: {reason}")
 
 
-async def _apply_decision(decision: Decision, frozen: ToolCall, check: Check, ctx: Context) -> ToolCall:
+async def _apply_decision(decision: Decision, frozen: ToolCall, normalize: Normalize, ctx: Context) -> ToolCall:
     if isinstance(decision, Deny):
         raise Denied(f"denied: {decision.reason}")
     if not isinstance(decision, Modify):
         return frozen
-    readable = canonical(decision.arguments, frozen.name)
-    changed = ToolCall(frozen.id, frozen.name, decision.arguments)
-    if check is not None:
-        check(changed)
-    judgement = await judge(frozen.name, readable, ctx, "tool")
+    changed = normalize(ToolCall(frozen.id, frozen.name, decision.arguments))
+    judgement = await judge(frozen.name, changed.arguments, ctx, "tool")
     if judgement.verdict == "deny":  # a person's change cannot override a rule that denies
         raise Denied(f"denied: {judgement.reason}")
     return changed

@@ -34,7 +34,7 @@ from ziggurat.messages.hooks import hooked
 from ziggurat.messages.middleware import MIDDLEWARE
 from ziggurat.messages.model import Effect, Interrupted, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.tool import CHECK, SPEC
+from ziggurat.messages.tool import NORMALIZE, SPEC
 from ziggurat.tools.declared import Validator, complaint_of, declared_permissions, functions
 from ziggurat.tools.door import run_bounded, run_guarded, run_in_thread
 from ziggurat.tools.raw_schema import RawSchema
@@ -92,21 +92,32 @@ class FunctionTool:
             SPEC: spec,
             NAME: spec.name,
             EFFECT: spec.effect,
-            CHECK: self.check,
+            NORMALIZE: self.normalize,
         }
 
-    def check(self, call: ToolCall) -> None:
-        """Raise InvalidArguments if the call's arguments do not fit."""
-        self.decoded(call)
+    def normalize(self, call: ToolCall) -> ToolCall:
+        """Return the call with the arguments that the function will receive, as canonical JSON.
+
+        Raises:
+            InvalidArguments: they do not fit.
+        """
+        text = self.arguments.normalize(call.arguments)
+        if self._validators:
+            self._validate(text)
+        return call if text == call.arguments else ToolCall(call.id, call.name, text)
 
     def decoded(self, call: ToolCall) -> dict[str, Any]:
         """Return the call's arguments as keyword arguments; raise InvalidArguments if they do not fit."""
-        arguments = self.arguments.decode(call.arguments)
+        if self._validators:
+            self._validate(call.arguments)
+        return self.arguments.decode(call.arguments)
+
+    def _validate(self, text: str) -> None:
+        arguments = self.arguments.decode(text)  # a copy that the function does not get: a validator may change it
         for validator in self._validators:
             wrong = complaint_of(validator, arguments)
             if wrong:
                 raise InvalidArguments(wrong)
-        return arguments
 
     def __call__(self, call: ToolCall, ctx: Context, /) -> Coroutine[Any, Any, ToolResult]:
         """Run the function with the call's arguments.
@@ -118,7 +129,7 @@ class FunctionTool:
         frozen = None if ctx.frozen is None else frozen_in(ctx)
         arguments = None if frozen is None else passes(call, frozen, ctx)
         if arguments is None:
-            arguments = self.decoded(call) if self._validators else self.arguments.decode(call.arguments)
+            arguments = self.decoded(call) if frozen is None else self.arguments.decode(call.arguments)
         if self._context is not None:
             arguments[self._context] = ctx
         if self._streams:

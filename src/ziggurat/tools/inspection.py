@@ -32,6 +32,7 @@ class Inspection(msgspec.Struct, frozen=True, eq=False):
     Attributes:
         name: Name for the model.
         inputs: Parameters the model fills, by name.
+        defaults: Their defaults as plain JSON data, of those whose default has such a form.
         extra: Type of further arguments, if the function takes ``**kwargs``.
         context_parameter: Name of the parameter that takes the Context.
         is_async: Whether a call returns a coroutine.
@@ -41,6 +42,7 @@ class Inspection(msgspec.Struct, frozen=True, eq=False):
 
     name: str
     inputs: dict[str, Parameter]
+    defaults: dict[str, object]
     extra: Parameter | None
     context_parameter: str | None
     is_async: bool
@@ -60,6 +62,7 @@ def inspect_function(function: Callable[..., object], name: str | None = None) -
     context = _context(title, signature, hints)
     fixed = _fixed(function)
     inputs: dict[str, Parameter] = {}
+    defaults: dict[str, object] = {}
     extra: Parameter | None = None
     described: set[str] = set()
     for each in signature.parameters.values():
@@ -72,11 +75,13 @@ def inspect_function(function: Callable[..., object], name: str | None = None) -
             extra = parameter
             continue
         inputs[each.name] = parameter
+        if not parameter.required and parameter.is_plain(each.default):
+            defaults[each.name] = parameter.plain(each.default)
         if (note := note_of(annotation)) is not None:
             parameter.schema["description"] = note
             described.add(each.name)
     is_async = inspect.iscoroutinefunction(runs)
-    return Inspection(title, inputs, extra, context, is_async, hints.get("return", Any), frozenset(described))
+    return Inspection(title, inputs, defaults, extra, context, is_async, hints.get("return", Any), frozenset(described))
 
 
 def _runs(function: Any) -> Callable[..., object]:

@@ -2,12 +2,13 @@
 
 __all__ = ["settle_interrupted"]
 
-from ziggurat.core.codec import digest
+from msgspec.structs import replace
+
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.entries import Record
 from ziggurat.core.errors import JournalCorrupt, ToolError
 from ziggurat.messages.agent import Deny, Happened, PendingItem, decision_of
-from ziggurat.messages.approval import decide, pending_entry, written
+from ziggurat.messages.approval import decide, is_named, item_id, pending_entry, written
 from ziggurat.messages.events import ApprovalDecided
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
@@ -38,8 +39,9 @@ async def settle_interrupted(spec: ToolSpec, call: ToolCall, record: Record, ctx
         raise ToolError(unknown + told, kind="interrupted")
     copy = ToolCall(call.id, call.name, call.arguments)
     reason = "it was interrupted, and nobody knows whether it took effect"
-    key = digest([ctx.path, call.name, call.arguments, "interrupted"])
-    item = PendingItem(key, ctx.path, copy, reason, interrupted=True)
+    item = PendingItem(item_id(call, ctx, "interrupted"), ctx.path, copy, reason, interrupted=True)
+    if record.pending is not None and is_named(record.pending.id, call, ctx, "interrupted"):
+        item = replace(item, id=record.pending.id)
     if record.pending is None:
         await written(ctx.scope[JOURNAL], pending_entry(item))
     if record.decided is None:

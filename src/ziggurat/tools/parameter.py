@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.tools.arguments import expectation, explain, has_infinity, read, shown
 from ziggurat.tools.schema import alternatives, is_pydantic, schema_of
@@ -25,6 +26,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         schema: JSON Schema of a value.
         required: Whether the function has no default for it.
         check: Converts plain JSON data to the annotated type if the decoder alone cannot; raises `Problem`.
+        dump: Converts a value back to plain JSON data if the encoder alone cannot; raises `Problem`.
         inexact: Whether values may contain floats or decimals, for which texts such as ``"nan"`` must be refused.
         nested: Whether values may contain other values.
     """
@@ -34,6 +36,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
     schema: dict[str, object]
     required: bool
     check: Callable[[object], object] | None = None
+    dump: Callable[[object], object] | None = None
     inexact: bool = False
     nested: bool = False
 
@@ -46,15 +49,16 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         """
         schema = schema_of(annotation)
         if is_pydantic(annotation):
-            return cls(name, Any, schema, required, _by_pydantic(name, annotation), nested=True)
+            check, dump = _by_pydantic(name, annotation)
+            return cls(name, Any, schema, required, check, dump, nested=True)
         written = msgspec.json.encode(schema)
         inexact = b'"number"' in written or b'"decimal"' in written
         wire: Any = Any if annotation is object else annotation
         try:
             msgspec.json.Decoder(wire)
         except TypeError:
-            return cls(name, Any, schema, required, _by_arms(name, annotation, schema), inexact, nested=True)
-        return cls(name, wire, schema, required, None, inexact, nested=not _flat(schema))
+            return cls(name, Any, schema, required, _by_arms(name, annotation, schema), None, inexact, nested=True)
+        return cls(name, wire, schema, required, None, None, inexact, nested=not _flat(schema))
 
     def convert(self, value: object) -> object:
         """Convert one plain JSON value, repairing unambiguous mistakes.
@@ -72,6 +76,26 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
                 if first is None or (isinstance(value, str) and isinstance(reading, dict)):
                     first = problem
         raise first or Problem(f"{self.name}: expected {expectation(self.schema)}, got {shown(value)}")
+
+    def plain(self, value: object) -> object:
+        """Return a value of the parameter's type as plain JSON data.
+
+        Raises:
+            Problem: its JSON does not give the value back.
+            TypeError: it has no JSON form.
+        """
+        plain: object = msgspec.json.decode(canonical(value if self.dump is None else self.dump(value)))
+        return plain
+
+    def is_plain(self, default: object) -> bool:
+        """Return whether the parameter's default can be passed as JSON; null stands for the default None."""
+        if default is None:
+            return True
+        try:
+            again = self.convert(self.plain(default))
+            return canonical(again) == canonical(default) or bool(again == default)
+        except (TypeError, ValueError):
+            return False
 
     def _exactly(self, value: object) -> object:
         if self.check is not None:
@@ -123,7 +147,8 @@ def _inner(text: str) -> object:
         return text
 
 
-def _by_pydantic(name: str, annotation: Any) -> Callable[[object], object]:
+def _by_pydantic(name: str, annotation: Any) -> tuple[Callable[[object], object], Callable[[object], object]]:
+    """Return the functions that convert plain JSON data to a type of pydantic, and back."""
     import pydantic
 
     adapter: pydantic.TypeAdapter[object] = pydantic.TypeAdapter(annotation)
@@ -141,7 +166,14 @@ def _by_pydantic(name: str, annotation: Any) -> Callable[[object], object]:
                     lines.append(f"{path}: {each['msg'][0].lower()}{each['msg'][1:]}, got {shown(each['input'])}")
             raise Problem("\n".join(lines)) from None
 
-    return check
+    def dump(value: object) -> object:
+        plain: object = adapter.dump_python(value, mode="json", by_alias=True, round_trip=True)
+        again = adapter.dump_python(check(plain), round_trip=True)
+        if again != adapter.dump_python(value, round_trip=True):
+            raise Problem(f"{name}: {shown(plain)} as JSON is not the value that {name} would be given")
+        return plain
+
+    return check, dump
 
 
 def _by_arms(name: str, annotation: object, schema: dict[str, object]) -> Callable[[object], object]:

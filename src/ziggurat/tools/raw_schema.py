@@ -8,8 +8,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.tools.arguments import read, shown
+from ziggurat.tools.normal_form import normal_form
 from ziggurat.tools.validator import SchemaValidator
 
 
@@ -53,6 +55,14 @@ class RawSchema(Struct, frozen=True):
         return cls(
             name, SchemaValidator(schema, f"the schema of {name}"), call, is_async, "ctx" if count == 2 else None
         )
+
+    def normalize(self, arguments: str) -> str:
+        """Return the arguments as canonical JSON of what the function will receive.
+
+        Raises:
+            InvalidArguments: they do not fit.
+        """
+        return normal_form(arguments, lambda text: canonical(self.decode(text)["arguments"]).decode())
 
     def decode(self, arguments: str | bytes) -> dict[str, Any]:
         """Return the arguments as the function's one keyword argument.

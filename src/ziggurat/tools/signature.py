@@ -8,11 +8,13 @@ from typing import Any, Literal, NotRequired, TypedDict, cast
 
 import msgspec
 
+from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.messages.limits import check_size
 from ziggurat.tools.arguments import MAX_DEPTH, MAX_PROBLEMS, has_infinity, listing, near, read, shown
 from ziggurat.tools.docstring import Docstring, describe
 from ziggurat.tools.inspection import Inspection, inspect_function
+from ziggurat.tools.normal_form import normal_form
 from ziggurat.tools.parameter import Parameter, Problem
 from ziggurat.tools.results import ended_by
 
@@ -40,6 +42,8 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
     is_async: bool
     returns: object
     _inputs: dict[str, Parameter]
+    _defaults: dict[str, object]
+    _dumps: dict[str, Callable[[object], object]]
     _extra: Parameter | None
     _ignore: bool
     _read: _Reader
@@ -83,6 +87,8 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             is_async=found.is_async,
             returns=found.returns,
             _inputs=inputs,
+            _defaults=found.defaults,
+            _dumps={name: each.dump for name, each in inputs.items() if each.dump is not None},
             _extra=found.extra,
             _ignore=unknown == "ignore",
             _read=_reader(found),
@@ -122,6 +128,25 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             if has_infinity(values.get(name)):
                 return self.validate(_object_in(arguments))
         return values
+
+    def normalize(self, arguments: str) -> str:
+        """Return a model's JSON as the function will receive it: values as they are decoded, defaults filled in.
+
+        Raises:
+            InvalidArguments: As for `decode`, or their JSON does not give the same values back.
+        """
+        return normal_form(arguments, lambda text: self._encoded(self.decode(text)).decode())
+
+    def _encoded(self, values: Mapping[str, object]) -> bytes:
+        """Encode arguments and the defaults of those left out."""
+        filled = {**self._defaults, **values}
+        try:
+            for name, dump in self._dumps.items():
+                if name in values:
+                    filled[name] = dump(values[name])
+        except Problem as problem:
+            raise InvalidArguments(str(problem)) from None
+        return canonical(filled)
 
     def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Convert plain JSON data into keyword arguments, as `decode` does for text; used for edited arguments.

@@ -14,9 +14,10 @@ from ziggurat.core.layer import passage
 from ziggurat.core.service import Service
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.tool import CHECK, SPEC
+from ziggurat.messages.tool import NORMALIZE, SPEC
 from ziggurat.tools.arguments import shown
 from ziggurat.tools.function import FunctionTool, tool, with_door
+from ziggurat.tools.normal_form import plain_form
 
 Tool = Service[ToolCall, ToolResult] | Callable[..., Any]
 
@@ -71,7 +72,8 @@ class Entry(Struct, frozen=True, eq=False):
     Attributes:
         service: The tool with its layers.
         spec: Its name, schema and declarations.
-        check: Checks arguments before anything else sees them; None if the tool has no check.
+        normalize: Returns a call with the arguments that the tool will receive, before anything judges it; raises
+            InvalidArguments.
         composite: Whether it makes other recorded calls, as agents do.
         plain: Whether its calls need no permission, approval or intent, so that they can be made directly.
         held: The function tool below the layers of a plain tool, which runs only checked calls; None without layers.
@@ -80,7 +82,7 @@ class Entry(Struct, frozen=True, eq=False):
 
     service: Service[ToolCall, ToolResult]
     spec: ToolSpec
-    check: Callable[[ToolCall], None] | None
+    normalize: Callable[[ToolCall], ToolCall]
     composite: bool
     plain: bool
     held: FunctionTool | None
@@ -136,6 +138,14 @@ class Toolbox:
     def find(self, name: str) -> Entry | None:
         """Return the tool with this name, or None."""
         return self.entries.get(name)
+
+    def normalize(self, call: ToolCall) -> ToolCall:
+        """Return a call with the arguments that its tool will receive; unchanged if it cannot be made."""
+        entry = self.entries.get(call.name)
+        try:
+            return call if entry is None else entry.normalize(call)
+        except Exception:  # noqa: BLE001 - a validator may raise anything; the call itself reports it
+            return call
 
     def unknown(self, name: str) -> str:
         """Return a sentence for the model: there is no such tool, and which names are similar."""
@@ -219,4 +229,6 @@ def _entry_of(each: Tool) -> Entry:
     decided = not spec.permissions and not spec.approval and spec.effect != "once"
     plain = decided and not composite and isinstance(innermost, FunctionTool)
     held = innermost if plain and service is not innermost else None
-    return Entry(passage(service), spec, fact(service, CHECK), composite, plain, held, ToolStatistics())
+    return Entry(
+        passage(service), spec, fact(service, NORMALIZE) or plain_form, composite, plain, held, ToolStatistics()
+    )

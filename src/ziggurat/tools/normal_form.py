@@ -1,0 +1,46 @@
+"""The normal form of a call's arguments: canonical JSON of exactly the values that the tool will receive."""
+
+__all__ = ["normal_form", "plain_form"]
+
+from collections.abc import Callable
+
+from ziggurat.core.codec import canonical
+from ziggurat.core.errors import InvalidArguments
+from ziggurat.messages.parts import ToolCall
+from ziggurat.tools.arguments import read, shown
+
+_ROUNDS = 4
+
+
+def normal_form(arguments: str, recode: Callable[[str], str]) -> str:
+    """Return the text that decoding and encoding leave as it is, starting from a model's arguments.
+
+    Whoever decodes it, now or after a restart, gets the same values.
+
+    Args:
+        arguments: JSON as a model or a person wrote it.
+        recode: Decodes JSON as the tool does, and encodes the values.
+
+    Raises:
+        InvalidArguments: they do not fit, or each round changes them again.
+    """
+    text = arguments
+    for _ in range(_ROUNDS):
+        again = recode(text)
+        if again == text:
+            return text
+        text = again
+    raise InvalidArguments(f"the arguments change each time they are read: {arguments[:200]!r} became {text[:200]!r}")
+
+
+def plain_form(call: ToolCall) -> ToolCall:
+    """Return a call with its arguments as canonical JSON; for tools that decode their arguments themselves.
+
+    Raises:
+        InvalidArguments: they are not a JSON object, or two parsers could read them differently.
+    """
+    value = read(call.arguments) if call.arguments.strip() else {}
+    if not isinstance(value, dict):
+        raise InvalidArguments(f"the arguments must be a JSON object, got {shown(value)}")
+    text = canonical(value).decode()
+    return call if text == call.arguments else ToolCall(call.id, call.name, text)

@@ -1,0 +1,459 @@
+"""Rules, people and hooks judge exactly the arguments that the tool receives, however a model writes them."""
+
+import asyncio
+import dataclasses
+import enum
+import json
+from collections.abc import Callable, Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import msgspec
+import pydantic
+import pytest
+
+from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
+from ziggurat.core.entries import Intent
+from ziggurat.core.errors import InvalidArguments, Suspend
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.scope import Scope
+from ziggurat.messages.agent import Modify, PendingItem
+from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.tools.act import act
+from ziggurat.tools.approval import APPROVALS, Approvals, Rule
+from ziggurat.tools.function import FunctionTool, raw_tool, tool
+from ziggurat.tools.toolbox import Toolbox
+
+RULES = 2_000
+
+
+class Level(enum.Enum):
+    LOW = "low"
+    HIGH = "high"
+
+
+@dataclasses.dataclass
+class Place:
+    x: int
+    label: str = "here"
+    sure: bool = False
+
+
+@dataclasses.dataclass
+class Route:
+    stops: list[int]
+    fast: bool
+
+
+class Order(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(str_strip_whitespace=True)
+
+    amount: int = pydantic.Field(alias="Amount")
+    to: str = "ann"
+    urgent: bool = False
+
+
+class Names(msgspec.Struct):
+    owner: str
+    age: int = 0
+
+    def __post_init__(self) -> None:
+        self.owner = self.owner.strip().lower()
+
+
+def _tools(received: list[dict[str, Any]]) -> dict[str, FunctionTool]:
+    @tool
+    def flat(count: int, ratio: float, name: str, on: bool, level: Level = Level.LOW, limit: int | None = None) -> str:
+        """Flat values."""
+        received.append({"count": count, "ratio": ratio, "name": name, "on": on, "level": level.value, "limit": limit})
+        return "done"
+
+    @tool
+    def nested(place: Place, route: Route | Place, tags: list[int], prices: dict[str, float], dry: bool = False) -> str:
+        """Nested values."""
+        received.append(
+            {
+                "place": dataclasses.asdict(place),
+                "route": dataclasses.asdict(route),
+                "tags": tags,
+                "prices": prices,
+                "dry": dry,
+            }
+        )
+        return "done"
+
+    @tool
+    def exact(day: date, at: datetime, price: Decimal, either: int | str, names: Names, flags: set[int]) -> str:
+        """Values that JSON has in other forms."""
+        received.append(
+            {
+                "day": day.isoformat(),
+                "at": msgspec.to_builtins(at),
+                "price": str(price),
+                "either": either,
+                "names": {"owner": names.owner, "age": names.age},
+                "flags": sorted(flags),
+            }
+        )
+        return "done"
+
+    @tool
+    def ordered(order: Order, others: list[Order] | None = None, note: str = "") -> str:
+        """Models of pydantic."""
+        dumped = [each.model_dump(by_alias=True) for each in others or []]
+        received.append(
+            {"order": order.model_dump(by_alias=True), "others": None if others is None else dumped, "note": note}
+        )
+        return "done"
+
+    def take(arguments: dict[str, Any]) -> str:
+        received.append(arguments)
+        return "done"
+
+    free: dict[str, Any] = {"type": "object", "additionalProperties": True}
+    raw = raw_tool(take, name="raw", description="Any values.", parameters=free)
+    return {each.spec.name: each for each in (flat, nested, exact, ordered, raw)}
+
+
+def _values(random: Random, name: str) -> dict[str, Any]:
+    """Return arguments for a tool, as plain JSON values."""
+    number, fraction, truth = random.randint(-2, 3), random.choice([0.0, 1.0, 1.5, -0.25, 1e3]), random.random() < 0.5
+    text = random.choice(["", "ann", "böb", " Ann ", "5", "true", "null", "a\u200bb", '{"x":1}'])
+    place = {"x": number, "label": text, "sure": truth}
+    amounts = {"Amount": number, "to": text, "urgent": truth}
+    if name == "flat":
+        values: dict[str, Any] = {"count": number, "ratio": fraction, "name": text, "on": truth}
+        optional: dict[str, Any] = {"level": random.choice(["low", "high"]), "limit": random.choice([None, 0, 7])}
+    elif name == "nested":
+        route = random.choice([place, {"stops": [number, 2], "fast": truth}])
+        values = {"place": place, "route": route, "tags": [number] * random.randint(0, 2), "prices": {text: fraction}}
+        optional = {"dry": truth}
+    elif name == "exact":
+        at = random.choice(["2026-01-31T09:30:00Z", "2026-01-31T11:30:00+02:00", 0])
+        price = random.choice(["12.50", "0", 3, 2.5])
+        names = {"owner": text, "age": number}
+        values = {"day": "2026-01-31", "at": at, "price": price, "either": random.choice([number, text])}
+        values |= {"names": names, "flags": [number, 3, 1]}
+        optional = {}
+    elif name == "ordered":
+        values, optional = {"order": amounts}, {"others": random.choice([None, [amounts]]), "note": text}
+    else:
+        values, optional = {"place": place, "on": truth, "text": text, "ratio": fraction, "list": [number, text]}, {}
+    return values | {key: value for key, value in optional.items() if random.random() < 0.5}
+
+
+def _written(random: Random, value: Any) -> str:
+    """Return a value as JSON, in one of the forms that models write."""
+    form = random.random()
+    space = random.choice(["", "", " ", "\n\t"])
+    if isinstance(value, dict):
+        pairs = list(value.items())
+        random.shuffle(pairs)
+        inside = ",".join(f"{space}{_text(random, key)}:{space}{_written(random, each)}" for key, each in pairs)
+        text = f"{{{inside}{space}}}"
+        return json.dumps(text) if form < 0.1 else text
+    if isinstance(value, list):
+        if len(value) == 1 and form < 0.2:
+            return _written(random, value[0])
+        text = f"[{space}{','.join(_written(random, each) for each in value)}]"
+        return json.dumps(text) if form < 0.1 else text
+    if isinstance(value, str):
+        return _text(random, value)
+    if isinstance(value, bool):
+        words = {True: ["true", '"true"', '"True"', "1", '"1"'], False: ["false", '"false"', '"False"', "0", '"0"']}
+        return random.choice(["true" if value else "false", *words[value]])
+    if value is None:
+        return random.choice(["null", "null", '"null"'])
+    forms = [repr(value), json.dumps(value), f'"{value}"', f"{float(value)!r}", f"{value}e0", f" {value} "]
+    return random.choice(forms)
+
+
+def _text(random: Random, text: str) -> str:
+    if random.random() < 0.2:
+        return '"' + "".join(f"\\u{ord(each):04x}" for each in text) + '"'
+    return json.dumps(text, ensure_ascii=random.random() < 0.5)
+
+
+def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    yield path, value
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in pairs:
+        yield from _paths(each, (*path, key))
+
+
+def _predicate(random: Random, received: dict[str, Any]) -> Callable[[dict[str, Any]], bool]:
+    """Return a rule on one of the arguments: a comparison, a membership or a type, at any depth."""
+    path, value = random.choice(list(_paths(received)))
+    strange: Any = random.choice([0, 1, "0", "1", 1.5, "", "false", True, False, None, [], "ann", "low", "2026-01-31"])
+    other = random.choice([value, strange])
+    kind = type(other)
+    tests: list[Callable[[Any], Any]] = [
+        lambda found: found == other,
+        lambda found: found != other,
+        lambda found: found > other,
+        lambda found: found <= other,
+        lambda found: found in (other, "x"),
+        lambda found: other in found,
+        lambda found: type(found) is kind,
+        lambda found: not found,
+        lambda found: len(found) > 1,
+        lambda found: json.dumps(found, sort_keys=True) == json.dumps(other, sort_keys=True),
+    ]
+    test = random.choice(tests)
+
+    def holds(arguments: dict[str, Any]) -> bool:
+        found: Any = arguments
+        for key in path:
+            found = found[key]
+        return bool(test(found))
+
+    return holds
+
+
+def _context(rule: Rule | None, *middleware: Middleware, approver: Any = None) -> Context:
+    gates = () if rule is None else (Approvals(rule, approver=approver),)
+    return Context("run", scope=Scope({JOURNAL: MemoryJournal(), APPROVALS: gates, MIDDLEWARE: Chain(middleware)}))
+
+
+async def _called(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult | None:
+    """Return the result of a call, None if it waits for a decision."""
+    try:
+        return await act(box, call, ctx)
+    except Suspend:
+        return None
+
+
+def _verdict(holds: Callable[[dict[str, Any]], bool], received: dict[str, Any]) -> bool | None:
+    """Return whether a rule applies to what the tool received, None if that cannot be told."""
+    try:
+        return holds(received)
+    except Exception:  # the rule does not suit the values
+        return None
+
+
+class _Rewrite(Middleware):
+    """Rewrites every call."""
+
+    def __init__(self, arguments: str) -> None:
+        self.arguments = arguments
+
+    async def before_tool(self, call: ToolCall, ctx: Context) -> ToolCall:
+        return ToolCall(call.id, call.name, self.arguments)
+
+
+def _check(
+    result: ToolResult | None, received: list[dict[str, Any]], seen: dict[str, Any], verdict: bool | None
+) -> None:
+    if verdict is None:
+        assert result is None, "it asks"
+    else:
+        assert result is not None
+        assert (result.error == "denied") is verdict
+    assert received == ([seen] if verdict is False else [])
+    received.clear()
+
+
+async def _judge_calls(name: str, rules: int) -> dict[bool | None, int]:
+    """Make calls under generated rules that deny; return how often each verdict came about."""
+    random = Random(name)
+    received: list[dict[str, Any]] = []
+    box = Toolbox([_tools(received)[name]])
+    counts: dict[bool | None, int] = {True: 0, False: 0, None: 0}
+    for _ in range(rules):
+        values = _values(random, name)
+        holds = None
+        for _ in range(3):
+            arguments = _written(random, values)
+            call = ToolCall("c", name, arguments)
+            run = await _called(box, call, _context(None))
+            assert run is not None
+            if run.error == "invalid_arguments":
+                refused = await _called(box, call, _context(Rule(name, "deny")))
+                assert refused == run
+                continue
+            seen = received.pop()
+            holds = holds or _predicate(random, seen)
+            verdict = _verdict(holds, seen)
+            rule = Rule(name, "deny", holds)
+            _check(await _called(box, call, _context(rule)), received, seen, verdict)
+            other = ToolCall("c", name, json.dumps(values))
+            _check(await _called(box, other, _context(rule, _Rewrite(arguments))), received, seen, verdict)
+            counts[verdict] += 1
+    return counts
+
+
+@pytest.mark.parametrize("name", ["flat", "nested", "exact", "ordered", "raw"])
+def test_the_verdict_on_a_call_is_the_verdict_on_what_the_tool_receives(name: str) -> None:
+    counts = asyncio.run(_judge_calls(name, RULES // 5))
+    assert min(counts.values()) > RULES // 50, counts
+
+
+async def _judge_changes(name: str) -> int:
+    """Let a person change calls under rules that deny; return how many changed calls were made."""
+    random = Random(name)
+    received: list[dict[str, Any]] = []
+    box = Toolbox([_tools(received)[name]])
+    changed = 0
+    for _ in range(RULES // 20):
+        values = _values(random, name)
+        arguments = _written(random, values)
+        run = await _called(box, ToolCall("c", name, arguments), _context(None))
+        if run is None or run.error is not None:
+            continue
+        seen = received.pop()
+        holds = _predicate(random, seen)
+        asks = Rule(name, "ask")
+        ctx = _context(asks, approver=lambda item, arguments=arguments: Modify(arguments))
+        gates = (*ctx.scope[APPROVALS], Approvals(Rule(name, "deny", holds)))
+        first = json.dumps(_values(random, name))
+        result = await _called(box, ToolCall("c", name, first), ctx.within(APPROVALS, gates))
+        if _verdict(holds, seen) is True:
+            assert received == []
+        elif result is not None and result.error is None:
+            assert received == [seen]
+            changed += 1
+        received.clear()
+    return changed
+
+
+@pytest.mark.parametrize("name", ["flat", "nested", "exact", "ordered", "raw"])
+def test_a_change_by_a_person_is_judged_as_the_tool_will_receive_it(name: str) -> None:
+    assert asyncio.run(_judge_changes(name)) > RULES // 200
+
+
+@pytest.mark.parametrize("name", ["flat", "nested", "exact", "ordered", "raw"])
+def test_the_record_holds_what_the_tool_receives(name: str) -> None:
+    random = Random(name)
+    received: list[dict[str, Any]] = []
+    made = _tools(received)[name]
+    for _ in range(50):
+        journal = MemoryJournal()
+        ctx = Context(
+            "run",
+            scope=Scope({JOURNAL: journal, MIDDLEWARE: Chain((_Rewrite(_written(random, _values(random, name))),))}),
+        )
+        result = asyncio.run(act(Toolbox([made]), ToolCall("c", name, json.dumps(_values(random, name))), ctx))
+        if result.error is not None:
+            continue
+        (intent,) = [entry for entry in journal.entries if isinstance(entry, Intent)]
+        assert isinstance(intent.request, ToolCall)
+        assert json.loads(intent.request.arguments) == received[-1]
+        assert made.normalize(intent.request) is intent.request, "what is normal stays as it is"
+
+
+def test_a_rule_sees_defaults_and_not_what_the_function_ignores() -> None:
+    seen: list[dict[str, Any]] = []
+
+    def pay(to: str, amount: int = 5, note: str | None = None) -> str:
+        """Pay."""
+        return "paid"
+
+    box = Toolbox([tool(pay)])
+    rule = Rule("pay", "deny", when=lambda arguments: seen.append(arguments) or False)  # type: ignore[func-returns-value]
+    for arguments in ('{"to": "ann"}', '{"to": "ann", "amount": null, "note": null}', '{"to": "ann", "amount": "5"}'):
+        asyncio.run(_called(box, ToolCall("c", "pay", arguments), _context(rule)))
+    assert seen == [{"to": "ann", "amount": 5, "note": None}] * 3
+
+
+def test_a_default_without_a_json_form_is_left_to_the_function() -> None:
+    nothing = object()
+
+    @tool
+    def find(text: str, limit: Any = nothing, most: int = None) -> str:  # type: ignore[assignment]  # noqa: RUF013
+        """Find."""
+        assert limit is nothing
+        assert most is None
+        return text
+
+    assert find.normalize(ToolCall("c", "find", '{"text": "a"}')).arguments == '{"most":null,"text":"a"}'
+    assert asyncio.run(find(ToolCall("c", "find", '{"most":null,"text":"a"}'), root())).text == "a"
+
+
+class Sealed(pydantic.BaseModel):
+    token: pydantic.SecretStr
+    ratio: float | None = None
+
+
+@pytest.mark.parametrize("given", ['{"token": "abc"}', '{"token": "abc", "ratio": "Infinity"}'])
+def test_a_value_that_json_would_change_is_refused(given: str) -> None:
+    @tool
+    def login(sealed: Sealed) -> str:
+        """Log in."""
+        raise AssertionError("it is not run")
+
+    with pytest.raises(InvalidArguments, match="as JSON is not the value"):
+        login.normalize(ToolCall("c", "login", f'{{"sealed": {given}}}'))
+
+
+def test_a_type_that_changes_at_each_reading_is_refused() -> None:
+    @dataclasses.dataclass
+    class Growing:
+        size: int
+
+        def __post_init__(self) -> None:
+            self.size += 1
+
+    @tool
+    def grow(growing: Growing) -> str:
+        """Grow."""
+        raise AssertionError("it is not run")
+
+    with pytest.raises(InvalidArguments, match="change each time"):
+        grow.normalize(ToolCall("c", "grow", '{"growing": {"size": 1}}'))
+
+
+def test_a_validator_cannot_change_what_was_approved() -> None:
+    ran: list[list[int]] = []
+
+    def empties(numbers: list[int]) -> str | None:
+        numbers.clear()
+        return None
+
+    @tool(validators=[empties])
+    def add(numbers: list[int]) -> str:
+        """Add."""
+        ran.append(numbers)
+        return "added"
+
+    for gates in ((), (Approvals(Rule("add", "allow")),)):
+        scope = Scope({JOURNAL: MemoryJournal(), APPROVALS: gates})
+        asyncio.run(act(Toolbox([add]), ToolCall("c", "add", '{"numbers": ["1", 2]}'), Context("run", scope=scope)))
+    assert ran == [[1, 2], [1, 2]]
+
+
+def test_a_tool_that_reads_its_arguments_itself_gets_plain_json() -> None:
+    from ziggurat.messages.model import ToolSpec
+    from ziggurat.messages.tool import SPEC
+
+    class Plain:
+        def __init__(self) -> None:
+            self.facts: dict[Any, Any] = {SPEC: ToolSpec("plain", "Plain.", {"type": "object"})}
+
+        async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
+            return ToolResult(call.id, call.name, call.arguments)
+
+    box = Toolbox([Plain()])
+    allow = Rule("plain", "deny", when=lambda arguments: False)
+    for written, text in (('{ "b": 1.0, "a": "\u0061" }', '{"a":"a","b":1.0}'), ("", "{}")):
+        result = asyncio.run(_called(box, ToolCall("c", "plain", written), _context(allow)))
+        assert result is not None
+        assert result.text == text
+    for bad in ('{"a": 1, "a": 2}', "[1]", '{"a": 1', '{"a": NaN}'):
+        result = asyncio.run(_called(box, ToolCall("c", "plain", bad), _context(allow)))
+        assert result is not None
+        assert result.error == "invalid_arguments"
+
+
+def test_ids_of_waiting_calls_name_the_run() -> None:
+    box = Toolbox([_tools([])["raw"]])
+    ids: set[str] = set()
+    for run_id in ("r1", "r2"):
+        with pytest.raises(Suspend) as waits:
+            asyncio.run(act(box, ToolCall("c", "raw", "{}"), _context(Rule("raw")).within(RUN_ID, run_id)))
+        (item,) = waits.value.pending
+        assert isinstance(item, PendingItem)
+        ids.add(item.id)
+    assert len(ids) == 2
