@@ -85,6 +85,7 @@ faults: $(TEST_STAMP)  # ZIGGURAT_POSTGRES: the address of a server, instead of 
 	$(BIN)/python -m tests.faults kills --kills 400 --store sqlite --store file --store $(or $(ZIGGURAT_POSTGRES),postgres)
 	$(BIN)/python -m tests.faults power
 	$(BIN)/python -m tests.faults disk
+	$(BIN)/python -m tests.faults pauses
 
 memory: $(TEST_STAMP)  # for recall on long conversations: python -P benchmarks/locomo.py FOLDER
 	$(BIN)/python -m tests.memory.losses kills --records 10000

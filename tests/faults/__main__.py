@@ -3,6 +3,7 @@
 python -m tests.faults kills --store sqlite --kills 400 --seed 7
 python -m tests.faults power --steps 50
 python -m tests.faults disk
+python -m tests.faults pauses --pairs 500
 """
 
 import argparse
@@ -17,6 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tests.faults.disk import STORES, Outcome, every_request
+from tests.faults.pauses import Pauses, every_operation, some_pairs
 from tests.faults.power import KINDS, record
 from tests.faults.power import examine as after_losses
 from tests.faults.storm import Opens, Tally, storm
@@ -128,6 +130,22 @@ async def _disk(options: argparse.Namespace) -> int:
     return in_words(whole)
 
 
+def pauses(options: argparse.Namespace) -> int:
+    """Stop processes before every operation of a write, and take their runs over."""
+    logging.disable(logging.WARNING)  # each lock that is taken away is told of there
+    found, began = Pauses(), time.monotonic()
+    every_operation(found, options.every)
+    some_pairs(found, options.pairs, options.seed)
+    wrong = [*found.lost, *found.shut_out]
+    print(
+        f"pauses: stops {found.stops} lost {len(found.lost)} shut out {len(found.shut_out)} "
+        f"longest takeover {found.longest:.2f} s seed {options.seed} {time.monotonic() - began:.1f} s"
+    )
+    for each in wrong[:20]:
+        print(f"  {each}")
+    return len(wrong)
+
+
 def in_figures(verdict: Verdict) -> str:
     """Return how much of each kind is wrong."""
     return " ".join(f"{name} {len(items)}" for name, items in asdict(verdict).items())
@@ -155,7 +173,7 @@ def main() -> int:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Storms against stores.")
     commands = parser.add_subparsers(required=True)
-    for work in (kills, power, disk):
+    for work in (kills, power, disk, pauses):
         command = commands.add_parser(work.__name__, help=work.__doc__)
         command.set_defaults(run=work)
         command.add_argument(
@@ -167,10 +185,12 @@ def main() -> int:
             command.add_argument("--workers", type=int, default=2)
             command.add_argument("--chance", type=float, default=0.4, help="of a random moment instead of a point")
             command.add_argument("--folder", help="where to work; a temporary folder otherwise")
-        else:
+        elif work is not pauses:
             command.add_argument("--steps", type=int, default=50 if work is power else 20, help="of the run")
-        if work is power:
-            command.add_argument("--every", type=int, default=1, help="look after every so many requests")
+        if work is pauses:
+            command.add_argument("--pairs", type=int, default=300, help="how often a successor is stopped too")
+        if work in (power, pauses):
+            command.add_argument("--every", type=int, default=1, help="only at every so many requests")
     options = parser.parse_args()
     return 1 if options.run(options) else 0
 

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from ziggurat.core.errors import StoreError
+from ziggurat.core.shield import finished
 
 T = TypeVar("T")
 
@@ -244,6 +245,23 @@ class Writer:
 
     def close(self) -> None:
         """Run the remaining jobs and end the thread; jobs submitted later or concurrently are refused."""
+        thread = self._stop()
+        if thread is not None:
+            thread.join()
+
+    async def finish(self) -> None:
+        """Do what `close` does without blocking the event loop; the last job may wait for another process."""
+        thread = self._stop()
+        if thread is not None:
+            loop = asyncio.get_running_loop()
+            _under_way[loop] = _under_way.get(loop, 0) + 1
+            try:
+                await finished(asyncio.to_thread(thread.join))
+            finally:
+                _under_way[loop] -= 1
+
+    def _stop(self) -> threading.Thread | None:
+        """Refuse further jobs; return the thread, which ends when it has run the others, if there is one to wait for."""
         with self._lock:
             thread, was = self._thread, self._closed
             self._closed = True
@@ -253,7 +271,8 @@ class Writer:
                 if loop is here or not loop.is_running():  # other running loops pass on their own jobs
                     self._hand_over(loop)
             self._jobs.put(None)
-            thread.join()
+            return thread
+        return None
 
 
 def _told(jobs: list[Job[Any]]) -> None:

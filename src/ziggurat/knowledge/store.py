@@ -116,7 +116,7 @@ class GraphStore:
 
     async def close(self) -> None:
         """Close the file; does nothing if it is closed already."""
-        self._writer.close()
+        await self._writer.finish()
 
     # -- in the event loop ---------------------------------------------------------------------------------------
 

@@ -336,10 +336,10 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Release the leases and end the thread; see `Store`."""
-        held = list(self._held.items())
-        for log, epoch in held:
-            await self.release(log, epoch)
-        self._writer.close()
+        try:
+            await asyncio.gather(*(self.release(log, epoch) for log, epoch in list(self._held.items())))
+        finally:
+            await self._writer.finish()
 
 
 def _info_of(row: Sequence[Any]) -> LogInfo:

@@ -3,6 +3,7 @@
 __all__ = ["Connection", "PostgresConnection", "opened", "passes"]
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,16 +12,19 @@ from typing import Any, Protocol, TypeVar
 
 from ziggurat.core.errors import JournalCorrupt, MissingExtra, StoreError, StoreUnavailable, ZigguratError
 from ziggurat.databases.postgres.address import PostgresAddress
+from ziggurat.databases.postgres.locks import NOT_AVAILABLE, describe_holder, timeouts
 
 T = TypeVar("T")
+
+logger = logging.getLogger("ziggurat")
 
 Prepare = Callable[["Connection", PostgresAddress], Awaitable[None]]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 _DAMAGED = ("XX001", "XX002")
-_PASSING = ("08", "25006", "40", "53300", "55P03", "57")
-"""Prefixes of SQLSTATE codes of transient errors: lost connections, a read-only server, deadlocks, too many clients, a
-server starting or stopping."""
+_PASSING = ("08", "25006", "25P03", "40", "53300", NOT_AVAILABLE, "57")
+"""Prefixes of SQLSTATE codes of transient errors: lost connections, a read-only server, a session that was stopped in
+a transaction, deadlocks, too many clients, a lock that was not granted, a server starting or stopping."""
 _CUT_OFF = ("InterfaceError", "InternalClientError")
 """Exceptions of the driver for a connection that ends in the middle of an operation."""
 _IDLE = 120.0
@@ -77,9 +81,9 @@ async def opened(address: PostgresAddress, timeout: float, prepare: Prepare) -> 
         import asyncpg
     except ImportError as error:
         raise MissingExtra("a PostgreSQL store", "postgres") from error
-    settings = {"search_path": address.schema, "enable_seqscan": "off", "jit": "off"}
-    if "application_name=" not in address.secret:
-        settings["application_name"] = "ziggurat"
+    settings = {"application_name": "ziggurat", **timeouts(timeout)}
+    settings = {name: value for name, value in settings.items() if f"{name}=" not in address.secret}
+    settings |= {"search_path": address.schema, "enable_seqscan": "off", "jit": "off"}
     connection: Connection = await asyncpg.connect(
         address.secret, timeout=timeout, command_timeout=timeout, server_settings=settings
     )
@@ -141,9 +145,7 @@ class PostgresConnection:
                 if getattr(error, "sqlstate", None) is not None:
                     self._reached.set()
                 if not self._reached.is_set() or time.monotonic() + pause > until:
-                    raise StoreUnavailable(
-                        f"{self.address.shown} cannot be reached: {self._describe(error)}"
-                    ) from error
+                    raise StoreUnavailable(f"{self.address.shown}{self._why(error)}") from error
             again = True
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -168,6 +170,16 @@ class PostgresConnection:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
         return self._loop.run_until_complete(work)
+
+    def _why(self, error: Exception) -> str:
+        """Return what kept an operation from being done: a lock of another session, or the server."""
+        if getattr(error, "sqlstate", None) == NOT_AVAILABLE:
+            try:
+                schema = self.address.schema
+                return f": {self._run(self._once(lambda connection, _: describe_holder(connection, schema), False))}"
+            except Exception as unknown:  # noqa: BLE001 - the lock is what is reported, whatever went wrong since
+                logger.debug("who has a lock could not be found out: %s", unknown)
+        return f" cannot be reached: {self._describe(error)}"
 
     def _to_store_error(self, error: Exception) -> ZigguratError:
         if getattr(error, "sqlstate", None) in _DAMAGED:

@@ -135,6 +135,7 @@ class SqliteConnection:
         if self._connection is not None:
             with contextlib.suppress(StoreError), self._errors(), self._alone():
                 self._give_up()
+            self._give_up()  # who kept the lock has the database open, so that closing it does not checkpoint
         if self._lock is not None:
             self._lock.close()
             self._lock = None

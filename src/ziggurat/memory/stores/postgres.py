@@ -201,4 +201,4 @@ class PostgresMemoryStore:
 
     async def close(self) -> None:
         """Close the connection; see `MemoryStore.close`."""
-        self._writer.close()
+        await self._writer.finish()

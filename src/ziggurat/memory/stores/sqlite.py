@@ -270,9 +270,11 @@ class SqliteMemoryStore:
 
     async def close(self) -> None:
         """Write what is pending and close the file; see `MemoryStore.close`."""
-        if not self._writer.closed:
-            await self._writer.submit(self._last_words)
-        self._writer.close()
+        try:
+            if not self._writer.closed:
+                await self._writer.submit(self._last_words)
+        finally:
+            await self._writer.finish()
 
     def _last_words(self) -> None:
         self._idle()

@@ -353,6 +353,7 @@ class FileStore:
 
     async def close(self) -> None:
         """Release the leases and end the thread; see `Store`."""
-        for log, epoch in list(self._held.items()):
-            await self.release(log, epoch)
-        self._writer.close()
+        try:
+            await asyncio.gather(*(self.release(log, epoch) for log, epoch in list(self._held.items())))
+        finally:
+            await self._writer.finish()

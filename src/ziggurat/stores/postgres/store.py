@@ -314,6 +314,6 @@ class PostgresStore:
             if self._held:
                 await self._writer.submit(self._release_all)
         finally:
-            self._writer.close()
-            self._reader.close()
+            await self._writer.finish()
+            await self._reader.finish()
             self._listener.close()
