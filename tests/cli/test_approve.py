@@ -124,7 +124,7 @@ def test_what_is_typed_is_a_decision_and_nothing_but_yes_runs_it(typed: list[str
     )
     run = AgentRun(Transcript.of(), Suspended(), pending=(item,))
     assert ask_decisions(PAYER, run, lambda prompt: lines.pop(0) if lines else None, said.append) == {"id": decision}
-    assert said[0] == 'pay needs approval (it is \ufffd[2Jmoney):\n  {"to":"a\\u202eb"}'
+    assert said[0] == 'pay needs approval (it is \\u001b[2Jmoney):\n  {"to":"a\\u202eb"}'
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_what_is_remembered_is_found_and_shown_on_one_line(kept: Command) -> Non
     lines = ended.out.splitlines()
     assert len(lines) == 2
     assert any(line.endswith(" ago  The night train leaves at nine.") for line in lines)
-    assert any("bob  episodic" in line and "The \ufffd[2J train of Bob is late." in line for line in lines)
+    assert any("bob  episodic" in line and "The \\u001b[2J train of Bob is late." in line for line in lines)
     assert kept("memory", "search", "--owner", "bob", "train").out.count("\n") == 1
     assert kept("memory", "search", "-n", "1", "train").out.count("\n") == 1
     tainted = kept("memory", "search", "bicycle", "--owner", "ann").out

@@ -11,7 +11,6 @@ from ziggurat.messages.parts import Image, Text, ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 from ziggurat.observe.formatting import (
     call_text,
-    clean,
     duration,
     result_text,
     run_text,
@@ -21,8 +20,8 @@ from ziggurat.observe.formatting import (
 )
 
 
-def test_what_a_terminal_would_obey_is_made_visible() -> None:
-    assert clean("a\x1b]0;title\x07b\x9b1m\u202ec\td\r\ne") == "a\ufffd]0;title\ufffdb\ufffd1m\ufffdc\td\ne"
+def test_a_short_text_shows_what_a_terminal_would_obey() -> None:
+    assert shortened("a\x1b]0;title\x07b\x9b1m\u202ec\td\r\ne") == "a\\u001b]0;title\\u0007b\\u009b1m\\u202ec d e"
 
 
 def test_a_text_is_one_line_of_a_given_width() -> None:

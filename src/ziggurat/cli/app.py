@@ -4,13 +4,15 @@ __all__ = ["execute"]
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from io import StringIO
+from typing import IO, Annotated, Protocol, runtime_checkable
 
 import typer
 
 from ziggurat.cli import options
 from ziggurat.cli.app_memory import memory_commands
 from ziggurat.cli.app_runs import add_run_commands
+from ziggurat.cli.terminal import write
 
 _app = typer.Typer(
     name="ziggurat",
@@ -31,19 +33,34 @@ def execute(arguments: Sequence[str]) -> int:
     """Run a command line and return its exit code; our own errors are raised."""
     command = typer.main.get_command(_app)
     try:
-        command.main(args=list(arguments), prog_name="ziggurat")
-    except SystemExit as end:
-        if end.__context__ is not None and isinstance(end.__context__.__cause__, KeyboardInterrupt):
-            raise KeyboardInterrupt from end  # typer turns it into an exit without a message
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+        with command.make_context("ziggurat", list(arguments)) as context:
+            command.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
+    except Exception as error:
+        if not isinstance(error, _WrongUsage):
+            raise
+        told = StringIO()  # it quotes the arguments as they are
+        error.show(told)
+        write(told.getvalue(), sys.stderr)
+        return error.exit_code
     return 0
+
+
+@runtime_checkable
+class _WrongUsage(Protocol):
+    """What typer raises for arguments that fit no command."""
+
+    exit_code: int
+
+    def show(self, file: IO[str] | None = None) -> None: ...
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
         from ziggurat.cli.doctor import version_text
 
-        sys.stdout.write(f"ziggurat {version_text()}\n")
+        write(f"ziggurat {version_text()}")
         raise typer.Exit
 
 

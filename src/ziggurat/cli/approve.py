@@ -1,6 +1,6 @@
 """Asking the person at the terminal to decide on pending calls."""
 
-__all__ = ["NO", "approving", "ask_decisions", "by_hand", "typed", "warn_of_unfitting"]
+__all__ = ["NO", "approving", "ask_decisions", "by_hand", "warn_of_unfitting"]
 
 import sys
 from collections.abc import Callable, Sequence
@@ -10,10 +10,11 @@ from typing import Any
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.decisions import misfit
+from ziggurat.cli.terminal import note
 from ziggurat.core.scope import Key
+from ziggurat.core.visible import visible_line
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
 from ziggurat.messages.canonical import canonical
-from ziggurat.observe.formatting import clean
 from ziggurat.tools.approval import APPROVALS, Approvals
 
 NO = "the person said no"
@@ -41,20 +42,12 @@ def warn_of_unfitting(agent: Runnable, patterns: Sequence[str]) -> None:
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             told = f"its tools: {', '.join(names)}" if names else "it has none"
-            sys.stderr.write(f"ziggurat: --approve {clean(pattern)!r} fits no tool of the agent ({told})\n")
+            note(f"--approve {pattern!r} fits no tool of the agent ({told})")
 
 
 def by_hand() -> bool:
     """Return whether a person can be asked: standard input is a terminal, and so is standard output or error."""
     return sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
-
-
-def typed(prompt: str) -> str | None:
-    """Read a line from the terminal; None at the end of input."""
-    try:
-        return input(prompt)
-    except EOFError:
-        return None
 
 
 Ask = Callable[[str], str | None]
@@ -69,8 +62,8 @@ def ask_decisions(agent: Runnable, run: AgentRun, ask: Ask, say: Say) -> dict[st
 def _decision(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> Decision:
     if item.interrupted:
         return _ask_whether_it_happened(item, ask, say)
-    why = f" ({clean(item.reason)})" if item.reason else ""
-    say(f"{clean(item.call.name)} needs approval{why}:\n  {item.shown}")
+    why = f" ({visible_line(item.reason)})" if item.reason else ""
+    say(f"{visible_line(item.call.name)} needs approval{why}:\n  {item.shown}")
     while True:
         answer = (ask(_QUESTION) or "").strip()
         if answer.lower() in ("y", "yes"):
@@ -86,7 +79,7 @@ def _decision(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> Decisio
 
 def _ask_whether_it_happened(item: PendingItem, ask: Ask, say: Say) -> Decision:
     """Ask whether an interrupted call took effect; without an answer it stays unknown and is denied."""
-    say(f"{clean(item.call.name)} was interrupted, and nobody knows whether it took effect:\n  {item.shown}")
+    say(f"{visible_line(item.call.name)} was interrupted, and nobody knows whether it took effect:\n  {item.shown}")
     answer = (ask(_WHETHER) or "").strip()
     if answer.lower() in ("n", "no"):
         return DidNotHappen()
@@ -102,7 +95,7 @@ def _ask_arguments(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> st
         return None
     wrong = misfit(agent, item.path, item.call.name, text)
     if wrong is not None:
-        say(clean(wrong))
+        say(wrong)
         return None
     arguments = canonical(text, item.call.name)
     say(f"  {arguments}")

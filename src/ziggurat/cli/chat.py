@@ -11,13 +11,14 @@ from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.approve import ask_decisions
 from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED, STOPPED, code_of
-from ziggurat.cli.run import answer_text, explain, tell_how_to_go_on
+from ziggurat.cli.run import explain, tell_how_to_go_on, write_answer
 from ziggurat.cli.store import closed, tell_if_busy
+from ziggurat.cli.terminal import note, read_line, write
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.agent import AgentRun, Decision
 from ziggurat.messages.message import Message
 from ziggurat.observe.console import ConsoleView
-from ziggurat.observe.formatting import clean, shortened
+from ziggurat.observe.formatting import shortened
 from ziggurat.runs.drive import partial_of
 from ziggurat.runs.options import Deps
 from ziggurat.stores.session import Session
@@ -89,17 +90,14 @@ class Chat:
         """Read a line; None at the end of input."""
         if not self._by_hand:
             return sys.stdin.readline() or None
-        try:
-            return input(prompt)
-        except EOFError:
+        line = read_line(prompt)
+        if line is None:
             self._say("")
-            return None
+        return line
 
     def _say(self, text: str) -> None:
         """Write a message of the program itself, to standard error unless standard output is a terminal."""
-        file = self._out if self._out.isatty() else sys.stderr
-        file.write(text + "\n")
-        file.flush()
+        write(text, self._out if self._out.isatty() else sys.stderr)
 
     def _command(self, line: str, runner: asyncio.Runner) -> None:
         name = line.split()[0]
@@ -118,7 +116,7 @@ class Chat:
         else:
             near = get_close_matches(name, _COMMANDS, n=1)
             meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(_COMMANDS)}"
-            self._say(f"there is no command {clean(name)}{meant}")
+            self._say(f"there is no command {name}{meant}")
 
     def _turn(self, question: str, runner: asyncio.Runner) -> int:
         """Answer a question, ask for pending decisions, and add the exchange to the history."""
@@ -178,12 +176,10 @@ class Chat:
     def _write_answer(self, run: AgentRun) -> int:
         code = code_of(run.stop)
         self._remember(run)
-        text = answer_text(run)
-        if code == COMPLETED and text and not (self._whole and isinstance(run.output, str | None)):
-            self._out.write(text + "\n")
-            self._out.flush()
-        if code != COMPLETED:
-            sys.stderr.write(f"ziggurat: {explain(self._agent, run)}\n")
+        if code == COMPLETED:
+            write_answer(run, self._out, shown=self._whole)
+        else:
+            note(explain(self._agent, run))
         if run.pending:
             tell_how_to_go_on(run.id, self._where, run.pending)
         return code

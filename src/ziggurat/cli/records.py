@@ -4,7 +4,6 @@ __all__ = ["export_run", "list_runs", "seconds_of", "vacuum_runs"]
 
 import asyncio
 import re
-import sys
 import time
 from datetime import datetime
 from difflib import get_close_matches
@@ -14,15 +13,17 @@ from msgspec import Struct
 
 from ziggurat.cli.exit_codes import COMPLETED
 from ziggurat.cli.store import closed, find_run, kept_store, record_in
+from ziggurat.cli.terminal import note, write, write_json
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.entries import Opened
 from ziggurat.core.errors import ConfigurationError, JournalError
 from ziggurat.core.json_lines import read_entry
 from ziggurat.core.store import LogInfo, Store
 from ziggurat.core.stored_journal import lines_of
+from ziggurat.core.visible import visible_line
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest
-from ziggurat.observe.formatting import clean, duration, plural, shortened
+from ziggurat.observe.formatting import duration, plural, shortened
 from ziggurat.stores.connect import rows_of
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
@@ -69,17 +70,18 @@ def list_runs(
     runs = asyncio.run(_list(store, wanted, agent, after, limit))
     if json:
         for run in runs:
-            sys.stdout.write(encode(run).decode() + "\n")
+            write_json(encode(run))
         return COMPLETED
     if not runs:
-        sys.stderr.write("ziggurat: no such run is kept\n")
+        note("no such run is kept")
         return COMPLETED
-    widths = [max(len(getattr(run, name)) for run in runs) for name in ("id", "status", "agent")]
+    rows = [tuple(map(visible_line, (run.id, run.status, run.agent))) for run in runs]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     now = time.time()
-    for run in runs:
-        cells = (run.id.ljust(widths[0]), run.status.ljust(widths[1]), clean(run.agent).ljust(widths[2]))
+    for run, row in zip(runs, rows, strict=True):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         age = f"{duration(max(0.0, now - run.updated))} ago"
-        sys.stdout.write(f"{'  '.join(cells)}  {age:>16}  {shortened(run.question, 60)}\n")
+        write(f"{'  '.join(cells)}  {age:>16}  {shortened(run.question, 60)}")
     return COMPLETED
 
 
@@ -121,13 +123,13 @@ def export_run(run: str, store: str | None, *, pytest: bool, agent: str | None, 
     """Write a run as JSON lines, or as a test; return the exit code."""
     text = asyncio.run(_export(run, store, pytest, agent))
     if file is None:
-        sys.stdout.write(text)
+        write(text) if pytest else write_json(text)
         return COMPLETED
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}") from error
-    sys.stderr.write(f"ziggurat: wrote {file}\n")
+    note(f"wrote {file}")
     return COMPLETED
 
 
@@ -155,5 +157,5 @@ def vacuum_runs(store: str | None, *, older: str, unfinished: bool) -> int:
         finally:
             await place.close()
 
-    sys.stdout.write(f"{plural(asyncio.run(removed()), 'run')} removed\n")
+    write(f"{plural(asyncio.run(removed()), 'run')} removed")
     return COMPLETED

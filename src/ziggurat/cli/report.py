@@ -4,6 +4,7 @@ __all__ = ["Report"]
 
 import sys
 
+from ziggurat.cli.terminal import write
 from ziggurat.core.errors import MissingExtra
 from ziggurat.observe.screen import Screen
 
@@ -21,7 +22,7 @@ class Report:
         if self._screen is not None:
             self._screen.line(*pieces, indent=indent)
         else:
-            sys.stdout.write(" " * indent + "".join(text for text, _ in pieces) + "\n")
+            write(" " * indent + "".join(text for text, _ in pieces))
 
     def title(self, text: str) -> None:
         """Start a section."""

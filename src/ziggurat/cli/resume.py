@@ -15,8 +15,9 @@ from ziggurat.cli.agent_options import AgentOptions, labels_of, options_for
 from ziggurat.cli.approve import NO, approving
 from ziggurat.cli.build import agent_of
 from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED
-from ziggurat.cli.run import Output, answer_text, show_run
+from ziggurat.cli.run import Output, show_run, write_answer
 from ziggurat.cli.store import closed, find_run, kept_store, record_in, where_kept
+from ziggurat.cli.terminal import note, shell_word
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import LABELS, Pending
@@ -24,10 +25,11 @@ from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.event import Listener
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.store import Store
+from ziggurat.core.visible import visible_line
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.parts import ToolCall
-from ziggurat.observe.formatting import call_text, clean, plural
+from ziggurat.observe.formatting import call_text, plural
 from ziggurat.runs.options import Deps
 from ziggurat.runs.replay import Live
 from ziggurat.stores.memory import InMemoryRunStore
@@ -116,13 +118,13 @@ def approve_run(run: str, item: str | None, given: AgentOptions, store: str | No
 
 def _decision(said: Said, waiting: Pending, run_id: str, *, begun: bool) -> Decision:
     """Return the options as a decision that is valid for the call."""
-    name = clean(waiting.name)
+    name = visible_line(waiting.name)
     if said.deny is not None:
         return Deny(said.deny.strip() or NO)
     if not begun and (said.happened is not None or said.again):
         raise ConfigurationError(
             f"{name} was not begun yet, so {said.options()[0]} says nothing of it: "
-            f"ziggurat approve {run_id} lets it run, --deny REASON does not"
+            f"ziggurat approve {shell_word(run_id)} lets it run, --deny REASON does not"
         )
     if said.happened is not None:
         return Happened(said.happened)
@@ -140,7 +142,7 @@ def _decision(said: Said, waiting: Pending, run_id: str, *, begun: bool) -> Deci
             raise InvalidArguments("there are no arguments; for none at all write '{}'")
         return Modify(canonical(said.modify, waiting.name))
     except InvalidArguments as error:
-        raise ConfigurationError(f"--modify: {clean(str(error))}; nothing was decided, it waits still") from error
+        raise ConfigurationError(f"--modify: {error}; nothing was decided, it waits still") from error
 
 
 def _select(pending: list[Pending], run_id: str, item: str | None) -> Pending:
@@ -151,9 +153,11 @@ def _select(pending: list[Pending], run_id: str, item: str | None) -> Pending:
     meant = [each for each in pending if item is None or each.id.startswith(item)]
     if len(meant) == 1:
         return meant[0]
-    listed = "\n".join(f"  {each.id}  {call_text(as_type(each.request, ToolCall))}" for each in pending)
+    listed = "\n".join(f"  {visible_line(each.id)}  {call_text(as_type(each.request, ToolCall))}" for each in pending)
     lack = f"no call, or more than one, begins with {item!r}" if item else f"{plural(len(pending), 'call')} wait"
-    raise ConfigurationError(f"{lack}; name one of them, as in ziggurat approve {run_id} {pending[0].id}:\n{listed}")
+    raise ConfigurationError(
+        f"{lack}; name one of them, as in ziggurat approve {shell_word(run_id)} {shell_word(pending[0].id)}:\n{listed}"
+    )
 
 
 def replay_run(run: str, given: AgentOptions, store: str | None, *, live: Live) -> int:
@@ -167,10 +171,9 @@ def replay_run(run: str, given: AgentOptions, store: str | None, *, live: Live) 
             await closed(agent.store)
 
     went = asyncio.run(replayed())
-    if text := answer_text(went):
-        sys.stdout.write(clean(text) + "\n")
+    write_answer(went, sys.stdout)
     called = {"nothing": "nothing was called", "tools": "its tools were called", "models": "its models were called"}
-    sys.stderr.write(f"ziggurat: {plural(went.steps, 'step')} as on record; {called[live]}\n")
+    note(f"{plural(went.steps, 'step')} as on record; {called[live]}")
     return COMPLETED
 
 
@@ -188,5 +191,5 @@ def fork_run(
     output = replace(output, where=where_kept(agent.store, given.agent, store))
     code = show_run(agent, begin, output, deps, forked)
     if code != INTERRUPTED:  # an interrupted run is named in the message on how to continue
-        sys.stderr.write(f"ziggurat: this is the run {forked}\n")
+        note(f"this is the run {forked}")
     return code

@@ -1,9 +1,8 @@
 """``ziggurat run``: one question, one answer, and an exit code."""
 
-__all__ = ["Begin", "Output", "answer_text", "explain", "run_question", "show_run", "tell_how_to_go_on"]
+__all__ = ["Begin", "Output", "explain", "run_question", "show_run", "tell_how_to_go_on", "write_answer"]
 
 import asyncio
-import shlex
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, redirect_stdout
@@ -13,9 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.cli.approve import ask_decisions, by_hand, typed
+from ziggurat.cli.approve import ask_decisions, by_hand
 from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED, code_of
 from ziggurat.cli.store import closed, is_kept, tell_if_busy
+from ziggurat.cli.terminal import note, read_line, shell_word, write, write_json
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import encode
 from ziggurat.core.event import Listener
@@ -97,7 +97,7 @@ def _by_hand(
             with view or ExitStack():
                 run = runner.run(begin(listeners))
             while run.pending and by_hand():
-                decisions = ask_decisions(agent, run, typed, _say)
+                decisions = ask_decisions(agent, run, read_line, write)
                 with view or ExitStack():
                     run = runner.run(agent.resume(run.id, decisions, deps=deps, listeners=listeners))
         except KeyboardInterrupt:
@@ -107,39 +107,29 @@ def _by_hand(
 
 def _report_interrupted(run_id: str, where: str | None) -> int:
     """Report that a run was interrupted, and how to continue it if it is stored."""
-    sys.stderr.write("ziggurat: interrupted\n")
+    note("interrupted")
     tell_how_to_go_on(run_id, where)
     return INTERRUPTED
-
-
-def _say(text: str) -> None:
-    """Write a line for the person, to standard error when the answer goes to a pipe."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
 
 
 def tell_how_to_go_on(run_id: str, where: str | None, pending: Sequence[PendingItem] = ()) -> None:
     """Write the command that continues a stored run."""
     if where is None:
         return
-    how = f"ziggurat resume {run_id}{where}"
+    how = f"ziggurat resume {shell_word(run_id)}{where}"
     if pending:
-        which = f" {pending[0].id}" if len(pending) > 1 else ""
+        which = f" {shell_word(pending[0].id)}" if len(pending) > 1 else ""
         ways = "--happened RESULT or --did-not-happen" if pending[0].interrupted else "(or --deny REASON)"
-        how = f"ziggurat approve {run_id}{which}{where} {ways}"
-    sys.stderr.write(f"ziggurat: to continue it: {how}\n")
+        how = f"ziggurat approve {shell_word(run_id)}{which}{where} {ways}"
+    note(f"to continue it: {how}")
 
 
 def _finish(agent: Runnable, run: AgentRun, out: TextIO, where: str | None, *, shown: bool) -> int:
     """Write the answer, unless it was shown live, or why there is none."""
     code = code_of(run.stop)
     if code == COMPLETED:
-        text = answer_text(run)
-        if text and not (shown and isinstance(run.output, str | None)):
-            out.write(text if text.endswith("\n") else text + "\n")
-            out.flush()
-        elif not text and isinstance(run.stop, stops.Completed):
-            sys.stderr.write("ziggurat: the model's answer is empty\n")
+        if not write_answer(run, out, shown=shown) and isinstance(run.stop, stops.Completed):
+            note("the model's answer is empty")
     else:
         _report_unfinished(agent, run, where)
     return code
@@ -148,20 +138,30 @@ def _finish(agent: Runnable, run: AgentRun, out: TextIO, where: str | None, *, s
 def _report_unfinished(agent: Runnable, run: AgentRun, where: str | None) -> None:
     """Report why there is no answer, and what to do."""
     if run.pending:
-        sys.stderr.write("ziggurat: nobody could be asked: decisions are made on a terminal, without --json\n")
-    sys.stderr.write(f"ziggurat: {explain(agent, run)}\n")
+        note("nobody could be asked: decisions are made on a terminal, without --json")
+    note(explain(agent, run))
     if type(run.stop).__name__ in UNFINISHED:
         tell_how_to_go_on(run.id, where, run.pending)
 
 
-def answer_text(run: AgentRun) -> str:
-    """Return the answer as text; an output of another type as JSON."""
+def write_answer(run: AgentRun, out: TextIO, *, shown: bool = False) -> bool:
+    """Write the answer as text, an output of another type as JSON; return False if it is empty.
+
+    Args:
+        run: The run.
+        out: Where to.
+        shown: Whether the text of the run was shown live, so that it need not be written.
+    """
     if run.output is None or isinstance(run.output, str):
-        return run.output or run.text
+        text = run.output or run.text
+        if text and not shown:
+            write(text, out)
+        return bool(text)
     try:
-        return encode(run.output).decode()
+        write_json(encode(run.output), out)
     except TypeError:
-        return str(run.output)
+        write(str(run.output), out)
+    return True
 
 
 def explain(agent: Runnable, run: AgentRun) -> str:
@@ -189,7 +189,7 @@ def _failed_hint(agent: Runnable, stop: stops.Failed) -> str:
         return ""
     from ziggurat.cli.check_model import spec_of
 
-    return f" (ziggurat doctor --model {shlex.quote(spec_of(agent, provider))} tells what to do)"
+    return f" (ziggurat doctor --model {shell_word(spec_of(agent, provider))} tells what to do)"
 
 
 # -- events as JSON --------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 __all__ = ["show_record"]
 
 import asyncio
-import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -11,6 +10,7 @@ from decimal import Decimal
 from ziggurat.cli.agent_options import options_in, options_text
 from ziggurat.cli.exit_codes import COMPLETED
 from ziggurat.cli.store import closed, find_run, kept_store, record_in
+from ziggurat.cli.terminal import write
 from ziggurat.core.codec import Raw, as_type, decode, encode
 from ziggurat.core.entries import Decided, Ended, Entered, Entry, Failure, Opened, Pending, Result
 from ziggurat.core.errors import JournalCorrupt, MissingExtra, described
@@ -18,13 +18,13 @@ from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_question, is_tool_call, parent_of
 from ziggurat.core.store import LogInfo
+from ziggurat.core.visible import visible_line
 from ziggurat.messages.agent import AgentRequest, AgentRun, decision_of
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 from ziggurat.observe.formatting import (
     call_text,
-    clean,
     duration,
     plural,
     result_text,
@@ -42,7 +42,7 @@ def show_record(run: str, store: str | None) -> int:
     info, journal = asyncio.run(_load(run, store))
     picture = _Picture(info, journal)
     lines = list(picture.lines())
-    sys.stdout.write("\n".join([*picture.head(), "", *lines]) + "\n")
+    write("\n".join([*picture.head(), "", *lines]))
     return COMPLETED
 
 
@@ -75,13 +75,14 @@ class _Picture:
         """Yield the lines about the run as a whole; iterate `lines` first, as they compute the sums."""
         info = self._info
         begun = datetime.fromtimestamp(info.created, UTC).astimezone().isoformat(" ", "seconds")
-        yield f"run     {info.id}  {info.status}  {clean(info.agent)}  begun {begun}"
+        run = "  ".join(map(visible_line, (info.id, info.status, info.agent)))
+        yield f"run     {run}  begun {begun}"
         opened = self._journal.entries[0]
         if isinstance(opened, Opened) and opened.request is not None:
             yield f"asked   {shortened(as_type(opened.request, AgentRequest).messages[-1].text, _WIDTH)}"
             if opened.forked is not None:
                 origin = opened.forked
-                yield f"forked  from {origin.run_id} at step {origin.step}, effects: {origin.effects}"
+                yield f"forked  from {visible_line(origin.run_id)} at step {origin.step}, effects: {origin.effects}"
         options = options_in(self._journal)
         if options is not None:
             yield f"made    {shortened(options_text(options), 300)}"
@@ -101,7 +102,7 @@ class _Picture:
             self._seconds = max(self._seconds, elapsed)
             at = f"{elapsed:.2f} s" if elapsed else ""
             spent = duration(took) if took is not None else ""
-            yield f"{at:>10} {spent:>9}  {'  ' * entry.path.count('/')}{clean(told)}"
+            yield f"{at:>10} {spent:>9}  {'  ' * entry.path.count('/')}{visible_line(told)}"
 
     def _took(self, entry: Entry, elapsed: float) -> float | None:
         """Return how long a call took: since the end of what came before it in its agent."""

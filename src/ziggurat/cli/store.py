@@ -14,10 +14,10 @@ __all__ = [
 ]
 
 import os
-import shlex
 import sys
 from pathlib import Path
 
+from ziggurat.cli.terminal import note, shell_word
 from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.store import LogInfo, Store, run_log, session_log
@@ -95,10 +95,10 @@ def where_kept(store: InMemoryRunStore | Store, agent: str | None, given: str | 
     if isinstance(store, InMemoryRunStore):
         return None
     if given is not None:
-        return f" --store {shlex.quote(without_secrets(given))}"
+        return f" --store {shell_word(without_secrets(given))}"
     if agent is None or store is open_store(None):
         return ""
-    return f" --agent {shlex.quote(agent)}"  # the agent has a store of its own
+    return f" --agent {shell_word(agent)}"  # the agent has a store of its own
 
 
 async def closed(store: InMemoryRunStore | Store) -> None:
@@ -121,8 +121,7 @@ async def tell_if_busy(store: InMemoryRunStore | Store, session: str) -> None:
     """Report that another run is writing the session, so that waiting does not look like hanging."""
     info = None if isinstance(store, InMemoryRunStore) else await store.find(session_log(session))
     if info is not None and info.owner and not is_gone(info.owner):
-        sys.stderr.write(f"ziggurat: another run writes the session {session!r}; waiting for its end (Ctrl-C leaves)\n")
-        sys.stderr.flush()
+        note(f"another run writes the session {session!r}; waiting for its end (Ctrl-C leaves)")
 
 
 async def find_run(store: InMemoryRunStore | Store, run: str) -> LogInfo:

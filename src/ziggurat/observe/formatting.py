@@ -2,7 +2,6 @@
 
 __all__ = [
     "call_text",
-    "clean",
     "duration",
     "plural",
     "result_text",
@@ -17,27 +16,18 @@ import re
 import msgspec
 
 from ziggurat.core.errors import InvalidArguments
+from ziggurat.core.visible import visible
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _SPACES = re.compile(r"\s+")
-
-
-def clean(text: str) -> str:
-    """Replace characters that control a terminal: control characters except tab and newline, and bidi controls.
-
-    >>> clean("a\\x1b[2Jb")
-    'a\ufffd[2Jb'
-    """
-    return _UNSAFE.sub("\ufffd", text.replace("\r\n", "\n"))
 
 
 def shortened(text: str, width: int = 100) -> str:
     """Return a text as one line of at most `width` characters."""
-    line = clean(_SPACES.sub(" ", text[: width * 8]).strip())
+    line = visible(_SPACES.sub(" ", text[: width * 8]).strip())
     return line if len(line) <= width else line[: max(0, width - 1)].rstrip() + "…"
 
 

@@ -12,11 +12,14 @@ from msgspec.structs import asdict, replace
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
+from ziggurat.core.visible import escaped_json
 from ziggurat.messages.events import AgentEnded
 
 
 class JsonLines:
     """Write each event as a line, ``{"event": "ToolStarted", "path": "agent/step-1/tool-1:search", ...}``.
+
+    Characters that a terminal would obey or a reader would miss are escaped.
 
     ::
 
@@ -62,7 +65,7 @@ class JsonLines:
         """Write an event."""
         if self._closed:
             return
-        line = _line(event)
+        line = escaped_json(_line(event))
         try:
             self._file.write(line + "\n")
             self._file.flush()

@@ -5,11 +5,16 @@ __all__ = ["LineWrapper"]
 import re
 from collections.abc import Callable
 
+from ziggurat.core.visible import visible
+
+_CONTEXT = 16
+"""The characters before a piece that decide what marks in it stand on."""
+
 _PIECES = re.compile(r"\n|[^\S\n]+|\S+")
 
 
 class LineWrapper:
-    """Write one text that arrives in pieces.
+    """Write one text that arrives in pieces, without hidden characters.
 
     With a line width, a word is held back until it is complete; without, every piece is written at once.
 
@@ -36,6 +41,8 @@ class LineWrapper:
         self._space = ""
         self._word = ""
         self._begun = False
+        self._return = ""
+        self._before = ""
 
     @property
     def begun(self) -> bool:
@@ -44,7 +51,7 @@ class LineWrapper:
 
     def push(self, text: str) -> None:
         """Add the next piece. Whitespace before the first word is dropped."""
-        for piece in _PIECES.findall(text):
+        for piece in _PIECES.findall(self._visible(text)):
             if piece.isspace():
                 if not self._begun:
                     continue
@@ -58,6 +65,15 @@ class LineWrapper:
                 self._word += piece
                 if self._width is None:
                     self._place()
+
+    def _visible(self, text: str) -> str:
+        """Return the next piece without hidden characters; a mark may stand on the end of the piece before."""
+        text = self._return + text
+        self._return = "\r" if text.endswith("\r") else ""  # a line break may end in the next piece
+        text = text.removesuffix("\r")
+        shown = visible(text, after=self._before)
+        self._before = (self._before + text)[-_CONTEXT:]
+        return shown
 
     def end_line(self) -> None:
         """Write what is held back and end the line, so that other output can follow."""

@@ -7,7 +7,7 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, TextIO
 
 from ziggurat.core.errors import MissingExtra
-from ziggurat.observe.formatting import clean
+from ziggurat.core.visible import visible
 from ziggurat.observe.line_wrapper import LineWrapper
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Screen:
         """Write a line of (text, style) pieces; on a terminal, long lines are wrapped with the same indent."""
         from rich.text import Text
 
-        text = Text.assemble(*((self._fit(piece), style) for piece, style in pieces))
+        text = Text.assemble(*((self._fit(visible(piece)), style) for piece, style in pieces))
         try:
             width = max(10, self.console.width - indent)
             for part in text.wrap(self.console, width) if self.terminal else [text]:
@@ -85,7 +85,7 @@ class Screen:
             self._broken = True
 
     def flow(self, indent: int, style: str) -> LineWrapper:
-        """Return a wrapper for streamed text; call `rest` first, as the spinner must not be shown meanwhile."""
+        """Return a wrapper that makes streamed text visible; call `rest` first: there is no spinner meanwhile."""
         from rich.cells import cell_len
 
         width = self.console.width if self.terminal else None
@@ -101,7 +101,7 @@ class Screen:
             self._broken = True
 
     def _fit(self, text: str) -> str:
-        text = clean(text)
+        """Return a text in the characters that the file's encoding has."""
         if not self._narrow:
             return text
         encoding = getattr(self._file, "encoding", None) or "ascii"
@@ -115,7 +115,7 @@ class Screen:
         from rich.spinner import Spinner
         from rich.text import Text
 
-        spinner = Spinner("line" if self._narrow else "dots", Text(self._fit(text), "dim"), style="cyan")
+        spinner = Spinner("line" if self._narrow else "dots", Text(self._fit(visible(text)), "dim"), style="cyan")
         if self._live is not None:
             self._live.update(spinner)
             return

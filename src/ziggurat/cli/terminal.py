@@ -1,0 +1,80 @@
+"""What the command line writes to the terminal and reads from it: the only place of this room that does either.
+
+Ids, names, paths, errors and what models and tools say come from elsewhere, so every text is made visible here.
+"""
+
+__all__ = ["note", "read_line", "report_logs", "shell_word", "write", "write_json"]
+
+import logging
+import shlex
+import sys
+from typing import TextIO
+
+from ziggurat.core.visible import escaped_json, visible, visible_line
+
+
+def write(text: str, file: TextIO | None = None) -> None:
+    """Write a text and end its line.
+
+    Args:
+        text: One or more lines.
+        file: Standard output by default.
+    """
+    _put(visible(text if text.endswith("\n") else text + "\n"), file or sys.stdout)
+
+
+def note(text: str) -> None:
+    """Write a message of the program itself to standard error, with its name in front."""
+    write(f"ziggurat: {text}", sys.stderr)
+
+
+def write_json(document: str | bytes, file: TextIO | None = None) -> None:
+    """Write one or more JSON documents, one per line; what is hidden in them is escaped as JSON has it."""
+    text = document if isinstance(document, str) else document.decode()
+    _put(escaped_json(text if text.endswith("\n") else text + "\n"), file or sys.stdout)
+
+
+def _put(text: str, file: TextIO) -> None:
+    file.write(text)
+    file.flush()
+
+
+def read_line(prompt: str = "") -> str | None:
+    """Read a line that a person types; None at the end of input."""
+    try:
+        return input(visible(prompt))
+    except EOFError:
+        return None
+
+
+def shell_word(text: str) -> str:
+    """Return a text as one word of a shell command, to be copied from the terminal; hidden characters are escaped.
+
+    >>> print(shell_word("r-17"), shell_word("my run"), shell_word("a\\x1b'b"))
+    r-17 'my run' $'a\\x1b\\'b'
+    """
+    if visible_line(text) == text:
+        return shlex.quote(text)
+    parts = []
+    for each in text:
+        if each in "\\'":
+            parts.append(f"\\{each}")
+        elif " " <= each <= "~":
+            parts.append(each)
+        else:
+            parts.append("".join(f"\\x{byte:02x}" for byte in each.encode("utf-8", "surrogateescape")))
+    return f"$'{''.join(parts)}'"
+
+
+class _Notes(logging.Handler):
+    """Writes warnings of the library as messages of the program."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage())
+
+
+def report_logs() -> None:
+    """Write warnings that are logged as messages, unless the program has configured logging; once per process."""
+    logger = logging.getLogger("ziggurat")
+    if not logger.hasHandlers():
+        logger.addHandler(_Notes(logging.WARNING))
