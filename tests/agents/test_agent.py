@@ -267,5 +267,5 @@ def test_a_request_that_is_made_by_hand_works_too() -> None:
 
 @pytest.mark.parametrize("name", ["", 3, "\ud800", "a\0b", "a" * 501])
 def test_a_name_that_no_store_can_keep_is_refused(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="an agent's name is a non-empty string, of 500 characters"):
+    with pytest.raises(ConfigurationError, match="an agent's name is visible characters on one line"):
         Agent(ScriptedModel("x"), name=name)

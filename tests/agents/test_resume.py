@@ -157,7 +157,7 @@ def test_a_run_or_an_item_given_for_its_id_is_told(store: str, tmp_path: Path) -
 
 
 def test_the_name_of_a_runnable_is_text() -> None:
-    with pytest.raises(ConfigurationError, match=r"the name of a Runnable is a non-empty string, .*got 3"):
+    with pytest.raises(ConfigurationError, match=r"the name of a Runnable is visible characters on one line, .*got 3"):
         Runnable(_sender(), name=3)  # type: ignore[arg-type]
 
 

@@ -408,7 +408,7 @@ def test_any_service_has_the_front() -> None:
 
 @pytest.mark.parametrize("name", ["", 3, "a\0b", "\ud800"])
 def test_a_name_that_no_store_can_keep_is_refused(name: Any) -> None:
-    with pytest.raises(ConfigurationError, match="the name of a Runnable is a non-empty string"):
+    with pytest.raises(ConfigurationError, match="the name of a Runnable is visible characters on one line"):
         Runnable(Agent(ScriptedModel("x")), name=name)
 
 

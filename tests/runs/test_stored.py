@@ -9,6 +9,7 @@ import pytest
 
 from tests.stores.places import PLACES, Place, opening
 from ziggurat.agents.agent import Agent
+from ziggurat.core.clock import IDS
 from ziggurat.core.entries import Ended, Opened
 from ziggurat.core.errors import (
     ConfigurationError,
@@ -25,7 +26,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import Approve
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import Reply, ScriptedModel
-from ziggurat.stores.connect import connect
+from ziggurat.stores.connect import connect, rows_of
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.memory_rows import MemoryRows
@@ -349,7 +350,8 @@ def test_addresses_that_mean_nothing_are_refused(url: str, told: str) -> None:
         connect(url)
 
 
-ODD = ["../x", "a/b", "/etc/x", "..", ".", " ", "a b", "a\nb", "%2e", "ü" * 500, "'; --"]
+ODD = ["../x", "a/b", "/etc/x", "..", ".", "~", "a:b", "@", "x" * 500, "A/B", "a|b,c=+d"]
+REFUSED = [" ", "a b", "a\nb", "%2e", "ü" * 500, "'; --", 'x"', "a\x1b[2J", "--help"]
 
 
 def test_odd_ids_stay_apart_and_within_their_store(place: Place, tmp_path: Path) -> None:
@@ -362,6 +364,46 @@ def test_odd_ids_stay_apart_and_within_their_store(place: Place, tmp_path: Path)
 
     asyncio.run(main())
     assert all(each.name.startswith("runs") for each in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("odd", REFUSED)
+def test_new_ids_that_are_not_safe_are_refused_before_anything_is_stored(odd: str, place: Place) -> None:
+    async def main() -> None:
+        store = place()
+        agent = Agent(ScriptedModel(always="Hello"), store=store)
+        for refused in (
+            {"run_id": odd},
+            {"run_id": odd, "session": "s"},
+            {"session": odd if odd.strip() else "a b"},
+            {"deps": {IDS: lambda: odd}},
+        ):
+            with pytest.raises(ConfigurationError, match="letters and digits of ASCII and - _"):
+                await agent.run("Go", **refused)
+        assert await rows_of(agent.store).logs() == []
+        await agent.run("Go", run_id="r")
+        with pytest.raises(ConfigurationError, match="new_id is letters and digits of ASCII"):
+            await agent.fork("r", 1, new_id=odd)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("odd", REFUSED)
+def test_a_run_stored_under_such_an_id_goes_on(odd: str, place: Place) -> None:
+    async def main() -> None:
+        agent = Agent(ScriptedModel(always="Hello"), store=place())
+        if isinstance(agent.store, InMemoryRunStore):
+            return
+        first = await agent.run("Go", run_id="r")
+        rows, info = await agent.store.read(run_log("r")), await agent.store.find(run_log("r"))
+        assert info is not None
+        epoch = await agent.store.create(LogInfo(run_log(odd), info.agent, info.request, info.created), rows)
+        await agent.store.release(run_log(odd), epoch)
+        assert (await agent.run("Go", run_id=odd)).text == first.text
+        assert (await agent.resume(odd)).text == first.text
+        assert (await agent.replay(odd)).text == first.text
+        assert (await agent.fork(odd, 1, effects="recorded", new_id="f")).id == "f"
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("limit", ["x", 0, -1, True, None, 1.5])

@@ -22,9 +22,10 @@ from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import fact, name_of
+from ziggurat.core.ids import check_new_name
 from ziggurat.core.layer import passage
 from ziggurat.core.service import Service
-from ziggurat.core.store import ID, Store, is_id
+from ziggurat.core.store import Store
 from ziggurat.messages.budget import Budget, budgeted
 from ziggurat.messages.middleware import HOOKS, Chain, Middleware, chained
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
@@ -191,8 +192,7 @@ def _check(
     approvals: Approvals | None,
     settings: ModelSettings | None,
 ) -> None:
-    if not isinstance(name, str) or not name or not is_id(name):
-        raise ConfigurationError(f"an agent's name is {ID}, got {name!r:.200}")
+    check_new_name(name, "an agent's name")
     if instructions is not None and not isinstance(instructions, str) and not callable(instructions):
         raise ConfigurationError(f"instructions are text or a function of the context, got {instructions!r}")
     if not isinstance(description, str):

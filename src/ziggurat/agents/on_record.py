@@ -18,10 +18,11 @@ from ziggurat.core.entries import LABELS, Entered, Opened, Origin
 from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.core.event import SILENCE, Listener
 from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
+from ziggurat.core.ids import check_new_name
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.path import escaped
 from ziggurat.core.scope import Scope
-from ziggurat.core.store import ID, Store, is_id
+from ziggurat.core.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
 from ziggurat.messages.middleware import screened
 from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
@@ -56,8 +57,8 @@ class OnRecord:
         if not callable(service) or isinstance(service, type):
             what = f"the class {service.__name__}" if isinstance(service, type) else type(service).__name__
             raise ConfigurationError(f"Runnable() needs a service (request, ctx), got {what}")
-        if name is not None and (not isinstance(name, str) or not name or not is_id(name)):
-            raise ConfigurationError(f"the name of a Runnable is {ID}, got {name!r:.200}")
+        if name is not None:
+            check_new_name(name, "the name of a Runnable")
         self.inner = service
         self._used_as_root = False  # whether it was run outside of all other runs
         self.store = InMemoryRunStore(finished=False) if store is None else connect(store)

@@ -22,6 +22,7 @@ from ziggurat.core.entries import Opened
 from ziggurat.core.errors import ConfigurationError, RunExists
 from ziggurat.core.event import SILENCE, Listener
 from ziggurat.core.facts import fact
+from ziggurat.core.ids import check_new_id
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.layer import stack
 from ziggurat.core.stream import EventStream, StreamBlock, open_stream
@@ -292,7 +293,9 @@ class Runnable(OnRecord):
                     known = await self._reopen_stored(runs, run_id, asked, deps, session)
                 if known is not None:
                     return known
-            writer = await open_session(session, run_id or (deps or {}).get(IDS, fresh_id)(), request)
+            new_id = run_id or (deps or {}).get(IDS, fresh_id)()
+            check_new_id(new_id, "run_id")
+            writer = await open_session(session, new_id, request)
             try:
                 conditions = writer.conditions(conditions_of(deps), self.store)
                 if isinstance(runs, InMemoryRunStore):
@@ -354,6 +357,8 @@ class Runnable(OnRecord):
             clock = deps.get(CLOCK, SYSTEM_CLOCK)
             run_id = run_id or deps.get(IDS, fresh_id)()
             conditions = conditions or conditions_of(deps)
+        if run_id is not None:
+            check_new_id(run_id, "run_id")
         run_id = run_id or fresh_id()
         journal = MemoryJournal(clock=clock)
         if self._parts.chain is not None:

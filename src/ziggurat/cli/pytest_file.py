@@ -4,6 +4,7 @@ __all__ = ["as_test"]
 
 import re
 from datetime import UTC, datetime
+from keyword import iskeyword
 from pathlib import Path
 
 from ziggurat.cli.agent_options import AgentOptions, options_for
@@ -13,14 +14,18 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.path import escaped
 from ziggurat.core.store import LogInfo
+from ziggurat.core.visible import visible
 from ziggurat.messages.recorded import recorded_steps
 
-_SPEC = re.compile(r"(.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*")
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]+")
 
-_FILE = '''"""The run {id}, recorded on {day}, as a test without network: a change of its course fails, with a diff.
+_FILE = '''"""A recorded run as a test without network: a change of its course fails, with a diff.
 
 {how}
 """
+
+# The run {id}, recorded on {day}.
 
 import asyncio
 
@@ -34,8 +39,8 @@ RECORD = (
 def test_run_{name}() -> None:
     agent = {agent}
     run = asyncio.run(replay_record(agent, RECORD{deps}))
-    assert type(run.stop).__name__ == {stop!r}
-    assert run.text == {text!r}
+    assert type(run.stop).__name__ == {stop}
+    assert run.text == {text}
 '''
 
 
@@ -50,45 +55,57 @@ def as_test(info: LogInfo, journal: MemoryJournal, agent: str | None) -> str:
     Raises:
         ConfigurationError: no agent is given and its options are not on record, or the name has another form.
     """
-    if agent is not None and not _SPEC.fullmatch(agent):
-        raise ConfigurationError(f"--agent {agent}: the test needs to know it as file.py:name or module:name")
     options = options_for(info.id, journal, AgentOptions(agent=agent))
     made, imports, how = _agent(options)
     deps = ""
     if options.approve:
         imports.append("from ziggurat.cli.approve import approving")
-        deps = f", deps=approving({list(options.approve)!r})"
+        deps = f", deps=approving({_literal(list(options.approve))})"
     imports.append("from ziggurat.testing import replay_record")
-    lines = [repr(line.decode() + "\n") for line in journal.dump().splitlines()]
+    lines = [_literal(line.decode() + "\n") for line in journal.dump().splitlines()]
     stop = next((entry.stop for entry in reversed(journal.entries) if isinstance(entry, Ended)), info.status)
     return _FILE.format(
-        id=info.id,
+        id=_literal(info.id),
         day=datetime.fromtimestamp(info.created, UTC).date().isoformat(),
         how=how,
         imports="\n".join(sorted(imports, key=lambda line: line.split()[1])),
         lines="\n".join(f"    {line}  # noqa: E501" for line in lines),
-        name=re.sub(r"\W", "_", info.id),
+        name=_NOT_IN_A_NAME.sub("_", info.id)[:60],
         agent=made,
         deps=deps,
-        stop=stop,
-        text=_last_text(info, journal),
+        stop=_literal(stop),
+        text=_literal(_last_text(info, journal)),
     )
+
+
+def _literal(value: str | float | list[str]) -> str:
+    """Return the source of a value without hidden characters; all that comes from a record is written through this."""
+    source = repr(value)
+    return source if visible(source) == source else ascii(value)
+
+
+def _is_identifier(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None and not iskeyword(name)
 
 
 def _agent(options: AgentOptions) -> tuple[str, list[str], str]:
     """Return the expression that makes the agent, its imports, and a sentence on how it is made."""
     if options.agent is not None:
         where, _, name = options.agent.rpartition(":")
+        if not _is_identifier(name) or not (where.endswith(".py") or all(map(_is_identifier, where.split(".")))):
+            raise ConfigurationError(
+                f"--agent {options.agent}: the test needs to know it as file.py:name or module:name"
+            )
         if where.endswith(".py"):
             return (
-                f"load_agent({f'{Path(where).absolute()}:{name}'!r})",
+                f"load_agent({_literal(f'{Path(where).absolute()}:{name}')})",
                 ["from ziggurat.cli.load import load_agent"],
                 "Its agent is found by its file.",
             )
         return name, [f"from {where} import {name}"], "Its agent is imported as usual."
     arguments = ["ReplayModel(RECORD)"]
     tools = options.tools or ("calculator", "timestamp")
-    made = [f"load_tool({tool!r})" for tool in tools]
+    made = [f"load_tool({_literal(tool)})" for tool in tools]
     imports = [
         "from ziggurat import Agent",
         "from ziggurat.cli.load import load_tool",
@@ -99,7 +116,7 @@ def _agent(options: AgentOptions) -> tuple[str, list[str], str]:
         made.append(f"*memory_tools(){'[:1]' if only_remembers(options.model or 'local') else ''}")
     arguments.append(f"tools=[{', '.join(made)}]")
     for option, value in (("instructions", options.instructions), ("timeout", options.timeout)):
-        arguments += [] if value is None else [f"{option}={value!r}"]
+        arguments += [] if value is None else [f"{option}={_literal(value)}"]
     arguments.append(f"max_steps={options.max_steps or MAX_STEPS}")
     return f"Agent({', '.join(arguments)})", imports, "Its model answers from the record; its tools are those it had."
 

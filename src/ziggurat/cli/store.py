@@ -21,6 +21,7 @@ from ziggurat.cli.terminal import note, shell_word
 from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.store import LogInfo, Store, run_log, session_log
+from ziggurat.core.visible import visible_line
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.owner import is_gone
 from ziggurat.runs.stored import StoredRuns, record_of, runs_in
@@ -142,8 +143,8 @@ async def find_run(store: InMemoryRunStore | Store, run: str) -> LogInfo:
     if len(like) == 1:
         return like[0]
     if like:
-        raise RunNotFound(f"several runs begin with {run!r}: {', '.join(info.id for info in like)}")
-    latest = ", ".join(info.id for info in await store.logs("run:", limit=3)) or "none"
+        raise RunNotFound(f"several runs begin with {run!r}: {', '.join(visible_line(info.id) for info in like)}")
+    latest = ", ".join(visible_line(info.id) for info in await store.logs("run:", limit=3)) or "none"
     raise RunNotFound(f"there is no run {run!r} (the latest: {latest}); ziggurat runs lists them")
 
 

@@ -5,7 +5,7 @@ private, unassigned and surrogate characters (format characters are those that c
 and combining marks without a letter to stand on. Two sets that `unicodedata` lacks are in `_NO_GLYPH`.
 """
 
-__all__ = ["escaped_json", "is_hidden", "visible", "visible_line"]
+__all__ = ["JOINERS", "escaped_json", "is_hidden", "visible", "visible_line"]
 
 import unicodedata
 from functools import lru_cache
@@ -33,7 +33,7 @@ _NO_GLYPH = frozenset(
     )
     for code in range(first, last + 1)
 )
-_JOINERS = "\u200c\u200d\ufe0e\ufe0f"
+JOINERS = "\u200c\u200d\ufe0e\ufe0f"
 """Characters that choose the form of the letters or the emoji beside them; a text is read in the same way without."""
 
 _STRIKING = 1
@@ -77,7 +77,7 @@ def visible(text: str, *, after: str = "") -> str:
     if text.isascii() and text.isprintable():
         return text
     lines = text.replace("\r\n", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
-    return "".join(_pieces(after + lines, "\n\t", _JOINERS)[len(after) :])
+    return "".join(_pieces(after + lines, "\n\t", JOINERS)[len(after) :])
 
 
 def visible_line(text: str) -> str:

@@ -13,6 +13,7 @@ from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.entries import LABELS, Entry, Opened
 from ziggurat.core.errors import JournalCorrupt, RunExists, RunNotFound
+from ziggurat.core.ids import check_new_id, check_new_name
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.recorder import Mode
@@ -75,7 +76,11 @@ class StoredRuns(Running):
         Raises:
             RunExists: another process has begun a run with this id.
             StoreError: the store cannot be written.
+            ConfigurationError: the id or a label's name has a character that it may not have.
         """
+        check_new_id(run_id, "run_id")
+        for name in deps.get(LABELS) or ():
+            check_new_name(name, "a label's name")
         self.check_idle(run_id)
         self._running[run_id] = None
         try:
@@ -229,7 +234,9 @@ async def plant(runs: InMemoryRunStore | StoredRuns, run_id: str, agent: str, en
     Raises:
         RunExists: there is a run with this id.
         StoreError: the store cannot be written.
+        ConfigurationError: the id has a character that it may not have.
     """
+    check_new_id(run_id, "new_id")
     lines = [write_entry(entry) for entry in entries]
     if isinstance(runs, StoredRuns):
         await runs.plant(run_id, agent, lines)

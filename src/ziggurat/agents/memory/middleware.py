@@ -13,6 +13,7 @@ from ziggurat.agents.memory.policies import Policy
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ServiceError, StoreError, described
+from ziggurat.core.ids import check_new_name
 from ziggurat.core.service import Service
 from ziggurat.memory.connect import open_memory
 from ziggurat.memory.scoring import Score
@@ -196,6 +197,7 @@ def _check_owner(owner: object) -> None:
         raise ConfigurationError(
             f"Remembering(): owner is a name without '/', or a function of the context that returns one; got {owner!r}"
         )
+    check_new_name(owner, "the owner of a memory")
 
 
 def _check_numbers(limit: int, tokens: int, min_score: float) -> None:

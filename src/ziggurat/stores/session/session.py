@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseHeld, RunExists, RunNotFound
+from ziggurat.core.ids import check_new_id
 from ziggurat.core.store import ID, LogInfo, Row, Store, chained, is_id, session_log
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
 from ziggurat.messages.message import Message
@@ -272,6 +273,7 @@ class Session:
             try:
                 if await self._check_sound():
                     return await store.lease(self._log)
+                check_new_id(self.id, "a session's id")
                 return await store.create(LogInfo(self._log, created=self.clock.now()))
             except (RunExists, RunNotFound):
                 continue  # another process was quicker

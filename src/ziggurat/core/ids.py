@@ -1,0 +1,63 @@
+"""The characters of new ids and names. What is stored already is found by any id, also by one that is refused here."""
+
+__all__ = ["check_new_id", "check_new_name"]
+
+import re
+import unicodedata
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.store import LONGEST
+from ziggurat.core.visible import JOINERS, is_hidden
+
+_IDS = "letters and digits of ASCII and - _ . : @ / + = , | ~, not beginning with -"
+_ID = re.compile(r"(?!-)[A-Za-z0-9_.:@/+=,|~-]+")
+_OTHER = re.compile(r"[^A-Za-z0-9_.:@/+=,|~-]")
+_NAMES = "visible characters on one line"
+
+
+def check_new_id(text: object, what: str) -> None:
+    """Check the id of a run or a session that does not exist yet.
+
+    Ids are written to terminals, paths, shell commands and generated code, so they have no character that means
+    something there.
+
+    Args:
+        text: The id.
+        what: What it is called in the error, such as ``run_id``.
+
+    Raises:
+        ConfigurationError: it has other characters than ASCII letters, digits and ``-_.:@/+=,|~``, begins with ``-``,
+            is empty, or is too long.
+    """
+    if not isinstance(text, str) or not 0 < len(text) <= LONGEST:
+        raise ConfigurationError(f"{what} is {_IDS}, 1 to {LONGEST} of them; {_count(text)}")
+    if _ID.fullmatch(text) is None:
+        other = _OTHER.search(text)
+        raise ConfigurationError(f"{what} is {_IDS}; {_place(text, other.start() if other else 0)}")
+
+
+def check_new_name(text: object, what: str) -> None:
+    """Check the name of an agent, a label, or the owner of a memory.
+
+    Args:
+        text: The name.
+        what: What it is called in the error, such as ``an agent's name``.
+
+    Raises:
+        ConfigurationError: it has a hidden character or a line break, is blank, or is too long.
+    """
+    if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
+        raise ConfigurationError(f"{what} is {_NAMES}, 1 to {LONGEST} of them; {_count(text)}")
+    if not (text.isascii() and text.isprintable()):
+        for place, each in enumerate(text):
+            if is_hidden(each) and each not in JOINERS:
+                raise ConfigurationError(f"{what} is {_NAMES}; {_place(text, place)}")
+
+
+def _count(text: object) -> str:
+    return f"it has {len(text)}" if isinstance(text, str) and text.strip() else f"got {text!r:.200}"
+
+
+def _place(text: str, place: int) -> str:
+    name = unicodedata.name(text[place], "a character without a name")
+    return f"{text!r:.200} has {text[place]!r} ({name.lower()}) as character {place + 1}"

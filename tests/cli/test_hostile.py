@@ -1,0 +1,221 @@
+"""Every command on stores full of texts that would control a terminal: none reaches it raw."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command, Ended, Typed
+from tests.cli.hostile_agents import HOSTILE, broken, talks, waits
+from ziggurat.agents.runnable import Runnable
+from ziggurat.cli.pytest_file import as_test
+from ziggurat.core.clock import new_id
+from ziggurat.core.entries import LABELS
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.store import LogInfo, Row, chained, run_log, session_log
+from ziggurat.core.visible import is_hidden
+from ziggurat.memory.connect import open_memory
+from ziggurat.memory.record import MemoryRecord
+from ziggurat.stores.connect import connect, rows_of
+
+AGENTS = str(Path(__file__).parent / "hostile_agents.py")
+QUOTED = 'x"""\nraise SystemExit("code from a run ran")\n"""'
+STYLES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def checked(ended: Ended) -> Ended:
+    for text in (ended.out, ended.err):
+        assert [each for each in STYLES.sub("", text) if is_hidden(each) and each not in "\n\t"] == []
+    return ended
+
+
+async def plant(url: str, old_id: str, agent: Runnable) -> str:
+    """Store a run of an agent under an id that is refused today, as an earlier version could have; return the id."""
+    made = Runnable(agent, name=agent.name, store=url)
+    run = await made.run(f"asked: {HOSTILE}", run_id=new_id(), deps={LABELS: {"command line": {"model": HOSTILE}}})
+    store = rows_of(made.store)
+    rows = await store.read(run_log(run.id))
+    info = await store.find(run_log(run.id))
+    assert info is not None
+    digest, renamed = "", []
+    for row in rows:
+        data = row.data.replace(run.id.encode(), json.dumps(old_id)[1:-1].encode())
+        digest = chained(digest, data)
+        renamed.append(Row(row.number, digest, data, row.status))
+    epoch = await store.create(LogInfo(run_log(old_id), info.agent, info.request, info.created, info.status), renamed)
+    await store.release(run_log(old_id), epoch)
+    await store.delete(run_log(run.id))
+    await store.close()
+    return old_id
+
+
+@pytest.fixture(params=["sqlite:///{}/runs.db", "file:///{}/runs"])
+def url(request: pytest.FixtureRequest, ziggurat: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    made = str(request.param).format(str(tmp_path).lstrip("/") if "file" in request.param else tmp_path)
+    monkeypatch.setenv("ZIGGURAT_STORE", made)
+    monkeypatch.delitem(sys.modules, "hostile_agents", raising=False)  # its scripted models count the calls of a run
+    return made
+
+
+def test_runs_with_hostile_texts_are_shown_by_every_command(url: str, ziggurat: Command, tmp_path: Path) -> None:
+    done = asyncio.run(plant(url, f"done{HOSTILE}", talks))
+    asyncio.run(plant(url, f"down{HOSTILE}", broken))
+    asyncio.run(plant(url, QUOTED, talks))
+    agent = ("--agent", f"{AGENTS}:talks")
+    assert len(checked(ziggurat("runs")).out.splitlines()) == 3
+    runs = [json.loads(line) for line in checked(ziggurat("runs", "--json")).out.splitlines()]
+    assert {run["id"] for run in runs} == {done, f"down{HOSTILE}", QUOTED}
+    for run in ("done", done, "down", QUOTED, f"none{HOSTILE}", "d", HOSTILE):
+        shown = checked(ziggurat("show", run))
+        assert shown.code == (2 if run in ("d", HOSTILE, f"none{HOSTILE}") else 0), shown
+        checked(ziggurat("replay", run, *agent))
+        checked(ziggurat("approve", run, *agent))
+        checked(ziggurat("approve", run, HOSTILE, *agent))
+        checked(ziggurat("resume", run, *agent))
+        checked(ziggurat("resume", run))
+        checked(ziggurat("fork", run, "--at", "1", *agent))
+        checked(ziggurat("fork", run, "--at", "9", "--prompt", HOSTILE, "--json", *agent))
+        checked(ziggurat("export", run, "--pytest", "--agent", HOSTILE))
+    record = checked(ziggurat("export", "done")).out
+    assert json.loads(record.splitlines()[0])["run_id"] == done
+    MemoryJournal.load(record.encode())
+    assert checked(ziggurat("vacuum", "--older-than", HOSTILE)).code == 2
+
+
+def test_runs_are_exported_as_tests_that_do_nothing_but_replay_them(
+    url: str, ziggurat: Command, tmp_path: Path
+) -> None:
+    run_ids = (f"done{HOSTILE}", QUOTED, "a'b\\", "\u00b2", "-", 'x"""+1#')
+    options = ("--pytest", "--agent", f"{AGENTS}:talks")
+    for number, run_id in enumerate(run_ids):
+        asyncio.run(plant(url, run_id, talks))
+        file = tmp_path / f"test_{number}.py"
+        assert checked(ziggurat("export", "--", run_id)).code == 0
+        source = checked(ziggurat("export", *options, "--", run_id)).out
+        assert ziggurat("export", *options, "-o", str(file), "--", run_id).code == 0
+        assert file.read_text() == source
+        compile(source, file.name, "exec")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert f"{len(run_ids)} passed" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    "agent", ["os; raise SystemExit:x", "a b:c", "class:x", "m:import", f"m{HOSTILE}:x", "m:x\ny", "é:x"]
+)
+def test_no_agent_on_record_becomes_code(agent: str, url: str) -> None:
+    async def recorded() -> tuple[LogInfo, MemoryJournal]:
+        made, run_id = Runnable(talks, name="hostile", store=url), new_id()
+        await made.run("x", run_id=run_id, deps={LABELS: {"command line": {"agent": agent}}})
+        info = await rows_of(made.store).find(run_log(run_id))
+        journal = MemoryJournal.load(await made.record(run_id))
+        await rows_of(made.store).close()
+        assert info is not None
+        return info, journal
+
+    info, journal = asyncio.run(recorded())
+    with pytest.raises(ConfigurationError, match="the test needs to know it as file"):
+        as_test(info, journal, None)
+
+
+def test_a_run_under_an_earlier_id_goes_on_as_its_hint_says(url: str, ziggurat: Command) -> None:
+    run_id = asyncio.run(plant(url, f"waits{HOSTILE}", waits))
+    agent = ("--agent", f"{AGENTS}:waits")
+    shown = checked(ziggurat("show", "waits"))
+    assert "waits for a decision" in shown.out
+    hint = checked(ziggurat("resume", "waits", *agent)).err.splitlines()[-1]
+    assert hint.startswith("ziggurat: to continue it: ziggurat approve $'waits\\x1b[2J")
+    word = re.search(r"approve (\$'.*') \(", hint) or re.search(r"approve (\$'(?:[^'\\]|\\.)*')", hint)
+    assert word is not None
+    done = subprocess.run(["bash", "-c", f"printf %s {word[1]}"], capture_output=True, check=True)
+    assert done.stdout.decode() == run_id
+    ended = checked(ziggurat("approve", run_id, *agent))
+    assert (ended.code, ended.out.startswith("said: ")) == (0, True), ended
+
+
+def test_live_views_and_chats_show_no_hidden_character(
+    ziggurat: Command, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("talks", "waits", "broken"):
+        agent = ("--agent", f"{AGENTS}:{name}")
+        checked(ziggurat("run", *agent, HOSTILE))
+        checked(ziggurat("run", "-q", *agent, "x"))
+        checked(ziggurat("run", *agent, "--approve", f"lok{HOSTILE}", "x"))
+        lines = checked(ziggurat("run", "--json", *agent, "x")).out.splitlines()
+        assert json.loads(lines[-1])["event"] == "AgentEnded"
+        checked(ziggurat("chat", *agent, stdin=f"x\n/{HOSTILE}\n/tools\n"))
+        checked(ziggurat("chat", *agent, "--session", f"s{HOSTILE}", stdin="x\n"))
+        out = Typed()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", out)
+            patch.setenv("TERM", "dumb")
+            ziggurat("run", *agent, "x")
+        checked(Ended(0, out.getvalue(), ""))
+
+
+@pytest.mark.parametrize("command", ["run", "chat", "runs", "show", "resume", "fork", "doctor", "memory", "models", ""])
+def test_wrong_usage_is_reported_without_what_it_quotes_raw(command: str, ziggurat: Command) -> None:
+    for arguments in (
+        [HOSTILE],
+        [f"--{HOSTILE}"],
+        ["x", HOSTILE, "y", "z"],
+        ["--model", HOSTILE],
+        ["--agent", HOSTILE],
+    ):
+        checked(ziggurat(*([command] if command else []), *arguments))
+    checked(ziggurat("run", "--tool", f"{HOSTILE}:x", "x"))
+    checked(ziggurat("run", "--max-steps", HOSTILE, "x"))
+    checked(ziggurat("run", "--store", f"{HOSTILE}://x", "x"))
+
+
+def test_errors_tracebacks_and_settings_are_cleaned_too(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZIGGURAT_DEBUG", "1")
+    monkeypatch.setenv("ZIGGURAT_MODEL", HOSTILE)
+    assert checked(ziggurat("run", "x")).code == 2
+    monkeypatch.setenv("ZIGGURAT_CACHE", "/tmp/" + HOSTILE)
+    checked(ziggurat("doctor"))
+    checked(ziggurat("models", "list"))
+
+
+def test_memories_are_searched_and_audited_without_what_they_hide(ziggurat: Command, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/m.db"
+    texts = [f"train {HOSTILE} {number}" for number in range(3)]
+
+    async def remember() -> None:
+        memories = open_memory(url)
+        bad = HOSTILE
+        await memories.put(
+            [
+                MemoryRecord(id=f"m{number}{bad}", owner=f"me{bad}", kind=f"fact{bad}", content=text, taint=(bad,))
+                for number, text in enumerate(texts)
+            ]
+        )
+        await memories.close()
+
+    asyncio.run(remember())
+    assert "train" in checked(ziggurat("memory", "search", "train", "--store", url)).out
+    found = checked(ziggurat("memory", "search", "--json", "train", "--store", url)).out.splitlines()
+    assert {json.loads(line)["content"] for line in found} == set(texts)
+    checked(ziggurat("memory", "audit", "--store", url))
+    json.loads(checked(ziggurat("memory", "audit", "--json", "--store", url)).out)
+    checked(ziggurat("memory", "search", HOSTILE, "--owner", HOSTILE, "--store", url))
+
+
+def test_a_session_under_an_earlier_id_can_be_continued(url: str, ziggurat: Command) -> None:
+    name = f"old {HOSTILE}"
+
+    async def make() -> None:
+        store = rows_of(connect(url))
+        epoch = await store.create(LogInfo(session_log(name)))
+        await store.release(session_log(name), epoch)
+        await store.close()
+
+    refused = checked(ziggurat("run", "-q", "--agent", f"{AGENTS}:talks", "--session", name, "x"))
+    assert (refused.code, "a session's id is letters and digits" in refused.err) == (2, True)
+    asyncio.run(make())
+    assert checked(ziggurat("run", "-q", "--agent", f"{AGENTS}:talks", "--session", name, "x")).code == 0
