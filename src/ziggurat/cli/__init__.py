@@ -5,6 +5,6 @@
 - Implementations: `run`, `chat`, `resume` (also approve, replay and fork), `records` (runs, export, vacuum), `show`,
   `memories`, `models`, `doctor` with `check_model`, `pytest_file`.
 - From options to an agent: `question`, `load`, `build`, `agent_options`.
-- Terminal input and output: `terminal`, with `approve`, `report` and `providers`. `store` finds the store and the run of
-  a command.
+- Terminal input and output: `terminal`, with `approve`, `report` and `providers`. `store` finds the store and the run
+  of a command.
 """
