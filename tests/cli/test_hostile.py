@@ -14,6 +14,7 @@ from tests.cli.hostile_agents import HOSTILE, broken, talks, waits
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.pytest_file import as_test
 from ziggurat.core.clock import new_id
+from ziggurat.core.codec import digest
 from ziggurat.core.entries import LABELS
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import MemoryJournal
@@ -42,11 +43,14 @@ async def plant(url: str, old_id: str, agent: Runnable) -> str:
     rows = await store.read(run_log(run.id))
     info = await store.find(run_log(run.id))
     assert info is not None
-    digest, renamed = "", []
+    chain, renamed = "", []
     for row in rows:
         data = row.data.replace(run.id.encode(), json.dumps(old_id)[1:-1].encode())
-        digest = chained(digest, data)
-        renamed.append(Row(row.number, digest, data, row.status))
+        for item in run.pending:  # ids did not name the run then
+            earlier = digest([item.path, item.call.name, item.call.arguments])
+            data = data.replace(item.id.encode(), earlier.encode())
+        chain = chained(chain, data)
+        renamed.append(Row(row.number, chain, data, row.status))
     epoch = await store.create(LogInfo(run_log(old_id), info.agent, info.request, info.created, info.status), renamed)
     await store.release(run_log(old_id), epoch)
     await store.delete(run_log(run.id))
