@@ -12,7 +12,7 @@
 #   make sessions         ten processes write one session, 1,000 steps each
 #   make approvals        race changes of a call against its approval, 1,000 times for each kind
 #   make composition      3,000 random combinations of features, in every way that they can be run
-#   make faults           cancel runs at every turn, kill them 1,000 times over; cut power and fill the disk at every write
+#   make faults           cancel runs at every turn, kill them 1,000 times over; cut power and fill the disk at every write; damage files
 #   make memory           measure memory; kill and cut its power while it remembers 10,000 times
 #   make golden           record the golden runs anew, when the format of records has changed on purpose
 # Measurements:
@@ -86,6 +86,7 @@ faults: $(TEST_STAMP)  # ZIGGURAT_POSTGRES: the address of a server, instead of 
 	$(BIN)/python -m tests.faults power
 	$(BIN)/python -m tests.faults disk
 	$(BIN)/python -m tests.faults pauses
+	$(BIN)/python -m tests.faults damage
 
 memory: $(TEST_STAMP)  # for recall on long conversations: python -P benchmarks/locomo.py FOLDER
 	$(BIN)/python -m tests.memory.losses kills --records 10000

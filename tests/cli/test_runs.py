@@ -1,6 +1,7 @@
 """Tests of stored runs on the command line: list, show, resume, approve, replay, fork, export."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import AGENTS, Command
+from tests.stores.cut import cut
 from ziggurat.cli.records import seconds_of
 from ziggurat.cli.store import default_store
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.store import run_log
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.resolve import PROVIDERS
 from ziggurat.stores.connect import connect
@@ -292,6 +295,21 @@ def test_runs_are_removed(kept: Command) -> None:
     assert kept("vacuum").out == "0 runs removed\n"
     assert kept("vacuum", "--older-than", "0s").out == "1 run removed\n"
     assert listed(kept) == []
+
+
+def test_a_lost_end_is_named_and_can_be_accepted(kept: Command) -> None:
+    kept("run", "-q", "--agent", f"{AGENTS}:plain", "x")
+    (run,) = listed(kept)
+    name, entries = run["id"], run["entries"]
+    assert kept("accept-loss", name).out == f"{name}: no entry is missing at the end\n"
+    cut(os.environ["ZIGGURAT_STORE"], run_log(name), 2)
+    shown = kept("show", name)
+    assert shown.code != 0
+    assert f"accept the loss with: ziggurat accept-loss '{name}'" in shown.err
+    assert kept("accept-loss", name[:6]).out == f"{name[:6]}: the loss of entries 3 to {entries} is accepted\n"
+    assert f"the loss of entries 3 to {entries} was accepted" in kept("show", name).out
+    assert kept("accept-loss", "nothing").code == 2
+    assert kept("accept-loss", "--session", "nothing").code == 0
 
 
 @pytest.mark.parametrize("command", ["show", "resume", "approve", "replay", "export"])

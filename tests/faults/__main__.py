@@ -4,6 +4,7 @@ python -m tests.faults kills --store sqlite --kills 400 --seed 7
 python -m tests.faults power --steps 50
 python -m tests.faults disk
 python -m tests.faults pauses --pairs 500
+python -m tests.faults damage --store wal --cases 300
 """
 
 import argparse
@@ -17,6 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from tests.faults.damage import KINDS as DAMAGED
+from tests.faults.damage import damage_store, words
 from tests.faults.disk import STORES, Outcome, every_request
 from tests.faults.pauses import Pauses, every_operation, some_pairs
 from tests.faults.power import KINDS, record
@@ -102,7 +105,7 @@ async def _power(options: argparse.Namespace) -> int:
         )
         print(
             f"power on {name}: requests {len(recording.steps)} states {found.states} wrong {len(found.lost)} "
-            f"shorter {found.shorter} resumed {found.resumed} rows {len(recording.rows)} "
+            f"shorter {found.shorter} accepted {found.accepted} resumed {found.resumed} rows {len(recording.rows)} "
             f"seed {options.seed} {time.monotonic() - began:.1f} s"
         )
         for each in found.lost[:10]:
@@ -146,6 +149,19 @@ def pauses(options: argparse.Namespace) -> int:
     return len(wrong)
 
 
+def damage(options: argparse.Namespace) -> int:
+    """Damage what a store has written, anywhere in it, and continue the run."""
+    logging.disable(logging.WARNING)  # what is lost is told of there
+    whole = Verdict()
+    for name in options.store or DAMAGED:
+        began = time.monotonic()
+        found = damage_store(name, options.cases, options.seed)
+        seconds = time.monotonic() - began
+        print(f"damage to {name}: {words(found)} {in_figures(found.verdict)} seed {options.seed} {seconds:.1f} s")
+        whole.add(found.verdict)
+    return in_words(whole)
+
+
 def in_figures(verdict: Verdict) -> str:
     """Return how much of each kind is wrong."""
     return " ".join(f"{name} {len(items)}" for name, items in asdict(verdict).items())
@@ -173,11 +189,13 @@ def main() -> int:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Storms against stores.")
     commands = parser.add_subparsers(required=True)
-    for work in (kills, power, disk, pauses):
+    for work in (kills, power, disk, pauses, damage):
         command = commands.add_parser(work.__name__, help=work.__doc__)
         command.set_defaults(run=work)
         command.add_argument(
-            "--store", action="append", help="sqlite, normal, file, postgres, or an address; again for more"
+            "--store",
+            action="append",
+            help="sqlite, normal, file, postgres, or an address; again for more; damage: main, wal, file, session ...",
         )
         command.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(2)))
         if work is kills:
@@ -185,6 +203,8 @@ def main() -> int:
             command.add_argument("--workers", type=int, default=2)
             command.add_argument("--chance", type=float, default=0.4, help="of a random moment instead of a point")
             command.add_argument("--folder", help="where to work; a temporary folder otherwise")
+        elif work is damage:
+            command.add_argument("--cases", type=int, default=300, help="how many for each store")
         elif work is not pauses:
             command.add_argument("--steps", type=int, default=50 if work is power else 20, help="of the run")
         if work is pauses:

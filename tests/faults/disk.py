@@ -90,6 +90,16 @@ class FailingDisk(Disk):
             raise
         return super().write(at, data)
 
+    def overwrite(self, path: Path, offset: int, data: bytes, *, sync: bool = False) -> None:
+        """Fail when it is time."""
+        try:
+            self._check("write")
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                super().overwrite(path, offset, data[: len(data) // 2])
+            raise
+        super().overwrite(path, offset, data)
+
     def truncate(self, at: int, size: int) -> None:
         """Fail when it is time."""
         self._check("truncate")
@@ -118,9 +128,14 @@ Opens = Callable[[Path, Trouble], Store]
 
 STORES: dict[str, Opens] = {
     "file": lambda folder, trouble: FileStore(folder / "runs", disk=FailingDisk(trouble)),
-    "sqlite": lambda folder, trouble: SqliteStore(folder / "runs.db", connect=connector(FailingFiles(trouble))),
+    "sqlite": lambda folder, trouble: SqliteStore(
+        folder / "runs.db", connect=connector(FailingFiles(trouble)), disk=FailingDisk(trouble)
+    ),
     "normal": lambda folder, trouble: SqliteStore(
-        folder / "runs.db", synchronous="NORMAL", connect=connector(FailingFiles(trouble))
+        folder / "runs.db",
+        synchronous="NORMAL",
+        connect=connector(FailingFiles(trouble)),
+        disk=FailingDisk(trouble),
     ),
 }
 

@@ -2,17 +2,22 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from tests.stores.cut import cut
 from tests.stores.places import PLACES, Place, opening
+from tests.stores.server import schema
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseHeld, LeaseLost
+from ziggurat.core.store import Store
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
 from ziggurat.messages.message import Message, assistant, tool_message, user
 from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.stores.connect import connect
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.memory_rows import MemoryRows
 from ziggurat.stores.session import Session, SessionLease
@@ -268,6 +273,39 @@ def test_the_newest_rows_are_passed_over_when_they_are_damaged(
         await last.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "file", "postgres"])
+def test_a_session_names_the_rows_that_are_missing_at_its_end_and_goes_on(kind: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        url = {"sqlite": f"sqlite:///{tmp_path}/runs.db", "file": f"file://{tmp_path}/runs"}.get(kind) or schema()
+        async with closing_store(url) as store:
+            for number in (1, 2, 3, 4):
+                await put(Session("alice", store), f"r{number}", user(f"said {number}"))
+        cut(url, "session:alice", 2)
+        async with closing_store(url) as store:
+            chat = Session("alice", store)
+            assert texts(await chat.history()) == ["said 1", "said 2"]
+            assert await chat.damaged() == (3, 4)
+            await put(chat, "r5", user("said 5"))
+            assert await chat.damaged() == (3, 4)
+        async with closing_store(url) as store:
+            chat = Session("alice", store)
+            await put(chat, "r6", user("said 6"))
+            assert texts(await chat.history()) == ["said 1", "said 2", "said 5", "said 6"]
+            assert await chat.damaged() == (3, 4)
+
+    asyncio.run(main())
+
+
+@asynccontextmanager
+async def closing_store(url: str) -> AsyncGenerator[Store, None]:
+    store = connect(url)
+    assert isinstance(store, Store)
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 def test_a_session_that_was_deleted_begins_anew(place: Place) -> None:

@@ -22,7 +22,7 @@ _Effects = Annotated[
 
 def add_run_commands(app: typer.Typer) -> None:
     """Add the commands for stored runs to the program."""
-    for command in (runs, show, resume, approve, replay, fork, export, vacuum):
+    for command in (runs, show, resume, approve, replay, fork, export, accept_loss, vacuum):
         app.command()(command)
 
 
@@ -223,6 +223,26 @@ def export(
     if pytest and json:
         raise ConfigurationError("a run is written as JSON lines or as a test, not both: --json or --pytest")
     raise typer.Exit(export_run(run, store, pytest=pytest, agent=agent, file=output))
+
+
+def accept_loss(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's id; with --session, the session's.")],
+    session: Annotated[bool, typer.Option("--session", help="RUN is a session.")] = False,
+    store: options.Store = None,
+) -> None:
+    """Accept that the last entries of a damaged run are lost, so that it can be continued without them.
+
+    Restore a backup instead if there is one: calls whose entries are lost are made again, also those of tools that must
+    run at most once. The acceptance is recorded in the run. If nothing is left of it, its id becomes free.
+
+    \b
+    Examples:
+      ziggurat accept-loss r-17 --store sqlite:///agents.db
+      ziggurat accept-loss --session alice
+    """
+    from ziggurat.cli.records import accept_loss_of
+
+    raise typer.Exit(accept_loss_of(run, store, session=session))
 
 
 def vacuum(

@@ -1,6 +1,6 @@
-"""``ziggurat runs``, ``export`` and ``vacuum``: list stored runs, write them to files, remove old ones."""
+"""``ziggurat runs``, ``export``, ``accept-loss`` and ``vacuum``: list stored runs, write, mend and remove them."""
 
-__all__ = ["export_run", "list_runs", "seconds_of", "vacuum_runs"]
+__all__ = ["accept_loss_of", "export_run", "list_runs", "seconds_of", "vacuum_runs"]
 
 import asyncio
 import re
@@ -18,7 +18,8 @@ from ziggurat.core.codec import as_type, encode
 from ziggurat.core.entries import Opened
 from ziggurat.core.errors import ConfigurationError, JournalError
 from ziggurat.core.json_lines import read_entry
-from ziggurat.core.store import LogInfo, Store
+from ziggurat.core.loss import accept_loss
+from ziggurat.core.store import LogInfo, Store, acknowledged_in, run_log, session_log
 from ziggurat.core.stored_journal import lines_of
 from ziggurat.core.visible import visible_line
 from ziggurat.messages import stops
@@ -145,6 +146,25 @@ async def _export(run: str, store: str | None, pytest: bool, agent: str | None) 
     from ziggurat.cli.pytest_file import as_test
 
     return as_test(info, journal, agent)
+
+
+def accept_loss_of(name: str, store: str | None, *, session: bool) -> int:
+    """Accept that the end of a run, or a whole session, is lost; return the exit code."""
+
+    async def accepted() -> range:
+        place = kept_store(store)
+        try:
+            log = session_log(name) if session else run_log(name)
+            if not session and await acknowledged_in(rows_of(place), log) is None:
+                log = (await find_run(place, name)).log
+            return await accept_loss(rows_of(place), log)
+        finally:
+            await closed(place)
+
+    lost = asyncio.run(accepted())
+    told = f"the loss of entries {lost[0]} to {lost[-1]} is accepted" if lost else "no entry is missing at the end"
+    write(f"{name}: {told}")
+    return COMPLETED
 
 
 def vacuum_runs(store: str | None, *, older: str, unfinished: bool) -> int:

@@ -12,7 +12,7 @@ from ziggurat.cli.exit_codes import COMPLETED
 from ziggurat.cli.store import closed, find_run, kept_store, record_in
 from ziggurat.cli.terminal import write
 from ziggurat.core.codec import Raw, as_type, decode, encode
-from ziggurat.core.entries import Decided, Ended, Entered, Entry, Failure, Opened, Pending, Result
+from ziggurat.core.entries import Decided, Ended, Entered, Entry, Failure, LossAccepted, Opened, Pending, Result
 from ziggurat.core.errors import JournalCorrupt, MissingExtra, described
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.json_lines import as_error
@@ -141,6 +141,8 @@ class _Picture:
                 return f"{name}: {type(decision).__name__.lower()} {shortened(said)}".rstrip()
             case Opened() if number:
                 return "went on"
+            case LossAccepted():
+                return f"the loss of entries {number + 1} to {entry.acknowledged} was accepted"
             case Ended():
                 return f"ended: {entry.stop}"
         return None

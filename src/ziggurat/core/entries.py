@@ -8,6 +8,7 @@ __all__ = [
     "Entry",
     "Failure",
     "Intent",
+    "LossAccepted",
     "Opened",
     "Origin",
     "Outcome",
@@ -137,6 +138,14 @@ class Ended(Entry, frozen=True, gc=False):
 
     stop: str
     elapsed: float = 0.0
+
+
+class LossAccepted(Entry, frozen=True, gc=False):
+    """Somebody accepted that later entries, which had been acknowledged, were lost: those up to `acknowledged`."""
+
+    acknowledged: int
+    at: float
+    """POSIX seconds."""
 
 
 Outcome = Result | Failure

@@ -10,11 +10,15 @@ __all__ = [
     "LONGEST",
     "UNFINISHED",
     "LogInfo",
+    "Mark",
+    "Remembers",
     "Row",
     "Store",
     "Wakes",
+    "acknowledged_in",
     "chained",
     "is_id",
+    "loss",
     "run_log",
     "session_log",
 ]
@@ -24,6 +28,8 @@ from hashlib import blake2b
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
+
+from ziggurat.core.errors import JournalCorrupt
 
 UNFINISHED = frozenset({"running", "Suspended", "Cancelled", "Failed", "Timeout"})
 """The states of runs that can be continued."""
@@ -41,7 +47,8 @@ class Row(Struct, frozen=True, gc=False):
 
     Attributes:
         number: From 1, without gaps.
-        digest: Made of the previous row's digest and this row's data, so that any change is detected; see `chained`.
+        digest: Made of the previous row's digest and this row's data, so that damage to a row is detected, but not rows
+            missing at the end (see `Remembers`), nor changes by somebody who computes it anew; see `chained`.
         data: One JSON document without line breaks.
         status: The state of the log from this row on.
     """
@@ -50,6 +57,27 @@ class Row(Struct, frozen=True, gc=False):
     digest: str
     data: bytes
     status: str = "running"
+
+
+class Mark(Struct, frozen=True):
+    """The last acknowledged row of a log, as remembered apart from the log.
+
+    Attributes:
+        number: The number of the row.
+        check: A digest of its digest; empty if that is unknown.
+    """
+
+    number: int
+    check: str = ""
+
+    @classmethod
+    def of(cls, row: Row) -> "Mark":
+        """Return the mark of a row."""
+        return cls(row.number, blake2b(row.digest.encode(), digest_size=16).hexdigest())
+
+    def fits(self, row: Row) -> bool:
+        """Return whether a row is the one that was acknowledged, as far as that is known."""
+        return self.number == row.number and self.check in ("", Mark.of(row).check)
 
 
 class LogInfo(Struct, frozen=True):
@@ -215,6 +243,50 @@ class Wakes(Protocol):
     async def changed(self, log: str, count: int, seconds: float) -> None:
         """Wait until a log may have more rows than `count`, at most `seconds` seconds."""
         ...
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A store that remembers the last acknowledged row of each log where damage to the log does not reach.
+
+    What it remembers may be older than the log after a crash, never newer. Its `create` and `find` raise JournalCorrupt
+    for a log of which rows were acknowledged and nothing is left; deleting such a log accepts that.
+    """
+
+    async def acknowledged(self, log: str) -> Mark | None:
+        """Return the last acknowledged row of a log, None if it is unknown; read it before the rows, not after."""
+        ...
+
+    async def accept_loss(self, log: str, epoch: int, rows: Sequence[Row]) -> None:
+        """Append rows to a log that ends before its last acknowledged row; the missing rows are forgotten.
+
+        Raises:
+            LeaseLost: as for `Store.append`.
+        """
+        ...
+
+
+async def acknowledged_in(store: Store, log: str) -> Mark | None:
+    """Return the last acknowledged row of a log; None if it is unknown, or the store remembers none."""
+    return await store.acknowledged(log) if isinstance(store, Remembers) else None
+
+
+def loss(log: str, count: int, acknowledged: int) -> JournalCorrupt:
+    """Return the error for a log that ends before its last acknowledged row.
+
+    Args:
+        log: The log.
+        count: The number of rows that are left.
+        acknowledged: The number of the last acknowledged row.
+    """
+    kind, _, name = log.partition(":")
+    left = f"ends with entry {count}" if count else "has no entries"
+    option = "--session " if kind == "session" else ""
+    return JournalCorrupt(
+        f"the {kind} {name} {left}, but entry {acknowledged} was acknowledged: entries {count + 1} to {acknowledged} "
+        f"are lost. Restore the store from a backup, or accept the loss with: ziggurat accept-loss {option}{name!r}. "
+        "Tools whose calls are lost may then run again"
+    )
 
 
 def is_id(text: str) -> bool:

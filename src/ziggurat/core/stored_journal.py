@@ -17,7 +17,7 @@ from ziggurat.core.json_lines import write_entry
 from ziggurat.core.path import is_question
 from ziggurat.core.recorder import Mode
 from ziggurat.core.scope import Key
-from ziggurat.core.store import Row, Store, chained
+from ziggurat.core.store import Row, Store, acknowledged_in, chained, loss
 
 BLOB_BYTES = 64 * 1024
 """An entry longer than this is stored as a separate large value, and its row has only the digest."""
@@ -282,31 +282,38 @@ async def lines_of(store: Store, log: str, rows: Iterable[Row]) -> list[bytes]:
     return lines
 
 
-async def read_rows(store: Store, log: str, after: int = 0, before: str = "") -> list[Row]:
-    """Return the rows of a log after checking their numbers and their chain of digests.
+async def read_rows(
+    store: Store, log: str, after: int = 0, before: str = "", *, accept_loss: bool = False
+) -> list[Row]:
+    """Return the rows of a log after checking their numbers, their chain of digests, and that no later one is missing.
 
     Args:
         store: The store.
         log: The name of the log.
         after: Return only rows after this number.
         before: The digest of the row with that number.
+        accept_loss: Return also the rows of a log that ends before its last acknowledged row.
 
     Raises:
-        JournalCorrupt: a row was changed, lost or damaged; the message names it, and the log is now in quarantine.
+        JournalCorrupt: a row was changed, lost or damaged; the message names it. Unless rows are only missing at the
+            end, the log is now in quarantine.
     """
+    mark = None if after else await acknowledged_in(store, log)
     problem = ""
     try:
         rows = await store.read(log, after)
     except JournalCorrupt as error:
         problem, rows = str(error), []
-    for row in rows:
-        after += 1
+    for number, row in enumerate(rows, after + 1):
         expected = chained(before, row.data)
-        if row.number != after or row.digest != expected:
-            problem = f"entry {after} of {log} was changed, lost or damaged after it was written"
+        is_other = mark is not None and number == mark.number and not mark.fits(row)
+        if row.number != number or row.digest != expected or is_other:
+            problem = f"entry {number} of {log} was changed, lost or damaged after it was written"
             break
         before = expected
     if problem:
         await store.quarantine(log, problem)
         raise JournalCorrupt(f"{problem}; the run is set apart, others are not affected")
+    if mark is not None and len(rows) < mark.number and not accept_loss:
+        raise loss(log, len(rows), mark.number)
     return rows

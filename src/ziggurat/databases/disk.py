@@ -23,6 +23,16 @@ class Disk:
         """Write as many bytes as possible; return how many were written."""
         return os.write(at, data)
 
+    def overwrite(self, path: Path, offset: int, data: bytes, *, sync: bool = False) -> None:
+        """Write to a place in a file, which is created if needed; not flushed unless `sync`."""
+        at = open_private(path, os.O_WRONLY | os.O_CREAT)
+        try:
+            os.pwrite(at, data, offset)
+            if sync:
+                os.fsync(at)
+        finally:
+            os.close(at)
+
     def truncate(self, at: int, size: int) -> None:
         """Truncate a file."""
         os.ftruncate(at, size)

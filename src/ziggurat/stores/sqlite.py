@@ -13,9 +13,11 @@ from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
-from ziggurat.core.store import UNFINISHED, LogInfo, Row
+from ziggurat.core.errors import JournalCorrupt, LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.store import UNFINISHED, LogInfo, Mark, Row, loss
 from ziggurat.databases.checks import check_path, check_seconds, check_synchronous
+from ziggurat.databases.disk import Disk
+from ziggurat.databases.marks import Marks
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.sqlite.batch import write_batch
 from ziggurat.databases.sqlite.connection import SqliteConnection, WouldWait
@@ -23,7 +25,7 @@ from ziggurat.databases.writer import Job, Writer
 
 T = TypeVar("T")
 
-_OF_ONE = (LeaseHeld, LeaseLost, RunExists, RunNotFound)
+_OF_ONE = (JournalCorrupt, LeaseHeld, LeaseLost, RunExists, RunNotFound)
 """Errors of a single job that has written nothing."""
 
 _SMALL = 16 * 1024
@@ -42,6 +44,8 @@ _OURS = (
 class SqliteStore:
     """Store logs in a SQLite database; several processes may use it at once.
 
+    A file beside the database (``agents.db-marks``) has the last acknowledged row of each log; see `Marks`.
+
     Args:
         path: The file; created with its folders if it does not exist.
         synchronous: With ``"FULL"`` writes survive a power loss; with ``"NORMAL"`` only a crash of the process, but it
@@ -51,6 +55,7 @@ class SqliteStore:
             that the process is gone.
         clock: The clock.
         connect: Opens the database as `sqlite3.connect` does; replace it to use another file system.
+        disk: The file-system operations for the file of marks; the system's by default.
 
     Raises:
         ConfigurationError: an argument has the wrong type or range.
@@ -65,6 +70,7 @@ class SqliteStore:
         lease: float = 30.0,
         clock: Clock = SYSTEM_CLOCK,
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
+        disk: Disk | None = None,
     ) -> None:
         self.path = check_path(path, self)
         check_seconds(self, timeout=timeout, lease=lease)
@@ -77,7 +83,9 @@ class SqliteStore:
         self._states: dict[str, str] = {}  # the status of each held log, as written in the table of logs
         self._touched: dict[str, float] = {}  # times of writes that are not yet in the table of logs
         self._renewed = time.monotonic()
-        self._database = SqliteConnection(self.path, synchronous, timeout, connect)
+        self._marks = Marks(self.path.with_name(f"{self.path.name}-marks"), disk)
+        self._written: dict[str, Mark] = {}  # the last rows of the transaction under way
+        self._database = SqliteConnection(self.path, synchronous, timeout, connect, self._marks.clear)
         self._writer = Writer(
             f"ziggurat {self.path.name}",
             self._together,
@@ -99,6 +107,7 @@ class SqliteStore:
 
     def _together(self, jobs: Sequence[Job[Any]], *, at_once: bool = False) -> bool:
         """Run writing jobs in one transaction; if it fails, all of them fail. Return whether it was tried."""
+        self._written.clear()
         try:
             failed = write_batch(self._database, jobs, _OF_ONE, at_once=at_once)
         except WouldWait:
@@ -113,6 +122,9 @@ class SqliteStore:
         elif failed is not None:
             for job in jobs:
                 self._states.pop(job.log, None)
+        else:
+            for log, mark in self._written.items():
+                self._marks.write(log, mark)
         return True
 
     def _renew(self) -> None:
@@ -145,6 +157,7 @@ class SqliteStore:
         known = execute("SELECT id FROM logs WHERE log = ?", (info.log,)).fetchone()
         if known is not None:
             raise RunExists(f"{info.log} exists already; choose another id")
+        self._check_not_lost(info.log)
         cursor = execute(
             "INSERT INTO logs (log, agent, request, created, status, updated, count, owner, problem, until, epoch) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', ?, 1)",
@@ -156,6 +169,22 @@ class SqliteStore:
             self._append(info.log, 1, rows, blobs, False)
         self._held[info.log] = 1
         return 1
+
+    def _header(self, log: str) -> Any:
+        """Return the header of a log from the database; the marks show whether a missing one is lost."""
+        statement = _INFO + "log = ?"
+        found = self._database.execute(statement, (log,)).fetchone()
+        if found is None and self._marks.find(log) is not None:  # another process may have created it since
+            found = self._database.execute(statement, (log,)).fetchone()
+            if found is None:
+                self._check_not_lost(log)
+        return found
+
+    def _check_not_lost(self, log: str) -> None:
+        """Raise if a mark shows that the database had a log, which it does not have."""
+        mark = self._marks.find(log)
+        if mark is not None:
+            raise loss(log, 0, mark.number)
 
     def _lease(self, log: str) -> int:
         execute, now = self._database.execute, self.clock.now()
@@ -200,6 +229,7 @@ class SqliteStore:
                 "INSERT OR REPLACE INTO blobs (id, digest, data) VALUES (?, ?, ?)",
                 [(number, digest, data) for digest, data in blobs.items()],
             )
+        self._written[log] = Mark.of(rows[-1])
         if release:
             self._forget(log)
 
@@ -221,7 +251,12 @@ class SqliteStore:
             rows.append(Row(number, digest, data, status))
         return rows
 
-    def _remove(self, ids: Sequence[int]) -> None:
+    def _remove(self, logs: Sequence[str], ids: Sequence[int]) -> None:
+        """Remove logs, of which the database may have lost some."""
+        try:
+            self._marks.remove(logs)  # before the commit: a log without a mark is not missed
+        except OSError as error:
+            raise StoreError(f"{self._marks.path}: {error}") from error
         for statement in ("DELETE FROM rows", "DELETE FROM blobs", "DELETE FROM logs"):
             self._database.many(f"{statement} WHERE id = ?", [(number,) for number in ids])
 
@@ -259,8 +294,7 @@ class SqliteStore:
 
     async def find(self, log: str) -> LogInfo | None:
         """Return the description of a log; see `Store`."""
-        statement = _INFO + "log = ?"
-        found = await self._read(lambda: self._database.execute(statement, (log,)).fetchone())
+        found = await self._read(lambda: self._header(log))
         if found is None:
             return None
         info = _info_of(found)
@@ -269,6 +303,14 @@ class SqliteStore:
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
         """Return rows; see `Store`."""
         return await self._read(lambda: self._rows(log, after, limit))
+
+    async def acknowledged(self, log: str) -> Mark | None:
+        """Return the last acknowledged row; see `Remembers`."""
+        return await self._read(lambda: self._marks.find(log))
+
+    async def accept_loss(self, log: str, epoch: int, rows: Sequence[Row]) -> None:
+        """Append rows in place of lost ones; see `Remembers`."""
+        await self.append(log, epoch, rows)
 
     async def blob(self, log: str, digest: str) -> bytes | None:
         """Return a large value; see `Store`."""
@@ -311,9 +353,9 @@ class SqliteStore:
         """Remove a log; see `Store`."""
 
         def work() -> bool:
-            found = self._database.execute("SELECT id FROM logs WHERE log = ?", (log,)).fetchone()
-            self._remove([] if found is None else [found[0]])
-            return found is not None
+            found = self._database.execute("SELECT id FROM logs WHERE log = ?", (log,)).fetchall()
+            self._remove([log], [number for (number,) in found])
+            return bool(found)
 
         return await self._write(log, work)
 
@@ -323,11 +365,12 @@ class SqliteStore:
         def work() -> int:
             self._note_times()
             found = self._database.execute(
-                "SELECT id, status FROM logs WHERE updated < ? AND substr(log, 1, ?) = ? AND (owner = '' OR until < ?)",
+                "SELECT log, id, status FROM logs "
+                "WHERE updated < ? AND substr(log, 1, ?) = ? AND (owner = '' OR until < ?)",
                 (before, len(prefix), prefix, self.clock.now()),
             ).fetchall()
-            old = [number for number, status in found if unfinished or status not in UNFINISHED]
-            self._remove(old)
+            old = [(log, number) for log, number, status in found if unfinished or status not in UNFINISHED]
+            self._remove([log for log, _ in old], [number for _, number in old])
             return len(old)
 
         removed = await self._write(prefix, work)

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 
 from ziggurat.core.clock import Clock
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
-from ziggurat.core.store import LogInfo, Row, Store, chained, run_log, session_log
+from ziggurat.core.store import LogInfo, Mark, Remembers, Row, Store, chained, run_log, session_log
 from ziggurat.testing.clock import HandClock
 
 Factory = Callable[[Clock], Store]
@@ -264,6 +264,31 @@ async def logs_are_removed(opened: Opened) -> None:
     await store.append(run_log("gone"), again, rows(1, 1))
 
 
+async def what_was_acknowledged_is_remembered(opened: Opened) -> None:
+    """Check that the last acknowledged rows are known to every process until their log is deleted, if to any."""
+    store, log, other = opened.open(), run_log("r"), run_log("s")
+    if not isinstance(store, Remembers):
+        return
+    epoch = await store.create(LogInfo(log), rows(2))
+    await store.create(LogInfo(other), rows(1))
+    await store.append(log, epoch, rows(3, 2, rows(2)[-1].digest))
+    again = opened.open()
+    assert isinstance(again, Remembers)
+    for each in (store, again):
+        for name, last in ((log, rows(5)[-1]), (other, rows(1)[-1])):
+            mark = await each.acknowledged(name)
+            assert mark is not None
+            assert mark.fits(last)
+            assert not Mark(last.number + 1, mark.check).fits(last)
+        assert await each.acknowledged(run_log("none")) is None
+    await store.delete(log)
+    assert await again.acknowledged(log) is None
+    await store.create(LogInfo(log), rows(1))
+    mark = await again.acknowledged(log)
+    assert mark is not None
+    assert mark.number == 1
+
+
 async def many_write_at_once(opened: Opened) -> None:
     """Check that each log keeps its own order during concurrent writes."""
     store = opened.open()
@@ -328,6 +353,7 @@ CHECKS: tuple[Check, ...] = (
     names_do_not_collide,
     a_damaged_log_is_set_apart,
     logs_are_removed,
+    what_was_acknowledged_is_remembered,
     many_write_at_once,
     one_that_is_refused_does_no_harm_to_others,
     a_closed_store_gives_back_its_leases_and_refuses,

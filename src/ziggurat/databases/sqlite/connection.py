@@ -58,13 +58,19 @@ class SqliteConnection:
     """
 
     def __init__(
-        self, path: Path, synchronous: str, timeout: float, connect: Callable[..., sqlite3.Connection]
+        self,
+        path: Path,
+        synchronous: str,
+        timeout: float,
+        connect: Callable[..., sqlite3.Connection],
+        created: Callable[[], None] = lambda: None,
     ) -> None:
         self.path = path
         self._synchronous = synchronous
         self._timeout = timeout
         self._patience = int(timeout * 1000)
         self._connect = connect
+        self._created = created  # called before a database that does not exist is created
         self._connection: sqlite3.Connection | None = None
         self._guarded = has_wal_reset_bug()
         self._lock: LockFile | None = None
@@ -146,6 +152,8 @@ class SqliteConnection:
         if self._connection is not None:
             return self._connection
         Disk().make_folders(self.path.parent.absolute())
+        if not self.path.exists():
+            self._created()
         if self._connect is sqlite3.connect:
             create_private(self.path)
         connection = self._connect(

@@ -9,10 +9,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.core.errors import StoreError
-from ziggurat.core.store import LogInfo
+from ziggurat.core.errors import JournalCorrupt, StoreError
+from ziggurat.core.store import LogInfo, loss
 from ziggurat.databases.files import read_private
 from ziggurat.stores.file.log import UNREADABLE, last_line
+from ziggurat.stores.file.mark import marked
 
 
 class Lease(Struct, frozen=True):
@@ -31,9 +32,13 @@ def header_of(at: Path) -> LogInfo | None:
 
     Raises:
         StoreError: it cannot be read; the message says why.
+        JournalCorrupt: none of its rows is left.
     """
     try:
         info = msgspec.json.decode(read_private(at / "info.json"), type=LogInfo)
+        mark = None if (at / "log.jsonl").exists() else marked(at, info.log)
+        if mark is not None:
+            raise loss(info.log, 0, mark.number)
         last, problem = last_line(at / "log.jsonl"), (content_of(at / "problem") or b"").decode("utf-8", "replace")
         status, number = ("running", 0) if last is None else (last.status, last.number)
         lease = _read_lease(at)
@@ -56,7 +61,7 @@ def describe(at: Path) -> LogInfo | None:
     """Return the header of a log; one that is damaged is described as such, so that it hides no other."""
     try:
         return header_of(at)
-    except (StoreError, OSError) as error:
+    except (JournalCorrupt, StoreError, OSError) as error:
         try:
             changed = at.stat().st_mtime
         except FileNotFoundError:  # it was removed meanwhile

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
 from ziggurat.core.errors import JournalError, LeaseLost, RunExists, RunNotFound, StoreError
-from ziggurat.core.store import UNFINISHED, LogInfo, Row
+from ziggurat.core.store import UNFINISHED, LogInfo, Mark, Row
 from ziggurat.databases.checks import check_path, check_seconds
 from ziggurat.databases.disk import Disk
 from ziggurat.databases.files import read_private
@@ -26,6 +26,7 @@ from ziggurat.databases.writer import Writer, one_by_one
 from ziggurat.stores.file.header import Lease, content_of, describe, header_of, lease_of
 from ziggurat.stores.file.lock import LogLock, locked
 from ziggurat.stores.file.log import UNREADABLE, appended, file_name, repaired, replaced, rows_in
+from ziggurat.stores.file.mark import marked, remember
 
 T = TypeVar("T")
 
@@ -40,6 +41,8 @@ class _Format(msgspec.Struct):
 
 class FileStore:
     """Store each log in its own folder: ``log.jsonl``, and beside it its description, the lease and large values.
+
+    The file ``mark`` in the folder has the last acknowledged row.
 
     Every batch is flushed to the disk; a file is replaced by writing a new one, flushing it, and renaming it.
 
@@ -151,6 +154,8 @@ class FileStore:
             replaced(self._disk, made / "lease.json", self._leased(1, self.owner), sync=False)
             self._put(made, blobs)
             size = self._write(made / "log.jsonl", rows)
+            if rows:
+                remember(self._disk, made, info.log, rows[-1])
             self._disk.sync_folder(made)
             self._disk.rename(made, final)
         except OSError:
@@ -179,12 +184,20 @@ class FileStore:
             known = lease_of(lock.folder)
             self._refuse_held(log, known)
             epoch = max(known.epoch, self._held.get(log, 0)) + 1
-            repaired(self._disk, path, lock.check)
-            rows = rows_in(path)
+            last = marked(lock.folder, log)
+            if last is None or last.number <= len(rows_in(path)):
+                self._repair(log, lock)
+            else:
+                self._counts.pop(log, None)  # it ends before its last acknowledged row: what is left is not touched
             self._lease_to(lock, epoch)
-            self._counts[log] = (len(rows), path.stat().st_size)
         self._held[log] = epoch
         return epoch
+
+    def _repair(self, log: str, lock: LogLock) -> None:
+        """Remove a last line that a crash has cut off, and note what the log has."""
+        path = lock.folder / "log.jsonl"
+        repaired(self._disk, path, lock.check)
+        self._counts[log] = (len(rows_in(path)), path.stat().st_size)
 
     def _refuse_held(self, log: str, known: Lease) -> None:
         """Refuse a log that another store has the lease of."""
@@ -193,13 +206,22 @@ class FileStore:
             raise lease_held(log, known.owner, left)
 
     def _append(
-        self, log: str, epoch: int, rows: Sequence[Row], blobs: Mapping[str, bytes] | None, release: bool
+        self,
+        log: str,
+        epoch: int,
+        rows: Sequence[Row],
+        blobs: Mapping[str, bytes] | None,
+        release: bool,
+        *,
+        accept_loss: bool = False,
     ) -> None:
         with self._alone(log) as lock:
             at = self._disk.open(lock.folder / "log.jsonl", fresh=False)
             try:
                 lock.check()  # who takes over from here on appends to another file than this one
                 known = lease_of(lock.folder)
+                if accept_loss and known.epoch == epoch and known.owner == self.owner:
+                    self._repair(log, lock)
                 count, size = self._counts.get(log, (-1, -1))
                 if known.epoch != epoch or known.owner != self.owner or rows[0].number != count + 1:
                     raise LeaseLost(f"{log}: the right to write has passed to another; resume the run to continue it")
@@ -212,6 +234,7 @@ class FileStore:
                 self._disk.close(at)
             if release:
                 self._lease_to(lock, epoch, owner="", sync=False)
+        remember(self._disk, self._at(log), log, rows[-1])  # the lock was not taken away: the rows are in the log
         if release:
             self._forget(log)
 
@@ -320,6 +343,14 @@ class FileStore:
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
         """Return rows; see `Store`."""
         return await self._do(log, lambda: self._rows(log, after, limit))
+
+    async def acknowledged(self, log: str) -> Mark | None:
+        """Return the last acknowledged row; see `Remembers`."""
+        return await self._do(log, lambda: marked(self._at(log), log))
+
+    async def accept_loss(self, log: str, epoch: int, rows: Sequence[Row]) -> None:
+        """Append rows in place of lost ones; see `Remembers`."""
+        await self._do(log, lambda: self._append(log, epoch, rows, None, False, accept_loss=True))
 
     async def blob(self, log: str, digest: str) -> bytes | None:
         """Return a large value; see `Store`."""

@@ -1,6 +1,8 @@
 """The SQL of the PostgreSQL store; ``$1`` is the time if a clock was given, ``$2`` a lease in seconds."""
 
 __all__ = [
+    "ACCEPT_LOSS",
+    "ACKNOWLEDGED",
     "APPEND",
     "APPEND_WITH_BLOBS",
     "BEGUN",
@@ -56,6 +58,11 @@ APPEND = _with_time(_APPEND, _TOLD)
 """Writes rows of any number of logs, each under its epoch and after a given count; returns the logs written."""
 
 APPEND_WITH_BLOBS = _with_time(_APPEND, _KEEP, _TOLD)
+
+ACKNOWLEDGED = "SELECT count FROM logs WHERE log = $1 AND count > 0"
+"""The number of rows of a log as its header has it, which is written with them."""
+
+ACCEPT_LOSS = "UPDATE logs SET count = $4 WHERE log = $1 AND epoch = $2 AND owner = $3 AND count > $4 RETURNING id"
 
 WRITTEN = "SELECT 1 FROM logs JOIN rows USING (id) WHERE id = $1 AND epoch = $2 AND number = $3 AND digest = $4"
 """Whether a row exists that was sent before the connection was lost."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import JournalError, LeaseLost, MissingExtra, RunExists, RunNotFound, StoreUnavailable
-from ziggurat.core.store import UNFINISHED, LogInfo, Row
+from ziggurat.core.store import UNFINISHED, LogInfo, Mark, Row
 from ziggurat.databases.checks import check_seconds
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.postgres.address import PostgresAddress
@@ -251,6 +251,17 @@ class PostgresStore:
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
         """Return rows; see `Store`."""
         return [Row(*row) for row in await self._read(sql.READ, log, after, limit)]
+
+    async def acknowledged(self, log: str) -> Mark | None:
+        """Return the last acknowledged row; see `Remembers`."""
+        found = await self._read(sql.ACKNOWLEDGED, log)
+        return Mark(found[0][0]) if found else None
+
+    async def accept_loss(self, log: str, epoch: int, rows: Sequence[Row]) -> None:
+        """Append rows in place of lost ones; see `Remembers`."""
+        count = rows[0].number - 1
+        await self._writer.submit(lambda: self._writing.fetch(sql.ACCEPT_LOSS, log, epoch, self.owner, count), log)
+        await self.append(log, epoch, rows)
 
     async def blob(self, log: str, digest: str) -> bytes | None:
         """Return a large value; see `Store`."""

@@ -4,6 +4,7 @@ __all__ = [
     "Added",
     "Cleared",
     "Kept",
+    "Lost",
     "Popped",
     "Said",
     "SessionEntry",
@@ -77,7 +78,13 @@ class Cleared(_Entry, frozen=True, gc=False):
     """Everything was removed."""
 
 
-SessionEntry = Said | Shortened | Added | Popped | Cleared
+class Lost(_Entry, frozen=True, gc=False):
+    """Rows that had been acknowledged, from this row's number to `until`, were missing; the session went on."""
+
+    until: int
+
+
+SessionEntry = Said | Shortened | Added | Popped | Cleared | Lost
 
 _decoder: "msgspec.json.Decoder[SessionEntry]" = msgspec.json.Decoder(SessionEntry)
 
@@ -109,7 +116,8 @@ class SessionState:
         digest: The digest of the last valid row.
         counts: For each run, the number of its messages on record.
         shortened: For each run, how often it has shortened the conversation.
-        damaged: The numbers of rows that cannot be read and were skipped.
+        damaged: The numbers of rows that could not be read and were skipped, or were lost.
+        missing: The numbers of rows that were acknowledged and are missing at the end.
     """
 
     def __init__(self) -> None:
@@ -118,6 +126,7 @@ class SessionState:
         self.counts: dict[str, int] = {}
         self.shortened: dict[str, int] = {}
         self.damaged: list[int] = []
+        self.missing = range(0)
         self._values: list[_Value] = []
         self._base: list[Message] | None = None
 
@@ -134,6 +143,9 @@ class SessionState:
                     self._values.append(_Value(value, number, entry.at, "", index))
         elif isinstance(entry, Popped):
             self.pop()
+        elif isinstance(entry, Lost):
+            self.damaged.extend(range(number, entry.until + 1))
+            self.missing = range(0)
         else:
             self._values, self._base = [], None
 
@@ -281,6 +293,8 @@ def state_of(rows: Sequence[Row], state: SessionState | None = None) -> tuple[Se
     for row in rows:
         entry = read_session_entry(row.data)
         state.rows += 1
+        if row.number != state.rows:
+            return state, f"entry {state.rows} was changed, lost or damaged after it was written"
         if row.digest == chained(state.digest, row.data) and entry is not None:
             state.take_in(state.rows, entry)
             state.digest = row.digest

@@ -2,6 +2,7 @@
 
 __all__ = ["Conflict", "Session", "SessionLease"]
 
+import logging
 import os
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
@@ -13,7 +14,7 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseHeld, RunExists, RunNotFound
 from ziggurat.core.ids import check_new_id
-from ziggurat.core.store import ID, LogInfo, Row, Store, chained, is_id, session_log
+from ziggurat.core.store import ID, LogInfo, Remembers, Row, Store, acknowledged_in, chained, is_id, session_log
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
 from ziggurat.messages.message import Message
 from ziggurat.stores.connect import connect, rows_of
@@ -22,6 +23,7 @@ from ziggurat.stores.session.log import (
     Added,
     Cleared,
     Kept,
+    Lost,
     Popped,
     SessionEntry,
     SessionState,
@@ -29,6 +31,8 @@ from ziggurat.stores.session.log import (
     state_of,
 )
 from ziggurat.stores.session.write_queue import WriteQueue
+
+logger = logging.getLogger("ziggurat")
 
 Conflict = Literal["queue", "reject", "branch"]
 """What a run does while another writes its session: wait, raise an error, or continue in a copy."""
@@ -51,9 +55,10 @@ class _LocalWriters:
         Raises:
             JournalCorrupt: it is damaged elsewhere than at its end; it is quarantined then.
         """
+        mark = await acknowledged_in(store, log)
         state = self._states.get(log)
         rows: list[Row] = []
-        if state is not None and state.rows and not state.damaged:
+        if state is not None and state.rows and not state.damaged and not state.missing:
             count, last = state.rows, state.digest
             rows = await store.read(log, count - 1)
             if rows and rows[0].digest == last:
@@ -69,6 +74,7 @@ class _LocalWriters:
             self.forget(log)
             await store.quarantine(log, f"{log}: {problem}")
             raise JournalCorrupt(f"{log}: {problem}; the session is set apart, others are not affected")
+        state.missing = range(0) if mark is None else range(state.rows + 1, mark.number + 1)
         self._states[log] = state
         self._states.move_to_end(log)
         while len(self._states) > _KNOWN:
@@ -169,8 +175,9 @@ class Session:
         return (await self._state()).said()
 
     async def damaged(self) -> tuple[int, ...]:
-        """Return the numbers of rows that could not be read and were skipped."""
-        return tuple((await self._state()).damaged)
+        """Return the numbers of rows that could not be read and were skipped, and of lost ones."""
+        state = await self._state()
+        return (*state.damaged, *state.missing)
 
     async def _state(self) -> SessionState:
         await self._check_sound()
@@ -331,22 +338,40 @@ class SessionLease:
             LeaseLost: another holder has taken over.
             StoreError: they cannot be written.
         """
-        state = self.state
+        state, session = self.state, self.session
+        if state.missing:
+            entries = [Lost(session.clock.now(), state.missing[-1]), *entries]
         rows: list[Row] = []
         before = state.digest
         for number, entry in enumerate(entries, state.rows + 1):
             data = encode(entry)
             before = chained(before, data)
             rows.append(Row(number, before, data, _STATUS))
-        session = self.session
         try:
-            await session._rows.append(session._log, self.epoch, rows, release=release)
+            if state.missing:
+                await self._replace_missing(rows)
+            else:
+                await session._rows.append(session._log, self.epoch, rows, release=release)
         except BaseException:
             session._writers.forget(session._log)  # it is unknown which rows were written
             raise
+        if release and state.missing:
+            await session._rows.release(session._log, self.epoch)
         state_of(rows, state)
         if release:
             self._leave()
+
+    async def _replace_missing(self, rows: Sequence[Row]) -> None:
+        """Write rows in place of those that are missing at the end."""
+        session, missing = self.session, self.state.missing
+        assert isinstance(session._rows, Remembers)
+        await session._rows.accept_loss(session._log, self.epoch, rows)
+        logger.warning(
+            "the session %r goes on without its entries %d to %d, which were acknowledged and are lost",
+            session.id,
+            missing[0],
+            missing[-1],
+        )
 
     async def leave(self) -> None:
         """Release the lease; does nothing if it is released or lost already."""

@@ -1,0 +1,53 @@
+"""Accepting that the end of a log was lost."""
+
+__all__ = ["accept_loss"]
+
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.entries import LossAccepted
+from ziggurat.core.errors import JournalCorrupt
+from ziggurat.core.json_lines import write_entry
+from ziggurat.core.store import Remembers, Row, Store, chained, run_log
+from ziggurat.core.stored_journal import read_rows
+
+
+async def accept_loss(store: Store, log: str, *, clock: Clock = SYSTEM_CLOCK) -> range:
+    """Accept that the last entries of a run are lost, so that it can be continued from those that are left.
+
+    The acceptance is recorded in the run. Calls whose entries are lost are made again when the run is resumed, also
+    those of tools with ``effect="once"``. If nothing is left of a run or a session, its id becomes free; a session of
+    which something is left goes on by itself.
+
+    Args:
+        store: The store.
+        log: The log, such as `run_log("r-17")`.
+        clock: The clock.
+
+    Returns:
+        The numbers of the lost entries; empty if none is missing, and then nothing is written.
+
+    Raises:
+        LeaseHeld: another process drives the run.
+        JournalCorrupt: an entry further back is damaged.
+    """
+    mark = await store.acknowledged(log) if isinstance(store, Remembers) else None
+    if mark is None:
+        return range(0)
+    assert isinstance(store, Remembers)
+    try:
+        await store.find(log)
+    except JournalCorrupt:  # nothing is left
+        await store.delete(log)
+        return range(1, mark.number + 1)
+    if log != run_log(log.partition(":")[2]):
+        return range(0)
+    epoch = await store.lease(log)
+    try:
+        rows = await read_rows(store, log, accept_loss=True)
+        if 0 < len(rows) < mark.number:
+            data = write_entry(LossAccepted("", mark.number, clock.now()))
+            await store.accept_loss(log, epoch, [Row(len(rows) + 1, chained(rows[-1].digest, data), data)])
+    finally:
+        await store.release(log, epoch)
+    if not rows:
+        await store.delete(log)
+    return range(len(rows) + 1, mark.number + 1)

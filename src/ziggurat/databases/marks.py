@@ -1,0 +1,143 @@
+"""Marks in files: the last acknowledged row of each log, written after the log and apart from it."""
+
+__all__ = ["SLOT", "Marks", "mark_in", "slot_of"]
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterable
+from hashlib import blake2b
+from pathlib import Path
+
+from ziggurat.core.errors import StoreError
+from ziggurat.core.store import Mark
+from ziggurat.databases.disk import Disk
+from ziggurat.databases.files import open_private
+
+logger = logging.getLogger("ziggurat")
+
+SLOT = 64
+"""The bytes of a mark. Slots are aligned, so none crosses a sector of a disk or a page of the system's cache."""
+
+_BUCKET = 4 * SLOT
+_FIRST = 64
+_FREE = bytes(SLOT)
+
+
+def _tag(log: str) -> bytes:
+    return blake2b(log.encode(), digest_size=16).digest()
+
+
+def slot_of(log: str, mark: Mark) -> bytes:
+    """Return a mark as bytes: the log, the number, the check, and a checksum of these."""
+    body = _tag(log) + mark.number.to_bytes(8) + bytes.fromhex(mark.check)
+    return body + blake2b(body, digest_size=SLOT - len(body)).digest()
+
+
+def mark_in(slot: bytes, log: str) -> Mark | None:
+    """Return the mark of a log in a slot; None if it is damaged, free, or the mark of another log."""
+    body = slot[:40]
+    if len(slot) != SLOT or not body.startswith(_tag(log)):
+        return None
+    if slot[40:] != blake2b(body, digest_size=SLOT - len(body)).digest():
+        return None
+    return Mark(int.from_bytes(body[16:24]), body[24:].hex())
+
+
+class Marks:
+    """The marks of the logs in a database, in one file beside it.
+
+    The file is a hash table of slots. A log's mark is in one of the four slots of its bucket in one of the levels, each
+    of which has twice the buckets of the one before; a level is used when the log's buckets below are full. So nothing
+    is ever moved, and processes that write at the same time need no lock: if two choose the same free slot, one mark
+    is missing until the next row of its log.
+
+    Marks are not flushed. They are written after the rows, so a crash leaves them as old as the rows or older; what is
+    older, missing or damaged only protects less. A failure to write one is logged, and does not fail the rows.
+
+    Args:
+        path: The file.
+        disk: The file-system operations.
+    """
+
+    def __init__(self, path: Path, disk: Disk | None = None) -> None:
+        self.path = path
+        self._disk = disk or Disk()
+        self._failed = False
+
+    def find(self, log: str) -> Mark | None:
+        """Return the mark of a log, None if there is none that can be read."""
+        try:
+            slots = self._slots(log)
+        except OSError as error:
+            self._warn(error)
+            return None
+        for _, slot in slots:
+            mark = mark_in(slot, log)
+            if mark is not None:
+                return mark
+        if any(_is_damaged(slot) for _, slot in slots):
+            logger.warning("%s is damaged: whether the last entries of %s are there cannot be checked", self.path, log)
+        return None
+
+    def write(self, log: str, mark: Mark) -> None:
+        """Write the mark of a log; a failure is logged."""
+        tag = _tag(log)
+        try:
+            slots = self._slots(log)
+            at = next((at for at, slot in slots if slot.startswith(tag)), None)
+            if at is None:
+                at = next(at for at, slot in slots if slot == _FREE or _is_damaged(slot))
+            self._disk.overwrite(self.path, at, slot_of(log, mark))
+            self._failed = False
+        except (OSError, StoreError) as error:
+            self._warn(error)
+
+    def _warn(self, error: Exception) -> None:
+        if not self._failed:
+            logger.warning("%s cannot be used, so a loss of the last entries is not noticed: %s", self.path, error)
+        self._failed = True
+
+    def remove(self, logs: Iterable[str]) -> None:
+        """Remove the marks of logs, before the logs are deleted.
+
+        Raises:
+            OSError: the file cannot be read or written.
+        """
+        for log in logs:
+            tag = _tag(log)
+            for at, slot in self._slots(log):
+                if slot.startswith(tag):
+                    self._disk.overwrite(self.path, at, _FREE, sync=True)
+
+    def clear(self) -> None:
+        """Remove all marks, of a database that no longer exists."""
+        with contextlib.suppress(FileNotFoundError):
+            self.path.unlink()
+
+    def _slots(self, log: str) -> list[tuple[int, bytes]]:
+        """Return the slots where the mark of a log may be, with their positions; the last ones are free."""
+        number = int.from_bytes(_tag(log)[:8])
+        found: list[tuple[int, bytes]] = []
+        try:
+            file = open_private(self.path, os.O_RDONLY)
+        except FileNotFoundError:
+            file = -1
+        try:
+            size = 0 if file < 0 else os.fstat(file).st_size
+            start, buckets = 0, _FIRST
+            while True:
+                at = start + number % buckets * _BUCKET
+                data = os.pread(file, _BUCKET, at) if start < size else b""
+                data = data.ljust(_BUCKET, b"\0")
+                found += [(at + offset, data[offset : offset + SLOT]) for offset in range(0, _BUCKET, SLOT)]
+                if start >= size:
+                    return found
+                start, buckets = start + buckets * _BUCKET, 2 * buckets
+        finally:
+            if file >= 0:
+                os.close(file)
+
+
+def _is_damaged(slot: bytes) -> bool:
+    return slot != _FREE and slot[40:] != blake2b(slot[:40], digest_size=SLOT - 40).digest()

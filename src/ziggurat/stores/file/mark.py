@@ -1,0 +1,33 @@
+"""The mark of a log: a file in its folder that has the last acknowledged row."""
+
+__all__ = ["marked", "remember"]
+
+import logging
+from pathlib import Path
+
+from ziggurat.core.store import Mark, Row
+from ziggurat.databases.disk import Disk
+from ziggurat.databases.files import read_private
+from ziggurat.databases.marks import SLOT, mark_in, slot_of
+
+logger = logging.getLogger("ziggurat")
+
+
+def remember(disk: Disk, at: Path, log: str, row: Row) -> None:
+    """Write which row of a log was acknowledged last; a failure is logged, since it only protects less."""
+    try:
+        disk.overwrite(at / "mark", 0, slot_of(log, Mark.of(row)))
+    except OSError as error:
+        logger.warning("%s cannot be written, so a loss of the last entries is not noticed: %s", at / "mark", error)
+
+
+def marked(at: Path, log: str) -> Mark | None:
+    """Return the last acknowledged row of a log; None if it is unknown."""
+    try:
+        slot = read_private(at / "mark")
+    except FileNotFoundError:
+        return None
+    found = mark_in(slot, log)
+    if found is None and slot != bytes(SLOT):
+        logger.warning("%s is damaged: whether the last entries are there cannot be checked", at / "mark")
+    return found

@@ -1,0 +1,88 @@
+"""Marks in a file, against a dict; and what damage does to them."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ziggurat.core.store import Mark, Row
+from ziggurat.databases.disk import Disk
+from ziggurat.databases.marks import SLOT, Marks, mark_in, slot_of
+
+LOGS = [f"run:{number}" for number in range(40)]
+_operation = st.tuples(st.sampled_from(("write", "remove", "reopen")), st.sampled_from(LOGS), st.integers(1, 1 << 40))
+
+
+def mark(number: int) -> Mark:
+    return Mark.of(Row(number, f"digest {number}", b""))
+
+
+@given(st.lists(_operation, max_size=60))
+@settings(max_examples=100)
+def test_marks_are_a_dict_on_disk(operations: list[tuple[str, str, int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        marks, expected = Marks(Path(folder) / "marks"), dict[str, Mark]()
+        for what, log, number in operations:
+            if what == "write":
+                marks.write(log, mark(number))
+                expected[log] = mark(number)
+            elif what == "remove":
+                marks.remove([log])
+                expected.pop(log, None)
+            else:
+                marks = Marks(marks.path)
+            assert marks.find(log) == expected.get(log)
+        assert {log: marks.find(log) for log in LOGS} == {log: expected.get(log) for log in LOGS}
+
+
+def test_the_file_grows_by_levels_and_no_mark_moves(tmp_path: Path) -> None:
+    marks = Marks(tmp_path / "marks")
+    names = [f"run:{number}" for number in range(3000)]
+    for number, name in enumerate(names, 1):
+        marks.write(name, mark(number))
+    for number, name in enumerate(names, 1):
+        assert marks.find(name) == mark(number)
+    size = marks.path.stat().st_size
+    assert size < 8 * SLOT * len(names)
+    marks.remove(names)
+    assert not any(marks.find(name) for name in names)
+    for number, name in enumerate(names, 1):
+        marks.write(f"{name}-again", mark(number))
+    assert marks.path.stat().st_size <= 2 * size
+
+
+@given(st.integers(0, SLOT * 8 - 1))
+@settings(max_examples=200)
+def test_a_damaged_mark_is_no_mark(bit: int) -> None:
+    slot = bytearray(slot_of("run:r", mark(7)))
+    assert mark_in(bytes(slot), "run:r") == mark(7)
+    assert mark_in(bytes(slot), "run:s") is None
+    slot[bit // 8] ^= 1 << bit % 8
+    assert mark_in(bytes(slot), "run:r") is None
+
+
+def test_a_damaged_mark_is_reported_and_written_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    marks = Marks(tmp_path / "marks")
+    marks.write("run:r", mark(7))
+    data = bytearray(marks.path.read_bytes())
+    data[-SLOT] ^= 1
+    marks.path.write_bytes(data)
+    assert marks.find("run:r") is None
+    assert "is damaged: whether the last entries of run:r are there cannot be checked" in caplog.text
+    marks.write("run:r", mark(8))
+    assert marks.find("run:r") == mark(8)
+    assert marks.path.stat().st_size == len(data)
+
+
+def test_a_mark_that_cannot_be_written_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Full(Disk):
+        def overwrite(self, path: Path, offset: int, data: bytes, *, sync: bool = False) -> None:
+            raise OSError(28, "no space left")
+
+    marks = Marks(tmp_path / "marks", Full())
+    for number in (1, 2):
+        marks.write("run:r", mark(number))
+    assert len(caplog.records) == 1
+    assert "no space left" in caplog.text

@@ -1,0 +1,27 @@
+"""Damage to each part of each store; `make faults` has 300 cases of each."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.damage import KINDS, damage_files, damage_store
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damage_is_noticed_or_does_no_harm(kind: str) -> None:
+    found = damage_store(kind, 20, 11)
+    assert not found.verdict, found.verdict
+    assert found.cases == 20
+    if kind in ("wal", "file"):
+        assert found.accepted > 5
+    if kind == "session":
+        assert found.named > 5
+
+
+def test_a_store_that_forgets_what_it_acknowledged_is_found_out() -> None:
+    def forget(folder: Path) -> None:
+        (folder / "runs.db-marks").unlink()
+
+    found = damage_files("wal", 20, 11, forget)
+    assert found.verdict.lost
+    assert found.verdict.doubled
