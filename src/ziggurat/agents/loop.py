@@ -16,6 +16,7 @@ from ziggurat.agents.steering import STEERING, Steering, StoppedAfterStep, steer
 from ziggurat.agents.step import call_tool, call_tools, not_executed
 from ziggurat.agents.stop import Nudge, Policy, Progress, Verdict
 from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.core.containment import contained
 from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context
 from ziggurat.core.errors import ModelError, Suspend
 from ziggurat.core.event import SILENCE
@@ -274,10 +275,11 @@ class AgentLoop:
                     return run.result(stop, text if answer is None else answer.value)
                 if task is not None and task.cancelling() > cancels:  # a tool swallowed our cancellation
                     raise asyncio.CancelledError
-        except (Exception, Suspend, asyncio.CancelledError) as error:
+        except BaseException as raised:  # noqa: BLE001 - raised again
+            error = contained(raised, task)
             run.record_failure(error)
-            error.partial = _partial_run(run, error)  # type: ignore[union-attr]
-            raise
+            error.partial = _partial_run(run, error)  # type: ignore[attr-defined]
+            raise error  # noqa: B904 - it has its cause already
 
     async def _begin_step(self, run: _Run, ctx: Context, step: str) -> None:
         """Save the previous step to the session, apply steering, and emit the start of the step."""

@@ -14,6 +14,7 @@ from typing import get_args
 from ziggurat.agents.step import Unwanted
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import as_type
+from ziggurat.core.containment import StopSignal
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import Fact
@@ -58,7 +59,7 @@ STEERABLE: Fact[frozenset[str] | None] = Fact("steerable", None)
 """The verbs by which an agent may be steered; None for what has no loop of its own, which can only be cancelled."""
 
 
-class StoppedAfterStep(asyncio.CancelledError):
+class StoppedAfterStep(StopSignal):
     """Raised when a run stops after a step as requested; `partial` is the run."""
 
     partial: AgentRun

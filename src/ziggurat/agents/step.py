@@ -5,6 +5,7 @@ __all__ = ["Unwanted", "call_tool", "call_tools", "not_executed"]
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from ziggurat.core.containment import contained
 from ziggurat.core.context import JOURNAL, METER, Context
 from ziggurat.core.entries import Result
 from ziggurat.core.errors import Suspend, ToolError
@@ -98,6 +99,8 @@ async def _catch_suspend(call: Awaitable[ToolResult]) -> ToolResult | Suspend:
         return await call
     except Suspend as suspend:
         return suspend
+    except (KeyboardInterrupt, SystemExit) as error:
+        raise contained(error)  # noqa: B904 - it has its cause already
 
 
 _FAILED = "another call of the batch failed"

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.core.codec import as_type
+from ziggurat.core.containment import contained
 from ziggurat.core.context import JOURNAL, METER, Context, Journal
 from ziggurat.core.entries import Entered, Failure, Record, Result
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
@@ -113,16 +114,24 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
             run = replace(run, usage=frame.usage, model_calls=frame.model_calls, tool_calls=frame.tool_calls)
         if chain is not None:
             run = await _apply_after_agent(chain, run, ctx)
-    except Exception as error:
-        journal.failed(ctx.path, parts.name, request, error)
-        await tell(chain, error, ctx)
-        raise
+    except BaseException as raised:  # noqa: BLE001 - raised again
+        error = contained(raised)
+        await _report_failure(error, parts, request, ctx, chain)
+        raise error  # noqa: B904 - it has its cause already
     waiting = journal.append(Result(ctx.path, parts.name, request, run))
     if waiting is not None:
         await waiting
     if ctx.emit is not SILENCE:
         await ctx.emit(AgentEnded(ctx.path, run))
     return run
+
+
+async def _report_failure(
+    error: BaseException, parts: AgentParts, request: AgentRequest, ctx: Context, chain: Chain | None
+) -> None:
+    if isinstance(error, Exception):
+        ctx.scope[JOURNAL].failed(ctx.path, parts.name, request, error)
+        await tell(chain, error, ctx)
 
 
 async def _apply_before_agent(

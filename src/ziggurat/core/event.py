@@ -25,6 +25,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from ziggurat.core.containment import as_failure
+
 logger = logging.getLogger("ziggurat")
 
 
@@ -183,7 +185,8 @@ class _Listeners:
                 waiting = listener(event)
                 if waiting is not None and isinstance(waiting, Awaitable):
                     await waiting
-            except Exception:  # a failing listener must not affect the run
+            except BaseException as error:  # a failing listener must not affect the run
+                as_failure(error)
                 logger.exception("a listener failed on %s at %s", type(event).__name__, event.path)
         await self.outer(event)
 

@@ -17,6 +17,7 @@ from msgspec.structs import force_setattr
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import Raw, as_type, decode
+from ziggurat.core.containment import contained
 from ziggurat.core.context import METER, Context
 from ziggurat.core.entries import Entered, Entry, Failure, Outcome, Record, Result, Screen
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalMismatch
@@ -206,9 +207,10 @@ class Recorder:
             value = await call(request, ctx)
             if value.__class__ is not returns:
                 must_be(value, returns, name, ctx)
-        except BaseException as error:
+        except BaseException as raised:  # noqa: BLE001 - raised again
+            error = contained(raised)
             await self._record_error(ctx, name, request, error, permits)
-            raise
+            raise error  # noqa: B904 - it has its cause already
         finally:
             force_setattr(ctx, "_beneath", False)  # the context may be used for another call
         elapsed = self._elapsed + self._monotonic() - self._since

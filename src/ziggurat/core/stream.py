@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Generic, NoReturn, TypeVar
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.containment import contained
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
@@ -138,7 +139,10 @@ class EventStream(Generic[R]):
 
     def _start(self, call: Callable[[], Awaitable[R]]) -> None:
         async def run() -> R:
-            return await call()
+            try:
+                return await call()
+            except (KeyboardInterrupt, SystemExit) as error:  # raised out of a task, it would end the event loop
+                raise contained(error)  # noqa: B904 - it has its cause already
 
         self.follow(asyncio.get_running_loop().create_task(run()))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from ziggurat.core.combinator import Combinator, annotate
+from ziggurat.core.containment import contained
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, described
 from ziggurat.core.facts import name_of, strongest
@@ -58,6 +59,8 @@ class _Hedge(Combinator[Q, R]):
         except asyncio.CancelledError as error:
             place.charge(getattr(error, "usage", None))
             raise
+        except (KeyboardInterrupt, SystemExit) as error:  # raised out of a task, it would end the event loop
+            raise contained(error)  # noqa: B904 - it has its cause already
 
     async def _wait_for_answer(
         self, running: dict[asyncio.Task[R], int], failures: list[tuple[int, Exception]], ctx: Context, *, last: bool

@@ -32,6 +32,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.codec import as_type, digest
+from ziggurat.core.containment import as_failure, contained
 from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context, Journal
 from ziggurat.core.entries import Decided, Entry, Pending, Record
 from ziggurat.core.errors import (
@@ -194,8 +195,8 @@ async def _applies(rule: Rule, arguments: str, ctx: Context) -> bool | str:
         answer = rule.when(json.loads(arguments))  # a copy, so the predicate cannot change the call
         if isinstance(answer, Awaitable):
             answer = await answer
-    except Exception as error:  # noqa: BLE001 - on any error a decision is asked for
-        return described(error)
+    except BaseException as error:  # noqa: BLE001 - on any error a decision is asked for
+        return described(as_failure(error))
     finally:
         AMBIENT.reset(token)
     return answer if isinstance(answer, bool) else f"it answered {answer!r:.80}, not True or False"
@@ -355,7 +356,7 @@ async def decide(item: PendingItem, desk: Approvals | None, ctx: Context) -> Dec
     token = AMBIENT.set(ctx.at("approval"))  # an agent that the approver runs becomes part of this run
     try:
         answer = desk.approver(item)
-        task = asyncio.ensure_future(answer) if isinstance(answer, Awaitable) else None
+        task = asyncio.ensure_future(_contained(answer)) if isinstance(answer, Awaitable) else None
     finally:
         AMBIENT.reset(token)
     decision = answer if task is None else await _await_approver(task, desk, ctx)
@@ -364,6 +365,14 @@ async def decide(item: PendingItem, desk: Approvals | None, ctx: Context) -> Dec
             f"the approver must return Approve(), Deny(reason) or Modify(arguments), got {decision!r}"
         )
     return decision
+
+
+async def _contained(answer: Awaitable[Decision]) -> Decision:
+    """Await an approver; SystemExit, raised out of its task, would end the event loop."""
+    try:
+        return await answer
+    except (KeyboardInterrupt, SystemExit) as error:
+        raise contained(error)  # noqa: B904 - it has its cause already
 
 
 async def _await_approver(task: "asyncio.Future[Decision]", desk: Approvals, ctx: Context) -> Decision:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, RUN_ID, Context
 from ziggurat.core.path import escaped
 from ziggurat.messages.events import MiddlewareCompleted, MiddlewareStarted
@@ -45,5 +46,6 @@ async def tell(chain: Chain | None, error: BaseException, ctx: Context) -> None:
     for middleware in chain.hooks["on_error"]:
         try:
             await hooked(middleware, "on_error", middleware.on_error, error, ctx)
-        except Exception:
+        except BaseException as failed:
+            as_failure(failed)
             logger.exception("on_error of %s failed", middleware.name)

@@ -8,6 +8,7 @@ import logging
 from msgspec.structs import replace
 
 from ziggurat.calls.enter import AgentService, enter
+from ziggurat.core.containment import contained
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.entries import Ended
 from ziggurat.core.errors import ConfigurationError, JournalError, LeaseLost, StoreError, Suspend
@@ -56,6 +57,7 @@ async def drive(
     if ctx.scope.get(APPROVALS) or GRANTS in ctx.scope:
         rules_hold(ctx)
     run: AgentRun | None = None
+    task = asyncio.current_task()
     try:
         entering = enter(agent, request, ctx)
         del ctx  # the agent derives its own; this one and its scope can be freed while the run goes on
@@ -75,10 +77,13 @@ async def drive(
         error.partial = stopped if writer is None else await _save_session(writer, stopped)  # type: ignore[attr-defined]
         await _record_end_anyway(journal, "Cancelled")
         raise
-    except (Exception, Suspend) as error:
-        if isinstance(error, Exception):
-            logger.debug("the run %s stopped", run_id, exc_info=error)
-        run = _stopped_run(error, name, request, run_id)
+    except BaseException as raised:
+        failure = contained(raised, task)
+        if isinstance(failure, Exception):
+            logger.debug("the run %s stopped", run_id, exc_info=failure)
+        elif not isinstance(failure, Suspend):
+            raise
+        run = _stopped_run(failure, name, request, run_id)
         if writer is not None:
             run = await writer.close_anyway(run)
         if emit is not SILENCE:

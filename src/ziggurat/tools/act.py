@@ -12,6 +12,7 @@ import msgspec
 
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
 from ziggurat.core.codec import as_type
+from ziggurat.core.containment import as_failure
 from ziggurat.core.context import JOURNAL, METER, Context, Journal
 from ziggurat.core.entries import Intent, Record, Result
 from ziggurat.core.errors import JournalError, Suspend, ToolError
@@ -64,8 +65,8 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
             result = await (service(call, ctx) if plainly.held is None else _call_layered(plainly, call, ctx))
         except JournalError:
             raise
-        except Exception as error:  # noqa: BLE001 - the model is told of any failure of a tool
-            result = error_result(error, call)
+        except BaseException as error:  # noqa: BLE001 - the model is told of any failure of a tool
+            result = error_result(as_failure(error), call)
     else:
         result = await _act_through_stages(box, entry, record, call, ctx, journal, chain or _NO_CHAIN)
     waiting = journal.append(Result(ctx.path, call.name, call, result, (), journal.elapsed if durable else 0.0))
@@ -149,13 +150,15 @@ async def _act_through_stages(
             result = frozen if isinstance(frozen, ToolResult) else await _run(entry, frozen, ctx, chain)
     except JournalError:
         raise
-    except Exception as error:  # noqa: BLE001 - the model is told of any failure of a tool
+    except BaseException as raised:  # noqa: BLE001 - the model is told of any failure of a tool
+        error = as_failure(raised)
         await tell(chain, error, ctx)
         result = error_result(error, call)
     for middleware in reversed(chain.hooks["after_tool"]):
         try:
             result = await hooked(middleware, "after_tool", middleware.after_tool, result, ctx)
-        except Exception as error:  # noqa: BLE001 - as above; a result the hook did not pass must not be used
+        except BaseException as raised:  # noqa: BLE001 - as above; a result the hook did not pass must not be used
+            error = as_failure(raised)
             await tell(chain, error, ctx)
             result = error_result(error, call)
     return result if result.id == call.id else msgspec.structs.replace(result, id=call.id)

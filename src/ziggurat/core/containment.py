@@ -1,0 +1,64 @@
+"""Containment: what ends a task or a program, raised by the code of one call, is a failure of that call alone."""
+
+__all__ = ["StopSignal", "as_failure", "contained"]
+
+import asyncio
+import signal
+import threading
+
+from ziggurat.core.errors import ServiceError, Suspend, described
+
+
+class StopSignal(asyncio.CancelledError):
+    """A cancellation that the runtime itself raises in a task that nobody has cancelled."""
+
+
+def contained(error: BaseException, owner: "asyncio.Task[object] | None" = None) -> BaseException:
+    """Return a ServiceError in place of SystemExit and the like that the code of a call raised, else the error itself.
+
+    Left as they are: every Exception, `Suspend`, a cancellation that somebody has asked for (``task.cancelling()``),
+    Ctrl-C, and GeneratorExit where a coroutine is being closed.
+
+    Args:
+        error: What the code of the call raised.
+        owner: The task that runs the call; without it, every GeneratorExit is left as it is.
+    """
+    if isinstance(error, (Exception, Suspend, StopSignal)) or _is_signal(error, owner):
+        return error
+    if isinstance(error, asyncio.CancelledError):
+        text = "the call cancelled itself, or waited for something that was cancelled; the run was not"
+    else:
+        text = f"the call raised what ends a program, not a call: {described(error)}"
+    failure = ServiceError(text)
+    failure.__cause__ = error
+    return failure
+
+
+def as_failure(error: BaseException) -> Exception:
+    """Return the error of a call to act on: an Exception itself, or what `contained` puts in the place of others.
+
+    Raises:
+        BaseException: the error, if `contained` leaves it as it is.
+    """
+    failure = contained(error)
+    if isinstance(failure, Exception):
+        return failure
+    raise failure
+
+
+def _is_signal(error: BaseException, owner: "asyncio.Task[object] | None") -> bool:
+    """Return whether an error comes from outside of the code that raised it."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    if isinstance(error, BaseExceptionGroup):
+        return any(isinstance(each, Suspend) or _is_signal(each, owner) for each in error.exceptions)
+    if isinstance(error, asyncio.CancelledError):
+        return task is None or task.cancelling() > 0
+    if isinstance(error, GeneratorExit):
+        return owner is None or task is not owner
+    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+        cancelled = task is not None and task.cancelling() > 0  # asyncio.run cancels at the first Ctrl-C
+        return cancelled or signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    return False

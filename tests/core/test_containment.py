@@ -1,0 +1,313 @@
+"""What ends a task or a program, raised by user code, ends one call: kinds of exceptions times places."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.agents.support import assert_sendable
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.stop import stop_when
+from ziggurat.core.containment import StopSignal, as_failure, contained
+from ziggurat.core.errors import ServiceError, Suspend
+from ziggurat.core.layer import layer, stack
+from ziggurat.layers.fallback import fallback
+from ziggurat.layers.hedge import hedge
+from ziggurat.layers.retry import retry
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.approval import Approvals
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.parts import tool_call
+from ziggurat.models.function import FunctionModel
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.approval import Rule
+from ziggurat.tools.function import tool
+
+KINDS: list[Callable[[], BaseException]] = [
+    asyncio.CancelledError,
+    SystemExit,
+    KeyboardInterrupt,
+    GeneratorExit,
+    lambda: BaseExceptionGroup("several", [SystemExit(3), ValueError("no")]),
+]
+NAMES = ["CancelledError", "SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseExceptionGroup"]
+WITH_LISTENERS = [False, True]
+
+
+class Raises:
+    """A function that raises an exception of one kind, whatever it is called with."""
+
+    def __init__(self, kind: Callable[[], BaseException]) -> None:
+        self.kind = kind
+        self.calls = 0
+
+    def __call__(self, *_: object, **__: object) -> Any:
+        self.calls += 1
+        raise self.kind()
+
+    async def later(self, *_: object) -> Any:
+        await asyncio.sleep(0)
+        self()
+
+
+def model_that(raises: Raises) -> FunctionModel:
+    async def answer(request: ModelRequest) -> str:
+        return str(await raises.later())
+
+    return FunctionModel(answer)
+
+
+@tool
+async def echo(text: str) -> str:
+    """Echo a text."""
+    return text
+
+
+def two_steps() -> ScriptedModel:
+    return ScriptedModel(tool_call("echo", text="a"), always="end")
+
+
+def two_calls() -> ScriptedModel:
+    return ScriptedModel([tool_call("echo", text="a", id="1"), tool_call("echo", text="b", id="2")], always="end")
+
+
+def with_hook(hook: str) -> Callable[[Raises], Agent]:
+    def make(raises: Raises) -> Agent:
+        async def call(self: object, *arguments: object) -> Any:
+            await raises.later()
+
+        middleware = type("Raising", (Middleware,), {hook: call})()
+        return Agent(two_calls(), tools=[echo], middleware=[middleware])
+
+    return make
+
+
+def with_layer(raises: Raises) -> Agent:
+    @layer
+    async def raising(request: Any, ctx: Any, inner: Any) -> Any:
+        await raises.later()
+
+    return Agent(stack(two_steps(), raising()), tools=[echo])
+
+
+def around_agent(raises: Raises) -> Any:
+    @layer
+    async def raising(request: Any, ctx: Any, inner: Any) -> Any:
+        await raises.later()
+
+    return Agent(two_steps(), tools=[echo]).layered(raising())
+
+
+def around_tool(raises: Raises) -> Agent:
+    @layer
+    async def raising(request: Any, ctx: Any, inner: Any) -> Any:
+        await raises.later()
+
+    return Agent(two_calls(), tools=[stack(echo, raising())])
+
+
+def with_tool(sync: bool) -> Callable[[Raises], Agent]:
+    def make(raises: Raises) -> Agent:
+        async def act(text: str) -> str:
+            """Act."""
+            await raises.later()
+            return text
+
+        def act_sync(text: str) -> str:
+            """Act."""
+            raises()
+            return text
+
+        model = ScriptedModel([tool_call("act", text="a", id="1"), tool_call("act", text="b", id="2")], always="end")
+        return Agent(model, tools=[tool(name="act")(act_sync if sync else act)])
+
+    return make
+
+
+def nested(raises: Raises) -> Agent:
+    inner = Agent(model_that(raises), name="inner")
+    model = ScriptedModel([tool_call("inner", input="a", id="1"), tool_call("inner", input="b", id="2")], always="end")
+    return Agent(model, tools=[inner])
+
+
+def called_in_tool(raises: Raises) -> Agent:
+    inner = Agent(model_that(raises), name="inner")
+
+    @tool
+    async def delegate() -> str:
+        """Ask another agent."""
+        return (await inner.run("x")).text
+
+    return Agent(ScriptedModel(tool_call("delegate"), always="end"), tools=[delegate])
+
+
+def with_output(raises: Raises) -> Agent:
+    @dataclass
+    class Answer:
+        text: str
+
+        def __post_init__(self) -> None:
+            raises()
+
+    return Agent(ScriptedModel(always=tool_call("final_answer", text="a")), output=Answer)
+
+
+def with_argument(raises: Raises) -> Agent:
+    @dataclass
+    class Place:
+        name: str
+
+        def __post_init__(self) -> None:
+            raises()
+
+    @tool
+    async def go(place: Place) -> str:
+        """Go somewhere."""
+        return place.name
+
+    return Agent(ScriptedModel(tool_call("go", place={"name": "Paris"}), always="end"), tools=[go])
+
+
+PLACES: dict[str, Callable[[Raises], Any]] = {
+    "model": lambda raises: Agent(model_that(raises)),
+    "model with retries": lambda raises: Agent(stack(model_that(raises), retry())),
+    "model of a fallback": lambda raises: Agent(fallback(model_that(raises), model_that(raises))),
+    "model of a hedge": lambda raises: Agent(hedge(model_that(raises), delay=0)),
+    "model's layer": with_layer,
+    "agent's layer": around_agent,
+    "tool's layer": around_tool,
+    "async tool": with_tool(False),
+    "sync tool": with_tool(True),
+    "tool's argument": with_argument,
+    "nested agent": nested,
+    "agent called in a tool": called_in_tool,
+    "instructions": lambda raises: Agent(two_steps(), tools=[echo], instructions=raises.later),
+    "stop policy": lambda raises: Agent(two_steps(), tools=[echo], stop=stop_when(raises)),
+    "output": with_output,
+    "approver": lambda raises: Agent(two_calls(), tools=[echo], approvals=Approvals("echo", approver=raises)),
+    "async approver": lambda raises: Agent(
+        two_calls(), tools=[echo], approvals=Approvals("echo", approver=raises.later)
+    ),
+    "rule": lambda raises: Agent(two_calls(), tools=[echo], approvals=Approvals(Rule("echo", "deny", when=raises))),
+    **{
+        hook: with_hook(hook)
+        for hook in ("before_agent", "after_agent", "before_model", "after_model", "before_tool", "after_tool")
+    },
+    **{hook: with_hook(hook) for hook in ("wrap_model", "wrap_tool", "wrap_agent", "on_model_delta")},
+}
+"""User code of every kind, and an agent that uses it."""
+
+
+async def follow(agent: Any, streamed: bool, listeners: list[Any]) -> AgentRun:
+    if not streamed:
+        return await agent.run("x", listeners=listeners)  # type: ignore[no-any-return]
+    async with agent.stream("x", listeners=listeners) as events:
+        async for _ in events:
+            pass
+    return events.response  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
+@pytest.mark.parametrize("place", PLACES)
+def test_it_ends_its_call_and_neither_the_task_nor_the_loop(
+    place: str, kind: Callable[[], BaseException], streamed: bool
+) -> None:
+    raises = Raises(kind)
+    agent = PLACES[place](raises)
+
+    async def main() -> AgentRun:
+        run = await follow(agent, streamed, [])
+        task = asyncio.current_task()
+        assert task is not None
+        assert not task.cancelling()
+        return run
+
+    run = asyncio.run(main())
+    assert raises.calls
+    assert isinstance(run.stop, (stops.Failed, stops.Completed, stops.Suspended)), run.stop
+    if isinstance(run.stop, stops.Failed):
+        assert run.error
+    assert_sendable(run.messages)
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
+@pytest.mark.parametrize("make", ["sync", "async"])
+def test_a_listener_that_raises_it_is_logged(
+    make: str, kind: Callable[[], BaseException], streamed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    raises = Raises(kind)
+    listener = raises if make == "sync" else raises.later
+    if kind is GeneratorExit:
+        pytest.skip("indistinguishable from the end of the coroutine there")
+    run = asyncio.run(follow(Agent(two_calls(), tools=[echo]), streamed, [listener]))
+    assert run.stop == stops.Completed()
+    assert raises.calls > 5
+    assert "a listener failed" in caplog.text
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_cancellation_that_was_asked_for_ends_the_run(place: str) -> None:
+    """The same places, but the task was cancelled by its owner."""
+    began = asyncio.Event()
+
+    class Waits(Raises):
+        def __call__(self, *_: object, **__: object) -> Any:
+            raise ValueError("no")
+
+        async def later(self, *_: object) -> Any:
+            self.calls += 1
+            began.set()
+            await asyncio.get_running_loop().create_future()
+
+    waits = Waits(ValueError)
+    agent = PLACES[place](waits)
+
+    async def main() -> None:
+        running = asyncio.create_task(agent.run("x"))
+        waiting = asyncio.create_task(began.wait())
+        await asyncio.wait([running, waiting], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if not waits.calls:
+            return  # no code that could wait
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError) as raised:
+            await running
+        assert isinstance(raised.value.partial.stop, stops.Cancelled)  # type: ignore[attr-defined]
+
+    asyncio.run(main())
+
+
+def test_what_has_to_be_raised_is_left_as_it_is() -> None:
+    async def main() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        for error in (ValueError(), Suspend(()), StopSignal(), GeneratorExit(), ExceptionGroup("", [ValueError()])):
+            assert contained(error) is error
+        assert contained(BaseExceptionGroup("", [Suspend(()), ValueError()])).__class__ is BaseExceptionGroup
+        assert isinstance(contained(GeneratorExit(), task), ServiceError)
+        assert isinstance(contained(asyncio.CancelledError()), ServiceError)
+        task.cancel()
+        raise as_failure(asyncio.CancelledError())
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(main())
+    assert isinstance(contained(GeneratorExit()), GeneratorExit)  # a coroutine is closed outside of any task
+
+
+def test_control_c_is_left_where_python_itself_may_have_raised_it() -> None:
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert isinstance(contained(KeyboardInterrupt()), KeyboardInterrupt)
+
+
+def test_the_failure_names_what_was_raised_and_has_it_as_its_cause() -> None:
+    error = SystemExit("bye")
+    failure = as_failure(error)
+    assert str(failure) == "the call raised what ends a program, not a call: SystemExit: bye"
+    assert failure.__cause__ is error
