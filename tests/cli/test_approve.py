@@ -1,7 +1,10 @@
 """Tests of asking at the terminal about pending calls."""
 
+import asyncio
 import builtins
+import io
 import sys
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -9,14 +12,15 @@ import pytest
 from tests.cli.conftest import AGENTS, Command, Typed
 from tests.cli.test_chat import Person
 from ziggurat.agents.agent import Agent
-from ziggurat.cli.approve import approving, ask_decisions
+from ziggurat.cli.approve import approving, ask_decisions, ask_person
 from ziggurat.cli.main import main
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.messages.stops import Suspended
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.approval import Approvals
 
 SHOWN = 'calculator needs approval:\n  {"expression":"12 * (7 + 5)"}\n'
 
@@ -81,6 +85,71 @@ def test_without_a_terminal_it_waits_and_says_so(ziggurat: Command, options: tup
     assert "ziggurat: nobody could be asked: decisions are made on a terminal" in ended.err
     assert 'suspended: it waits for 1 decision: calculator(expression="12 * (7 + 5)")' in ended.err
     assert "144" not in ended.out
+
+
+class Clerk:
+    """Answers at a terminal once every call waits, and notes what stands on the screen then."""
+
+    def __init__(self, screen: io.StringIO, calls: int) -> None:
+        self.screen, self.calls = screen, calls
+        self.waiting, self.all_wait = 0, threading.Event()
+        self.seen: list[str] = []
+
+    async def decide(self, item: PendingItem) -> Decision:
+        self.waiting += 1
+        if self.waiting == self.calls:
+            self.all_wait.set()
+        return await ask_person(item)
+
+    def readline(self) -> str:
+        assert self.all_wait.wait(10)
+        self.seen.append(self.screen.getvalue())
+        self.screen.truncate(self.screen.seek(0))
+        return "y\n" if '"to":"ann"' in self.seen[-1] else "not them\n"
+
+
+@pytest.mark.parametrize("calls", [1, 2, 8])
+def test_questions_about_parallel_calls_are_asked_one_after_another(
+    calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = io.StringIO()
+    person = Clerk(screen, calls)
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setattr(sys, "stdin", person)
+    names = ["ann" if number % 2 == 0 else f"eve-{number}" for number in range(calls)]
+    asked = [tool_call("pay", id=f"c{number}", to=name) for number, name in enumerate(names)]
+    agent = Agent(ScriptedModel(asked, "done"), tools=[pay], approvals=Approvals("pay", approver=person.decide))
+    run = agent.run_sync("Pay them")
+    assert [text.startswith("paid ann") for text in run.observations] == [name == "ann" for name in names]
+    question = "[y]es, [N]o, or say why not: "
+    assert sorted(person.seen) == sorted(f'pay needs approval:\n  {{"to":"{name}"}}\n{question}' for name in names)
+
+
+def test_a_question_withdrawn_before_its_turn_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen, asking, answered = io.StringIO(), threading.Event(), threading.Event()
+
+    class Slow:
+        def readline(self) -> str:
+            asking.set()
+            assert answered.wait(10)
+            return "y\n"
+
+    async def main() -> None:
+        first = asyncio.create_task(ask_person(PendingItem("1", "a", ToolCall("1", "first", "{}"))))
+        assert await asyncio.to_thread(asking.wait, 10)
+        second = asyncio.create_task(ask_person(PendingItem("2", "a", ToolCall("2", "second", "{}"))))
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.wait([second])
+        answered.set()
+        assert await first == Approve()
+        assert await ask_person(PendingItem("3", "a", ToolCall("3", "third", "{}"))) == Approve()
+
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setattr(sys, "stdin", Slow())
+    asyncio.run(main())
+    assert "third" in screen.getvalue()
+    assert "second" not in screen.getvalue()
 
 
 def test_an_empty_pattern_is_wrong_usage(ziggurat: Command) -> None:
