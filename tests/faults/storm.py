@@ -15,6 +15,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -271,7 +272,7 @@ def left_behind(opens: Opens) -> dict[str, list[str]]:
             if info.owner or info.status != "Completed":
                 verdict.leaked.append(f"{info.log} is {info.status}, held by {info.owner or 'nobody'}")
         if isinstance(store, SqliteStore):
-            with sqlite3.connect(store.path) as connection:
+            with closing(sqlite3.connect(store.path)) as connection:
                 (said,) = connection.execute("PRAGMA integrity_check").fetchone()
             if said != "ok":
                 verdict.lost.append(f"integrity_check: {said}")

@@ -114,11 +114,14 @@ class _LateStore(FileStore):
 
 def test_a_run_that_another_process_begins_meanwhile_is_the_same_run(tmp_path: Path) -> None:
     async def main() -> None:
-        first = await World().agent(FileStore(tmp_path), "Hello.").run("Hi", run_id="r")
-        again = await World().agent(_LateStore(tmp_path), "never said").run("Hi", run_id="r")
+        stores = [FileStore(tmp_path), _LateStore(tmp_path), _LateStore(tmp_path)]
+        first = await World().agent(stores[0], "Hello.").run("Hi", run_id="r")
+        again = await World().agent(stores[1], "never said").run("Hi", run_id="r")
         assert again.messages == first.messages
         with pytest.raises(RunExists, match="another request"):
-            await World().agent(_LateStore(tmp_path), "never said").run("Bye", run_id="r")
+            await World().agent(stores[2], "never said").run("Bye", run_id="r")
+        for store in stores:
+            await store.close()
 
     asyncio.run(main())
 

@@ -11,10 +11,18 @@ from ziggurat.stores.file import FileStore
 from ziggurat.testing.stores import rows
 
 
+async def _begun(folder: Path) -> None:
+    store = FileStore(folder)
+    try:
+        await store.create(LogInfo("run:r", "agent"), rows(1))
+    finally:
+        await store.close()
+
+
 def test_a_file_is_told_that_this_store_needs_a_folder(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("")
     with pytest.raises(StoreError, match="is a file, and this store needs a folder"):
-        asyncio.run(FileStore(tmp_path / "runs").create(LogInfo("run:r", "agent"), rows(1)))
+        asyncio.run(_begun(tmp_path / "runs"))
 
 
 def test_a_log_whose_description_is_damaged_hides_no_other(tmp_path: Path) -> None:
@@ -38,4 +46,4 @@ def test_a_log_whose_description_is_damaged_hides_no_other(tmp_path: Path) -> No
 def test_a_folder_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "format.json").write_text('{"format": 99}')
     with pytest.raises(StoreError, match="newer version"):
-        asyncio.run(FileStore(tmp_path).logs())
+        asyncio.run(_begun(tmp_path))

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -223,7 +223,7 @@ def test_a_branch_is_a_copy_of_its_own(place: Place) -> None:
 
 
 def damage_sqlite(folder: Path, number: int) -> None:
-    with sqlite3.connect(folder / "runs.db") as database:
+    with closing(sqlite3.connect(folder / "runs.db")) as database, database:
         here = "number = ? AND id = (SELECT id FROM logs WHERE log = 'session:alice')"
         database.execute(f"UPDATE rows SET data = replace(data, 'said', 'sold') WHERE {here}", (number,))
 

@@ -27,6 +27,14 @@ def _store(path: Path, **options: object) -> SqliteStore:
     return SqliteStore(path / "runs.db", synchronous="NORMAL", **options)  # type: ignore[arg-type]
 
 
+async def _found(path: Path) -> LogInfo | None:
+    store = _store(path)
+    try:
+        return await store.find("run:r")
+    finally:
+        await store.close()
+
+
 def _rows(count: int, status: str = "running") -> list[Row]:
     rows: list[Row] = []
     digest = ""
@@ -46,9 +54,10 @@ def test_every_version_of_the_format_becomes_the_newest_and_keeps_what_it_holds(
 
     async def read() -> tuple[LogInfo | None, int]:
         store = _store(tmp_path)
-        info, rows = await store.find("run:r"), await store.read("run:r")
-        await store.close()
-        return info, len(rows)
+        try:
+            return await store.find("run:r"), len(await store.read("run:r"))
+        finally:
+            await store.close()
 
     asyncio.run(write())
     monkeypatch.setattr(sqlite_schema, "MIGRATIONS", (*MIGRATIONS, ("ALTER TABLE logs ADD COLUMN more TEXT",)))
@@ -65,20 +74,13 @@ def test_every_version_of_the_format_becomes_the_newest_and_keeps_what_it_holds(
 
 
 def test_a_migration_that_fails_leaves_the_version_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def find() -> LogInfo | None:
-        store = _store(tmp_path)
-        try:
-            return await store.find("run:r")
-        finally:
-            await store.close()
-
-    assert asyncio.run(find()) is None
+    assert asyncio.run(_found(tmp_path)) is None
     broken = ("ALTER TABLE logs ADD COLUMN more TEXT", "CREATE nonsense")
     monkeypatch.setattr(sqlite_schema, "MIGRATIONS", (*MIGRATIONS, broken))
     with pytest.raises(StoreError, match="nonsense"):
-        asyncio.run(find())
+        asyncio.run(_found(tmp_path))
     monkeypatch.undo()
-    assert asyncio.run(find()) is None
+    assert asyncio.run(_found(tmp_path)) is None
 
 
 _FOREIGN: dict[str, tuple[str, ...]] = {
@@ -120,18 +122,18 @@ def test_an_empty_database_is_taken(tmp_path: Path, statements: tuple[str, ...])
     for statement in statements:
         connection.execute(statement)
     connection.close()
-    assert asyncio.run(_store(tmp_path).find("run:r")) is None
+    assert asyncio.run(_found(tmp_path)) is None
 
 
 def test_what_is_no_database_is_told(tmp_path: Path) -> None:
     (tmp_path / "runs.db").write_text("hello, I am a letter")
     with pytest.raises(StoreError, match="is not a database"):
-        asyncio.run(_store(tmp_path).find("run:r"))
+        asyncio.run(_found(tmp_path))
     assert (tmp_path / "runs.db").read_text() == "hello, I am a letter"
     assert [each.name for each in tmp_path.iterdir()] == ["runs.db"]
     (tmp_path / "folder" / "runs.db").mkdir(parents=True)
     with pytest.raises(StoreError, match="is a folder"):
-        asyncio.run(_store(tmp_path / "folder").find("run:r"))
+        asyncio.run(_found(tmp_path / "folder"))
     assert [each.name for each in (tmp_path / "folder").iterdir()] == ["runs.db"]
 
 

@@ -19,6 +19,7 @@ from ziggurat.core.codec import encode
 from ziggurat.core.context import root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.visible import visible_line
+from ziggurat.databases.writer import closed_when_unused
 from ziggurat.memory.audit import Audit, audit
 from ziggurat.memory.connect import open_memory
 from ziggurat.memory.store import Hit, MemoryStore, Query
@@ -62,7 +63,8 @@ def open_memories(given: str | None, *, must_exist: bool = False) -> MemoryStore
         raise ConfigurationError(f"in {url!r} nothing is remembered beyond this command; {_WHERE}")
     if url.startswith("file:"):
         raise ConfigurationError(f"{url!r} keeps runs but no memories; {_WHERE}")
-    store = open_memory(url)
+    with closed_when_unused():
+        store = open_memory(url)
     path = Path(unquote(url.removeprefix("sqlite:///").partition("?")[0])) if url.startswith("sqlite:") else None
     if must_exist and path is not None and not path.is_file():
         raise ConfigurationError(f"nothing is remembered at {path}: there is no such file; {_WHERE}")

@@ -1,26 +1,42 @@
-"""The writer thread of a store: jobs that arrive while it writes form the next batch."""
+"""The writer thread of a store: jobs that arrive while it writes form the next batch.
 
-__all__ = ["Job", "Writer", "is_busy", "one_by_one"]
+A store that is no longer used ends its thread and closes its files, whether or not it was closed; its user is warned.
+"""
+
+__all__ = ["Job", "Writer", "closed_when_unused", "is_busy", "one_by_one"]
 
 import asyncio
+import atexit
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from inspect import currentframe
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet, finalize, ref
 
 from ziggurat.core.errors import StoreError
 from ziggurat.core.shield import finished
 
 T = TypeVar("T")
 
+_Batch = tuple["Writer", "list[Job[Any]]"] | None
+"""What is passed to the thread: jobs, with the writer, which must live until they are done; None to end it."""
+
+_Place = tuple[str, int]
+"""A file and a line of code."""
+
 logger = logging.getLogger("ziggurat")
 
 _FEW = 16
 """The maximum of jobs of one event-loop turn that may run at once; larger numbers go to the thread."""
+
+_PATIENCE = 10.0
+"""Seconds that the end of the process waits for a store that was not closed."""
 
 _under_way: "WeakKeyDictionary[asyncio.AbstractEventLoop, int]" = WeakKeyDictionary()
 """For each event loop, the number of jobs submitted and not yet reported; accessed in that loop only."""
@@ -29,6 +45,25 @@ _under_way: "WeakKeyDictionary[asyncio.AbstractEventLoop, int]" = WeakKeyDiction
 def is_busy(loop: asyncio.AbstractEventLoop) -> bool:
     """Return whether an event loop has jobs in a store's thread that will wake it."""
     return _under_way.get(loop, 0) > 0
+
+
+_shared: ContextVar[bool] = ContextVar("ziggurat_shared_store", default=False)
+
+_open: "WeakSet[Writer]" = WeakSet()
+"""The writers that have a thread."""
+
+
+@contextmanager
+def closed_when_unused() -> Iterator[None]:
+    """Open stores that nobody has to close: they close when they are no longer used, or when the process ends.
+
+    For stores that are opened by their address and may be shared, so that no single user could close them.
+    """
+    token = _shared.set(True)
+    try:
+        yield
+    finally:
+        _shared.reset(token)
 
 
 class Job(Generic[T]):
@@ -106,12 +141,13 @@ class Writer:
         self._ended = ended
         self._at_once = at_once
         self._working = threading.RLock()  # held while jobs run, in the writer thread or an event loop's
-        self._jobs: SimpleQueue[list[Job[Any]] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[_Batch] = SimpleQueue()
         self._ready: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._closed = self._over = False
         self._pid = os.getpid()
+        self._opened = None if _shared.get() else _caller()
 
     @property
     def closed(self) -> bool:
@@ -152,7 +188,7 @@ class Writer:
         """Run the jobs submitted in one turn of an event loop, or pass them to the thread."""
         ready = self._ready.pop(loop, None)
         if ready and not (len(ready) <= _FEW and self._done(ready)):
-            self._jobs.put(ready)
+            self._jobs.put((self, ready))
             if self._over:  # the thread ended meanwhile
                 self._refuse_rest()
 
@@ -181,32 +217,28 @@ class Writer:
     def _begin(self) -> None:
         with self._lock:
             if self._thread is None and not self._closed:
-                thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+                arguments = (ref(self), self._jobs, self._pause, self._ended)
+                thread = threading.Thread(target=_work, args=arguments, name=self.name, daemon=True)
                 thread.start()
                 self._thread = thread
+                _open.add(self)
+                finalize(self, _end_unclosed, self.name, self._jobs, thread, self._pid, self._opened).atexit = False
 
-    def _run(self) -> None:
-        while True:
-            given: list[list[Job[Any]] | None] = []
-            try:
-                given.append(self._jobs.get(timeout=self._pause))
-                while True:
-                    given.append(self._jobs.get_nowait())
-            except Empty:
-                pass
-            last = None in given
-            self._do([job for jobs in given if jobs is not None for job in jobs])
-            if last:
-                with self._working:
-                    self._ended()
-                self._over = True
-                self._refuse_rest()
-                return
-            try:
-                with self._working:
-                    self._idle()
-            except Exception as error:  # noqa: BLE001 - it is retried, and the next job meets the error itself
-                logger.warning("%s: %s", self.name, error)
+    def _turn(self, batches: "list[_Batch]") -> bool:
+        """Run the jobs that the thread received, then `idle`; return whether the writer was closed."""
+        self._do([job for batch in batches if batch is not None for job in batch[1]])
+        if None in batches:
+            with self._working:
+                self._ended()
+            self._over = True
+            self._refuse_rest()
+            return True
+        try:
+            with self._working:
+                self._idle()
+        except Exception as error:  # noqa: BLE001 - it is retried, and the next job meets the error itself
+            logger.warning("%s: %s", self.name, error)
+        return False
 
     def _do(self, jobs: list[Job[Any]]) -> None:
         """Run jobs in order; consecutive writing jobs run together."""
@@ -227,7 +259,8 @@ class Writer:
         """Refuse jobs that arrive after the end."""
         with suppress(Empty):
             while True:
-                jobs = self._jobs.get_nowait() or []
+                batch = self._jobs.get_nowait()
+                jobs = [] if batch is None else batch[1]
                 for job in jobs:
                     job.error = self._refusal()
                 self._tell(jobs)
@@ -265,6 +298,7 @@ class Writer:
         with self._lock:
             thread, was = self._thread, self._closed
             self._closed = True
+        _open.discard(self)
         if thread is not None and not was and self._pid == os.getpid():
             here = asyncio._get_running_loop()
             for loop in list(self._ready):
@@ -274,8 +308,64 @@ class Writer:
             return thread
         return None
 
+    def _close_at_exit(self) -> None:
+        if self._pid == os.getpid():
+            thread = self._stop()
+            if thread is not None:
+                thread.join(_PATIENCE)
+            _warn_unclosed(self.name, self._opened)
+
 
 def _told(jobs: list[Job[Any]]) -> None:
     _under_way[jobs[0].loop] -= len(jobs)
     for job in jobs:
         job.told()
+
+
+def _work(writer: "ref[Writer]", queue: "SimpleQueue[_Batch]", pause: float, ended: Callable[[], None]) -> None:
+    """Run a writer's jobs; between them the thread holds no reference to it, so that an unused one is collected."""
+    while True:
+        batches: list[_Batch] = []
+        try:
+            batches.append(queue.get(timeout=pause))
+            while True:
+                batches.append(queue.get_nowait())
+        except Empty:
+            pass
+        here = writer()
+        if here is None:
+            ended()
+            return
+        if here._turn(batches):
+            return
+        del here, batches
+
+
+def _end_unclosed(
+    name: str, queue: "SimpleQueue[_Batch]", thread: threading.Thread, pid: int, opened: _Place | None
+) -> None:
+    """End the thread of a writer that was collected."""
+    if thread.is_alive() and pid == os.getpid():
+        queue.put(None)
+        _warn_unclosed(name, opened)
+
+
+def _warn_unclosed(name: str, opened: _Place | None) -> None:
+    if opened is not None:
+        file, line = opened
+        text = f"unclosed store {name!r}, opened at {file}:{line}; call `await store.close()` when it is no longer used"
+        warnings.warn_explicit(text, ResourceWarning, file, line)
+
+
+def _caller() -> _Place:
+    """Return the file and line that opens a store: the nearest outside this package."""
+    frame = currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "ziggurat":
+        frame = frame.f_back
+    return ("<unknown>", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+@atexit.register
+def _close_all() -> None:
+    for writer in list(_open):
+        writer._close_at_exit()

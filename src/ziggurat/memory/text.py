@@ -5,6 +5,7 @@ __all__ = ["BM25", "COMMON", "CONTEXT", "MANY", "TABLE", "TextIndex", "expressio
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from weakref import finalize
 
 from ziggurat.memory.record import MemoryRecord
 
@@ -70,10 +71,11 @@ def expression(text: str, owner: str | None = None, spread: Callable[[str], int]
 
 
 class TextIndex:
-    """A full-text index in memory, which maps texts to numbers."""
+    """A full-text index in memory, which maps texts to numbers; like any value, it ends when it is no longer used."""
 
     def __init__(self) -> None:
         self._database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        finalize(self, self._database.close)
         self._database.execute(TABLE.format(name="words"))
 
     def add(self, texts: Iterable[tuple[int, Sequence[str]]]) -> None:

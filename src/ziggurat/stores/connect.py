@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.store import Store
 from ziggurat.databases.address import without_secrets
+from ziggurat.databases.writer import closed_when_unused
 from ziggurat.stores.memory import InMemoryRunStore
 
 _KNOWN = (
@@ -58,7 +59,8 @@ def _open_once(known: str, make: Callable[[], Store]) -> Store:
     with _lock:
         store = _open.get(known)
         if store is None or getattr(store, "closed", False):
-            store = _open[known] = make()
+            with closed_when_unused():
+                store = _open[known] = make()
         return store
 
 

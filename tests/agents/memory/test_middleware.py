@@ -340,6 +340,7 @@ def test_a_session_keeps_what_was_said_and_recalls_anew(place: str, tmp_path: Pa
         assert (first.memory_hits, second.memory_hits) == (1, 1)
         episodes = [record.content async for record in store.scan(owner="ann", kind="episodic")]
         assert episodes == ["When does the train leave?", "At nine.", "Who is Ada?", "Your sister."]
+        await store.close()
 
     asyncio.run(main())
 

@@ -15,6 +15,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ServiceError, StoreError, described
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.service import Service
+from ziggurat.databases.writer import closed_when_unused
 from ziggurat.memory.connect import open_memory
 from ziggurat.memory.scoring import Score
 from ziggurat.memory.store import MemoryStore
@@ -88,7 +89,8 @@ class Remembering(Middleware):
             raise ConfigurationError(f"Remembering(share=...) is a list of agents' names, such as [{share!r}]")
         if not isinstance(share, Collection) or not all(isinstance(name, str) for name in share):
             raise ConfigurationError(f"Remembering(share=...) is a list of agents' names, got {share!r}")
-        self.store = open_memory(store)
+        with closed_when_unused():
+            self.store = open_memory(store)
         self.owner = owner
         self.limit = limit
         self.tokens = tokens

@@ -20,7 +20,7 @@ from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection, opened
 from ziggurat.databases.postgres.schema import prepare
-from ziggurat.databases.writer import Job, Writer, one_by_one
+from ziggurat.databases.writer import Job, Writer, closed_when_unused, one_by_one
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.stores.postgres.append import Append, write
 from ziggurat.stores.postgres.listener import PostgresListener
@@ -79,8 +79,15 @@ class PostgresStore:
         name = f"ziggurat {self.address.shown}"
         pause = min(1.0, lease / 4)
         self._writer = Writer(name, self._together, self._renew, pause, self._writing.close)
-        self._reader = Writer(name, one_by_one, lambda: None, 60.0, self._reading.close)
-        self._listener = PostgresListener(lambda: opened(self.address, timeout, prepare), self._channel)
+        address, reading = self.address, self._reading  # a reference to the store would keep an unused one alive
+        listener = self._listener = PostgresListener(lambda: opened(address, timeout, prepare), self._channel)
+
+        def end_reading() -> None:
+            listener.close()
+            reading.close()
+
+        with closed_when_unused():  # one warning for an unclosed store is enough, the writer's
+            self._reader = Writer(name, one_by_one, lambda: None, 60.0, end_reading)
 
     def __repr__(self) -> str:
         return f"PostgresStore({self.address.shown!r})"
