@@ -8,6 +8,7 @@ __all__ = ["CANCELLED_ITSELF", "GRACE", "LEAKS", "Leaks", "run_bounded", "run_gu
 
 import asyncio
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar, cast
 
@@ -15,7 +16,6 @@ from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import Suspend, Timeout, ToolError
 from ziggurat.messages.events import ToolAbandoned
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.tools.eager_task import begin
 from ziggurat.tools.results import ended_by, presentable, result_of
 from ziggurat.tools.threads import POOL, ThreadCall, ThreadRaised
 
@@ -40,16 +40,15 @@ class Leaks:
     def add(self, work: "asyncio.Future[object]", name: str) -> None:
         """Count an abandoned call, and keep a reference to it until it ends.
 
-        `asyncio.run` waits for all tasks of its loop, and would wait forever for one that does not stop, so the task is
-        removed from the loop's set of tasks.
+        The task is removed from the tasks of its event loop, since `asyncio.run` waits for all of these: with one tool
+        that ignores every cancellation, a process would never end.
         """
         self.count += 1
         self._running.add(work)
         work.add_done_callback(self._ended)
         if isinstance(work, asyncio.Task):
             work.set_name(name)
-            work._log_destroy_pending = False  # type: ignore[attr-defined]
-            asyncio.tasks._unregister_task(work)
+            asyncio._unregister_task(work)  # Python documents it, under "Extending asyncio"
 
     def _ended(self, work: "asyncio.Future[object]") -> None:
         self._running.discard(work)
@@ -145,7 +144,7 @@ def _retrieve_error(done: "asyncio.Future[object]") -> None:
 
 
 async def run_bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, seconds: float | None) -> T:
-    """Await `work`, in its own task once it blocks, so that control returns even if it ignores cancellation.
+    """Await `work` in a task of its own, so that control returns even if it ignores cancellation.
 
     Raises:
         Timeout: it took longer than `seconds`; it was cancelled, and abandoned if it did not stop within the grace.
@@ -153,34 +152,49 @@ async def run_bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, 
     """
     clock = ctx.clock
     end = None if seconds is None else clock.monotonic() + seconds
+    task = _start(work)
+    if not task.done():
+        await _wait_until(task, end, seconds, ctx, name)
+    elif ctx.deadline is not None and clock.monotonic() >= ctx.deadline:
+        await asyncio.sleep(0)  # otherwise a run that never waits would never notice its deadline
+    if task.cancelled():  # not by us, so by itself
+        raise ToolError(CANCELLED_ITSELF)
+    return task.result()
+
+
+def _start(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+    """Run `work` in a task; from Python 3.12 on, up to where it first waits before this returns."""
+    if sys.version_info >= (3, 12):
+        return asyncio.eager_task_factory(asyncio.get_running_loop(), work)
+    return asyncio.get_running_loop().create_task(work)
+
+
+async def _wait_until(
+    task: "asyncio.Task[T]", end: float | None, seconds: float | None, ctx: Context, name: str
+) -> None:
+    """Wait for a task until a time; see `run_bounded`."""
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    task.add_done_callback(lambda _: _ring(ended))
+    timer = None if end is None else ctx.clock.call_at(end, lambda: _ring(ended))
     try:
-        task, bell = begin(work)
-    except StopIteration as done:
-        if ctx.deadline is not None and clock.monotonic() >= ctx.deadline:
-            await asyncio.sleep(0)  # otherwise a run that never waits would never notice its deadline
-        return done.value  # type: ignore[no-any-return]
-    timer = None if end is None else clock.call_at(end, lambda: _ring(bell))
-    try:
-        await bell
-        if not task.done():
-            await settle([task], ctx, name=name)
-            if task.done() and not task.cancelled() and isinstance(task.exception(), Suspend):
-                task.result()
-            raise Timeout(f"the tool {name} timed out after {seconds:g} s", seconds=seconds)
+        await ended
     except asyncio.CancelledError:
         await settle([task], ctx, name=name)
         raise
     finally:
         if timer is not None:
             timer.cancel()
-    if task.cancelled():  # not by us, so by itself
-        raise ToolError(CANCELLED_ITSELF)
-    return task.result()
+    if task.done():
+        return
+    await settle([task], ctx, name=name)
+    if task.done() and not task.cancelled() and isinstance(task.exception(), Suspend):
+        task.result()
+    raise Timeout(f"the tool {name} timed out after {seconds:g} s", seconds=seconds)
 
 
-def _ring(bell: "asyncio.Future[None]") -> None:
-    if not bell.done():
-        bell.set_result(None)
+def _ring(ended: "asyncio.Future[None]") -> None:
+    if not ended.done():
+        ended.set_result(None)
 
 
 async def settle(tasks: "Sequence[asyncio.Future[T]]", ctx: Context, *, name: str, grace: float = GRACE) -> None:

@@ -1,6 +1,7 @@
-"""Eager tasks: work under a limit starts at once, and becomes a task of its own only if it waits."""
+"""Work under a limit: a task of its own, as every task of asyncio, which starts at once where Python can do that."""
 
 import asyncio
+import sys
 from contextvars import ContextVar
 from typing import Any
 
@@ -8,14 +9,14 @@ import pytest
 
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.errors import Timeout
+from ziggurat.core.errors import Timeout, ToolError
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Scope
 from ziggurat.messages.parts import ToolCall
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.tools.act import act
-from ziggurat.tools.eager_task import begin
+from ziggurat.tools.door import run_bounded
 from ziggurat.tools.function import tool
 from ziggurat.tools.toolbox import Toolbox
 
@@ -33,46 +34,81 @@ async def _without_leaks(work: Any) -> None:
         await work
 
 
-def test_what_does_not_wait_ends_at_once_and_leaves_its_task_to_the_next() -> None:
-    seen: list[asyncio.Task[Any]] = []
+def _context() -> Context:
+    return Context("run", scope=Scope({JOURNAL: MemoryJournal(), CLOCK: HandClock(auto=True)}))
 
-    async def quick() -> int:
-        seen.append(_me())
-        return 7
+
+def _bounded(work: Any, seconds: float | None = 5.0) -> Any:
+    return run_bounded(work, _context(), name="work", seconds=seconds)
+
+
+def test_it_has_one_task_of_its_own_before_and_after_it_waits() -> None:
+    async def waits() -> asyncio.Task[Any]:
+        before = _me()
+        await asyncio.sleep(0)
+        assert before is _me()
+        await asyncio.get_running_loop().run_in_executor(None, str)
+        assert before is _me()
+        return before
 
     async def main() -> None:
-        me = _me()
-        for _ in range(3):
-            with pytest.raises(StopIteration) as ended:
-                begin(quick())
-            assert ended.value.value == 7
-            assert _me() is me
-        assert seen[0] is seen[1] is seen[2]
-        assert seen[0] is not me
-        assert seen[0].get_loop() is asyncio.get_running_loop()
-        await asyncio.sleep(0)
-        assert seen[0].done(), "a task that is not needed does not outlive the turn of the event loop"
-        with pytest.raises(StopIteration):
-            begin(quick())
-        assert seen[3] is not seen[0]
+        assert await _bounded(waits()) is not _me()
 
     asyncio.run(_without_leaks(main()))
 
 
-def test_it_is_in_the_same_task_before_and_after_it_waits() -> None:
-    async def waits() -> bool:
-        before = _me()
-        await asyncio.sleep(0)
-        middle = _me()
-        await asyncio.get_running_loop().run_in_executor(None, str)
-        return before is middle is _me()
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python starts tasks at once from 3.12 on")
+def test_it_starts_at_once_and_needs_no_turn_of_the_event_loop_if_it_does_not_wait() -> None:
+    turns: list[int] = []
+
+    async def quick() -> int:
+        return len(turns)
 
     async def main() -> None:
-        task, bell = begin(waits())
-        await bell
-        assert task.done()
-        assert await task
-        assert task is not _me()
+        asyncio.get_running_loop().call_soon(turns.append, 1)
+        assert await _bounded(quick()) == 0
+        assert not turns
+
+    asyncio.run(_without_leaks(main()))
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3])
+@pytest.mark.parametrize("error", [ValueError("one"), LookupError("two")])
+def test_its_value_and_its_error_are_those_of_the_call(turns: int, error: Exception) -> None:
+    async def waits() -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+    async def good() -> int:
+        await waits()
+        return 7
+
+    async def bad() -> int:
+        await waits()
+        raise error
+
+    async def main() -> None:
+        for seconds in (None, 5.0):
+            assert await _bounded(good(), seconds) == 7
+            with pytest.raises(type(error)) as raised:
+                await _bounded(bad(), seconds)
+            assert raised.value is error
+
+    asyncio.run(_without_leaks(main()))
+
+
+@pytest.mark.parametrize("turns", [0, 1])
+def test_work_that_cancels_its_own_task_is_an_error_of_the_work(turns: int) -> None:
+    async def ends_itself() -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        _me().cancel()
+        await asyncio.sleep(0)
+
+    async def main() -> None:
+        with pytest.raises(ToolError, match="cancelled the task it ran in"):
+            await _bounded(ends_itself())
+        assert _me().cancelling() == 0
 
     asyncio.run(_without_leaks(main()))
 
@@ -99,12 +135,9 @@ def test_timeouts_and_groups_that_were_entered_before_it_waited_hold() -> None:
         return "in time"
 
     async def main() -> None:
-        me = _me()
         for work in (hangs(), groups()):
-            task, bell = begin(work)
-            await bell
-            assert await task == "in time"
-            assert me.cancelling() == 0
+            assert await _bounded(work, None) == "in time"
+            assert _me().cancelling() == 0
 
     asyncio.run(_without_leaks(main()))
 
@@ -119,16 +152,14 @@ def test_context_variables_are_its_own_over_all_steps() -> None:
 
     async def main() -> None:
         NAME.set("caller")
-        task, bell = begin(sets())
+        assert await _bounded(sets()) == "tool caller"
         assert NAME.get() == "caller"
-        await bell
-        assert await task == "tool caller"
 
     asyncio.run(main())
 
 
 @pytest.mark.parametrize("turns", [0, 1, 3])
-def test_it_cleans_up_when_it_is_cancelled_at_any_time(turns: int) -> None:
+def test_it_cleans_up_when_its_caller_is_cancelled_at_any_time(turns: int) -> None:
     cleaned: list[str] = []
 
     async def child() -> None:
@@ -138,89 +169,39 @@ def test_it_cleans_up_when_it_is_cancelled_at_any_time(turns: int) -> None:
             cleaned.append("child")
 
     async def parent() -> None:
+        cleaned.append("begun")
         try:
             await asyncio.ensure_future(child())
         finally:
             await asyncio.sleep(0)
             cleaned.append("parent")
 
-    async def waits() -> None:
-        try:
-            await asyncio.sleep(0)
-            await parent()
-        finally:
-            cleaned.append("all")
+    async def call() -> None:
+        await _bounded(parent())
 
     async def main() -> None:
-        task, bell = begin(parent())
+        caller = asyncio.create_task(call())
         for _ in range(turns):
             await asyncio.sleep(0)
-        task.cancel()
-        await bell
+        caller.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await task
-        assert cleaned[-1] == "parent"
-        assert turns == 0 or cleaned == ["child", "parent"]
-        task, bell = begin(waits())  # when it waits for nothing that can be cancelled
-        task.cancel()
-        await bell
-        assert task.cancelled() or not task.done()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert cleaned[-1] == "all"
+            await caller
+        assert cleaned in ([], ["begun", "parent"], ["begun", "child", "parent"])
 
     asyncio.run(_without_leaks(main()))
 
 
 def test_work_that_begins_other_work_has_its_own_task_still() -> None:
-    async def inner() -> int:
-        return id(_me())
+    async def outer() -> None:
+        before = _me()
 
-    async def outer() -> tuple[int, int, int]:
-        before = id(_me())
-        try:
-            begin(inner())
-        except StopIteration as ended:
-            return before, ended.value, id(_me())
-        raise AssertionError("it waited")
+        async def inner() -> bool:
+            return _me() is before
 
-    async def main() -> None:
-        with pytest.raises(StopIteration) as ended:
-            begin(outer())
-        before, within, after = ended.value.value
-        assert before == after != within
+        assert not await _bounded(inner())
+        assert _me() is before
 
-    asyncio.run(_without_leaks(main()))
-
-
-def test_each_event_loop_has_its_own() -> None:
-    async def quick() -> Any:
-        return _me().get_loop()
-
-    async def main() -> None:
-        with pytest.raises(StopIteration) as ended:
-            begin(quick())
-        assert ended.value.value is asyncio.get_running_loop()
-
-    for _ in range(2):
-        asyncio.run(main())
-
-
-def test_a_task_that_was_cancelled_by_its_work_is_not_given_on() -> None:
-    async def ends_itself() -> None:
-        _me().cancel()
-
-    async def looks() -> int:
-        return _me().cancelling()
-
-    async def main() -> None:
-        with pytest.raises(StopIteration):
-            begin(ends_itself())
-        with pytest.raises(StopIteration) as ended:
-            begin(looks())
-        assert ended.value.value == 0
-
-    asyncio.run(_without_leaks(main()))
+    asyncio.run(_without_leaks(_bounded(outer())))
 
 
 class Passing(HandClock):
