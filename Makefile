@@ -1,6 +1,7 @@
 # Two commands do everything from a bare checkout with python3, pip and make:
 #   make run              answer a question on the embedded model (make run Q="..." for another)
-#   make test             install what the tests need and run all of them
+#   make test             install what the tests need and run all of them; with PYTHON=python3.13 on that Python
+#   make test-all         the same on every supported Python of this machine
 #   make chat             talk with the embedded model
 # One by one:
 #   make lint             the rules and the format; make types: mypy; make unit: the tests
@@ -21,7 +22,12 @@
 #   make bench-knowledge  algorithms on graphs beside the library under them and NetworkX
 #   make bench            what layers and stores cost, and overhead beside the floors and peers that are set up
 PYTHON ?= python3
+# a Python that was chosen has an environment of its own
+ifeq ($(origin PYTHON),file)
 VENV := .venv
+else
+VENV := .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+endif
 BIN := $(VENV)/bin
 LOCK := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q
 SEED ?= $(shell date +%s)
@@ -34,7 +40,7 @@ RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
 MODEL_STAMP := $(VENV)/.installed-model
 
-.PHONY: run chat test types lint unit questions fuzz conformance sessions approvals composition faults memory golden durable bench bench-knowledge lock clean help
+.PHONY: run chat test test-all types lint unit questions fuzz conformance sessions approvals composition faults memory golden durable bench bench-knowledge lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -46,6 +52,10 @@ chat: $(MODEL_STAMP)
 	@$(BIN)/ziggurat chat
 
 test: $(TEST_STAMP) $(MODEL_STAMP) lint types unit
+
+test-all:
+	@for python in $$(.ci/pythons); do \
+		echo "== $$python"; $(MAKE) --no-print-directory test PYTHON="$$python" || exit 1; done
 
 lint: $(TEST_STAMP)
 	$(BIN)/ruff check .
@@ -131,4 +141,4 @@ $(MODEL_STAMP): $(RUN_STAMP)
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis

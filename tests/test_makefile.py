@@ -1,7 +1,9 @@
 """What the Makefile hands on."""
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,3 +26,66 @@ def test_a_question_is_handed_on_as_it_is(question: str, tmp_path: Path) -> None
         text=True,
     )
     assert (made.stdout, made.stderr) == (f"<run><--><{question}>", "")
+
+
+def _lines(*command: str, **environment: str) -> list[str]:
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=ROOT, env={**os.environ, **environment}
+    )
+    return done.stdout.splitlines()
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.parametrize("how", ["argument", "environment", "nothing"])
+def test_a_python_that_is_chosen_has_an_environment_of_its_own(how: str) -> None:
+    chosen = [f"PYTHON={sys.executable}"] if how == "argument" else []
+    environment = {"PYTHON": sys.executable} if how == "environment" else {}
+    lines = _lines("make", "-n", "-B", "--no-print-directory", "unit", *chosen, **environment)
+    folder = ".venv" if how == "nothing" else f".venv-{sys.version_info[0]}.{sys.version_info[1]}"
+    python = "python3" if how == "nothing" else sys.executable
+    assert f"{python} -m venv {folder}" in lines
+    assert lines[-1] == f"{folder}/bin/python -m pytest"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_every_supported_python_is_listed_once_the_oldest_first(tmp_path: Path) -> None:
+    """What claims to be a Python but does not run, as a shim without a version behind it, is passed over."""
+    shim = tmp_path / "python3.14"
+    shim.write_text("#!/bin/sh\nexit 127\n", encoding="utf-8")
+    shim.chmod(0o755)
+    found = _lines(".ci/pythons", PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    versions = [_lines(python, "-c", "import sys; print(sys.version_info[1])") for python in found]
+    numbers = [int(number) for (number,) in versions]
+    assert numbers == sorted(set(numbers))
+    assert set(numbers) <= {11, 12, 13, 14}
+    assert str(shim) not in found
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("default", "listed", "expected"),
+    [
+        ("3.11", ["3.11", "3.12", "3.13"], ["test", "test PYTHON=3.13"]),
+        ("3.12", ["3.11", "3.12"], ["test PYTHON=3.11", "test PYTHON=3.12"]),
+        ("3.12", ["3.12"], ["test"]),
+        ("3.11", [], ["test"]),
+    ],
+)
+def test_ci_tests_the_oldest_and_the_newest(
+    default: str, listed: list[str], expected: list[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / ".ci"
+    folder.mkdir()
+    shutil.copy(ROOT / ".ci" / "run", folder / "run")
+    programs = {
+        folder / "pythons": "".join(f"echo {tmp_path}/{version}\n" for version in listed),
+        tmp_path / "python3": f"echo Python {default}\n",
+        tmp_path / "make": f'echo "$@" >> {tmp_path}/made\n',
+        **{tmp_path / version: f"echo Python {version}\n" for version in listed},
+    }
+    for path, text in programs.items():
+        path.write_text(f"#!/bin/sh\n{text}", encoding="utf-8")
+        path.chmod(0o755)
+    _lines(str(folder / "run"), PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    made = (tmp_path / "made").read_text(encoding="utf-8").replace(f"{tmp_path}/", "").splitlines()
+    assert made == expected

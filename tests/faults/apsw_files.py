@@ -42,7 +42,7 @@ class _File(apsw.VFSFile):
         if new:
             files.before("open", self._path)
 
-    def xWrite(self, data: bytes, offset: int) -> None:
+    def xWrite(self, data: Any, offset: int) -> None:
         self._files.before("write", self._path, offset, bytes(data))
         super().xWrite(data, offset)
 
@@ -113,11 +113,11 @@ class _Connection:
             self._connection = apsw.Connection(str(path), vfs=name)
             self._connection.set_busy_timeout(int(timeout * 1000))
 
-    def execute(self, statement: str, values: Sequence[object] = ()) -> _Cursor:
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> _Cursor:
         with errors():
             return _Cursor(self._connection, self._connection.execute(statement, tuple(values)))
 
-    def executemany(self, statement: str, values: Sequence[Sequence[object]]) -> None:
+    def executemany(self, statement: str, values: Sequence[Sequence[Any]]) -> None:
         with errors():
             self._connection.executemany(statement, [tuple(each) for each in values])
 

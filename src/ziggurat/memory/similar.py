@@ -85,10 +85,10 @@ def _by_vectors(records: Sequence[MemoryRecord], threshold: float) -> list[Near]
         import numpy as np
     except ImportError:
         raise MissingExtra("comparing embeddings", "memory") from None
-    matrix = np.frombuffer(b"".join(record.embedding or b"" for record in records), dtype="<f4")
-    matrix = matrix.reshape(len(records), -1)
-    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
-    matrix = matrix / np.where(lengths == 0, 1, lengths)
+    numbers = np.frombuffer(b"".join(record.embedding or b"" for record in records), dtype="<f4")
+    vectors = numbers.reshape(len(records), -1)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    matrix = vectors / np.where(lengths == 0, 1, lengths)
     found: list[Near] = []
     for start in range(0, len(records), _BLOCK):
         near = matrix[start : start + _BLOCK] @ matrix[start:].T
