@@ -294,7 +294,7 @@ class Writer:
                 _under_way[loop] -= 1
 
     def _stop(self) -> threading.Thread | None:
-        """Refuse further jobs; return the thread, which ends when it has run the others, if there is one to wait for."""
+        """Refuse further jobs; return the thread to wait for, if there is one: it runs the remaining jobs first."""
         with self._lock:
             thread, was = self._thread, self._closed
             self._closed = True
