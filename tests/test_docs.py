@@ -213,7 +213,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("narrow")
 def test_commands_exist() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     seen = 0
     for command, where in commands():
