@@ -100,7 +100,7 @@ class Output(Struct, frozen=True, eq=False):
                 wrapper = msgspec.defstruct("Answer", [("value", self.kind)])
                 return msgspec.json.decode(body, type=wrapper, strict=False, dec_hook=_make_pydantic).value  # type: ignore[attr-defined]
             return msgspec.json.decode(body, type=self.kind, strict=False, dec_hook=_make_pydantic)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidArguments(f"the answer does not fit the type {self.name}: {error}") from error
 
     def revived(self, value: Any) -> Any:

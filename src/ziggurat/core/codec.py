@@ -73,12 +73,15 @@ def encode(value: object) -> bytes:
 
 def _without_surrogates(value: object) -> object:
     """Return a value as plain data, with each lone surrogate, which JSON cannot hold, replaced by a question mark."""
-    plain = msgspec.to_builtins(value, enc_hook=_write)
+    return _replaced(msgspec.to_builtins(value, enc_hook=_write))
+
+
+def _replaced(plain: object) -> object:
     if isinstance(plain, str):
         return plain.encode("utf-8", "replace").decode()
     if isinstance(plain, dict):
-        return {_without_surrogates(key): _without_surrogates(each) for key, each in plain.items()}
-    return [_without_surrogates(each) for each in plain] if isinstance(plain, (list, tuple)) else plain
+        return {_replaced(key): _replaced(each) for key, each in plain.items()}
+    return [_replaced(each) for each in plain] if isinstance(plain, (list, tuple)) else plain
 
 
 @lru_cache(maxsize=512)

@@ -105,10 +105,13 @@ class Diverged(Event, frozen=True):
 
 
 _DIFF_LINES = 60
+_COMPARED = 400  # lines of each text that are compared, because comparing takes the square of their number
 
 
 def difference(recorded: str, asked: str) -> str:
     """Return the difference of two texts for people to read: both lines, or a unified diff of longer texts.
+
+    Of very long texts, only the lines from the first difference on are compared, and not all of them.
 
     >>> print(difference("Be brief.", "Be formal."))
     - recorded: Be brief.
@@ -118,7 +121,12 @@ def difference(recorded: str, asked: str) -> str:
         return f"- recorded: {recorded}\n+ asked:    {asked}"
     from difflib import unified_diff
 
-    lines = list(unified_diff(recorded.splitlines(), asked.splitlines(), "recorded", "asked", n=2, lineterm=""))
+    before, after = recorded.splitlines(), asked.splitlines()
+    if max(len(before), len(after)) > _COMPARED:
+        same = next((at for at, (one, other) in enumerate(zip(before, after, strict=False)) if one != other), None)
+        start = max(0, (min(len(before), len(after)) if same is None else same) - 2)
+        before, after = before[start : start + _COMPARED], after[start : start + _COMPARED]
+    lines = list(unified_diff(before, after, "recorded", "asked", n=2, lineterm=""))
     if len(lines) > _DIFF_LINES:
         lines[_DIFF_LINES:] = [f"... and {len(lines) - _DIFF_LINES} lines more"]
     return "\n".join(lines)

@@ -4,6 +4,7 @@ __all__ = ["Direction", "KnowledgeGraph", "unknown"]
 
 from collections.abc import Collection, Iterable, Set
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -18,6 +19,7 @@ from ziggurat.knowledge.paths import fewest
 Direction = Literal["out", "in", "both"]
 """Which relations of an entity: outgoing, incoming, or both."""
 
+_LONGEST, _COMPARED = 100, 500  # characters of names, and names, among which a similar one is searched for
 _APART = "\0"
 
 
@@ -364,6 +366,7 @@ class KnowledgeGraph:
 
 def unknown(name: str, names: Collection[str]) -> ConfigurationError:
     """Return the error for an entity that does not exist."""
-    near = get_close_matches(name, names, n=3)
+    short = [each for each in islice(names, _COMPARED) if len(each) <= _LONGEST] if len(name) <= _LONGEST else []
+    near = get_close_matches(name, short, n=3)
     told = f"did you mean {' or '.join(map(repr, near))}?" if near else "add it first with add_entity"
     return ConfigurationError(f"there is no entity {name!r}; {told}")

@@ -7,8 +7,8 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import Warned
-from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse, OutputSchema, ToolSpec
 
@@ -22,23 +22,25 @@ class _Layout:
         self.instructions: str | None = None
         self.tools: tuple[ToolSpec, ...] = ()
         self.output: OutputSchema | None = None
-        self.messages: list[Message] | None = None
+        self.messages: Transcript | None = None
 
     def changes(self, request: ModelRequest) -> list[str]:
         """Return what differs from the previous request, and store this one."""
-        messages = list(request.messages)
+        messages, known = request.messages, self.messages
         changed: list[str] = []
-        if self.messages is not None:
+        if known is not None:
             if request.instructions != self.instructions:
                 changed.append("the instructions")
             if request.tools != self.tools:
                 changed.append("the tools")
             if request.output != self.output:
                 changed.append("the output")
-            shared = min(len(messages), len(self.messages))
-            same = next((at for at in range(shared) if messages[at] != self.messages[at]), shared)
-            if same < len(self.messages):
-                changed.append(f"the conversation from message {same} on")
+            one, other = known.mark(), messages.mark()
+            if one.conversation is not other.conversation or other.length < one.length:  # else it only grew
+                shared = min(len(messages), len(known))
+                same = next((at for at in range(shared) if messages[at] != known[at]), shared)
+                if same < len(known):
+                    changed.append(f"the conversation from message {same} on")
         self.instructions, self.tools, self.output = request.instructions, request.tools, request.output
         self.messages = messages
         return changed

@@ -17,7 +17,8 @@ _KEY = r"""(?<![A-Za-z0-9])(?:
     | xox[a-z]-[A-Za-z0-9-]{10,}+ | xapp-[A-Za-z0-9-]{10,}+
     | (?:AKIA|ASIA)[A-Z0-9]{16,}+ | AIza[A-Za-z0-9_-]{30,}+ | ya29\.[A-Za-z0-9_-]{20,}+
     | SG\.[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{16,}+ | [0-9]{8,10}:[A-Za-z0-9_-]{35,}+
-    | eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?+
+    | eyJ[A-Za-z0-9_-]{8,2000}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?+
+    | eyJ[A-Za-z0-9_-]{2000,}+(?:\.[A-Za-z0-9_-]*+){0,2}+
     )"""
 _CREDENTIALS = r"(?<=://)[A-Za-z0-9_.~+=%$!&*-]{0,64}+:[A-Za-z0-9_.~+=:%$!&*#?^-]{1,256}+(?=@)"
 _LETTERS = r"[A-Za-z0-9._~+/=-]"
@@ -36,6 +37,7 @@ _PEM_LONGEST = 65_536
 _TOKEN = frozenset("!#$%&*+-./0123456789:=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ^_abcdefghijklmnopqrstuvwxyz~")
 _NOT_TOKEN = re.compile(r"[^!#$%&*+\-./0-9:=?@A-Z^_a-z~]")
 _SHORTEST = 4
+_SMALL = 1_024  # characters that may be read again with each piece
 _BEFORE = 4  # characters before a secret that patterns look at, such as ://
 
 
@@ -148,7 +150,7 @@ class Incoming:
         """Discard all state."""
         self._waiting: list[str] = []
         self._start = 0
-        self._taken = self._given = 0
+        self._held = self._again = 0  # characters that wait, and how many there are when they are looked at again
         self.altered = False
 
     def push(self, piece: str) -> str:
@@ -156,7 +158,8 @@ class Incoming:
         if not piece:
             return ""
         self._waiting.append(piece)
-        return self._advance(last=False) if self._secrets.can_end(piece) else ""
+        self._held += len(piece)
+        return self._advance(last=False) if self._held >= self._again and self._secrets.can_end(piece) else ""
 
     def flush(self) -> str:
         """Return the rest, masked, at the end of the text."""
@@ -169,4 +172,8 @@ class Incoming:
         kept = max(0, end - _BEFORE)
         self._waiting = [] if last else [text[kept:]]
         self._start = 0 if last else end - kept
+        self._held = 0 if last else len(text) - kept
+        # What cannot pass yet, such as an open private key, is read again when it has grown by a quarter, not with
+        # each piece: so the time stays proportional to the text.
+        self._again = self._held + self._held // 4 if self._held > _SMALL else 0
         return shown

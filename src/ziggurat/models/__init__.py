@@ -4,5 +4,5 @@
 - Hosted: `http`, with the wire formats `anthropic`, `openai` and `openai_responses`; `resolve` finds a model by its
   name, `windows` knows the sizes of context windows.
 - In this process: `local`. For models that only write text: `react`. Embedders: `embed`.
-- Every model call of an agent goes through `ask`, with `approval` and `pieces`.
+- Every model call of an agent goes through `ask`, with `approval` and `pieces`. Streams of JSON: `brackets`.
 """

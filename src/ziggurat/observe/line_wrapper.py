@@ -38,8 +38,8 @@ class LineWrapper:
         self._width = width
         self._measure = measure
         self._column = 0
-        self._space = ""
-        self._word = ""
+        self._space: list[str] = []
+        self._word: list[str] = []
         self._begun = False
         self._return = ""
         self._before = ""
@@ -59,10 +59,10 @@ class LineWrapper:
                 if piece == "\n":
                     self._newline()
                 else:
-                    self._space += piece
+                    self._space.append(piece)
             else:
                 self._begun = True
-                self._word += piece
+                self._word.append(piece)
                 if self._width is None:
                     self._place()
 
@@ -78,26 +78,27 @@ class LineWrapper:
     def end_line(self) -> None:
         """Write what is held back and end the line, so that other output can follow."""
         self._place()
-        self._space = ""
+        self._space.clear()
         if self._column:
             self._newline()
 
     def _newline(self) -> None:
         self._write("\n")
         self._column = 0
-        self._space = ""
+        self._space.clear()
 
     def _place(self) -> None:
-        word, self._word = self._word, ""
-        if not word:
+        if not self._word:
             return
-        size = self._measure(self._space + word)
+        word, space = "".join(self._word), "".join(self._space)
+        self._word.clear()
+        self._space.clear()
+        size = self._measure(space + word)
         if self._width is not None and max(self._column, self._indent) + size > self._width:
             if self._column > 0:
                 self._newline()
-            self._space = ""
+            space = ""
             size = self._measure(word)
         ahead = " " * self._indent if self._column == 0 else ""
-        self._write(ahead + self._space + word)
+        self._write(ahead + space + word)
         self._column += len(ahead) + size
-        self._space = ""

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from itertools import islice
 
 import msgspec
 
@@ -20,6 +21,8 @@ MAX_PROBLEMS = 20
 """Problems listed for one call; the rest are only counted."""
 
 _MAX_LINE = 1_000
+_MAX_NAME = 100  # characters of a name for which a similar one is searched for, and of the similar one
+_MAX_NAMES = 500
 
 _WORDS = {
     "int": "an integer", "float": "a number", "str": "a string", "bool": "true or false", "array": "an array",
@@ -104,17 +107,28 @@ def has_infinity(value: object) -> bool:
         return not value.is_finite()
     if isinstance(value, (str, bytes, int)) or value is None:
         return False
-    plain = msgspec.to_builtins(value, builtin_types=(Decimal,), str_keys=True, enc_hook=str)
-    if isinstance(plain, dict):
-        return any(has_infinity(each) for each in plain.values())
-    return isinstance(plain, (list, tuple, set)) and any(has_infinity(each) for each in plain)
+    return _holds_infinity(msgspec.to_builtins(value, builtin_types=(Decimal,), str_keys=True, enc_hook=str))
+
+
+def _holds_infinity(plain: object) -> bool:
+    if isinstance(plain, float):
+        return not math.isfinite(plain)
+    if isinstance(plain, Decimal):
+        return not plain.is_finite()
+    inner = plain.values() if isinstance(plain, dict) else plain if isinstance(plain, (list, tuple, set)) else ()
+    return any(map(_holds_infinity, inner))
 
 
 def near(name: str, names: Iterable[str]) -> str | None:
-    """Return the known name closest to an unknown one, ignoring case, underscores and dashes; None if none is close."""
+    """Return the known name closest to an unknown one, ignoring case, underscores and dashes; None if none is close.
+
+    Only names of ordinary length and number are compared.
+    """
     import difflib
 
-    known = list(names)
+    if len(name) > _MAX_NAME:
+        return None
+    known = [each for each in islice(names, _MAX_NAMES) if len(each) <= _MAX_NAME]
     folded = {each.lower().replace("_", ""): each for each in known}
     if (same := folded.get(name.lower().replace("_", "").replace("-", ""))) is not None:
         return same

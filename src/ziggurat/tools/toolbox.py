@@ -19,6 +19,8 @@ from ziggurat.tools.arguments import shown
 from ziggurat.tools.function import FunctionTool, tool, with_door
 from ziggurat.tools.normal_form import plain_form
 
+_MAX_NAME = 100  # characters of a name for which similar ones are searched for
+
 Tool = Service[ToolCall, ToolResult] | Callable[..., Any]
 
 
@@ -153,7 +155,8 @@ class Toolbox:
         if not self.entries:
             return f"unknown tool {asked}: there are no tools"
         known = {each.lower(): each for each in reversed(self.entries)}
-        near = [known[each] for each in get_close_matches(name.lower(), known, n=3, cutoff=0.5)]
+        short = len(name) <= _MAX_NAME
+        near = [known[each] for each in get_close_matches(name.lower(), known, n=3, cutoff=0.5)] if short else []
         hint = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(self.entries)}"
         return f"unknown tool {asked}; {hint}"
 

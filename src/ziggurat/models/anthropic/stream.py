@@ -89,12 +89,13 @@ class _Fallback(Struct, gc=False):
 class _Opaque:
     """A provider-specific block, assembled so that it can be sent back with its values unchanged."""
 
-    __slots__ = ("block", "kind", "pieces")
+    __slots__ = ("block", "kind", "pieces", "texts")
 
     def __init__(self, kind: str, block: dict[str, Raw]) -> None:
         self.kind = kind
         self.block = block
         self.pieces: list[str] = []
+        self.texts: dict[str, list[str]] = {}  # the pieces of each field that is a text
 
     def add(self, delta: dict[str, Raw]) -> None:
         """Add a delta of any type: JSON pieces and texts are joined, other values replace earlier ones."""
@@ -102,11 +103,22 @@ class _Opaque:
             if name == "partial_json":
                 self.pieces.append(_text.decode(value) or "")
             elif name != "type":
-                texts = [_text.decode(each) for each in (self.block.get(name), value) if each and _is_text(each)]
-                self.block[name] = Raw(msgspec.json.encode("".join(filter(None, texts)))) if len(texts) == 2 else value
+                self._add(name, value)
+
+    def _add(self, name: str, value: Raw) -> None:
+        if not _is_text(value):
+            self.texts.pop(name, None)
+            self.block[name] = value
+            return
+        if name not in self.texts:
+            known = self.block.get(name)
+            self.texts[name] = [_text.decode(known) or ""] if known and _is_text(known) else []
+            self.block[name] = value  # in its place among the fields
+        self.texts[name].append(_text.decode(value) or "")
 
     def written(self) -> str:
         """Return the whole block as JSON."""
+        self.block.update({name: Raw(msgspec.json.encode("".join(texts))) for name, texts in self.texts.items()})
         if any(self.pieces):
             self.block["input"] = Raw("".join(self.pieces).encode())
         return msgspec.json.encode(self.block).decode()
@@ -145,7 +157,7 @@ class Reader:
         self._fold = Fold()
         self._reply = Reply()
         self._usage = WireUsage()
-        self._signatures: dict[int, str] = {}
+        self._signatures: dict[int, list[str]] = {}
         self._calls: dict[int, _Call] = {}
         self._opaque: dict[int, _Opaque] = {}
         self._citations: list[Raw] = []
@@ -272,7 +284,7 @@ class Reader:
             return [ThinkingDelta(redacted=block.data or "")]
         if block.type == "thinking":
             if block.signature:
-                self._signatures[index] = block.signature
+                self._signatures[index] = [block.signature]
             return [ThinkingDelta(block.thinking)] if block.thinking else []
         return [TextDelta(block.text)] if block.text else []
 
@@ -291,7 +303,7 @@ class Reader:
         if kind == "thinking_delta":
             return [ThinkingDelta(delta.thinking)] if delta.thinking else []
         if kind == "signature_delta":
-            self._signatures[index] = self._signatures.get(index, "") + (delta.signature or "")
+            self._signatures.setdefault(index, []).append(delta.signature or "")
         elif kind == "citations_delta" and is_present(delta.citation):
             self._citations.append(delta.citation)
         return []
@@ -314,7 +326,7 @@ class Reader:
         return [ToolCallDelta(call.index, piece)]
 
     def _stop(self, index: int) -> list[PartDelta]:
-        signature = self._signatures.pop(index, "")
+        signature = "".join(self._signatures.pop(index, ()))
         if signature:
             return [ThinkingDelta(signature=signature)]
         block = self._opaque.pop(index, None)

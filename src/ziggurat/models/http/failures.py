@@ -104,8 +104,9 @@ def failure(
         key: The API key that was sent; it is removed from the text wherever the provider repeats it.
         now: The time in POSIX seconds, for dates in headers; the system's by default.
     """
+    body = body[:_LOOKED_AT]
     if isinstance(body, bytes):
-        body = body[:_LOOKED_AT].decode("utf-8", "replace")
+        body = body.decode("utf-8", "replace")
     try:
         said = _said(msgspec.json.decode(body))
     except (msgspec.DecodeError, RecursionError):
@@ -233,9 +234,10 @@ def _words(value: object) -> str:
 
 def _plain(text: str) -> str:
     """Return a text on one line; a web page without its tags."""
+    text = text[:_LOOKED_AT]
     if "<" in text and re.search(r"<(?:!doctype|html|head|body|title|h1|p|center|div)\b", text, re.IGNORECASE):
         from html import unescape
 
-        text = re.sub(r"<(script|style)\b[^<>]*>.*?</\1\s*>", " ", text, flags=re.IGNORECASE | re.DOTALL)
+        text = re.sub(r"<(script|style)\b[^<>]*>.*?(?:</\1\s*>|\Z)", " ", text, flags=re.IGNORECASE | re.DOTALL)
         text = unescape(re.sub(r"<[^<>]*>", " ", text))
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())

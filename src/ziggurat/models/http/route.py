@@ -198,7 +198,7 @@ class _Tunnel(asyncio.Protocol):
     """Asks a proxy for a tunnel to the server."""
 
     def __init__(self) -> None:
-        self._came = b""
+        self._came = bytearray()
         self._answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
 
@@ -218,9 +218,12 @@ class _Tunnel(asyncio.Protocol):
             )
 
     def data_received(self, data: bytes) -> None:
+        if self._answer.done():
+            return
+        read = max(0, len(self._came) - 3)  # without the beginning of a line end
         self._came += data
-        if not self._answer.done() and (b"\r\n\r\n" in self._came or len(self._came) > _LONGEST_HEAD):
-            self._answer.set_result(self._came)
+        if self._came.find(b"\r\n\r\n", read) >= 0 or len(self._came) > _LONGEST_HEAD:
+            self._answer.set_result(bytes(self._came))
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self._answer.done():

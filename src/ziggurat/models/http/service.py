@@ -250,7 +250,7 @@ async def _opening(reply: Reply) -> bytes:
         more = await reply.more()
         if not more:
             break
-        data += more
+        data = more  # blanks at the beginning mean nothing
     return data
 
 

@@ -170,4 +170,5 @@ class AnswerText:
         while (unit := self._UNIT.match(self._text, self._at)) is not None:
             shown.append(json.loads(f'"{unit.group()}"', strict=False))
             self._at = unit.end()
+        self._text, self._at = self._text[self._at :], 0
         return "".join(shown)

@@ -21,7 +21,7 @@ def vocabulary() -> Mapping[str, int]:
 def words(text: str) -> Iterator[str]:
     """Yield lower-case words without accents; every punctuation mark and every ideograph is a word of its own."""
     word: list[str] = []
-    for char in unicodedata.normalize("NFD", text.lower()):
+    for char in _decomposed(text.lower()):
         kind = unicodedata.category(char)
         if kind == "Mn" or (kind[0] == "C" and char not in "\t\n\r"):
             continue
@@ -36,6 +36,15 @@ def words(text: str) -> Iterator[str]:
             word.append(char)
     if word:
         yield "".join(word)
+
+
+def _decomposed(text: str) -> Iterator[str]:
+    """Yield the characters of a text with accents apart; one by one, as ordering long runs of accents is quadratic."""
+    for char in text:
+        if char < "\x80":
+            yield char
+        else:
+            yield from unicodedata.normalize("NFD", char)
 
 
 def _stands_alone(char: str, kind: str) -> bool:

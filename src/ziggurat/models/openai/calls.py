@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ziggurat.messages.delta import PartDelta, ToolCallDelta
+from ziggurat.models.brackets import Brackets
 from ziggurat.models.openai.reading import arguments_of
 from ziggurat.models.openai.reasoning import signature_delta
 from ziggurat.models.openai.shapes import FunctionPiece, ToolPiece, name_of
@@ -27,18 +28,31 @@ def is_object(arguments: str) -> bool:
 class _Call:
     """A call in progress."""
 
-    __slots__ = ("id", "index", "name", "pieces")
+    __slots__ = ("_brackets", "_whole", "begun", "id", "index", "name", "pieces")
 
     def __init__(self, index: int, identity: str, name: str) -> None:
         self.index = index
         self.id = identity
         self.name = name
         self.pieces: list[str] = []
+        self.begun = False  # whether any of its arguments have arrived
+        self._brackets: Brackets | None = Brackets()  # until the end of the arguments is found
+        self._whole = False
+
+    def add(self, arguments: str) -> None:
+        """Add the next piece of the arguments."""
+        self.pieces.append(arguments)
+        self.begun = self.begun or arguments != ""
+        if self._brackets is None:
+            self._whole = self._whole and not arguments.strip()
+        elif self._brackets.end_in(arguments) is not None:
+            self._brackets = None
+            self._whole = is_object("".join(self.pieces))
 
     @property
     def whole(self) -> bool:
         """Whether its arguments are complete."""
-        return is_object("".join(self.pieces))
+        return self._whole
 
 
 class CallReader:
@@ -79,7 +93,7 @@ class CallReader:
         call = self._known(index, identity, name, arguments)
         if call is None:
             call = self._begun(index, identity, name)
-            call.pieces.append(arguments)
+            call.add(arguments)
             return ToolCallDelta(call.index, arguments, identity, name)
         fresh_id = identity if not call.id else ""
         fresh_name = name if not call.name else ""
@@ -87,7 +101,7 @@ class CallReader:
         call.name = call.name or name
         if fresh_id:
             self._by_id[fresh_id] = call
-        call.pieces.append(arguments)
+        call.add(arguments)
         return ToolCallDelta(call.index, arguments, fresh_id, fresh_name)
 
     def _begun(self, index: int | None, identity: str, name: str) -> _Call:
@@ -121,4 +135,4 @@ class CallReader:
 
 def _begins(call: _Call) -> bool:
     """Return whether another call may begin now: none of this one's arguments have arrived, or all."""
-    return not "".join(call.pieces) or call.whole
+    return not call.begun or call.whole

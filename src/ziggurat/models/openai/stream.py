@@ -152,12 +152,12 @@ class Reader:
         """Add a piece of audio."""
         if not isinstance(audio, dict):
             return
-        known = self._audio = self._audio or {"data": [], "transcript": ""}
+        known = self._audio = self._audio or {"data": [], "transcript": []}
         data, transcript, name = audio.get("data"), audio.get("transcript"), audio.get("id")
         if isinstance(data, str):
             known["data"].append(data)
         if isinstance(transcript, str):
-            known["transcript"] += transcript
+            known["transcript"].append(transcript)
         if isinstance(name, str):
             known["id"] = name
 
@@ -185,7 +185,7 @@ class Reader:
         kept = {
             "usage": own,
             "refusal": "".join(self._refusal),
-            "transcript": (self._audio or {}).get("transcript"),
+            "transcript": "".join((self._audio or {}).get("transcript", ())),
             "custom_calls": self._calls.custom,
         }
         raw.update((name, value) for name, value in kept.items() if value)

@@ -195,7 +195,9 @@ class Reader:
 
     def _rest(self, slot: _Slot, place: int, text: Any) -> list[PartDelta]:
         """Return the rest of a text that is now complete, if not all of it was sent."""
-        sent = "".join(slot.sent.get(place, ()))
+        pieces = slot.sent.get(place, [])
+        sent = "".join(pieces)
+        pieces[:] = [sent]  # so that it is joined once, however often the end is announced
         if not isinstance(text, str) or text == sent or not text.startswith(sent):
             return []
         return self._more(slot, place, text[len(sent) :])

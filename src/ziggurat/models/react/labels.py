@@ -3,7 +3,7 @@
 Small models often decorate them: ``**Thought:**``, ``### Action:`` and ``Thought 1:`` are recognised too.
 """
 
-__all__ = ["ANSWER_LENGTH", "COLONS", "Label", "answer_at", "label_at", "open_marks"]
+__all__ = ["ANSWER_LENGTH", "COLONS", "LONGEST_DRESS", "Label", "answer_at", "label_at", "open_marks"]
 
 from typing import Literal
 
@@ -22,6 +22,9 @@ _WORDS: dict[str, Label] = {
 }
 _ANSWER = "final_answer"
 ANSWER_LENGTH = len(_ANSWER)
+
+LONGEST_DRESS = 64
+"""The most characters of one kind (spaces, emphasis marks, digits) around a label; a line with more has no label."""
 
 
 def answer_at(text: str, at: int, final: bool, *, spaced: bool = False) -> bool | None:
@@ -78,6 +81,8 @@ def open_marks(written: str) -> int:
 
 
 def _after(signs: str, text: str, at: int) -> int:
-    while at < len(text) and text[at] in signs:
+    """Return the position after these characters, of which there are at most `LONGEST_DRESS`."""
+    end = min(len(text), at + LONGEST_DRESS)
+    while at < end and text[at] in signs:
         at += 1
     return at

@@ -8,15 +8,17 @@ from collections.abc import Callable
 import msgspec
 
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.models.react.labels import ANSWER_LENGTH, COLONS, Label, answer_at, label_at, open_marks
+from ziggurat.models.brackets import Brackets
+from ziggurat.models.react.labels import ANSWER_LENGTH, COLONS, LONGEST_DRESS, Label, answer_at, label_at, open_marks
 
 _MARKS = "*`\"'[("
 """Characters that models put around names of tools."""
 _DRESS = _MARKS + "])," + COLONS
-_GAP = re.compile(rf"[\s*(){COLONS}]*(?:`+(?:json)?\s*)?", re.IGNORECASE)
-"""Text between the name of a tool and its arguments."""
+_GAP = re.compile(rf"[\s*(){COLONS}]{{0,400}}(?:`{{1,20}}(?:json)?\s{{0,400}})?", re.IGNORECASE)
+"""Text between the name of a tool and its arguments; bounded, because it is read again with each piece."""
+_LONGEST_NAME = 300
+"""The most characters that are read as the name of a tool."""
 _FENCE = re.compile(r"\s*```\w*\s*")
-_BRACKETS = re.compile(r'["\\{}\[\]]')
 _HOW = 'Write one line `Action: tool {"argument": "value"}` to call a tool, or `Action: FINAL_ANSWER text` to answer'
 
 
@@ -24,14 +26,14 @@ class _Trimmed:
     """Passes text on without space at its ends or marks of its label; `begin` starts a new paragraph on a new line."""
 
     def __init__(self, colon: bool = False) -> None:
-        self._held = ""
+        self._held: list[str] = []
         self._fresh = True
         self._any = False
         self._colon = colon
         self._marks = 0
 
     def begin(self, marks: int = 0) -> None:
-        self._held = "\n" if self._any else ""
+        self._held = ["\n"] if self._any else []
         self._fresh = True
         self._marks = marks
 
@@ -43,9 +45,10 @@ class _Trimmed:
             self._fresh = False
         kept = text.rstrip()
         if not kept:
-            self._held += text
+            self._held.append(text)
             return ""
-        shown, self._held, self._any = self._held + kept, text[len(kept) :], True
+        shown = "".join((*self._held, kept))
+        self._held, self._any = [text[len(kept) :]], True
         return shown
 
     def _undressed(self, text: str) -> str:
@@ -59,40 +62,6 @@ class _Trimmed:
                 break
             text = text[1:].lstrip()
         return text
-
-
-class _Brackets:
-    """Finds the end of a JSON value in text that is still streaming."""
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._quoted = False
-        self._skip = -1  # position of an escaped character; 0 if it is the first of the next piece
-
-    def end_in(self, text: str, start: int) -> int | None:
-        """Return where the value ends in this piece, or None if it continues."""
-        skip = start if self._skip == 0 else -1
-        self._skip = -1
-        for found in _BRACKETS.finditer(text, start):
-            at, sign = found.start(), found.group()
-            if at == skip:
-                continue
-            if self._quoted:
-                if sign == "\\":
-                    skip = at + 1
-                elif sign == '"':
-                    self._quoted = False
-            elif sign == '"':
-                self._quoted = True
-            elif sign in "{[":
-                self._depth += 1
-            elif sign in "}]":
-                self._depth -= 1
-                if self._depth == 0:
-                    return at + 1
-        if skip == len(text):
-            self._skip = 0
-        return None
 
 
 class ReactParser:
@@ -122,7 +91,7 @@ class ReactParser:
         self._name = ""
         self._thought = _Trimmed()
         self._answer = _Trimmed(colon=True)
-        self._brackets = _Brackets()
+        self._brackets = Brackets()
         self._state: Callable[[list[PartDelta]], bool] | None = self._leading
         self.fault: str | None = None
         """Why the reply cannot be parsed, as a sentence for the model; None if it can; known after `finish`."""
@@ -204,7 +173,8 @@ class ReactParser:
     def _naming(self, out: list[PartDelta]) -> bool:
         text, end = self._text, len(self._text)
         start = self._at
-        while start < end and (text[start] in " \t" or text[start] in _MARKS):
+        furthest = self._at + LONGEST_DRESS
+        while start < min(end, furthest) and (text[start] in " \t" or text[start] in _MARKS):
             start += 1
         answer = answer_at(text, start, self._final, spaced=True) if start < end else None
         if answer:
@@ -216,6 +186,8 @@ class ReactParser:
         stop = start
         while stop < end and text[stop] != "{" and not text[stop].isspace():
             stop += 1
+            if stop - start > _LONGEST_NAME:
+                return self._fail(f"The name of the tool is longer than {_LONGEST_NAME} characters")
         if not self._final and (answer is None or stop == end):
             return False
         self._name = text[start:stop].strip(_DRESS)

@@ -272,7 +272,7 @@ def whole(messages: Iterable[Message]) -> list[Message]:
         elif not all(result.id in awaited for result in message.tool_results):
             continue
         for result in message.tool_results:
-            del awaited[result.id]
+            awaited.pop(result.id, None)
         kept.append(message)
     return [*kept, *map(_missing_result, awaited.values())]
 

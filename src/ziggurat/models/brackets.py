@@ -1,0 +1,46 @@
+"""Brackets: find the end of a JSON object or array that arrives in pieces, reading each piece once."""
+
+__all__ = ["Brackets"]
+
+import re
+
+_SIGNS = re.compile(r'["\\{}\[\]]')
+
+
+class Brackets:
+    """Finds the end of a JSON value in text that is still streaming.
+
+    >>> brackets = Brackets()
+    >>> brackets.end_in('{"a": "}'), brackets.end_in('"} rest')
+    (None, 2)
+    """
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._quoted = False
+        self._skip = -1  # position of an escaped character; 0 if it is the first of the next piece
+
+    def end_in(self, text: str, start: int = 0) -> int | None:
+        """Return where the value ends in this piece, or None if it continues."""
+        skip = start if self._skip == 0 else -1
+        self._skip = -1
+        for found in _SIGNS.finditer(text, start):
+            at, sign = found.start(), found.group()
+            if at == skip:
+                continue
+            if self._quoted:
+                if sign == "\\":
+                    skip = at + 1
+                elif sign == '"':
+                    self._quoted = False
+            elif sign == '"':
+                self._quoted = True
+            elif sign in "{[":
+                self._depth += 1
+            elif sign in "}]":
+                self._depth -= 1
+                if self._depth == 0:
+                    return at + 1
+        if skip == len(text):
+            self._skip = 0
+        return None

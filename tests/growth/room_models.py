@@ -1,0 +1,346 @@
+"""The readers, filters and folds of `models`, `middleware` and `memory`."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tests.growth.measure import Case, Make
+from tests.growth.room_messages import CONVERSATIONS, DELTAS, MESSAGES, given, over
+from tests.growth.shapes import (
+    JSON,
+    TEXT,
+    action_arguments,
+    action_gap,
+    actions,
+    addresses,
+    blanks,
+    fences,
+    labels,
+    one_word,
+    pieces,
+    private_keys,
+    stars,
+    tokens,
+    words,
+)
+from ziggurat.core.context import root
+from ziggurat.memory.contradiction import contradict
+from ziggurat.memory.junk import junk_in
+from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.similar import term_cosine, terms
+from ziggurat.memory.text import TextIndex, expression, fold, indexed
+from ziggurat.memory.tfidf import TfIdf, tfidf
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.delta import DeltaFilter, PartDelta, TextDelta, ThinkingDelta
+from ziggurat.messages.message import Message, user
+from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.parts import Text, ToolResult
+from ziggurat.middleware import Redaction, Trim
+from ziggurat.middleware.secrets import Incoming, Secrets
+from ziggurat.models.anthropic.from_wire import from_wire as from_anthropic
+from ziggurat.models.anthropic.messages import encode_message as to_anthropic
+from ziggurat.models.anthropic.stream import Reader as AnthropicReader
+from ziggurat.models.brackets import Brackets
+from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.models.http.failures import failure, failure_of, readable, redacted
+from ziggurat.models.http.headers import duration, retry_after
+from ziggurat.models.http.sse import EventParser, ServerEvent
+from ziggurat.models.local.answers import plain_answer, rendered
+from ziggurat.models.local.templated import AnswerText
+from ziggurat.models.local.wordpiece import pieces as wordpieces
+from ziggurat.models.openai.calls import is_object
+from ziggurat.models.openai.from_wire import from_wire as from_chat
+from ziggurat.models.openai.message import encode_message as to_chat
+from ziggurat.models.openai.stream import Reader as ChatReader
+from ziggurat.models.openai_responses.from_wire import from_wire as from_responses
+from ziggurat.models.openai_responses.messages import encode_message as to_responses
+from ziggurat.models.openai_responses.stream import Reader as ResponsesReader
+from ziggurat.models.react.parser import ReactParser
+from ziggurat.models.react.prompt import observation, prompt_of
+
+CHAT, ANTHROPIC, RESPONSES = DIALECTS["openai"], DIALECTS["anthropic"], DIALECTS["openai"]
+
+SECRETS = Secrets(("correct horse", "hunter22"), (r"\bACC-[0-9]{6,10}\b",), True, True, "[REDACTED]")
+REDACTION = Redaction("correct horse", patterns=[r"\bACC-[0-9]{6,10}\b"], emails=True)
+
+
+def events(*kinds: Any) -> Make:
+    """Return a stream that begins with some events and repeats the last."""
+
+    def made(size: int) -> list[ServerEvent]:
+        head = [*kinds[:-1], *[kinds[-1]] * size]
+        return [ServerEvent(str(each.get("type", "message")), json.dumps(each)) for each in head]
+
+    return made
+
+
+def chat(**delta: Any) -> dict[str, Any]:
+    return {"id": "r", "model": "m", "choices": [{"index": 0, "delta": delta}]}
+
+
+def called(**fields: Any) -> dict[str, Any]:
+    name, arguments = fields.pop("name", None), fields.pop("arguments", None)
+    return chat(tool_calls=[{**fields, "function": {"name": name, "arguments": arguments}}])
+
+
+CHAT_STREAMS = {
+    "letters": events(chat(content="x")),
+    "refusals": events(chat(refusal="x")),
+    "thoughts": events(chat(reasoning_content="x")),
+    "details": events(chat(reasoning_details=[{"type": "reasoning.text", "text": "x", "index": 0}])),
+    "arguments": events(called(index=0, id="c", name="f", arguments="{"), called(index=0, arguments="1")),
+    "the name with each piece": events(
+        called(index=0, id="c", name="f", arguments='{"a": "'), called(index=0, id="d", name="f", arguments="x")
+    ),
+    "closed with each piece": events(called(name="f", arguments='{"a": "'), called(name="f", arguments="}")),
+    "calls without index": events(called(id="c", name="f", arguments="{}")),
+    "calls without id": events(called(name="f", arguments="{}")),
+    "blank arguments": events(called(index=0, name="f", arguments="{}"), called(index=0, name="f", arguments=" ")),
+    "sound": events(chat(audio={"data": "AAAA", "transcript": "x", "id": "a"})),
+    "usage": events({"usage": {"prompt_tokens": 1}}),
+    "nothing": events({"choices": []}),
+}
+
+BLOCK = {"type": "content_block_start", "index": 0}
+
+
+def block(**delta: Any) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": 0, "delta": delta}
+
+
+ANTHROPIC_STREAMS = {
+    "letters": events(BLOCK | {"content_block": {"type": "text"}}, block(type="text_delta", text="x")),
+    "thoughts": events(BLOCK | {"content_block": {"type": "thinking"}}, block(type="thinking_delta", thinking="x")),
+    "signatures": events(BLOCK | {"content_block": {"type": "thinking"}}, block(type="signature_delta", signature="x")),
+    "arguments": events(
+        BLOCK | {"content_block": {"type": "tool_use", "id": "c", "name": "f"}},
+        block(type="input_json_delta", partial_json="1"),
+    ),
+    "a block of its own": events(BLOCK | {"content_block": {"type": "web", "text": "a"}}, block(type="x", text="x")),
+    "JSON of its own": events(BLOCK | {"content_block": {"type": "web"}}, block(type="x", partial_json="1")),
+    "citations": events(BLOCK | {"content_block": {"type": "text"}}, block(type="citations_delta", citation={"a": 1})),
+    "blocks without end": events(BLOCK | {"content_block": {"type": "web"}}),
+    "calls": events(BLOCK | {"content_block": {"type": "tool_use", "id": "c", "name": "f"}}),
+    "strange events": events({"type": "new"}),
+}
+
+ITEM = {"type": "message", "id": "m", "content": []}
+RESPONSES_STREAMS = {
+    "letters": events({"type": "response.output_text.delta", "item_id": "m", "content_index": 0, "delta": "x"}),
+    "letters of two": lambda size: [
+        ServerEvent("x", json.dumps({"type": "response.output_text.delta", "item_id": f"m{number % 2}",
+                                     "output_index": number % 2, "content_index": 0, "delta": "x"}))
+        for number in range(size)
+    ],
+    "ends": lambda size: [
+        ServerEvent("x", json.dumps({"type": kind, "item_id": "m", "content_index": 0, field: "x"}))
+        for number in range(size // 2)
+        for kind, field in (("response.output_text.delta", "delta"), ("response.output_text.done", "text"))
+    ],
+    "items": events({"type": "response.output_item.added", "output_index": 0, "item": ITEM}),
+    "items that end": events({"type": "response.output_item.done", "output_index": 0, "item": ITEM}),
+    "arguments": events({"type": "response.function_call_arguments.delta", "item_id": "c", "delta": "1"}),
+    "arguments that end": events(
+        {"type": "response.function_call_arguments.delta", "item_id": "c", "delta": "1"},
+        {"type": "response.function_call_arguments.done", "item_id": "c", "arguments": "1"},
+    ),
+    "thoughts": events({"type": "response.reasoning_summary_text.delta", "item_id": "r", "delta": "1"}),
+}  # fmt: skip
+
+
+def reading(reader: Callable[[Any], Any], dialect: Any) -> Callable[[Sequence[ServerEvent]], None]:
+    def run(stream: Sequence[ServerEvent]) -> None:
+        made = reader(dialect)
+        for event in stream:
+            made.push(event)
+        made.finish()
+
+    return run
+
+
+def replies(wire: str) -> dict[str, Make]:
+    """Return whole replies with hostile contents."""
+    made: dict[str, Make] = {shape.__name__: lambda size, shape=shape: whole(wire, shape(size)) for shape in JSON}
+    return made | {
+        "calls": lambda size: whole(wire, "x", calls=size // 50),
+        "parts": lambda size: whole(wire, "x", parts=size // 30),
+    }
+
+
+def whole(wire: str, text: str, *, calls: int = 0, parts: int = 1) -> bytes:
+    text = text.encode("utf-8", "replace").decode()
+    body: dict[str, Any]
+    if wire == "chat":
+        called = [{"id": "c", "function": {"name": "f", "arguments": text}}] * calls
+        content = [{"type": "text", "text": text}] * parts
+        body = {"choices": [{"message": {"content": content, "tool_calls": called}, "finish_reason": "stop"}]}
+    elif wire == "anthropic":
+        blocks = [{"type": "tool_use", "id": "c", "name": "f", "input": {"a": text}}] * calls
+        body = {"type": "message", "content": [{"type": "text", "text": text}] * parts + blocks, "stop_reason": "x"}
+    else:
+        items = [{"type": "function_call", "call_id": "c", "name": "f", "arguments": text}] * calls
+        said = {"type": "message", "id": "m", "content": [{"type": "output_text", "text": text}] * parts}
+        body = {"status": "completed", "output": [said, *items]}
+    return json.dumps(body).encode()
+
+
+def parsed(chunks: Iterable[str | bytes]) -> None:
+    parser = EventParser()
+    for chunk in chunks:
+        parser.feed(chunk if isinstance(chunk, bytes) else chunk.encode("utf-8", "replace"))
+    parser.close()
+
+
+def chunks(text: str) -> Make:
+    return lambda size: [bytes([each]) for each in (text * (1 + size // len(text)))[:size].encode()]
+
+
+SSE: dict[str, Make] = {
+    "one line in bytes": chunks("x"),
+    "line feeds in bytes": chunks("\n"),
+    "carriage returns in bytes": chunks("\r"),
+    "both in bytes": chunks("\r\n"),
+    "data lines in bytes": chunks("data: x\n"),
+    "events in bytes": chunks("data: x\n\n"),
+    "comments in bytes": chunks(": x\n"),
+    "empty data": lambda size: [b"data:\n" * size],
+    "one chunk": lambda size: [b"data: x\n\n" * (size // 9)],
+    "no line end": lambda size: [b"data: " + b"x" * size],
+    "types": lambda size: [b"event: x\n" * (size // 9)],
+    "ids": lambda size: [b"id: x\n" * (size // 6)],
+}
+
+
+def reacted(letters: Iterable[str]) -> None:
+    parser = ReactParser("c")
+    for letter in letters:
+        parser.feed(letter)
+    parser.finish()
+
+
+def filtered(deltas: Iterable[PartDelta]) -> None:
+    each: DeltaFilter = REDACTION.deltas(root())
+    for delta in deltas:
+        list(each.push(delta))
+    list(each.flush())
+
+
+def masked_pieces(letters: Iterable[str]) -> None:
+    incoming = Incoming(SECRETS)
+    for letter in letters:
+        incoming.push(letter)
+    incoming.flush()
+
+
+def bracketed(letters: Iterable[str]) -> None:
+    brackets = Brackets()
+    for letter in letters:
+        brackets.end_in(letter)
+
+
+def answered(letters: Iterable[str]) -> None:
+    answer = AnswerText()
+    for letter in ('{"answer": "', *letters):
+        answer.push(letter)
+
+
+def record(text: str) -> MemoryRecord:
+    return MemoryRecord(id="a", owner="o", content=text)
+
+
+def indexed_and_found(text: str) -> None:
+    index = TextIndex()
+    index.add([(1, indexed(record(text)))])
+    index.search(text, "o", 10)
+
+
+def weighted(text: str) -> None:
+    index: TfIdf[str] = TfIdf()
+    index.add("a", text)
+    index.search(text)
+
+
+def error_in(text: str) -> object:
+    return failure(400, {}, json.dumps({"error": {"message": text}}), CHAT, key="sk-secret")
+
+
+IN_PIECES = (
+    one_word, blanks, stars, words, labels, fences, actions, action_gap, action_arguments, tokens, private_keys,
+    addresses, TEXT[0], TEXT[7], TEXT[16],
+)  # fmt: skip
+
+
+def in_letters(name: str, run: Any, shapes: Iterable[Callable[[int], str]] = IN_PIECES) -> list[Case]:
+    return [Case(name, f"{shape.__name__} in letters", pieces(shape), run, reach=64_000) for shape in shapes]
+
+
+def encoded(encode: Callable[..., bytes], *more: Any) -> Callable[[Sequence[Message]], None]:
+    def run(messages: Sequence[Message]) -> None:
+        for message in messages:
+            encode(message, *more)
+
+    return run
+
+
+def result(text: str) -> ToolResult:
+    return ToolResult("c", "f", text)
+
+
+CASES = [
+    *given("models.openai.stream.Reader", reading(ChatReader, CHAT), CHAT_STREAMS, reach=32_000),
+    *given("models.anthropic.stream.Reader", reading(AnthropicReader, ANTHROPIC), ANTHROPIC_STREAMS, reach=32_000),
+    *given("models.openai_responses.stream.Reader", reading(ResponsesReader, RESPONSES), RESPONSES_STREAMS,
+           reach=32_000),
+    *given("models.openai.from_wire.from_wire", lambda body: from_chat(body, CHAT), replies("chat")),
+    *given("models.anthropic.from_wire.from_wire", lambda body: from_anthropic(body, ANTHROPIC), replies("anthropic")),
+    *given("models.openai_responses.from_wire.from_wire", lambda body: from_responses(body, RESPONSES),
+           replies("responses")),
+    *given("models.openai.message.encode_message", encoded(to_chat, CHAT), CONVERSATIONS),
+    *given("models.anthropic.messages.encode_message", encoded(to_anthropic), CONVERSATIONS),
+    *given("models.openai_responses.messages.encode_message", encoded(to_responses), CONVERSATIONS),
+    *given("models.openai.message.encode_message", lambda each: to_chat(each, CHAT), MESSAGES),
+    *given("models.anthropic.messages.encode_message", to_anthropic, MESSAGES),
+    *given("models.openai_responses.messages.encode_message", to_responses, MESSAGES),
+    *over("models.openai.calls.is_object", is_object, JSON),
+    *given("models.http.sse.EventParser", parsed, SSE, reach=64_000),
+    *over("models.http.failures.failure", error_in, (*TEXT, *JSON)),
+    *over("models.http.failures.failure", lambda text: failure(None, {}, text, CHAT), (*TEXT, *JSON)),
+    *over("models.http.failures.failure_of", lambda text: failure_of({"message": text}, CHAT), TEXT),
+    *over("models.http.failures.readable", lambda text: readable(text.encode("utf-8", "replace")), TEXT),
+    *over("models.http.failures.redacted", lambda text: redacted(text, "sk-secret"), TEXT),
+    *over("models.http.headers.duration", duration, TEXT),
+    *over("models.http.headers.retry_after", lambda text: retry_after({"retry-after": text}, 0.0), TEXT),
+    *over("models.react.parser.ReactParser", lambda text: reacted([text]),
+          (*TEXT, *JSON, actions, action_gap, action_arguments)),
+    *in_letters("models.react.parser.ReactParser", reacted),
+    *in_letters("models.brackets.Brackets", bracketed),
+    *over("models.react.prompt.observation", lambda text: observation(result(text), 2_000), (*TEXT, *JSON)),
+    *given("models.react.prompt.prompt_of", lambda messages: prompt_of(
+        ModelRequest(Transcript.of(*messages)), 2_000, ()), CONVERSATIONS),
+    *over("models.local.wordpiece.pieces", lambda text: wordpieces(text, 256), TEXT),
+    *over("models.local.answers.rendered", lambda text: rendered(result(text)), JSON),
+    *over("models.local.answers.plain_answer", lambda text: plain_answer("What is it?", result(text)), (*TEXT, *JSON)),
+    *in_letters("models.local.templated.AnswerText", answered),
+    *over("middleware.secrets.Secrets.masked", SECRETS.masked, TEXT),
+    *in_letters("middleware.secrets.Incoming", masked_pieces),
+    *given("middleware.redaction.Redaction.deltas", filtered, DELTAS, reach=64_000),
+    *[Case("middleware.redaction.Redaction.deltas", f"{shape.__name__} in letters",
+           lambda size, shape=shape: [kind(letter) for letter in shape(size) for kind in (TextDelta, ThinkingDelta)],
+           filtered) for shape in IN_PIECES],
+    *over("middleware.redaction.Redaction.masked", lambda text: REDACTION.masked(user(text)), TEXT),
+    *over("middleware.redaction.Redaction.masked", lambda text: REDACTION.masked(result(text)), JSON),
+    *given("middleware.redaction.Redaction.masked", REDACTION.masked, MESSAGES),
+    *given("middleware.trim.Trim", lambda messages: Trim(last=10).trimmed(messages), CONVERSATIONS),
+    *over("memory.similar.terms", terms, TEXT),
+    *over("memory.similar.term_cosine", lambda text: term_cosine(text, text + " x"), TEXT),
+    *over("memory.contradiction.contradict", lambda text: contradict(record(text), record(text + " not")), TEXT),
+    *over("memory.junk.junk_in", lambda text: junk_in(record(text)), TEXT),
+    *over("memory.text.expression", expression, TEXT),
+    *over("memory.text.fold", fold, TEXT),
+    *over("memory.text.TextIndex", indexed_and_found, TEXT),
+    *over("memory.tfidf.TfIdf", weighted, TEXT),
+    *over("memory.tfidf.tfidf", lambda text: tfidf([text.split()]), TEXT),
+]  # fmt: skip
+
+__all__ = ["CASES", "Text", "asyncio"]

@@ -1,0 +1,221 @@
+"""The readers, validators and renderers of `tools`, `agents`, `knowledge`, `observe` and `testing`."""
+
+import asyncio
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from tests.growth.measure import Case
+from tests.growth.room_messages import CONVERSATIONS, MESSAGES, given, over
+from tests.growth.shapes import DEEP, JSON, TEXT, pieces, value_of
+from ziggurat import Agent, ToolError, tool
+from ziggurat.agents.compaction.importance import entities_in, entity_density, jaccard, keyword_density
+from ziggurat.agents.compaction.importance import text_of as text_of_messages
+from ziggurat.agents.compaction.orphans import repair_orphans
+from ziggurat.agents.compaction.reducer import Concatenate, Drop, Excerpt, Mask
+from ziggurat.agents.compaction.selector import units
+from ziggurat.agents.compaction.token_budget import TokenBudget
+from ziggurat.agents.compaction.turn_count import TurnCount
+from ziggurat.agents.output import Output
+from ziggurat.agents.reply import accept_calls, judge_reply, refuse_calls
+from ziggurat.agents.step import not_executed
+from ziggurat.core.context import root
+from ziggurat.core.errors import InvalidArguments
+from ziggurat.knowledge.entities import Entity
+from ziggurat.knowledge.export import dot, mermaid
+from ziggurat.knowledge.graph import KnowledgeGraph
+from ziggurat.messages.delta import fit
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.parts import Text, ToolCall, ToolResult
+from ziggurat.observe.formatting import call_text, clean, result_text, shortened
+from ziggurat.observe.line_wrapper import LineWrapper
+from ziggurat.testing import ScriptedModel
+from ziggurat.testing.server.script_file import load_script
+from ziggurat.tools.arguments import explain, has_infinity, listing, near, read, shown
+from ziggurat.tools.arithmetic import evaluate
+from ziggurat.tools.docstring import parse as parse_docstring
+from ziggurat.tools.function import FunctionTool
+from ziggurat.tools.raw_schema import RawSchema
+from ziggurat.tools.results import error_result, result_of, text_of_error
+from ziggurat.tools.schema_cost import Unfolding, weight_of_patterns
+from ziggurat.tools.signature import Signature
+from ziggurat.tools.toolbox import Toolbox
+from ziggurat.tools.validator import SchemaValidator
+
+
+class Trip(Struct):
+    city: str
+    days: int = 1
+    a: list[Any] | None = None
+
+
+@tool
+async def plan(city: str, days: int = 1, a: list[float] | dict[str, int] | None = None, how: Trip | None = None) -> str:
+    """Plan a trip."""
+    return city
+
+
+@tool
+async def choose(color: Literal["red", "green"], size: float, parts: list[str]) -> str:
+    """Choose a thing."""
+    return color
+
+
+assert isinstance(plan, FunctionTool)
+BOX = Toolbox([plan, choose])
+PLAN, CHOOSE = Signature.of(plan.function), Signature.of(choose.function)
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "pattern": "^[a-z]+$"}, "days": {"type": "integer"}, "a": {"anyOf": [
+        {"type": "array", "items": {"type": "string"}}, {"type": "array", "items": {"type": "integer"}}]}},
+    "required": ["city"],
+    "additionalProperties": False,
+}  # fmt: skip
+RAW = RawSchema.of(lambda arguments: "", "raw", SCHEMA)
+VALIDATOR = SchemaValidator(SCHEMA)
+CALL = ToolCall("c", "plan", "{}")
+STRUCTURE = Output(Trip, "native", SCHEMA, False)
+
+
+def call_of(text: str) -> ToolCall:
+    return ToolCall("c", "plan", text)
+
+
+def told(signature: Signature, text: str) -> None:
+    try:
+        signature.decode(text)
+    except InvalidArguments as error:
+        assert len(str(error)) < 200_000  # an error does not hold all that was wrong
+
+
+def wrapped(width: int | None) -> Any:
+    def run(letters: list[str]) -> None:
+        wrapper = LineWrapper(lambda text: None, width=width, indent=2)
+        for letter in letters:
+            wrapper.push(letter)
+        wrapper.end_line()
+
+    return run
+
+
+def reply(message: Message) -> ModelResponse:
+    return ModelResponse(fit(message))
+
+
+def judged(message: Message) -> None:
+    response = reply(message)
+    judge_reply(response, None)
+    calls = response.message.tool_calls
+    refuse_calls(calls, "why")
+    accept_calls(calls)
+    not_executed(calls, "why")
+
+
+def excerpt(messages: list[Message]) -> Excerpt:
+    return Excerpt(tuple(messages), ScriptedModel("x"))
+
+
+def ran(message: Message) -> None:
+    """Run an agent whose model sends this message: all stages, rules and folds of a run."""
+    model = ScriptedModel(message, "done")
+    Agent(model, tools=[plan], timeout=60).run_sync("go")
+
+
+CASES = [
+    *over("tools.arguments.read", read, JSON),
+    *over("tools.signature.Signature.decode", lambda text: told(PLAN, text), JSON),
+    *over("tools.signature.Signature.decode", lambda text: told(CHOOSE, text), JSON),
+    *over("tools.raw_schema.RawSchema.decode", RAW.decode, JSON),
+    *over("tools.function.FunctionTool.check", lambda text: plan.check(call_of(text)), JSON),
+    *[Case("tools.validator.SchemaValidator.problems", each.__name__, value_of(each), VALIDATOR.problems)
+      for each in JSON],
+    *[Case("tools.schema_cost.Unfolding.work", each.__name__, value_of(each), Unfolding.of(SCHEMA, "it").work)
+      for each in JSON],
+    *[Case("tools.schema_cost.weight_of_patterns", each.__name__, value_of(each), weight_of_patterns) for each in JSON],
+    *[Case("tools.arguments.has_infinity", each.__name__, value_of(each), has_infinity)
+      for each in JSON if each not in DEEP],  # its values are nested at most 100 levels deep
+    *[Case("tools.arguments.shown", each.__name__, value_of(each), shown) for each in JSON],
+    *[Case("tools.results.result_of", each.__name__, value_of(each), lambda value: result_of(value, CALL))
+      for each in JSON],
+    *over("tools.results.result_of", lambda text: result_of(text, CALL), TEXT),
+    *over("tools.results.text_of_error", lambda text: text_of_error(ToolError(text)), TEXT),
+    *over("tools.results.error_result", lambda text: error_result(ToolError(text), CALL), TEXT),
+    *given("tools.results.text_of_error", text_of_error, {
+        "a group": lambda size: ExceptionGroup("x", [ValueError(str(number)) for number in range(size)]),
+    }),
+    *over("tools.arguments.near", lambda text: near(text, ["city", "days"] * 20), TEXT),
+    *given("tools.arguments.near", lambda names: near("cityyy", names), {
+        "names": lambda size: [f"cit{number}y" for number in range(size)],
+        "long names": lambda size: ["city" * 20 + str(number) for number in range(size)],
+        "one long name": lambda size: ["city" * size],
+    }),
+    *given("tools.arguments.listing", listing, {
+        "problems": lambda size: [f"x{number}: wrong" for number in range(size)],
+        "a long problem": lambda size: ["x" * size],
+        "lines": lambda size: ["x\n" * size],
+    }),
+    *over("tools.arguments.explain", lambda text: explained(text), JSON),
+    *over("tools.toolbox.Toolbox.unknown", BOX.unknown, TEXT),
+    *over("tools.arithmetic.evaluate", evaluate, TEXT),
+    *over("tools.docstring.parse", parse_docstring, TEXT),
+    *over("agents.output.Output.read", STRUCTURE.read, (*JSON, *TEXT)),
+    *given("agents.reply.judge_reply", judged, MESSAGES),
+    *given("agents.loop.AgentLoop", ran, MESSAGES),
+    *given("agents.compaction.selector.units", units, CONVERSATIONS),
+    *given("agents.compaction.orphans.repair_orphans", lambda messages: repair_orphans(messages, "answer"),
+           CONVERSATIONS),
+    *given("agents.compaction.turn_count.TurnCount", lambda messages: TurnCount().shorten(messages), CONVERSATIONS),
+    *given("agents.compaction.token_budget.TokenBudget",
+           lambda messages: TokenBudget(tokens=1_000).shorten(messages), CONVERSATIONS),
+    *given("agents.compaction.reducer.Concatenate", lambda messages: asyncio.run(reduced(Concatenate(), messages)),
+           CONVERSATIONS),
+    *given("agents.compaction.reducer.Mask", lambda messages: asyncio.run(reduced(Mask(), messages)), CONVERSATIONS),
+    *given("agents.compaction.reducer.Drop", lambda messages: asyncio.run(reduced(Drop(), messages)), CONVERSATIONS),
+    *given("agents.compaction.importance.text_of", text_of_messages, CONVERSATIONS),
+    *over("agents.compaction.importance.entities_in", entities_in, TEXT),
+    *over("agents.compaction.importance.entity_density", lambda text: entity_density(turn(text)), TEXT),
+    *over("agents.compaction.importance.keyword_density", lambda text: keyword_density("a", "b")(turn(text)), TEXT),
+    *over("agents.compaction.importance.jaccard", lambda text: jaccard(text, text + " x"), TEXT),
+    *over("observe.formatting.clean", clean, TEXT),
+    *over("observe.formatting.shortened", shortened, TEXT),
+    *over("observe.formatting.call_text", lambda text: call_text(call_of(text)), JSON),
+    *over("observe.formatting.result_text", lambda text: result_text(ToolResult("c", "f", text)), TEXT),
+    *[Case("observe.line_wrapper.LineWrapper", f"{each.__name__} in letters", pieces(each), wrapped(80), reach=64_000)
+      for each in (*TEXT[:3], TEXT[9], TEXT[8])],
+    *[Case("observe.line_wrapper.LineWrapper", f"{each.__name__} unbounded", pieces(each), wrapped(None))
+      for each in TEXT[:3]],
+    *over("observe.line_wrapper.LineWrapper", lambda text: wrapped(80)([text]), TEXT),
+    *over("testing.server.script_file.load_script", load_script, JSON),
+    *over("knowledge.graph.KnowledgeGraph.search", lambda text: graph().search(text), TEXT),
+    *over("knowledge.export.mermaid", lambda text: mermaid([Entity("a", text)], []), TEXT),
+    *over("knowledge.export.dot", lambda text: dot([Entity("a", text)], []), TEXT),
+]  # fmt: skip
+
+
+def explained(text: str) -> None:
+    import msgspec
+
+    try:
+        msgspec.json.decode(text, type=Trip)
+    except msgspec.ValidationError as error:
+        explain("x", error, {"city": text}, SCHEMA)
+    except (msgspec.DecodeError, RecursionError):
+        return
+
+
+def turn(text: str) -> Any:
+    from ziggurat.agents.compaction.importance import Turn
+
+    return Turn(text)
+
+
+def graph() -> KnowledgeGraph:
+    return KnowledgeGraph([Entity("a", "b")])
+
+
+async def reduced(reducer: Any, messages: list[Message]) -> object:
+    return await reducer(excerpt(messages), root())
+
+
+__all__ = ["CASES", "Text"]
