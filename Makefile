@@ -15,6 +15,7 @@
 #   make composition      3,000 random combinations of features, in every way that they can be run
 #   make faults           cancel runs at every turn, kill them 1,000 times over; cut power and fill the disk at every write; damage files
 #   make memory           measure memory; kill and cut its power while it remembers 10,000 times
+#   make growth           measure how the time of every reader grows, on larger inputs
 #   make golden           record the golden runs anew, when the format of records has changed on purpose
 # Measurements:
 #   make questions        the embedded model: arithmetic from a printed seed, oblique requests
@@ -40,7 +41,7 @@ RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
 MODEL_STAMP := $(VENV)/.installed-model
 
-.PHONY: run chat test test-all types lint unit questions fuzz conformance sessions approvals composition faults memory golden durable bench bench-knowledge lock clean help
+.PHONY: run chat test test-all types lint unit questions fuzz conformance sessions approvals composition faults memory growth golden durable bench bench-knowledge lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -102,6 +103,9 @@ memory: $(TEST_STAMP)  # for recall on long conversations: python -P benchmarks/
 	$(BIN)/python -m tests.memory.losses kills --records 10000
 	$(BIN)/python -m tests.memory.losses power --records 10000
 	$(BIN)/python -P benchmarks/memory.py ours
+
+growth: $(TEST_STAMP)
+	ZIGGURAT_GROWTH_SECONDS=0.03 $(BIN)/python -m pytest tests/growth
 
 golden: $(TEST_STAMP)
 	$(BIN)/python -m tests.golden.record

@@ -14,12 +14,12 @@ from ziggurat.core.errors import ZigguratError
 FACTOR = 5.0
 """Times as long as at n that a function may take at 4n: n log n, with some slack."""
 
-_ENOUGH = float(os.environ.get("ZIGGURAT_GROWTH_SECONDS", "0.004"))
+_ENOUGH = float(os.environ.get("ZIGGURAT_GROWTH_SECONDS", "0.002"))
 """Seconds at which a size is large enough; ``make growth`` measures larger ones."""
 
+_REPEATED = 0.03  # seconds for which a call is repeated when it is measured again
 _LONG = 2.0  # seconds of one call after which larger sizes are not tried
-_SPAN = 16  # the least factor between the sizes that are compared
-_TRIES = 4
+_TRIES = 6
 
 Make = Callable[[int], Any]
 """Makes hostile input of about n characters or items."""
@@ -36,6 +36,7 @@ class Case(Struct, frozen=True):
         least: The smaller size that is measured.
         reach: The size that is measured at least, however long it takes.
         most: The limit on size.
+        span: The least factor between the two sizes.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Case(Struct, frozen=True):
     least: int = 1_000
     reach: int = 0
     most: int = 1_000_000
+    span: int = 16
 
     def __str__(self) -> str:
         return f"{self.name} ({self.shape})"
@@ -71,11 +73,12 @@ def growth(case: Case) -> tuple[float, int, float]:
 
     It is the mean over the whole range from the smaller size to one that takes long enough, or to the limit on size: on
     a wide range, the memory caches of a processor matter less than on a narrow one. What takes no time at the limit is
-    no concern. A figure above the bound is measured again, with more repeats and a wider range: other work on the
-    machine can only make it larger, so the least one counts.
+    no concern. A figure above the bound is measured again, with more repeats, over the upper part of the range (where
+    it does not matter that small inputs may be read in another way) and over a wider one: other work on the machine can
+    only make it larger, so the least one counts. What takes the square does so in every part.
     """
     small = _seconds(case, case.least, 3)
-    size = max(case.least * _SPAN, case.reach)
+    size = max(case.least * case.span, case.reach)
     large = _seconds(case, size, 1)
     while large < _ENOUGH and 4 * size <= case.most:
         size *= 4
@@ -84,13 +87,15 @@ def growth(case: Case) -> tuple[float, int, float]:
         return 1.0, size, large
     least = _factor(small, large, size / case.least)
     for number in range(1, _TRIES):
-        if least <= FACTOR or large > _LONG:
+        if least <= FACTOR or large > _LONG or (number > 1 and least > 2 * FACTOR):
             break
         if number == 2 and 4 * size <= case.most and large < _LONG / 16:
             size *= 4
+        times = max(1 + number, min(20, int(_REPEATED / large)))
         small = min(small, _seconds(case, case.least, 10))
-        large = _seconds(case, size, 1 + number)
-        least = min(least, _factor(small, large, size / case.least))
+        large = _seconds(case, size, times)
+        upper = _factor(_seconds(case, size // 4, times + 1), large, 4)
+        least = min(least, upper, _factor(small, large, size / case.least))
     return least, size, large
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from tests.growth.measure import Case, Make
 from tests.growth.shapes import JSON, TEXT, Shape, pieces, value_of
 from ziggurat.core.codec import Raw, canonical, decode, digest, encode
+from ziggurat.core.errors import text_of
 from ziggurat.core.event import difference
 from ziggurat.core.json_lines import as_error, read_entry
-from ziggurat.messages.agent import PendingItem
 from ziggurat.messages.canonical import canonical as canonical_arguments
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.delta import (
@@ -28,6 +28,7 @@ from ziggurat.messages.limits import check_size, unique_object
 from ziggurat.messages.message import Message, user
 from ziggurat.messages.partial_json import partial as partial_json
 from ziggurat.messages.parts import Image, Part, Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages.recorded import shown
 from ziggurat.messages.usage import estimate_tokens
 from ziggurat.messages.validation import ValidationPolicy, validate, validate_all, validate_rewrite
 from ziggurat.stores.session.log import latest, read_session_entry, whole
@@ -38,9 +39,14 @@ def over(name: str, run: Any, shapes: Iterable[Shape], **limits: int) -> list[Ca
     return [Case(name, shape.__name__, shape, run, **limits) for shape in shapes]
 
 
+def values(name: str, run: Any, shapes: Iterable[Shape] = JSON) -> list[Case]:
+    """Return a case for each shape of JSON as decoded values; more of them do not fit into a processor's caches."""
+    return [Case(name, shape.__name__, value_of(shape), run, most=64_000) for shape in shapes]
+
+
 def given(name: str, run: Any, makes: dict[str, Make], **limits: int) -> list[Case]:
-    """Return a case for each way to make its input."""
-    return [Case(name, shape, make, run, **limits) for shape, make in makes.items()]
+    """Return a case for each way to make its input, of a few thousand items if no other limit is given."""
+    return [Case(name, shape, make, run, **{"least": 250, "most": 16_000, **limits}) for shape, make in makes.items()]
 
 
 def assistant(parts: Iterable[Part]) -> Message:
@@ -169,7 +175,7 @@ CASES = [
     *given("messages.delta.fit", fit, MESSAGES),
     *given("messages.delta.refolded", refolded, MESSAGES),
     *given("messages.delta.deltas_of", lambda message: list(deltas_of(message)), MESSAGES),
-    *given("messages.delta.Fold", fold, DELTAS, reach=64_000),
+    *given("messages.delta.Fold", fold, DELTAS, reach=32_000),
     *given("messages.validation.validate", validate, CONVERSATIONS),
     *given("messages.validation.validate_all", validate_all, CONVERSATIONS),
     *given("messages.validation.validate_all", partial(validate_all, policy=SENDABLE), CONVERSATIONS),
@@ -178,17 +184,19 @@ CASES = [
     *given("messages.conversation.Conversation.append", append, CONVERSATIONS),
     *given("messages.conversation.Transcript", steps, CONVERSATIONS),
     *given("messages.conversation.Transcript", lambda message: Transcript.of(message).digest(), MESSAGES),
+    *given("messages.recorded.shown", shown, MESSAGES),
     *given("messages.item_codec.messages_to_items", messages_to_items, CONVERSATIONS),
     *given(
         "messages.item_codec.items_to_messages",
         lambda messages: items_to_messages(messages_to_items(messages)),
         CONVERSATIONS,
     ),
+    *over("core.errors.text_of", lambda text: text_of(ValueError(text)), TEXT),
     *over("core.codec.decode", lambda text: decode(text, dict[str, object]), JSON),
     *over("core.codec.decode", lambda text: decode(text, Message), JSON),
-    *[Case("core.codec.encode", each.__name__, value_of(each), encode) for each in JSON],
-    *[Case("core.codec.canonical", each.__name__, value_of(each), canonical) for each in JSON],
-    *[Case("core.codec.digest", each.__name__, value_of(each), digest) for each in JSON],
+    *values("core.codec.encode", encode),
+    *values("core.codec.canonical", canonical),
+    *values("core.codec.digest", digest),
     *over("core.json_lines.read_entry", lambda text: read_entry(text.encode("utf-8", "replace")), JSON),
     *over("core.json_lines.as_error", lambda text: as_error(Raw(text.encode("utf-8", "replace"))), JSON),
     *given("core.event.difference", lambda texts: difference(*texts), {
@@ -211,5 +219,3 @@ CASES = [
         partial_json("".join(letters[:end])) for end in range(0, len(letters), max(1, len(letters) // 8))
     ]) for each in JSON[:3]],
 ]  # fmt: skip
-
-__all__ = ["CASES", "PendingItem"]

@@ -1,6 +1,5 @@
 """The readers, filters and folds of `models`, `middleware` and `memory`."""
 
-import asyncio
 import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -35,7 +34,7 @@ from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.delta import DeltaFilter, PartDelta, TextDelta, ThinkingDelta
 from ziggurat.messages.message import Message, user
 from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import Text, ToolResult
+from ziggurat.messages.parts import ToolResult
 from ziggurat.middleware import Redaction, Trim
 from ziggurat.middleware.secrets import Incoming, Secrets
 from ziggurat.models.anthropic.from_wire import from_wire as from_anthropic
@@ -46,12 +45,13 @@ from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.failures import failure, failure_of, readable, redacted
 from ziggurat.models.http.headers import duration, retry_after
 from ziggurat.models.http.sse import EventParser, ServerEvent
-from ziggurat.models.local.answers import plain_answer, rendered
+from ziggurat.models.local.answers import answer_grammar, answer_prompt, plain_answer, rendered
 from ziggurat.models.local.templated import AnswerText
 from ziggurat.models.local.wordpiece import pieces as wordpieces
 from ziggurat.models.openai.calls import is_object
 from ziggurat.models.openai.from_wire import from_wire as from_chat
 from ziggurat.models.openai.message import encode_message as to_chat
+from ziggurat.models.openai.message import encode_pictures
 from ziggurat.models.openai.stream import Reader as ChatReader
 from ziggurat.models.openai_responses.from_wire import from_wire as from_responses
 from ziggurat.models.openai_responses.messages import encode_message as to_responses
@@ -60,6 +60,10 @@ from ziggurat.models.react.parser import ReactParser
 from ziggurat.models.react.prompt import observation, prompt_of
 
 CHAT, ANTHROPIC, RESPONSES = DIALECTS["openai"], DIALECTS["anthropic"], DIALECTS["openai"]
+
+FEWER = {"least": 250, "most": 16_000}
+LOOKED_AT = {"least": 4_600, "most": 50_000, "span": 10}
+"""Sizes of errors up to those of which only the beginning is read; smaller ones may be JSON, which is quicker."""
 
 SECRETS = Secrets(("correct horse", "hunter22"), (r"\bACC-[0-9]{6,10}\b",), True, True, "[REDACTED]")
 REDACTION = Redaction("correct horse", patterns=[r"\bACC-[0-9]{6,10}\b"], emails=True)
@@ -161,11 +165,14 @@ def reading(reader: Callable[[Any], Any], dialect: Any) -> Callable[[Sequence[Se
 
 def replies(wire: str) -> dict[str, Make]:
     """Return whole replies with hostile contents."""
-    made: dict[str, Make] = {shape.__name__: lambda size, shape=shape: whole(wire, shape(size)) for shape in JSON}
-    return made | {
+    return {shape.__name__: around(wire, shape) for shape in JSON} | {
         "calls": lambda size: whole(wire, "x", calls=size // 50),
         "parts": lambda size: whole(wire, "x", parts=size // 30),
     }
+
+
+def around(wire: str, shape: Callable[[int], str]) -> Make:
+    return lambda size: whole(wire, shape(size))
 
 
 def whole(wire: str, text: str, *, calls: int = 0, parts: int = 1) -> bytes:
@@ -261,10 +268,6 @@ def weighted(text: str) -> None:
     index.search(text)
 
 
-def error_in(text: str) -> object:
-    return failure(400, {}, json.dumps({"error": {"message": text}}), CHAT, key="sk-secret")
-
-
 IN_PIECES = (
     one_word, blanks, stars, words, labels, fences, actions, action_gap, action_arguments, tokens, private_keys,
     addresses, TEXT[0], TEXT[7], TEXT[16],
@@ -272,7 +275,11 @@ IN_PIECES = (
 
 
 def in_letters(name: str, run: Any, shapes: Iterable[Callable[[int], str]] = IN_PIECES) -> list[Case]:
-    return [Case(name, f"{shape.__name__} in letters", pieces(shape), run, reach=64_000) for shape in shapes]
+    return [Case(name, f"{shape.__name__} in letters", pieces(shape), run, reach=32_000) for shape in shapes]
+
+
+def in_deltas(shape: Callable[[int], str]) -> Make:
+    return lambda size: [kind(letter) for letter in shape(size) for kind in (TextDelta, ThinkingDelta)]
 
 
 def encoded(encode: Callable[..., bytes], *more: Any) -> Callable[[Sequence[Message]], None]:
@@ -302,10 +309,10 @@ CASES = [
     *given("models.openai.message.encode_message", lambda each: to_chat(each, CHAT), MESSAGES),
     *given("models.anthropic.messages.encode_message", to_anthropic, MESSAGES),
     *given("models.openai_responses.messages.encode_message", to_responses, MESSAGES),
+    *given("models.openai.message.encode_pictures", encoded(encode_pictures, CHAT), CONVERSATIONS),
     *over("models.openai.calls.is_object", is_object, JSON),
-    *given("models.http.sse.EventParser", parsed, SSE, reach=64_000),
-    *over("models.http.failures.failure", error_in, (*TEXT, *JSON)),
-    *over("models.http.failures.failure", lambda text: failure(None, {}, text, CHAT), (*TEXT, *JSON)),
+    *given("models.http.sse.EventParser", parsed, SSE, reach=32_000),
+    *over("models.http.failures.failure", lambda text: failure(None, {}, text, CHAT), (*TEXT, *JSON), **LOOKED_AT),
     *over("models.http.failures.failure_of", lambda text: failure_of({"message": text}, CHAT), TEXT),
     *over("models.http.failures.readable", lambda text: readable(text.encode("utf-8", "replace")), TEXT),
     *over("models.http.failures.redacted", lambda text: redacted(text, "sk-secret"), TEXT),
@@ -321,17 +328,18 @@ CASES = [
     *over("models.local.wordpiece.pieces", lambda text: wordpieces(text, 256), TEXT),
     *over("models.local.answers.rendered", lambda text: rendered(result(text)), JSON),
     *over("models.local.answers.plain_answer", lambda text: plain_answer("What is it?", result(text)), (*TEXT, *JSON)),
+    *over("models.local.answers.answer_prompt", lambda text: answer_prompt(text, result("x y")), TEXT),
+    *over("models.local.answers.answer_grammar", lambda text: answer_grammar(text, result("x y")), TEXT, **FEWER),
     *in_letters("models.local.templated.AnswerText", answered),
     *over("middleware.secrets.Secrets.masked", SECRETS.masked, TEXT),
     *in_letters("middleware.secrets.Incoming", masked_pieces),
-    *given("middleware.redaction.Redaction.deltas", filtered, DELTAS, reach=64_000),
-    *[Case("middleware.redaction.Redaction.deltas", f"{shape.__name__} in letters",
-           lambda size, shape=shape: [kind(letter) for letter in shape(size) for kind in (TextDelta, ThinkingDelta)],
-           filtered) for shape in IN_PIECES],
+    *given("middleware.redaction.Redaction.deltas", filtered, DELTAS, reach=32_000),
+    *[Case("middleware.redaction.Redaction.deltas", f"{shape.__name__} in letters", in_deltas(shape), filtered)
+      for shape in IN_PIECES],
     *over("middleware.redaction.Redaction.masked", lambda text: REDACTION.masked(user(text)), TEXT),
     *over("middleware.redaction.Redaction.masked", lambda text: REDACTION.masked(result(text)), JSON),
     *given("middleware.redaction.Redaction.masked", REDACTION.masked, MESSAGES),
-    *given("middleware.trim.Trim", lambda messages: Trim(last=10).trimmed(messages), CONVERSATIONS),
+    *given("middleware.trim.Trim", lambda messages: Trim(last=10).view(messages), CONVERSATIONS),
     *over("memory.similar.terms", terms, TEXT),
     *over("memory.similar.term_cosine", lambda text: term_cosine(text, text + " x"), TEXT),
     *over("memory.contradiction.contradict", lambda text: contradict(record(text), record(text + " not")), TEXT),
@@ -342,5 +350,3 @@ CASES = [
     *over("memory.tfidf.TfIdf", weighted, TEXT),
     *over("memory.tfidf.tfidf", lambda text: tfidf([text.split()]), TEXT),
 ]  # fmt: skip
-
-__all__ = ["CASES", "Text", "asyncio"]

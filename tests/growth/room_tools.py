@@ -6,31 +6,31 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from tests.growth.measure import Case
-from tests.growth.room_messages import CONVERSATIONS, MESSAGES, given, over
-from tests.growth.shapes import DEEP, JSON, TEXT, pieces, value_of
+from tests.growth.room_messages import CONVERSATIONS, MESSAGES, given, over, values
+from tests.growth.shapes import DEEP, JSON, TEXT, pieces
 from ziggurat import Agent, ToolError, tool
 from ziggurat.agents.compaction.importance import entities_in, entity_density, jaccard, keyword_density
 from ziggurat.agents.compaction.importance import text_of as text_of_messages
 from ziggurat.agents.compaction.orphans import repair_orphans
-from ziggurat.agents.compaction.reducer import Concatenate, Drop, Excerpt, Mask
+from ziggurat.agents.compaction.reducer import Concatenate, Drop, Excerpt, Mask, text_of_parts
 from ziggurat.agents.compaction.selector import units
 from ziggurat.agents.compaction.token_budget import TokenBudget
 from ziggurat.agents.compaction.turn_count import TurnCount
 from ziggurat.agents.output import Output
-from ziggurat.agents.reply import accept_calls, judge_reply, refuse_calls
+from ziggurat.agents.reply import accept_calls, judge_reply, refuse_calls, repair_message
 from ziggurat.agents.step import not_executed
 from ziggurat.core.context import root
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.knowledge.entities import Entity
 from ziggurat.knowledge.export import dot, mermaid
 from ziggurat.knowledge.graph import KnowledgeGraph
-from ziggurat.messages.delta import fit
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import Text, ToolCall, ToolResult
+from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.observe.formatting import call_text, clean, result_text, shortened
 from ziggurat.observe.line_wrapper import LineWrapper
 from ziggurat.testing import ScriptedModel
+from ziggurat.testing.server.quirk import parsed as parsed_quirk
 from ziggurat.testing.server.script_file import load_script
 from ziggurat.tools.arguments import explain, has_infinity, listing, near, read, shown
 from ziggurat.tools.arithmetic import evaluate
@@ -74,6 +74,7 @@ SCHEMA: dict[str, Any] = {
 }  # fmt: skip
 RAW = RawSchema.of(lambda arguments: "", "raw", SCHEMA)
 VALIDATOR = SchemaValidator(SCHEMA)
+SHALLOW = [each for each in JSON if each not in DEEP]  # what is nested more than 100 levels deep is refused before
 CALL = ToolCall("c", "plan", "{}")
 STRUCTURE = Output(Trip, "native", SCHEMA, False)
 
@@ -83,10 +84,12 @@ def call_of(text: str) -> ToolCall:
 
 
 def told(signature: Signature, text: str) -> None:
+    """Decode a call; its errors do not hold all that was wrong."""
     try:
         signature.decode(text)
     except InvalidArguments as error:
-        assert len(str(error)) < 200_000  # an error does not hold all that was wrong
+        if len(str(error)) > 30_000:
+            raise AssertionError(f"an error of {len(str(error)):,} characters") from error
 
 
 def wrapped(width: int | None) -> Any:
@@ -97,19 +100,6 @@ def wrapped(width: int | None) -> Any:
         wrapper.end_line()
 
     return run
-
-
-def reply(message: Message) -> ModelResponse:
-    return ModelResponse(fit(message))
-
-
-def judged(message: Message) -> None:
-    response = reply(message)
-    judge_reply(response, None)
-    calls = response.message.tool_calls
-    refuse_calls(calls, "why")
-    accept_calls(calls)
-    not_executed(calls, "why")
 
 
 def excerpt(messages: list[Message]) -> Excerpt:
@@ -128,16 +118,12 @@ CASES = [
     *over("tools.signature.Signature.decode", lambda text: told(CHOOSE, text), JSON),
     *over("tools.raw_schema.RawSchema.decode", RAW.decode, JSON),
     *over("tools.function.FunctionTool.check", lambda text: plan.check(call_of(text)), JSON),
-    *[Case("tools.validator.SchemaValidator.problems", each.__name__, value_of(each), VALIDATOR.problems)
-      for each in JSON],
-    *[Case("tools.schema_cost.Unfolding.work", each.__name__, value_of(each), Unfolding.of(SCHEMA, "it").work)
-      for each in JSON],
-    *[Case("tools.schema_cost.weight_of_patterns", each.__name__, value_of(each), weight_of_patterns) for each in JSON],
-    *[Case("tools.arguments.has_infinity", each.__name__, value_of(each), has_infinity)
-      for each in JSON if each not in DEEP],  # its values are nested at most 100 levels deep
-    *[Case("tools.arguments.shown", each.__name__, value_of(each), shown) for each in JSON],
-    *[Case("tools.results.result_of", each.__name__, value_of(each), lambda value: result_of(value, CALL))
-      for each in JSON],
+    *values("tools.validator.SchemaValidator.problems", VALIDATOR.problems),
+    *values("tools.schema_cost.Unfolding.work", Unfolding.of(SCHEMA, "it").work),
+    *values("tools.schema_cost.weight_of_patterns", weight_of_patterns),
+    *values("tools.arguments.has_infinity", has_infinity, SHALLOW),
+    *values("tools.arguments.shown", shown),
+    *values("tools.results.result_of", lambda value: result_of(value, CALL)),
     *over("tools.results.result_of", lambda text: result_of(text, CALL), TEXT),
     *over("tools.results.text_of_error", lambda text: text_of_error(ToolError(text)), TEXT),
     *over("tools.results.error_result", lambda text: error_result(ToolError(text), CALL), TEXT),
@@ -160,7 +146,12 @@ CASES = [
     *over("tools.arithmetic.evaluate", evaluate, TEXT),
     *over("tools.docstring.parse", parse_docstring, TEXT),
     *over("agents.output.Output.read", STRUCTURE.read, (*JSON, *TEXT)),
-    *given("agents.reply.judge_reply", judged, MESSAGES),
+    *given("agents.reply.judge_reply", lambda message: judge_reply(ModelResponse(message), None), MESSAGES),
+    *given("agents.reply.refuse_calls", lambda message: refuse_calls(message.tool_calls, "why"), MESSAGES),
+    *given("agents.reply.accept_calls", lambda message: accept_calls(message.tool_calls), MESSAGES),
+    *given("agents.step.not_executed", lambda message: not_executed(message.tool_calls, "why"), MESSAGES),
+    *over("agents.reply.repair_message", repair_message, TEXT[:2]),
+    *given("agents.compaction.reducer.text_of_parts", text_of_parts, CONVERSATIONS),
     *given("agents.loop.AgentLoop", ran, MESSAGES),
     *given("agents.compaction.selector.units", units, CONVERSATIONS),
     *given("agents.compaction.orphans.repair_orphans", lambda messages: repair_orphans(messages, "answer"),
@@ -181,12 +172,13 @@ CASES = [
     *over("observe.formatting.shortened", shortened, TEXT),
     *over("observe.formatting.call_text", lambda text: call_text(call_of(text)), JSON),
     *over("observe.formatting.result_text", lambda text: result_text(ToolResult("c", "f", text)), TEXT),
-    *[Case("observe.line_wrapper.LineWrapper", f"{each.__name__} in letters", pieces(each), wrapped(80), reach=64_000)
+    *[Case("observe.line_wrapper.LineWrapper", f"{each.__name__} in letters", pieces(each), wrapped(80), reach=32_000)
       for each in (*TEXT[:3], TEXT[9], TEXT[8])],
     *[Case("observe.line_wrapper.LineWrapper", f"{each.__name__} unbounded", pieces(each), wrapped(None))
       for each in TEXT[:3]],
     *over("observe.line_wrapper.LineWrapper", lambda text: wrapped(80)([text]), TEXT),
     *over("testing.server.script_file.load_script", load_script, JSON),
+    *over("testing.server.quirk.parsed", parsed_quirk, TEXT),
     *over("knowledge.graph.KnowledgeGraph.search", lambda text: graph().search(text), TEXT),
     *over("knowledge.export.mermaid", lambda text: mermaid([Entity("a", text)], []), TEXT),
     *over("knowledge.export.dot", lambda text: dot([Entity("a", text)], []), TEXT),
@@ -216,6 +208,3 @@ def graph() -> KnowledgeGraph:
 
 async def reduced(reducer: Any, messages: list[Message]) -> object:
     return await reducer(excerpt(messages), root())
-
-
-__all__ = ["CASES", "Text"]

@@ -33,7 +33,10 @@ _VERBS = ("is", "are")
 def rendered(result: ToolResult) -> str:
     """Return a tool's result as text for a sentence; lists and objects become ``name: value`` pairs."""
     value = result.value()
-    return re.sub(r"\s+", " ", _as_text(value)).strip() if not isinstance(value, str) else value.strip()
+    try:
+        return re.sub(r"\s+", " ", _as_text(value)).strip() if not isinstance(value, str) else value.strip()
+    except RecursionError:  # nested hundreds of levels deep
+        return result.text.strip()
 
 
 def _as_text(value: Any) -> str:

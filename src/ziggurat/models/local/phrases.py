@@ -119,6 +119,7 @@ _INFINITIVE = re.compile(
     re.IGNORECASE,
 )
 """Matches what comes before a verb, which cannot be an argument: "I want to ..."."""
+_NEAR = 80  # characters before a word among which it is searched for
 
 
 def phrases_for(want: Want, request: str, taken: Sequence[Span]) -> Iterator[tuple[str, float]]:
@@ -189,7 +190,9 @@ def runs_in(request: str, taken: Sequence[Span]) -> list[Run]:
     for match in re.finditer(r"[\w'\u2019-]+|[^\w\s]", request):
         word = match.group()
         covered = any(span.start < match.end() and match.start() < span.end for span in taken)
-        leads = (match.start() == 0 and word.lower() in HEADS) or _INFINITIVE.search(request[: match.start()])
+        leads = (match.start() == 0 and word.lower() in HEADS) or _INFINITIVE.search(
+            request[max(0, match.start() - _NEAR) : match.start()]
+        )
         if covered or leads or not word[0].isalnum() or word.lower() in _STOP:
             runs.append([])
         else:

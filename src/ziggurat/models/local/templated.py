@@ -160,6 +160,8 @@ class AnswerText:
 
     def push(self, piece: str) -> str:
         """Add the next piece; return the new text of the answer."""
+        if self._text[:1] == '"' and self._at is not None:  # the answer has ended
+            return ""
         self._text += piece
         if self._at is None:
             head = self._HEAD.match(self._text)
