@@ -10,6 +10,7 @@ from ziggurat.core.codec import Raw, canonical, decode, digest, encode
 from ziggurat.core.errors import text_of
 from ziggurat.core.event import difference
 from ziggurat.core.json_lines import as_error, read_entry
+from ziggurat.core.visible import escaped_json, visible, visible_line
 from ziggurat.messages.canonical import canonical as canonical_arguments
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.delta import (
@@ -191,6 +192,9 @@ CASES = [
         lambda messages: items_to_messages(messages_to_items(messages)),
         CONVERSATIONS,
     ),
+    *over("core.visible.visible", visible, TEXT),
+    *over("core.visible.visible_line", visible_line, TEXT),
+    *over("core.visible.escaped_json", lambda text: escaped_json(text, strict=True), JSON),
     *over("core.errors.text_of", lambda text: text_of(ValueError(text)), TEXT),
     *over("core.codec.decode", lambda text: decode(text, dict[str, object]), JSON),
     *over("core.codec.decode", lambda text: decode(text, Message), JSON),

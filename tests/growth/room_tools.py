@@ -27,7 +27,7 @@ from ziggurat.knowledge.graph import KnowledgeGraph
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.observe.formatting import call_text, clean, result_text, shortened
+from ziggurat.observe.formatting import call_text, result_text, shortened
 from ziggurat.observe.line_wrapper import LineWrapper
 from ziggurat.testing import ScriptedModel
 from ziggurat.testing.server.quirk import parsed as parsed_quirk
@@ -36,6 +36,7 @@ from ziggurat.tools.arguments import explain, has_infinity, listing, near, read,
 from ziggurat.tools.arithmetic import evaluate
 from ziggurat.tools.docstring import parse as parse_docstring
 from ziggurat.tools.function import FunctionTool
+from ziggurat.tools.normal_form import plain_form
 from ziggurat.tools.raw_schema import RawSchema
 from ziggurat.tools.results import error_result, result_of, text_of_error
 from ziggurat.tools.schema_cost import Unfolding, weight_of_patterns
@@ -117,7 +118,11 @@ CASES = [
     *over("tools.signature.Signature.decode", lambda text: told(PLAN, text), JSON),
     *over("tools.signature.Signature.decode", lambda text: told(CHOOSE, text), JSON),
     *over("tools.raw_schema.RawSchema.decode", RAW.decode, JSON),
-    *over("tools.function.FunctionTool.check", lambda text: plan.check(call_of(text)), JSON),
+    *over("tools.normal_form.plain_form", lambda text: plain_form(call_of(text)), JSON),
+    *over("tools.signature.Signature.normalize", PLAN.normalize, JSON),
+    *over("tools.signature.Signature.normalize", CHOOSE.normalize, JSON),
+    *over("tools.raw_schema.RawSchema.normalize", RAW.normalize, JSON),
+    *over("tools.function.FunctionTool.normalize", lambda text: plan.normalize(call_of(text)), JSON),
     *values("tools.validator.SchemaValidator.problems", VALIDATOR.problems),
     *values("tools.schema_cost.Unfolding.work", Unfolding.of(SCHEMA, "it").work),
     *values("tools.schema_cost.weight_of_patterns", weight_of_patterns),
@@ -168,7 +173,6 @@ CASES = [
     *over("agents.compaction.importance.entity_density", lambda text: entity_density(turn(text)), TEXT),
     *over("agents.compaction.importance.keyword_density", lambda text: keyword_density("a", "b")(turn(text)), TEXT),
     *over("agents.compaction.importance.jaccard", lambda text: jaccard(text, text + " x"), TEXT),
-    *over("observe.formatting.clean", clean, TEXT),
     *over("observe.formatting.shortened", shortened, TEXT),
     *over("observe.formatting.call_text", lambda text: call_text(call_of(text)), JSON),
     *over("observe.formatting.result_text", lambda text: result_text(ToolResult("c", "f", text)), TEXT),
