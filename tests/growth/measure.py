@@ -74,8 +74,9 @@ def growth(case: Case) -> tuple[float, int, float]:
     It is the mean over the whole range from the smaller size to one that takes long enough, or to the limit on size: on
     a wide range, the memory caches of a processor matter less than on a narrow one. What takes no time at the limit is
     no concern. A figure above the bound is measured again, with more repeats, over the upper part of the range (where
-    it does not matter that small inputs may be read in another way) and over a wider one: other work on the machine can
-    only make it larger, so the least one counts. What takes the square does so in every part.
+    it does not matter that small inputs may be read in another way), over a wider one, and over narrower ones that fit
+    into the caches: other work on the machine can only make it larger, so the least one counts. What takes the square
+    does so in every part.
     """
     small = _seconds(case, case.least, 3)
     size = max(case.least * case.span, case.reach)
@@ -91,6 +92,8 @@ def growth(case: Case) -> tuple[float, int, float]:
             break
         if number == 2 and 4 * size <= case.most and large < _LONG / 16:
             size *= 4
+        elif number > 2:  # what fits into the caches
+            size = max(size // 4, case.reach, case.least * case.span)
         times = max(1 + number, min(20, int(_REPEATED / large)))
         small = min(small, _seconds(case, case.least, 10))
         large = _seconds(case, size, times)
