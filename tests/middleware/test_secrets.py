@@ -113,3 +113,22 @@ def test_bounded_patterns_are_taken(pattern: str | re.Pattern[str], text: str) -
 def test_nothing_to_redact_is_a_mistake() -> None:
     with pytest.raises(ConfigurationError, match="nothing to redact"):
         Secrets([], [], False, False, "#")
+
+
+KEYS_ONLY = Secrets((), (), True, False, "[REDACTED]")
+PRIVATE_KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIE-ab/cd=\n" * 400 + "-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize("header", [8, 1_990, 2_000, 2_001, 20_000])
+def test_a_token_with_a_header_of_any_length_is_masked(header: int) -> None:
+    token = f"eyJ{'a' * header}.{'b' * 40}.{'c' * 40}"
+    assert KEYS_ONLY.masked(f"it is {token}, keep it") == "it is [REDACTED], keep it"
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1_000, 10_000])
+@pytest.mark.parametrize("after", [" and so on" * 3, " and so on" * 2_000, ""])
+def test_a_private_key_in_pieces_of_any_size_is_masked_and_what_follows_passes(size: int, after: str) -> None:
+    text = f"see {PRIVATE_KEY}{after}"
+    incoming = Incoming(KEYS_ONLY)
+    shown = [incoming.push(text[at : at + size]) for at in range(0, len(text), size)]
+    assert "".join(shown) + incoming.flush() == f"see [REDACTED]{after}"

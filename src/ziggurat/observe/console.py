@@ -3,6 +3,7 @@
 __all__ = ["ConsoleView"]
 
 from functools import singledispatchmethod
+from itertools import islice
 from types import TracebackType
 from typing import TextIO
 
@@ -27,6 +28,7 @@ from ziggurat.observe.multiplexer import Multiplexer
 from ziggurat.observe.screen import Screen
 
 _INDENT = 2
+_NAMED = 5  # calls that the spinner names; they are written anew with each event
 _FINE = (stops.Completed, stops.ToolCalled, stops.StopCondition)
 
 
@@ -118,7 +120,9 @@ class ConsoleView:
                 del known[each]
 
     def _waiting(self) -> str:
-        names = [call.name for call in self._calls.values()] or list(self._models.values())
+        names = [call.name for call in islice(self._calls.values(), _NAMED)] or [*islice(self._models.values(), _NAMED)]
+        more = len(self._calls or self._models) - len(names)
+        names += [f"{more} more"] if more > 0 else []
         spent = f" · {self._used.total:,} tokens so far" if self._used.total else ""
         return f"{', '.join(names)} …{spent}" if names else ""
 

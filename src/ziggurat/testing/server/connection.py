@@ -99,7 +99,9 @@ class Connection(asyncio.Protocol):
         return True
 
     async def _line(self) -> bytes:
-        while (at := self._buffer.find(b"\n")) < 0:
+        read = 0  # bytes that have no line end, so that a long line is searched once
+        while (at := self._buffer.find(b"\n", read)) < 0:
+            read = len(self._buffer)
             if not await self._more():
                 raise BadRequest("the connection ended in the middle of a line")
         line = bytes(self._buffer[:at])
