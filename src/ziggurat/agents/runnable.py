@@ -25,6 +25,7 @@ from ziggurat.core.facts import fact
 from ziggurat.core.ids import check_new_id
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.layer import stack
+from ziggurat.core.stored_journal import StoredJournal
 from ziggurat.core.stream import EventStream, StreamBlock, open_stream
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -165,8 +166,11 @@ class Runnable(OnRecord):
         if ambient is not None:
             await self._report_detached(ambient)
         ctx, journal, *runs = await self._open_record(request, deps, run_id, session)
+        driven = False
 
         async def service(request: AgentRequest, ctx: Context) -> AgentRun:
+            nonlocal driven
+            driven = True
             heard = ctx.heard_by(*listeners) if listeners else ctx
             return await self._drive(request, heard, journal, *runs, named=run_id is not None)
 
@@ -174,9 +178,11 @@ class Runnable(OnRecord):
         try:
             async with open_stream(service, request_in(ctx, request), ctx, buffer=buffer) as events:
                 yield events
-        finally:
-            if writer is not None:  # also if the block ended before the run began
+        finally:  # also if the block ended before the run began
+            if writer is not None:
                 await writer.leave()
+            if not driven and isinstance(journal, StoredJournal) and isinstance(self._runs, StoredRuns):
+                await self._runs.let_go(ctx.run_id, journal)
 
     def start(self, prompt: Prompt, **options: Unpack[RunOptions]) -> RunHandle:
         """Start a run in the background of this event loop and return its handle; takes the arguments of `run`."""

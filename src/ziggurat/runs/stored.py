@@ -3,6 +3,7 @@
 __all__ = ["StoredRuns", "effects_of", "is_finished", "plant", "record_of", "runs_in"]
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -11,8 +12,8 @@ from weakref import WeakValueDictionary
 from ziggurat.core.broadcast import Heard, subscribe
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
-from ziggurat.core.entries import LABELS, Entry, Opened
-from ziggurat.core.errors import JournalCorrupt, RunExists, RunNotFound
+from ziggurat.core.entries import LABELS, Ended, Entry, Opened
+from ziggurat.core.errors import JournalCorrupt, RunExists, RunNotFound, StoreError
 from ziggurat.core.ids import check_new_id, check_new_name
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.json_lines import read_entry, write_entry
@@ -27,6 +28,8 @@ from ziggurat.runs.options import Deps
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.running import Running
 from ziggurat.tools.fork_effects import FORK_EFFECTS
+
+logger = logging.getLogger("ziggurat")
 
 POLL = 0.1
 """Seconds between checks of a run that another process drives."""
@@ -92,12 +95,17 @@ class StoredRuns(Running):
             opened = journal.screened(Opened("", run_id, SHAPE_VERSION, clock.now(), request, None, labels, conditions))
             rows, blobs = journal.rows_of([journal.written(opened)])
             info = LogInfo(log, agent, asked or digest(request), clock.now())
+            creating = asyncio.ensure_future(self.store.create(info, rows, blobs))
             try:
-                await finished(self.store.create(info, rows, blobs))
-            except asyncio.CancelledError:
-                await finished(self.store.release(log, 1))  # the run may exist by now, but nothing will drive it
-                raise
-            journal.begun(opened)
+                await finished(creating)
+            finally:
+                if not creating.cancelled() and creating.exception() is None:
+                    journal.begun(opened)
+        except asyncio.CancelledError:
+            if journal.entries:  # the run exists, but nothing will drive it
+                await self.let_go(run_id, journal)
+            self._running.pop(run_id, None)
+            raise
         except BaseException:
             del self._running[run_id]
             raise
@@ -150,8 +158,16 @@ class StoredRuns(Running):
         await self.store.release(log, epoch)
 
     async def let_go(self, run_id: str, journal: StoredJournal) -> None:
-        """Release a run that was taken over but not driven."""
+        """Release a run that was opened but not driven; it is recorded as cancelled, unless it has ended before."""
         self._running.pop(run_id, None)
+        if not isinstance(journal.entries[-1], Ended):
+            waiting = journal.append(Ended("", "Cancelled", journal.elapsed))
+            try:
+                if waiting is not None:
+                    await finished(waiting)
+                return
+            except StoreError as error:
+                logger.warning("the end of the run %s could not be stored: %s", run_id, error)
         await finished(journal.release())
 
     async def read(self, run_id: str, mode: Mode = "resume", clock: Clock = SYSTEM_CLOCK) -> MemoryJournal:
