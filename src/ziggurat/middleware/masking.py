@@ -12,7 +12,9 @@ from msgspec import Struct
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ForeignError, described, is_transient, type_name_of
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.parts import File, Thinking, ToolResult
+from ziggurat.messages.delta import ThinkingDelta, ToolCallDelta
+from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.parts import File, Thinking, ToolCall, ToolResult
 from ziggurat.middleware.secrets import Secrets
 
 T = TypeVar("T")
@@ -20,7 +22,10 @@ T = TypeVar("T")
 _DEEPEST = 200
 _LONGEST_CHAIN = 50
 _KEPT = frozenset({"path", "id", "run_id", "digest", "signature", "redacted"})
-"""Fields of our structs that are not masked: identifiers and data made by providers, not text of people or models."""
+"""Fields of our structs that are not masked: our identifiers, and data that providers want back unchanged."""
+
+_WITH_FOREIGN_ID = (ToolCall, ToolResult, ToolCallDelta, Thinking, ThinkingDelta, File, ModelResponse)
+"""Structs whose `id` comes from a model or its provider, and may hold anything."""
 
 _FIGURES = frozenset({int, float, bool, type(None)})
 """Types of struct fields that are not masked; numbers in data of users are."""
@@ -92,7 +97,7 @@ class Masking:
         changes: dict[str, Any] = {}
         for name in value.__struct_fields__:
             known = getattr(value, name)
-            if name in _KEPT or known.__class__ in _FIGURES:
+            if known.__class__ in _FIGURES or (name in _KEPT and not self._is_foreign(name, value)):
                 continue
             if name == "arguments" and isinstance(known, str):
                 changed: Any = self.json(known)
@@ -107,6 +112,10 @@ class Masking:
         if isinstance(value, Thinking) and "text" in changes:
             changes["signature"] = None  # the signature is for the original text
         return msgspec.structs.replace(value, **changes) if changes else value
+
+    @staticmethod
+    def _is_foreign(name: str, value: Struct) -> bool:
+        return name == "id" and isinstance(value, _WITH_FOREIGN_ID)
 
     def _mask_object(self, value: Any, depth: int) -> Any:
         """Return an object of a user's class, such as a typed output, with masked fields."""

@@ -175,7 +175,7 @@ class _Filter:
                 known = delta.index in self._calls
                 self._calls.setdefault(delta.index, []).append(delta.arguments)
                 if not known or delta.id or delta.name:
-                    yield ToolCallDelta(delta.index, "", delta.id, self._masking.value(delta.name))
+                    yield ToolCallDelta(delta.index, "", *map(self._masking.value, (delta.id, delta.name)))
             else:
                 yield self._masking.value(delta)
 
@@ -198,7 +198,7 @@ class _Filter:
             shown += self._thought.flush()
         signature = None if self._thought.altered else delta.signature
         if shown or ends or delta.id is not None:
-            yield ThinkingDelta(shown, signature, delta.redacted, delta.id)
+            yield ThinkingDelta(shown, signature, delta.redacted, self._masking.value(delta.id))
         if ends:
             self._thought.reset()
             self._id = None

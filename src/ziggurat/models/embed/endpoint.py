@@ -18,6 +18,7 @@ from ziggurat.messages.embedding import Embeddings, EmbedRequest
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http.client import Headers, Transport
 from ziggurat.models.http.dialect import Dialect, dialect_of
+from ziggurat.models.http.key_mask import mask_error, secrets_in
 from ziggurat.models.http.limits import Limits
 from ziggurat.models.http.providers import base_of, key_of, transport_of
 from ziggurat.models.http.route import is_loopback
@@ -127,9 +128,9 @@ class HttpEmbedder:
         self.dimensions = dimensions
         self.batch_size = batch_size
         self._transport = transport
-        self._key = key
         self._path = path_of(dialect)
         self._headers = _headers(dialect, key)
+        self._secrets = (key, *secrets_in(dialect.headers.items(), dialect.query))
         self._loopback = is_loopback(dialect.base_url.split("://", 1)[-1].split("/")[0].split(":")[0])
 
     def __repr__(self) -> str:
@@ -148,7 +149,11 @@ class HttpEmbedder:
         usage = Usage()
         for start in range(0, len(request.texts), self.batch_size):
             texts = request.texts[start : start + self.batch_size]
-            answer = await self._post(texts, ctx)
+            try:
+                answer = await self._post(texts, ctx)
+            except ModelError as error:
+                mask_error(error, self._secrets)
+                raise
             vectors += _ordered(answer, len(texts), self.dialect.name)
             tokens = None if answer.usage is None else answer.usage.prompt_tokens
             usage += Usage(input=tokens, requests=1)
@@ -168,7 +173,7 @@ class HttpEmbedder:
         if not 200 <= reply.status < 300:
             from ziggurat.models.http.failures import failure
 
-            raise failure(reply.status, reply.headers, data, self.dialect, key=self._key, now=ctx.clock.now())
+            raise failure(reply.status, reply.headers, data, self.dialect, now=ctx.clock.now())
         try:
             return _answer.decode(data)
         except msgspec.DecodeError as error:

@@ -18,7 +18,8 @@ _LONGEST = 300  # characters of a provider's own text in a message
 _LOOKED_AT = 65536  # bytes of a body that are examined
 
 _KEYS = re.compile(
-    r"(?:sk|pk|gsk|xai|csk|fw|hf|r8|tgp|pplx|key)[-_][A-Za-z0-9_\-]{6,}|AIza[A-Za-z0-9_\-]{16,}"
+    r"(?:(?:sk|pk|gsk|xai|csk|fw|hf|r8|tgp|pplx|key)[-_][A-Za-z0-9_\-]{6,}|AIza[A-Za-z0-9_\-]{16,})"
+    r"(?:[A-Za-z0-9_\-/+%\\&#;=~.]*[A-Za-z0-9_\-/+=;])?"  # the rest of a key, however it is written
     r"|(?<=[Bb]earer )[^\s\"',;]{4,}|(?<=api-key: )[^\s\"',;]{4,}|(?<=[?&]key=)[^\s\"'&]+"
 )
 

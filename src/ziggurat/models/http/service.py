@@ -17,6 +17,7 @@ from ziggurat.messages.facts import OutputMode
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.models.http.client import Headers, Reply, Transport
 from ziggurat.models.http.dialect import Dialect
+from ziggurat.models.http.key_mask import KeyFilter, KeyMask, mask_error, mask_of, secrets_in
 from ziggurat.models.http.route import is_loopback
 from ziggurat.models.http.sse import EventParser, ServerEvent
 from ziggurat.models.real import require_real_calls_allowed
@@ -111,6 +112,7 @@ class HttpModel:
         self._path = path_of(dialect)
         self._loopback = is_loopback(urlsplit(dialect.base_url).hostname or "")
         self._headers = tuple((headers or {}).items())
+        self._secrets = secrets_in((*dialect.headers.items(), *self._headers), dialect.query)
         self._made: dict[bool, Headers] = {}
         self._counts = RETRY_COUNT not in {name.lower() for name, _ in self._headers}
 
@@ -134,32 +136,37 @@ class HttpModel:
             headers = self._made.get(stream) or self._made.setdefault(stream, self._all_headers(key, stream))
         if ctx.tries and self._counts:
             headers = (*headers, (RETRY_COUNT, str(ctx.tries)))
+        secrets = (key, *self._secrets)
         try:
             reply = await self._transport.post(self._path, headers, body, ctx, stream=stream)
-            return await self._answer(reply, ctx, stream, key)
+            return await self._answer(reply, ctx, stream, secrets)
         except ModelError as error:
-            _redact(error, key)
+            mask_error(error, secrets)
             raise
 
-    async def _answer(self, reply: Reply, ctx: Context, stream: bool, key: str) -> ModelResponse:
+    async def _answer(self, reply: Reply, ctx: Context, stream: bool, secrets: tuple[str, ...]) -> ModelResponse:
         whole = False
         try:
             if not 200 <= reply.status < 300:
-                raise await self._failure(reply, ctx, key)
-            response = await self._streamed(reply, ctx) if stream else self._plain(await reply.read(), reply)
+                raise await self._failure(reply, ctx)
+            mask = mask_of(*secrets)
+            if stream:
+                response = await self._streamed(reply, ctx, mask)
+            else:
+                response = self._plain(await reply.read(), reply)
             whole = True
-            return response
+            return response if mask is None else mask.struct(response)
         finally:
             await reply.end(whole=whole)
 
-    async def _failure(self, reply: Reply, ctx: Context, key: str) -> ModelError:
+    async def _failure(self, reply: Reply, ctx: Context) -> ModelError:
         from ziggurat.models.http.failures import failure
 
         try:
             body = await reply.read()
         except ModelError:
             body = b""  # the status is enough
-        return failure(reply.status, reply.headers, body, self.dialect, key=key, now=ctx.clock.now())
+        return failure(reply.status, reply.headers, body, self.dialect, now=ctx.clock.now())
 
     def _plain(self, body: bytes, reply: Reply) -> ModelResponse:
         if body.lstrip(_BLANK)[:1] == b"{":
@@ -170,29 +177,42 @@ class HttpModel:
         what = f"something that is not a reply: {words}" if words else "an empty reply"
         raise ModelError(f"{self.dialect.name} answered {what}", kind="malformed", status=reply.status)
 
-    async def _streamed(self, reply: Reply, ctx: Context) -> ModelResponse:
+    async def _streamed(self, reply: Reply, ctx: Context, mask: KeyMask | None) -> ModelResponse:
         reader = self._wire.Reader(self.dialect)
+        masked = None if mask is None else KeyFilter(mask)
         try:
             data = await _opening(reply)
             if data.lstrip(_BLANK)[:1] not in (b"{", b"[", b"<"):
-                await self._events(data, reply, EventParser(), reader, ctx)
+                await self._events(data, reply, EventParser(), reader, masked, ctx)
                 data = b""
         except ModelError as error:
             if error.kind in ("connection", "timeout"):
                 _cut(reader, error)
             raise
         if not data:
+            for delta in () if masked is None else masked.flush():
+                await ctx.emit(Delta(ctx.path, delta))
             return reader.finish()
         response = self._plain(data + await reply.read(), reply)  # a plain reply, although a stream was requested
+        response = response if mask is None else mask.struct(response)
         await _tell(response, ctx)
         return response
 
-    async def _events(self, data: bytes, reply: Reply, parser: EventParser, reader: StreamReader, ctx: Context) -> None:
+    async def _events(
+        self,
+        data: bytes,
+        reply: Reply,
+        parser: EventParser,
+        reader: StreamReader,
+        masked: KeyFilter | None,
+        ctx: Context,
+    ) -> None:
         emit, path, push = ctx.emit, ctx.path, reader.push
         while True:
             events = parser.feed(data) if data else parser.close()
             for event in events:
-                for delta in push(event):
+                deltas = push(event)
+                for delta in deltas if masked is None else masked.all(deltas):
                     await emit(Delta(path, delta))
             if not data:
                 return
@@ -273,11 +293,3 @@ def _cut(reader: StreamReader, error: ModelError) -> NoReturn:
         raise error from None
     cut.args = (f"{cut} ({error})",)
     raise cut from error
-
-
-def _redact(error: ModelError, key: str) -> None:
-    from ziggurat.models.http.failures import redacted
-
-    text = redacted(str(error), key)
-    if text != str(error):
-        error.args = (text,)
