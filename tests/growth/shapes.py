@@ -122,7 +122,7 @@ def dots(size: int) -> str:
 
 
 def tags(size: int) -> str:
-    return "<script>" * (size // 8)
+    return "<p>" + "<script>" * (size // 8)
 
 
 def brackets(size: int) -> str:
