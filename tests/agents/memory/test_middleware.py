@@ -9,7 +9,7 @@ import pytest
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.memory import FactsBy, Note, Remembering, everything_said, memory_tools
-from ziggurat.agents.memory.active import ActiveMemory, keep
+from ziggurat.agents.memory.active import DOUBTS, ActiveMemory, keep
 from ziggurat.agents.memory.middleware import HEADING
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.clock import CLOCK
@@ -179,28 +179,33 @@ def test_everything_said_is_kept_with_who_said_it() -> None:
 
 def test_facts_are_found_by_a_model_which_is_counted() -> None:
     store = InMemoryStore()
-    fill(store, "The user lives in Paris.")
-    finder = ScriptedModel("- The user lives in Rome.\n2. The user likes tea.\n\nNONE\n", always="NONE")
+    fill(store, "The user lives in Paris.", "The user owns a boat and lives on it.")
+    said = "- 1 -> The user lives in Rome.\n2. The user likes tea.\n99 -> The user owns a car.\n\nNONE\n"
+    finder = ScriptedModel(said, always="NONE")
     agent = Agent(
         ScriptedModel(always="Noted."), middleware=[Remembering(store, "ann", remember=FactsBy(model=finder))]
     )
-    run = agent.run_sync("I moved to Rome and like tea.")
-    assert contents(store) == ["The user lives in Rome.", "The user likes tea."]
-    assert contents(store, archived=True) == ["The user lives in Paris."]  # superseded, not dropped
-    assert records(store)[0].supersedes == records(store, archived=True)[0].id
+    run = agent.run_sync("I lives in Rome now, I like tea, and the user has a car.")
+    shown = finder.last.messages[0].text
+    assert "user: I lives in Rome now" in shown
+    paris, boat = records(store, archived=True)[0], "The user owns a boat and lives on it."
+    assert f"Known already:\n1. {paris.content}\n2. {boat}" in shown
+    assert contents(store) == [boat, "The user lives in Rome.", "The user likes tea.", "The user owns a car."]
+    assert contents(store, archived=True) == ["The user lives in Paris."]  # replaced: the model said so
+    assert records(store)[1].supersedes == paris.id
     assert run.model_calls == 2
-    assert "user: I moved to Rome and like tea." in finder.last.messages[0].text
     agent.run_sync("Bye")
-    assert len(contents(store)) == 2
+    assert len(contents(store)) == 4
 
 
 def test_what_a_tool_said_does_not_take_the_place_of_what_others_said() -> None:
     store = InMemoryStore()
     fill(store, "The user lives in Paris.")
+    (paris,) = records(store)
 
     def claim(run: AgentRun, ctx: Context) -> list[Note]:
         return [
-            Note(content="The user lives in Rome.", kind="semantic", taint=("web",)),
+            Note(content="The user lives in Rome.", kind="semantic", taint=("web",), replaces=paris.id),
             Note(content="The user lives in Oslo.", kind="semantic", taint=("web",), key="home"),
             Note(content="The user lives in Bern.", kind="semantic", key="home"),
             Note(content="The user lives in Lima.", kind="semantic", taint=("web",), key="home"),
@@ -209,10 +214,12 @@ def test_what_a_tool_said_does_not_take_the_place_of_what_others_said() -> None:
     Agent(ScriptedModel("ok"), middleware=[Remembering(store, "ann", remember=claim)]).run_sync("Hi")
     assert {record.content: record.taint for record in records(store)} == {
         "The user lives in Paris.": (),
+        "The user lives in Rome.": ("web",),
         "The user lives in Bern.": (),  # of the key "home"
-        "The user lives in Lima.": ("web",),  # stored next to it: an audit shows that they contradict
+        "The user lives in Lima.": ("web",),  # stored beside it, and marked as in doubt
     }
-    assert contents(store, archived=True) == ["The user lives in Rome.", "The user lives in Oslo."]
+    assert contents(store, archived=True) == ["The user lives in Oslo."]
+    assert records(store)[1].facts[DOUBTS] == [paris.id]
 
 
 class Broken(InMemoryStore):

@@ -3,9 +3,12 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from tests.agents.memory.test_middleware import contents, fill, records
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.memory import Remembering, memory_tools
+from ziggurat.agents.memory.active import DOUBTS
 from ziggurat.agents.memory.tools import READ, WRITE
 from ziggurat.memory.stores.in_memory import InMemoryStore
 from ziggurat.messages.agent import AgentRun
@@ -62,18 +65,49 @@ def test_a_fact_is_remembered_recalled_and_forgotten() -> None:
     assert contents(store, archived=True) == ["Ann likes tea"]
 
 
-def test_what_contradicts_takes_the_place_and_the_model_is_told() -> None:
+def test_a_fact_replaces_another_by_what_it_is_about_or_by_its_id() -> None:
     store = InMemoryStore()
     fill(store, "Ann lives in Paris.")
+    (paris,) = records(store)
     run = talk(
         store,
-        tool_call("remember", fact="Ann lives in Oslo."),
+        tool_call("remember", fact="Ann lives in Oslo.", replaces=f"[{paris.id}]"),
         tool_call("remember", fact="The tea is green.", about="tea"),
         tool_call("remember", fact="She drinks it black.", about="tea"),
+        tool_call("remember", fact="Ann lives in Bern.", replaces="nobody"),
     )
     assert run.observations[0] == "I will remember: Ann lives in Oslo. It takes the place of: Ann lives in Paris."
     assert run.observations[2] == "I will remember: She drinks it black. It takes the place of: The tea is green."
+    assert run.observations[3] == "there is no memory 'nobody'; recall shows their ids in brackets"
     assert contents(store) == ["Ann lives in Oslo.", "She drinks it black."]
+
+
+def test_a_fact_that_seems_to_contradict_another_is_stored_beside_it_until_the_model_decides() -> None:
+    store = InMemoryStore()
+    fill(store, "Ann lives in Paris.")
+    (paris,) = records(store)
+    run = talk(store, tool_call("remember", fact="Ann lives in Oslo."))
+    assert f"may contradict each other: Ann lives in Paris. [{paris.id}]" in run.observations[0]
+    assert contents(store) == ["Ann lives in Paris.", "Ann lives in Oslo."]
+    assert records(store)[1].facts[DOUBTS] == [paris.id]
+    run = talk(store, tool_call("remember", fact="Ann lives in Oslo.", replaces=paris.id))
+    assert run.observations == ("I will remember: Ann lives in Oslo. It takes the place of: Ann lives in Paris.",)
+    assert contents(store) == ["Ann lives in Oslo."]
+    assert contents(store, archived=True) == ["Ann lives in Paris."]
+
+
+VERBS = ("owns", "uses", "prefers", "has", "works at", "lives in", "was born in", "is", "likes", "reports to", "needs")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("subject", ["Ann", "The server", "Ann's old car"])
+def test_words_alone_never_archive_a_fact(verb: str, subject: str) -> None:
+    store = InMemoryStore()
+    objects = ("a boat", "a car", "port 8080", "Oslo", "not Oslo", "tea", "7", "12")
+    for each in objects:
+        talk(store, tool_call("remember", fact=f"{subject} {verb} {each}."))
+    assert len(contents(store)) == len(objects)
+    assert not contents(store, archived=True)
 
 
 def test_what_is_remembered_after_a_tool_was_read_is_tainted_by_it() -> None:

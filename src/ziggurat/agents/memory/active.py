@@ -1,11 +1,12 @@
 """The memory of the running agent, and storing notes in it."""
 
-__all__ = ["ACTIVE_MEMORY", "ActiveMemory", "Kept", "Note", "keep", "taint_in"]
+__all__ = ["ACTIVE_MEMORY", "DOUBTS", "ActiveMemory", "Kept", "Note", "keep", "taint_in"]
 
 from collections.abc import Iterable
 from typing import get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.clock import IDS
@@ -24,7 +25,10 @@ from ziggurat.messages.message import MEMORY, Message, taint_of
 from ziggurat.messages.tool import GRAPH_ADDED, GRAPH_ORIGIN
 
 _NEAR = 5
-"""How many similar facts are checked for one that a new fact contradicts."""
+"""How many similar facts are compared with a new fact."""
+
+DOUBTS = "doubts"
+"""The key in a memory's facts for the ids of facts that it may contradict."""
 
 
 class Note(Struct, frozen=True, kw_only=True):
@@ -32,8 +36,9 @@ class Note(Struct, frozen=True, kw_only=True):
 
     Attributes:
         content: The text to remember.
-        kind: The kind of memory; ``"semantic"`` is a fact, which replaces a fact that it contradicts.
+        kind: The kind of memory; ``"semantic"`` is a fact.
         key: What a fact is about; it replaces the fact with the same key.
+        replaces: The id of a stored fact that no longer holds, as a person or a model judged; it is archived.
         importance: From 0 to 1.
         tags: Words to find it by.
         origin: Who stated it.
@@ -46,6 +51,7 @@ class Note(Struct, frozen=True, kw_only=True):
     content: str
     kind: Kind = "episodic"
     key: str | None = None
+    replaces: str | None = None
     importance: float = 0.5
     tags: tuple[str, ...] = ()
     origin: Origin = "user"
@@ -59,6 +65,10 @@ class Note(Struct, frozen=True, kw_only=True):
                 raise ConfigurationError(f"Note({name}=...) is one of {', '.join(known)}; got {value!r}")
         if self.key is not None and (not isinstance(self.key, str) or not self.key or self.kind != "semantic"):
             raise ConfigurationError(f"Note(key=...) says what a fact is about, with kind='semantic'; got {self.key!r}")
+        if self.replaces is not None and (not isinstance(self.replaces, str) or self.kind != "semantic"):
+            raise ConfigurationError(
+                f"Note(replaces=...) is the id of a fact, with kind='semantic'; got {self.replaces!r}"
+            )
         number = isinstance(self.importance, (int, float)) and not isinstance(self.importance, bool)
         if not number or not 0 <= self.importance <= 1:
             raise ConfigurationError(f"Note(importance=...) is a number from 0 to 1, got {self.importance!r}")
@@ -74,11 +84,13 @@ class Kept(Struct, frozen=True):
         record: The memory.
         replaced: The memory that it replaced, None if none.
         known: Whether it was stored already.
+        doubted: Facts that it may contradict, judged by words alone; all are still in use.
     """
 
     record: MemoryRecord
     replaced: MemoryRecord | None = None
     known: bool = False
+    doubted: tuple[MemoryRecord, ...] = ()
 
 
 class ActiveMemory(Struct, frozen=True, eq=False):
@@ -141,42 +153,85 @@ async def _keep_note(mind: ActiveMemory, note: Note, made: str, ctx: Context) ->
     if before:
         return Kept(before[0], known=True)
     memory = mind.open(ctx)
-    key, replaced = note.key, None
-    if note.kind == "semantic":
-        same, replaced = await _find_related(memory, note, ctx.clock.now())
-        if same is not None:
-            return Kept(same, known=True)
-        if key is not None and await memory.semantic.about(key) not in (None, replaced):
-            key = None  # more tainted notes must not replace less tainted facts
-    record = await memory.remember(
+    facts: dict[str, object] = {"run": ctx.run_id, "path": ctx.path}
+    if note.kind != "semantic":
+        return Kept(await _remember(memory, note, facts))
+    related = await _find_related(memory, note, ctx.clock.now())
+    if related.same is not None and related.replaced is None:
+        return Kept(related.same, known=True)
+    if related.same is not None and related.replaced is not None:
+        return Kept(await _put_in_place(memory, related.same, related.replaced), related.replaced)
+    if related.doubted:
+        facts[DOUBTS] = [record.id for record in related.doubted]
+    record = await _remember(memory, note, facts, related)
+    return Kept(record, related.replaced, doubted=related.doubted)
+
+
+async def _remember(
+    memory: AgentMemory, note: Note, facts: dict[str, object], related: "_Related | None" = None
+) -> MemoryRecord:
+    related = related or _Related()
+    return await memory.remember(
         note.content,
         kind=note.kind,
-        key=key,
+        key=note.key if related.may_take_key else None,
         importance=note.importance,
         tags=note.tags,
         origin=note.origin,
         taint=note.taint,
-        supersedes=None if replaced is None else replaced.id,
-        facts={"run": ctx.run_id, "path": ctx.path},
+        supersedes=None if related.replaced is None else related.replaced.id,
+        facts=facts,
     )
-    return Kept(record, replaced)
 
 
-async def _find_related(memory: AgentMemory, note: Note, now: float) -> tuple[MemoryRecord | None, MemoryRecord | None]:
-    """Return a stored fact that says the same as a note, and the fact that the note replaces."""
+async def _put_in_place(memory: AgentMemory, same: MemoryRecord, replaced: MemoryRecord) -> MemoryRecord:
+    """Let a stored fact replace another one."""
+    record = replace(same, supersedes=same.supersedes or replaced.id)
+    await memory.store.put([record, replace(replaced, archived=True)])
+    return record
+
+
+class _Related(Struct, frozen=True):
+    """The stored facts that matter to a new one.
+
+    Attributes:
+        same: The one that says the same.
+        replaced: The one that is replaced: by key, because the note names it, or as a more tainted copy.
+        doubted: Those that may contradict the new one.
+        may_take_key: Whether the new one may be stored under its key.
+    """
+
+    same: MemoryRecord | None = None
+    replaced: MemoryRecord | None = None
+    doubted: tuple[MemoryRecord, ...] = ()
+    may_take_key: bool = True
+
+
+async def _find_related(memory: AgentMemory, note: Note, now: float) -> _Related:
+    """Find the facts related to a note; a more tainted note replaces no less tainted fact."""
     facts: dict[str, object] = {} if note.key is None else {"key": note.key}
     new = MemoryRecord(id="", owner=memory.owner, content=note.content, kind="semantic", created=now, facts=facts)
     query = Query(owner=memory.owner, text=note.content, limit=_NEAR, kind=SemanticMemory.kind)
     near = [hit.record for hit in await memory.store.search(query)]
     about = None if note.key is None else await memory.semantic.about(note.key)
-    if about is not None:
-        near.insert(0, about)
-    taint = set(note.taint)
-    for record in near:
-        if record.content.casefold() == note.content.casefold() and set(record.taint) <= taint:
-            return record, None
-    for record in near:
-        opposed = record is about or record.content.casefold() == note.content.casefold() or contradict(new, record)
-        if opposed and taint <= set(record.taint):
-            return None, record
-    return None, None
+    named = None if note.replaces is None else await _named(memory, note.replaces)
+    taint, text = set(note.taint), note.content.casefold()
+    known = {record.id: record for record in (named, about, *near) if record is not None}
+    copies = [record for record in known.values() if record.content.casefold() == text]
+    same = next((record for record in copies if set(record.taint) <= taint), None)
+    if same is not None and about is not None and about.id != same.id:
+        same = None  # stored, but not under this key
+    if same is not None:
+        del known[same.id]
+    replaceable = [record for record in (named, about, *copies) if record is not None and record.id in known]
+    replaced = next((record for record in replaceable if taint <= set(record.taint)), None)
+    for each in (replaced, *copies):
+        if each is not None:
+            known.pop(each.id, None)
+    doubted = [record for record in known.values() if record in (named, about) or contradict(new, record)]
+    return _Related(same, replaced, tuple(doubted), about is None or about in (replaced, same))
+
+
+async def _named(memory: AgentMemory, name: str) -> MemoryRecord | None:
+    found = [record for record in await memory.store.get([name]) if record.owner == memory.owner]
+    return found[0] if found and not found[0].archived else None

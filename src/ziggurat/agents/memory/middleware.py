@@ -136,7 +136,7 @@ class Remembering(Middleware):
             return None
         kept: list[Kept] = []
         try:
-            noted = self.policy(run, ctx)
+            noted = self.policy(run, ctx.within(ACTIVE_MEMORY, mind))
             notes = _notes(await noted if isinstance(noted, Awaitable) else noted)
         except (ServiceError, OSError) as error:
             await _warn(f"nothing of this run is remembered: {described(error)}", ctx)

@@ -2,7 +2,7 @@
 
 __all__ = ["READ", "WRITE", "forget", "memory_tools", "recall", "remember"]
 
-from ziggurat.agents.memory.active import ACTIVE_MEMORY, ActiveMemory, Note, keep, taint_in
+from ziggurat.agents.memory.active import ACTIVE_MEMORY, ActiveMemory, Kept, Note, keep, taint_in
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError
 from ziggurat.memory.record import MemoryRecord
@@ -17,21 +17,29 @@ _MOST = 20
 
 
 @tool(effect="repeatable", permissions=[WRITE])
-async def remember(fact: str, ctx: Context, about: str | None = None) -> ToolResult:
+async def remember(fact: str, ctx: Context, about: str | None = None, replaces: str | None = None) -> ToolResult:
     """Remember a fact for later.
 
     Args:
         fact: What is to be remembered, as a whole sentence.
-        about: What the fact is about, such as "home town", where it takes the place of an earlier one.
+        about: The one thing that the fact says, such as "home town of Ann". An earlier fact about it is replaced.
+        replaces: The id of an earlier fact that is no longer true; it is replaced.
     """
     if not fact.strip():
         raise ToolError("there is nothing to remember: fact is empty", kind="invalid_arguments")
-    note = Note(content=fact.strip(), kind="semantic", key=about or None, origin="model", taint=taint_in(ctx))
-    (kept,) = await keep(_mind(ctx), [note], ctx)
-    if kept.known:
-        return _memory_result(f"This is known already as {kept.record.id}.")
-    instead = "" if kept.replaced is None else f" It takes the place of: {_sentence(kept.replaced.content)}"
-    return _memory_result(f"I will remember: {_sentence(kept.record.content)}{instead}")
+    mind, old = _mind(ctx), (replaces or "").strip("[] ")
+    if old and not await mind.open(ctx).history(old):
+        raise ToolError(f"there is no memory {old!r}; recall shows their ids in brackets", kind="not_found")
+    note = Note(
+        content=fact.strip(),
+        kind="semantic",
+        key=about or None,
+        replaces=old or None,
+        origin="model",
+        taint=taint_in(ctx),
+    )
+    (kept,) = await keep(mind, [note], ctx)
+    return _memory_result(_outcome(kept))
 
 
 @tool(effect="none", permissions=[READ])
@@ -62,6 +70,20 @@ async def forget(memory_id: str, ctx: Context) -> ToolResult:
     if await memory.history(memory_id.strip("[] ")):
         return _memory_result(f"The memory {memory_id} was forgotten before.")
     raise ToolError(f"there is no memory {memory_id!r}; recall shows their ids in brackets", kind="not_found")
+
+
+def _outcome(kept: Kept) -> str:
+    """Return what the model is told of a stored fact."""
+    if kept.known:
+        return f"This is known already as {kept.record.id}."
+    told = f"I will remember: {_sentence(kept.record.content)}"
+    if kept.replaced is not None:
+        told += f" It takes the place of: {_sentence(kept.replaced.content)}"
+    if kept.doubted:
+        others = " ".join(_line(record) for record in kept.doubted)
+        told += f" Both are stored, but they may contradict each other: {others} If only the new one is true, "
+        told += "remember it again and name the old one in `replaces`."
+    return told
 
 
 def memory_tools() -> tuple[FunctionTool, ...]:
