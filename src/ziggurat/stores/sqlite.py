@@ -149,6 +149,7 @@ class SqliteStore:
 
     def _forget(self, log: str) -> None:
         self._held.pop(log, None)
+        self._ids.pop(log, None)
         self._states.pop(log, None)
 
     def _create(self, info: LogInfo, rows: Sequence[Row], blobs: Mapping[str, bytes] | None) -> int:

@@ -1,0 +1,81 @@
+"""What a process keeps in memory of runs that have ended: nothing, however many there were."""
+
+import asyncio
+import gc
+import sys
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from pathlib import Path
+from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+import pytest
+
+from tests.faults.power import HastyDisk
+from tests.stores.server import schema
+from ziggurat.agents.agent import Agent
+from ziggurat.models.function import FunctionModel
+from ziggurat.stores.file import FileStore
+from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.postgres import PostgresStore
+from ziggurat.stores.sqlite import SqliteStore
+
+_CONTAINERS = (dict, list, set, frozenset, tuple, deque, OrderedDict)
+_APART = (ModuleType, type, FunctionType, BuiltinFunctionType, FrameType, asyncio.AbstractEventLoop)
+
+STORES: dict[str, tuple[int, Callable[[Path], Any]]] = {
+    "none": (10_000, lambda folder: None),
+    "memory": (1_000, lambda folder: InMemoryRunStore(limit=10)),
+    "file": (200, lambda folder: FileStore(folder / "runs", disk=HastyDisk())),
+    "sqlite": (500, lambda folder: SqliteStore(folder / "runs.db", synchronous="NORMAL")),
+    "postgres": (200, lambda folder: PostgresStore(schema())),
+}
+"""Numbers of runs, and stores; without one the number is that of a busy day."""
+
+
+_OUTSIDE = ("file", "sqlite", "postgres")
+"""Those that keep conversations outside of the process."""
+
+
+def _size(*roots: object) -> int:
+    """Return how many items there are in all containers that can be reached, those of the package's modules too."""
+    modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "ziggurat"]
+    waiting: list[object] = [*roots, *(value for module in modules for value in vars(module).values())]
+    seen, size = set[int](), 0
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen or isinstance(each, _APART):
+            continue
+        seen.add(id(each))
+        if isinstance(each, _CONTAINERS):
+            size += len(each)
+        waiting += gc.get_referents(each)
+    return size
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("kind", STORES)
+def test_what_is_kept_in_memory_does_not_grow_with_runs(tmp_path: Path, kind: str, named: bool) -> None:
+    count, opens = STORES[kind]
+
+    async def main() -> None:
+        store = opens(tmp_path)
+        agent = Agent(FunctionModel(lambda messages: "Done."), store=store)
+
+        async def runs(first: int, number: int) -> None:
+            for each in range(first, first + number):
+                name = f"run-{each}" if named else None
+                session = f"session-{each}" if named and kind in _OUTSIDE else None
+                assert (await agent.run("q", run_id=name, session=session)).text == "Done."
+
+        await runs(0, 50)
+        gc.collect()
+        before = _size(agent, store)
+        await runs(50, count)
+        gc.collect()
+        grown = _size(agent, store) - before
+        if store is not None:
+            await store.close()
+        assert grown < count / 2, f"{grown} items more after {count} runs"
+
+    asyncio.run(main())
