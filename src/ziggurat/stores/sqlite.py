@@ -209,7 +209,8 @@ class SqliteStore:
     ) -> None:
         database, now, number, status = self._database, self.clock.now(), self._ids.get(log, 0), rows[-1].status
         if database.execute(_OURS, (number, log, epoch, self.owner, rows[0].number - 1)).fetchone() is None:
-            self._forget(log)
+            if self._held.get(log) == epoch:  # otherwise another run of this process has taken it over
+                self._forget(log)
             raise LeaseLost(f"{log}: the right to write has passed to another; resume the run to continue it")
         if release or self._states.get(log) != status:
             database.execute(
@@ -235,7 +236,8 @@ class SqliteStore:
             self._forget(log)
 
     def _release(self, log: str, epoch: int) -> None:
-        self._forget(log)
+        if self._held.get(log) == epoch:
+            self._forget(log)
         statement = "UPDATE logs SET owner = '', updated = max(updated, ?) WHERE log = ? AND epoch = ? AND owner = ?"
         self._database.execute(statement, (self._touched.pop(log, 0.0), log, epoch, self.owner))
 

@@ -157,6 +157,7 @@ async def a_lease_taken_again_by_its_holder_ends_the_former(opened: Opened) -> N
     first = await store.create(LogInfo(log), rows(1))
     second = await store.lease(log)
     await refused(store.append(log, first, rows(1, 1)), LeaseLost)
+    await store.release(log, first)  # which is nothing to the newest
     await store.append(log, second, rows(1, 1))
 
 

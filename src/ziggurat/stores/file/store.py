@@ -250,7 +250,8 @@ class FileStore:
             replaced(self._disk, at / "blobs" / digest, data)
 
     def _release(self, log: str, epoch: int) -> None:
-        self._forget(log)
+        if self._held.get(log) == epoch:  # otherwise another run of this process has taken it over
+            self._forget(log)
         with suppress(LeaseLost, RunNotFound), self._alone(log) as lock:
             known = lease_of(lock.folder)
             if known.epoch == epoch and known.owner == self.owner:
