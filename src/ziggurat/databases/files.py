@@ -1,6 +1,13 @@
 """Opening the files of a store: private to their user, and only regular files, so that no open or read ever waits."""
 
-__all__ = ["create_private", "make_private_folder", "open_private", "read_private", "refuse_irregular"]
+__all__ = [
+    "create_private",
+    "make_private_folder",
+    "open_private",
+    "read_private",
+    "refuse_irregular",
+    "write_problem",
+]
 
 import contextlib
 import errno
@@ -9,9 +16,11 @@ import stat
 import threading
 from pathlib import Path
 
+from ziggurat.core.clock import new_id
 from ziggurat.core.errors import StoreError
 
 _MODE, _FOLDER_MODE = 0o600, 0o700
+_PAGE = 4096
 _creating = threading.Lock()
 """Held until a new file is closed again, so that no other connection in this process has locked it by then."""
 
@@ -138,3 +147,22 @@ def make_private_folder(path: Path) -> None:
     os.mkdir(path, _FOLDER_MODE)
     if stat.S_IMODE(os.stat(path).st_mode) & _FOLDER_MODE != _FOLDER_MODE:
         os.chmod(path, _FOLDER_MODE)
+
+
+def write_problem(folder: Path) -> str:
+    """Return why no file can be written in a folder, such as "No space left on device"; empty if one can.
+
+    SQLite reports a full disk or quota as a file that it cannot open, or as an I/O error.
+    """
+    path = folder / f".{new_id()}.new"
+    try:
+        at = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
+        try:
+            os.write(at, bytes(_PAGE))
+            os.fsync(at)
+        finally:
+            os.close(at)
+            path.unlink()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ziggurat.core.errors import StoreError
 from ziggurat.databases.disk import Disk
-from ziggurat.databases.files import create_private
+from ziggurat.databases.files import create_private, write_problem
 from ziggurat.databases.lock_file import LockFile
 from ziggurat.databases.owner import new_owner
 from ziggurat.databases.sqlite.schema import has_wal_reset_bug, migrate, refuse_foreign
@@ -28,6 +28,9 @@ T = TypeVar("T")
 
 _TEXT = partial(str, encoding="utf-8", errors="replace")
 """Reads text; in a damaged row it is replaced, so that the row hides no other."""
+
+_UNWRITABLE = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR")
+"""Errors that do not say what is wrong with the disk."""
 
 _PAUSE = 0.002
 _PAGES = 1000
@@ -223,7 +226,8 @@ class SqliteConnection:
                 raise self._lock.held(self._timeout) from error
             if kind == "SQLITE_NOTADB":
                 raise StoreError(f"{self.path} is not a database, or a damaged one; choose another file") from error
-            raise StoreError(f"{self.path}: {error} ({kind})") from error
+            problem = write_problem(self.path.absolute().parent) if kind.startswith(_UNWRITABLE) else ""
+            raise StoreError(f"{self.path}: {error} ({kind}){': ' if problem else ''}{problem}") from error
         except OSError as error:
             self._give_up()
             raise StoreError(f"{self.path}: {error}") from error
