@@ -32,9 +32,21 @@ def test_marks_are_a_dict_on_disk(operations: list[tuple[str, str, int]]) -> Non
                 marks.remove([log])
                 expected.pop(log, None)
             else:
+                marks.close()
                 marks = Marks(marks.path)
             assert marks.find(log) == expected.get(log)
         assert {log: marks.find(log) for log in LOGS} == {log: expected.get(log) for log in LOGS}
+        marks.close()
+
+
+def test_processes_that_write_at_once_need_no_lock(tmp_path: Path) -> None:
+    stores = [Marks(tmp_path / "marks") for _ in range(3)]
+    for number in range(1, 6):
+        for index in range(300):
+            stores[index % 3].write(f"run:{index}", mark(number))
+    for each in stores:
+        assert all(each.find(f"run:{index}") == mark(5) for index in range(300))
+        each.close()
 
 
 def test_the_file_grows_by_levels_and_no_mark_moves(tmp_path: Path) -> None:
@@ -78,7 +90,7 @@ def test_a_damaged_mark_is_reported_and_written_anew(tmp_path: Path, caplog: pyt
 
 def test_a_mark_that_cannot_be_written_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     class Full(Disk):
-        def overwrite(self, path: Path, offset: int, data: bytes, *, sync: bool = False) -> None:
+        def overwrite(self, at: int, offset: int, data: bytes) -> None:
             raise OSError(28, "no space left")
 
     marks = Marks(tmp_path / "marks", Full())

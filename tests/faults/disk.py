@@ -90,15 +90,20 @@ class FailingDisk(Disk):
             raise
         return super().write(at, data)
 
-    def overwrite(self, path: Path, offset: int, data: bytes, *, sync: bool = False) -> None:
+    def edit(self, path: Path) -> int:
+        """Fail when it is time."""
+        self._check("open")
+        return super().edit(path)
+
+    def overwrite(self, at: int, offset: int, data: bytes) -> None:
         """Fail when it is time."""
         try:
             self._check("write")
         except OSError as error:
             if error.errno == errno.ENOSPC:
-                super().overwrite(path, offset, data[: len(data) // 2])
+                super().overwrite(at, offset, data[: len(data) // 2])
             raise
-        super().overwrite(path, offset, data)
+        super().overwrite(at, offset, data)
 
     def truncate(self, at: int, size: int) -> None:
         """Fail when it is time."""

@@ -213,13 +213,17 @@ class RecordingDisk(Disk):
         self._note("write", path, path.stat().st_size, bytes(data))
         return super().write(at, data)
 
-    def overwrite(self, path: Path, offset: int, data: bytes, *, sync: bool = False) -> None:
+    def edit(self, path: Path) -> int:
         """Note it and do it."""
+        at = super().edit(path)
+        self._open[at] = self._name(path)
         self._note("open", path)
-        self._note("write", path, offset, bytes(data))
-        if sync:
-            self._note("sync", path)
-        super().overwrite(path, offset, data)
+        return at
+
+    def overwrite(self, at: int, offset: int, data: bytes) -> None:
+        """Note it and do it."""
+        self._note("write", self._open[at], offset, bytes(data))
+        super().overwrite(at, offset, data)
 
     def truncate(self, at: int, size: int) -> None:
         """Note it and do it."""

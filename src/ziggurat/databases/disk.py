@@ -23,15 +23,13 @@ class Disk:
         """Write as many bytes as possible; return how many were written."""
         return os.write(at, data)
 
-    def overwrite(self, path: Path, offset: int, data: bytes, *, sync: bool = False) -> None:
-        """Write to a place in a file, which is created if needed; not flushed unless `sync`."""
-        at = open_private(path, os.O_WRONLY | os.O_CREAT)
-        try:
-            os.pwrite(at, data, offset)
-            if sync:
-                os.fsync(at)
-        finally:
-            os.close(at)
+    def edit(self, path: Path) -> int:
+        """Open a file for reading and for writing anywhere in it; create it if needed. Return the descriptor."""
+        return open_private(path, os.O_RDWR | os.O_CREAT)
+
+    def overwrite(self, at: int, offset: int, data: bytes) -> None:
+        """Write a few bytes to a place in a file; they are not flushed."""
+        os.pwrite(at, data, offset)
 
     def truncate(self, at: int, size: int) -> None:
         """Truncate a file."""

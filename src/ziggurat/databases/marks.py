@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Iterable
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 
 from ziggurat.core.errors import StoreError
@@ -22,6 +23,8 @@ SLOT = 64
 _BUCKET = 4 * SLOT
 _FIRST = 64
 _FREE = bytes(SLOT)
+_PLACES = 10_000
+"""How many places of marks are remembered, so that the next mark of a log takes no search."""
 
 
 def _tag(log: str) -> bytes:
@@ -64,6 +67,8 @@ class Marks:
         self.path = path
         self._disk = disk or Disk()
         self._failed = False
+        self._file = -1
+        self._places: dict[str, int] = {}
 
     def find(self, log: str) -> Mark | None:
         """Return the mark of a log, None if there is none that can be read."""
@@ -84,14 +89,24 @@ class Marks:
         """Write the mark of a log; a failure is logged."""
         tag = _tag(log)
         try:
-            slots = self._slots(log)
-            at = next((at for at, slot in slots if slot.startswith(tag)), None)
-            if at is None:
-                at = next(at for at, slot in slots if slot == _FREE or _is_damaged(slot))
-            self._disk.overwrite(self.path, at, slot_of(log, mark))
+            at = self._places.get(log, -1)
+            if at < 0 or not os.pread(self._file, SLOT, at).startswith(tag):
+                at = self._places[log] = self._place(log, tag)
+            self._disk.overwrite(self._file, at, slot_of(log, mark))
             self._failed = False
         except (OSError, StoreError) as error:
             self._warn(error)
+
+    def _place(self, log: str, tag: bytes) -> int:
+        """Return where to write the mark of a log, and create the file if needed."""
+        slots = self._slots(log)
+        if self._file < 0:
+            self._file = self._disk.edit(self.path)
+        if len(self._places) >= _PLACES:
+            self._places.clear()
+        mine = (at for at, slot in slots if slot.startswith(tag))
+        free = (at for at, slot in slots if slot == _FREE or _is_damaged(slot))
+        return next(chain(mine, free))
 
     def _warn(self, error: Exception) -> None:
         if not self._failed:
@@ -104,39 +119,47 @@ class Marks:
         Raises:
             OSError: the file cannot be read or written.
         """
+        removed = False
         for log in logs:
             tag = _tag(log)
             for at, slot in self._slots(log):
                 if slot.startswith(tag):
-                    self._disk.overwrite(self.path, at, _FREE, sync=True)
+                    self._disk.overwrite(self._file, at, _FREE)
+                    removed = True
+        if removed:
+            self._disk.sync(self._file)
 
     def clear(self) -> None:
         """Remove all marks, of a database that no longer exists."""
+        self.close()
         with contextlib.suppress(FileNotFoundError):
             self.path.unlink()
 
+    def close(self) -> None:
+        """Close the file; it is opened again when needed."""
+        if self._file >= 0:
+            self._disk.close(self._file)
+            self._file = -1
+
     def _slots(self, log: str) -> list[tuple[int, bytes]]:
         """Return the slots where the mark of a log may be, with their positions; the last ones are free."""
+        if self._file < 0 and os.path.lexists(self.path):
+            try:
+                self._file = self._disk.edit(self.path)
+            except OSError:  # such as in a folder that may only be read
+                self._file = open_private(self.path, os.O_RDONLY)
         number = int.from_bytes(_tag(log)[:8])
+        size = 0 if self._file < 0 else os.fstat(self._file).st_size
         found: list[tuple[int, bytes]] = []
-        try:
-            file = open_private(self.path, os.O_RDONLY)
-        except FileNotFoundError:
-            file = -1
-        try:
-            size = 0 if file < 0 else os.fstat(file).st_size
-            start, buckets = 0, _FIRST
-            while True:
-                at = start + number % buckets * _BUCKET
-                data = os.pread(file, _BUCKET, at) if start < size else b""
-                data = data.ljust(_BUCKET, b"\0")
-                found += [(at + offset, data[offset : offset + SLOT]) for offset in range(0, _BUCKET, SLOT)]
-                if start >= size:
-                    return found
-                start, buckets = start + buckets * _BUCKET, 2 * buckets
-        finally:
-            if file >= 0:
-                os.close(file)
+        start, buckets = 0, _FIRST
+        while True:
+            at = start + number % buckets * _BUCKET
+            data = os.pread(self._file, _BUCKET, at) if start < size else b""
+            data = data.ljust(_BUCKET, b"\0")
+            found += [(at + offset, data[offset : offset + SLOT]) for offset in range(0, _BUCKET, SLOT)]
+            if start >= size:
+                return found
+            start, buckets = start + buckets * _BUCKET, 2 * buckets
 
 
 def _is_damaged(slot: bytes) -> bool:

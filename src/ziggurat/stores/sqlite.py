@@ -91,7 +91,7 @@ class SqliteStore:
             self._together,
             self._renew,
             min(1.0, lease / 4),
-            self._database.close,
+            self._end,
             (lambda jobs: self._together(jobs, at_once=True)) if synchronous == "NORMAL" else None,
         )
 
@@ -104,6 +104,10 @@ class SqliteStore:
         return self._writer.closed
 
     # -- in the writer thread ------------------------------------------------------------------------------------
+
+    def _end(self) -> None:
+        self._database.close()
+        self._marks.close()
 
     def _together(self, jobs: Sequence[Job[Any]], *, at_once: bool = False) -> bool:
         """Run writing jobs in one transaction; if it fails, all of them fail. Return whether it was tried."""

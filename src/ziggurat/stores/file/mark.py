@@ -16,7 +16,11 @@ logger = logging.getLogger("ziggurat")
 def remember(disk: Disk, at: Path, log: str, row: Row) -> None:
     """Write which row of a log was acknowledged last; a failure is logged, since it only protects less."""
     try:
-        disk.overwrite(at / "mark", 0, slot_of(log, Mark.of(row)))
+        file = disk.edit(at / "mark")
+        try:
+            disk.overwrite(file, 0, slot_of(log, Mark.of(row)))
+        finally:
+            disk.close(file)
     except OSError as error:
         logger.warning("%s cannot be written, so a loss of the last entries is not noticed: %s", at / "mark", error)
 
