@@ -95,6 +95,7 @@ def power(options: argparse.Namespace) -> int:
 
 
 async def _power(options: argparse.Namespace) -> int:
+    logging.disable(logging.WARNING)  # each mark that is damaged is told of there
     wrong = 0
     for name in options.store or KINDS:
         began = time.monotonic()

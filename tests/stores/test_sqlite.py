@@ -411,7 +411,7 @@ def test_an_interrupt_while_a_run_writes_at_once_leaves_nobody_waiting_and_nothi
         epoch = await store.create(LogInfo("run:r"), _rows(1))
         journal = StoredJournal(store, "run:r", epoch, clock=HandClock())
         rows = await store.read("run:r")
-        journal._stable, journal._chain = 1, rows[-1].digest
+        journal._stable, journal._digest = 1, rows[-1].digest
         interrupt(store)
         waiting = journal.append(Result("run/step-1/tool-1:look", "look", None, "rain", (), 0.0))
         assert waiting is not None

@@ -15,14 +15,14 @@ from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.entries import LABELS, Entered, Opened, Origin
-from ziggurat.core.errors import ConfigurationError, RunNotFound
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunNotFound
 from ziggurat.core.event import SILENCE, Listener
 from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.path import escaped
 from ziggurat.core.scope import Scope
-from ziggurat.core.store import Store
+from ziggurat.core.store import UNFINISHED, Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
 from ziggurat.messages.middleware import screened
 from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
@@ -266,10 +266,19 @@ class OnRecord:
         return self._root(journal, run_id, deps, conditions, writer), journal, request
 
     async def _open_copy(self, run_id: str, deps: Deps | None) -> "tuple[Context, MemoryJournal, Running]":
-        """Open a copy of the record of a run that has ended; all is answered from it and nothing is written."""
+        """Open a copy of the record of a run that has ended; all is answered from it and nothing is written.
+
+        Raises:
+            JournalCorrupt: it does not end as a run that has ended does, so it cannot answer everything.
+        """
         assert isinstance(self._runs, StoredRuns)
         clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
         journal = await self._runs.read(run_id, clock=clock)
+        if journal.ended is None or journal.ended.stop in UNFINISHED:
+            raise JournalCorrupt(
+                f"the run {run_id!r} has ended by its status, but not by its entries: its status was changed, or its "
+                "last entries are lost; restore the store from a backup"
+            )
         self._recorded_request(journal, run_id)
         journal.reopen(run_id, clock.now(), clock)
         return self._root(journal, run_id, deps), journal, InMemoryRunStore()

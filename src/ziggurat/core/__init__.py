@@ -3,7 +3,7 @@
 - The core idea: `service`, `layer`, `combinator`, `facts`.
 - A call: `context`, `scope`, `path`, `clock`, `event`, `stream`, `broadcast`, `shield`, `containment`.
 - The record of a run: `entries`, `journal`, `recorder`, `codec`, `json_lines`, `reuse`. In a store: `store`,
-  `stored_journal`, `loss`.
+  `stored_journal`, `chain`, `loss`.
 - Errors: `errors`; checks of settings: `settings`; ids: `ids`; texts without hidden characters: `visible`.
 
 Nothing here knows about models, tools or agents.

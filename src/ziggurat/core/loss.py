@@ -2,11 +2,12 @@
 
 __all__ = ["accept_loss"]
 
+from ziggurat.core.chain import chain_of
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.entries import LossAccepted
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.json_lines import write_entry
-from ziggurat.core.store import Remembers, Row, Store, chained, run_log
+from ziggurat.core.store import Remembers, Row, Store, run_log
 from ziggurat.core.stored_journal import read_rows
 
 
@@ -45,7 +46,8 @@ async def accept_loss(store: Store, log: str, *, clock: Clock = SYSTEM_CLOCK) ->
         rows = await read_rows(store, log, accept_loss=True)
         if 0 < len(rows) < mark.number:
             data = write_entry(LossAccepted("", mark.number, clock.now()))
-            await store.accept_loss(log, epoch, [Row(len(rows) + 1, chained(rows[-1].digest, data), data)])
+            digest = chain_of(store).link(log, rows[-1].digest, data)
+            await store.accept_loss(log, epoch, [Row(len(rows) + 1, digest, data)])
     finally:
         await store.release(log, epoch)
     if not rows:

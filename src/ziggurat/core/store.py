@@ -48,7 +48,7 @@ class Row(Struct, frozen=True, gc=False):
     Attributes:
         number: From 1, without gaps.
         digest: Made of the previous row's digest and this row's data, so that damage to a row is detected, but not rows
-            missing at the end (see `Remembers`), nor changes by somebody who computes it anew; see `chained`.
+            missing at the end (see `Remembers`), nor, without a key, who changed it; see `Chain`.
         data: One JSON document without line breaks.
         status: The state of the log from this row on.
     """
@@ -305,5 +305,5 @@ def session_log(session_id: str) -> str:
 
 
 def chained(before: str, data: bytes) -> str:
-    """Return the digest of a row, made of the previous row's digest (empty for the first row) and its data."""
+    """Return the plain digest of a row, made of the digest of the row before (empty for the first) and its data."""
     return blake2b(data, key=before.encode(), digest_size=16).hexdigest()

@@ -9,6 +9,7 @@ from hashlib import blake2b
 import msgspec
 from msgspec import Struct
 
+from ziggurat.core.chain import chain_of
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.entries import Decided, Ended, Entry, Intent, Opened, Result
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, StoreError
@@ -17,7 +18,7 @@ from ziggurat.core.json_lines import write_entry
 from ziggurat.core.path import is_question
 from ziggurat.core.recorder import Mode
 from ziggurat.core.scope import Key
-from ziggurat.core.store import Row, Store, acknowledged_in, chained, loss
+from ziggurat.core.store import Row, Store, acknowledged_in, loss
 
 BLOB_BYTES = 64 * 1024
 """An entry longer than this is stored as a separate large value, and its row has only the digest."""
@@ -56,6 +57,7 @@ class StoredJournal(MemoryJournal):
     __slots__ = (
         "_batch",
         "_chain",
+        "_digest",
         "_epoch",
         "_failed",
         "_log",
@@ -83,7 +85,8 @@ class StoredJournal(MemoryJournal):
         self._log = log
         self._epoch = epoch
         self._probe = probe
-        self._chain = ""
+        self._chain = chain_of(store)
+        self._digest = ""
         self._stable = 0
         self._rows: list[tuple[Entry, bytes]] = []
         self._waiting: list[asyncio.Future[None]] = []
@@ -100,7 +103,7 @@ class StoredJournal(MemoryJournal):
         """Load the rows of the run from the store, before anything is appended."""
         self.read_in(lines)
         for row in rows:
-            self._chain = row.digest
+            self._digest = row.digest
         self._stable = len(self.entries)
 
     def begun(self, opened: Entry) -> None:
@@ -202,8 +205,8 @@ class StoredJournal(MemoryJournal):
                 name = blake2b(data, digest_size=32).hexdigest()
                 blobs[name] = data
                 data = msgspec.json.encode(_Blob(name, len(data)))
-            self._chain = chained(self._chain, data)
-            rows.append(Row(number, self._chain, data, status))
+            self._digest = self._chain.link(self._log, self._digest, data)
+            rows.append(Row(number, self._digest, data, status))
         return rows, blobs
 
     def _on_written(self, done: "asyncio.Future[None]", entries: list[tuple[Entry, bytes]], release: bool) -> None:
@@ -297,6 +300,7 @@ async def read_rows(
     Raises:
         JournalCorrupt: a row was changed, lost or damaged; the message names it. Unless rows are only missing at the
             end, the log is now in quarantine.
+        ConfigurationError: it was written with another key than the store has, or without one.
     """
     mark = None if after else await acknowledged_in(store, log)
     problem = ""
@@ -304,13 +308,15 @@ async def read_rows(
         rows = await store.read(log, after)
     except JournalCorrupt as error:
         problem, rows = str(error), []
+    chain = chain_of(store)
+    if not after:
+        chain.check_key(log, rows)
     for number, row in enumerate(rows, after + 1):
-        expected = chained(before, row.data)
         is_other = mark is not None and number == mark.number and not mark.fits(row)
-        if row.number != number or row.digest != expected or is_other:
+        if row.number != number or not chain.fits(log, before, row) or is_other:
             problem = f"entry {number} of {log} was changed, lost or damaged after it was written"
             break
-        before = expected
+        before = row.digest
     if problem:
         await store.quarantine(log, problem)
         raise JournalCorrupt(f"{problem}; the run is set apart, others are not affected")

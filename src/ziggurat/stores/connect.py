@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 from weakref import WeakValueDictionary
 
+from ziggurat.core.chain import Chain, Key
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.store import Store
 from ziggurat.databases.address import without_secrets
@@ -22,8 +23,8 @@ _open: "WeakValueDictionary[str, Store]" = WeakValueDictionary()
 _lock = threading.Lock()
 
 
-def connect(url: str | InMemoryRunStore | Store) -> InMemoryRunStore | Store:
-    """Open the store at a URL; the same URL in this process gives the same object.
+def connect(url: str | InMemoryRunStore | Store, *, key: Key = None) -> InMemoryRunStore | Store:
+    """Open the store at a URL; the same URL and key in this process give the same object.
 
     ::
 
@@ -34,25 +35,31 @@ def connect(url: str | InMemoryRunStore | Store) -> InMemoryRunStore | Store:
 
     Args:
         url: The URL; a store is returned as it is.
+        key: The key of the digests of entries, or several, the first of which is for new entries; see `Chain`. By
+            default that of the environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
 
     Raises:
-        ConfigurationError: the URL is of no known kind, or has an unknown option.
+        ConfigurationError: the URL is of no known kind, or has an unknown option; a key is too short, or given for a
+            store that is open already.
         MissingExtra: the driver for a PostgreSQL store is not installed.
     """
     if not isinstance(url, str):
         if not isinstance(url, (InMemoryRunStore, Store)):
             raise ConfigurationError(f"a store is an address or an object with the verbs of a Store; got {url!r}")
+        if key is not None:
+            raise ConfigurationError(f"pass the key where {url!r} is made")
         return url
     if url == "memory:":
         return InMemoryRunStore()
     scheme, colon, rest = url.partition(":")
+    name = Chain(key).name
     if scheme in ("postgresql", "postgres"):
-        return _open_once(url, lambda: _postgres(url))
+        return _open_once(f"{url} {name}", lambda: _postgres(url, key))
     if not colon or scheme not in ("sqlite", "file"):
         raise ConfigurationError(f"no store is known at {without_secrets(url)!r}; known are {_KNOWN}")
     path, options = _path(url, scheme, rest)
-    known = f"{scheme}:{path.absolute()}?{sorted(options.items())}"
-    return _open_once(known, lambda: _make_store(url, scheme, path.absolute(), options))
+    known = f"{scheme}:{path.absolute()}?{sorted(options.items())} {name}"
+    return _open_once(known, lambda: _make_store(url, scheme, path.absolute(), options, key))
 
 
 def _open_once(known: str, make: Callable[[], Store]) -> Store:
@@ -64,14 +71,14 @@ def _open_once(known: str, make: Callable[[], Store]) -> Store:
         return store
 
 
-def _postgres(url: str) -> Store:
+def _postgres(url: str, key: Key) -> Store:
     from ziggurat.databases.postgres.address import PostgresAddress
     from ziggurat.stores.postgres import PostgresStore
 
     address = PostgresAddress.of(url)
     options = dict(address.options)
     timeout = _seconds(address.shown, options, "timeout", 10.0)
-    return PostgresStore(url, timeout=timeout, lease=_seconds(address.shown, options, "lease", 30.0))
+    return PostgresStore(url, timeout=timeout, lease=_seconds(address.shown, options, "lease", 30.0), key=key)
 
 
 def _path(url: str, scheme: str, rest: str) -> tuple[Path, dict[str, str]]:
@@ -89,7 +96,7 @@ def _path(url: str, scheme: str, rest: str) -> tuple[Path, dict[str, str]]:
     return Path(path), options
 
 
-def _make_store(url: str, scheme: str, path: Path, options: dict[str, str]) -> Store:
+def _make_store(url: str, scheme: str, path: Path, options: dict[str, str], key: Key) -> Store:
     timeout = _seconds(url, options, "timeout", 5.0)
     lease = _seconds(url, options, "lease", 30.0)
     synchronous = options.pop("synchronous", "FULL").upper() if scheme == "sqlite" else "FULL"
@@ -102,10 +109,11 @@ def _make_store(url: str, scheme: str, path: Path, options: dict[str, str]) -> S
     if scheme == "file":
         from ziggurat.stores.file import FileStore
 
-        return FileStore(path, timeout=timeout, lease=lease)
+        return FileStore(path, timeout=timeout, lease=lease, key=key)
     from ziggurat.stores.sqlite import SqliteStore
 
-    return SqliteStore(path, synchronous="NORMAL" if synchronous == "NORMAL" else "FULL", timeout=timeout, lease=lease)
+    normal = synchronous == "NORMAL"
+    return SqliteStore(path, synchronous="NORMAL" if normal else "FULL", timeout=timeout, lease=lease, key=key)
 
 
 def _seconds(url: str, options: dict[str, str], name: str, default: float) -> float:

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
+from ziggurat.core.chain import Chain, Key
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import JournalCorrupt, LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Mark, Row, loss
@@ -56,6 +57,8 @@ class SqliteStore:
         clock: The clock.
         connect: Opens the database as `sqlite3.connect` does; replace it to use another file system.
         disk: The file-system operations for the file of marks; the system's by default.
+        key: The key of the digests, or several, the first of which is for new entries; see `Chain`. By default that of
+            the environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
 
     Raises:
         ConfigurationError: an argument has the wrong type or range.
@@ -71,12 +74,14 @@ class SqliteStore:
         clock: Clock = SYSTEM_CLOCK,
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
         disk: Disk | None = None,
+        key: Key = None,
     ) -> None:
         self.path = check_path(path, self)
         check_seconds(self, timeout=timeout, lease=lease)
         check_synchronous(self, synchronous)
         self.seconds = lease
         self.clock = clock
+        self.chain = Chain(key)
         self.owner = new_owner()
         self._held: dict[str, int] = {}
         self._ids: dict[str, int] = {}

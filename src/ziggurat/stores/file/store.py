@@ -15,6 +15,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from ziggurat.core.chain import Chain, Key
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
 from ziggurat.core.errors import JournalError, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Mark, Row
@@ -53,6 +54,8 @@ class FileStore:
             that the process is gone.
         clock: The clock.
         disk: The file-system operations; the system's by default.
+        key: The key of the digests, or several, the first of which is for new entries; see `Chain`. By default that of
+            the environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
 
     Raises:
         ConfigurationError: an argument has the wrong type or range.
@@ -66,11 +69,13 @@ class FileStore:
         lease: float = 30.0,
         clock: Clock = SYSTEM_CLOCK,
         disk: Disk | None = None,
+        key: Key = None,
     ) -> None:
         self.path = check_path(path, self)
         check_seconds(self, timeout=timeout, lease=lease)
         self.seconds = lease
         self.clock = clock
+        self.chain = Chain(key)
         self._disk = disk or Disk()
         self.owner = new_owner()
         self._timeout = timeout

@@ -12,6 +12,7 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
+from ziggurat.core.chain import Chain, Key
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import JournalError, LeaseLost, MissingExtra, RunExists, RunNotFound, StoreUnavailable
 from ziggurat.core.store import UNFINISHED, LogInfo, Mark, Row
@@ -54,18 +55,29 @@ class PostgresStore:
         lease: Seconds after which another process may take over the lease of one that has stopped, if it cannot be seen
             that the process is gone.
         clock: The clock; None for the database's.
+        key: The key of the digests, or several, the first of which is for new entries; see `Chain`. By default that of
+            the environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
 
     Raises:
         MissingExtra: the driver is not installed.
         ConfigurationError: `url` is not the URL of a PostgreSQL server.
     """
 
-    def __init__(self, url: str, *, timeout: float = 10.0, lease: float = 30.0, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout: float = 10.0,
+        lease: float = 30.0,
+        clock: Clock | None = None,
+        key: Key = None,
+    ) -> None:
         if find_spec("asyncpg") is None:
             raise MissingExtra("a PostgreSQL store", "postgres")
         self.address = PostgresAddress.of(url)
         check_seconds(self, timeout=timeout, lease=lease)
         self.seconds = lease
+        self.chain = Chain(key)
         self.owner = new_owner()
         self._clock = clock
         self._timeout = timeout

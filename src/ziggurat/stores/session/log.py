@@ -12,7 +12,7 @@ __all__ = [
     "Shortened",
     "latest",
     "read_session_entry",
-    "state_of",
+    "take_rows",
     "whole",
 ]
 
@@ -23,7 +23,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.core.store import Row, chained
+from ziggurat.core.chain import Chain
+from ziggurat.core.store import Row
 from ziggurat.messages.item_codec import items_to_messages, messages_to_items
 from ziggurat.messages.items import RunItem
 from ziggurat.messages.message import Message, tool_message
@@ -111,6 +112,10 @@ class _Value(Struct):
 class SessionState:
     """The state of a session after some of its rows.
 
+    Args:
+        log: The name of its log.
+        chain: How the digests of its rows are made.
+
     Attributes:
         rows: The number of rows, skipped ones included.
         digest: The digest of the last valid row.
@@ -120,7 +125,9 @@ class SessionState:
         missing: The numbers of rows that were acknowledged and are missing at the end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, log: str, chain: Chain) -> None:
+        self.log = log
+        self.chain = chain
         self.rows = 0
         self.digest = ""
         self.counts: dict[str, int] = {}
@@ -282,33 +289,32 @@ def _missing_result(call: ToolCall) -> Message:
     return tool_message(ToolResult(call.id, call.name, told, "interrupted", call.name))
 
 
-def state_of(rows: Sequence[Row], state: SessionState | None = None) -> tuple[SessionState, str]:
-    """Apply rows in order; return the state, and a description of damage that cannot be skipped.
+def take_rows(rows: Sequence[Row], state: SessionState) -> str:
+    """Apply rows in order; return a description of damage that cannot be skipped, empty if there is none.
 
     Damage in the newest rows is skipped, also when later rows were written after it. Damage between rows that belong
     together makes the whole session invalid.
     """
-    state = SessionState() if state is None else state
     suspect: Row | None = None
     for row in rows:
         entry = read_session_entry(row.data)
         state.rows += 1
         if row.number != state.rows:
-            return state, f"entry {state.rows} was changed, lost or damaged after it was written"
-        if row.digest == chained(state.digest, row.data) and entry is not None:
+            return f"entry {state.rows} was changed, lost or damaged after it was written"
+        if entry is not None and state.chain.fits(state.log, state.digest, row):
             state.take_in(state.rows, entry)
             state.digest = row.digest
             suspect = None
             continue
-        if suspect is not None and _follows(row, suspect, entry):
-            return state, f"entry {state.rows - 1} was changed, lost or damaged after it was written"
+        if suspect is not None and _follows(row, suspect, entry, state):
+            return f"entry {state.rows - 1} was changed, lost or damaged after it was written"
         state.damaged.append(state.rows)
         suspect = row
-    return state, ""
+    return ""
 
 
-def _follows(row: Row, before: Row, entry: SessionEntry | None) -> bool:
+def _follows(row: Row, before: Row, entry: SessionEntry | None, state: SessionState) -> bool:
     """Return whether a row was written when the one before it was still intact."""
-    return row.digest == chained(before.digest, row.data) or (
+    return state.chain.fits(state.log, before.digest, row) or (
         not before.digest and row.digest != "" and entry is not None
     )

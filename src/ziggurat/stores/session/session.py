@@ -10,11 +10,12 @@ from contextlib import asynccontextmanager
 from typing import Literal, get_args
 from weakref import WeakKeyDictionary
 
+from ziggurat.core.chain import chain_of
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseHeld, RunExists, RunNotFound
 from ziggurat.core.ids import check_new_id
-from ziggurat.core.store import ID, LogInfo, Remembers, Row, Store, acknowledged_in, chained, is_id, session_log
+from ziggurat.core.store import ID, LogInfo, Remembers, Row, Store, acknowledged_in, is_id, session_log
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
 from ziggurat.messages.message import Message
 from ziggurat.stores.connect import connect, rows_of
@@ -28,7 +29,7 @@ from ziggurat.stores.session.log import (
     SessionEntry,
     SessionState,
     latest,
-    state_of,
+    take_rows,
 )
 from ziggurat.stores.session.write_queue import WriteQueue
 
@@ -54,6 +55,7 @@ class _LocalWriters:
 
         Raises:
             JournalCorrupt: it is damaged elsewhere than at its end; it is quarantined then.
+            ConfigurationError: it was written with another key than the store has, or without one.
         """
         mark = await acknowledged_in(store, log)
         state = self._states.get(log)
@@ -69,7 +71,9 @@ class _LocalWriters:
             state = None
         if state is None:
             rows = await store.read(log)
-        state, problem = state_of(rows, state)
+            state = SessionState(log, chain_of(store))
+            state.chain.check_key(log, rows)
+        problem = take_rows(rows, state)
         if problem:
             self.forget(log)
             await store.quarantine(log, f"{log}: {problem}")
@@ -303,7 +307,8 @@ class Session:
             if not branch._writers.queue.taken(branch._log):
                 continue
             try:
-                epoch = await store.create(LogInfo(branch._log, created=self.clock.now()), rows)
+                copied = chain_of(store).moved(rows, self._log, branch._log)
+                epoch = await store.create(LogInfo(branch._log, created=self.clock.now()), copied)
                 return SessionLease(branch, epoch, await branch._state())
             except RunExists:
                 branch._writers.queue.leave(branch._log)
@@ -345,7 +350,7 @@ class SessionLease:
         before = state.digest
         for number, entry in enumerate(entries, state.rows + 1):
             data = encode(entry)
-            before = chained(before, data)
+            before = state.chain.link(session._log, before, data)
             rows.append(Row(number, before, data, _STATUS))
         try:
             if state.missing:
@@ -357,7 +362,7 @@ class SessionLease:
             raise
         if release and state.missing:
             await session._rows.release(session._log, self.epoch)
-        state_of(rows, state)
+        take_rows(rows, state)
         if release:
             self._leave()
 
