@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,3 +69,26 @@ def test_an_answer_without_a_json_form_is_written_as_text() -> None:
     line = json.loads(out.getvalue())
     assert line["event"] == "AgentEnded"
     assert "Odd" in line["run"]["output"]
+
+
+def test_a_new_file_is_private_and_an_existing_one_keeps_its_mode(tmp_path: Path) -> None:
+    for name, mode in (("new", None), ("old", 0o640)):
+        path = tmp_path / name
+        if mode is not None:
+            path.touch()
+            path.chmod(mode)
+        with JsonLines(path):
+            pass
+        assert stat.S_IMODE(path.stat().st_mode) == (mode or 0o600)
+
+
+def test_a_pipe_that_nobody_reads_is_an_error_and_nothing_waits(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigurationError, match="cannot write events to"):
+        JsonLines(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with JsonLines(tmp_path / "pipe") as lines:
+            assert os.get_blocking(lines._file.fileno())
+    finally:
+        os.close(reader)

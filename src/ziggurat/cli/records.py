@@ -22,6 +22,7 @@ from ziggurat.core.loss import accept_loss
 from ziggurat.core.store import LogInfo, Store, acknowledged_in, run_log, session_log
 from ziggurat.core.stored_journal import lines_of
 from ziggurat.core.visible import visible_line
+from ziggurat.databases.files import private_opener
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.observe.formatting import duration, plural, shortened
@@ -127,7 +128,8 @@ def export_run(run: str, store: str | None, *, pytest: bool, agent: str | None, 
         write(text) if pytest else write_json(text)
         return COMPLETED
     try:
-        file.write_text(text, encoding="utf-8")
+        with open(file, "w", encoding="utf-8", opener=private_opener) as target:
+            target.write(text)
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}") from error
     note(f"wrote {file}")

@@ -4,6 +4,7 @@ __all__ = [
     "create_private",
     "make_private_folder",
     "open_private",
+    "private_opener",
     "read_private",
     "refuse_irregular",
     "write_problem",
@@ -93,6 +94,19 @@ def create_private(path: Path) -> None:
     real = Path(os.path.realpath(path))
     with _creating, contextlib.suppress(FileExistsError):
         os.close(_create(real, os.O_WRONLY))
+
+
+def private_opener(path: str, flags: int) -> int:
+    """Open a file that a user has named, as the `opener` of ``open()``: a new one gets mode 0600.
+
+    It may be a device or a pipe, but a pipe that nobody reads is an error instead of waiting for a reader.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    at = os.open(path, flags | _NEVER_WAIT, _MODE)
+    os.set_blocking(at, True)
+    return at
 
 
 def read_private(path: Path) -> bytes:

@@ -13,6 +13,7 @@ from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
 from ziggurat.core.visible import escaped_json
+from ziggurat.databases.files import private_opener
 from ziggurat.messages.events import AgentEnded
 
 
@@ -27,7 +28,8 @@ class JsonLines:
             agent.run_sync("...", listeners=[lines])
 
     Args:
-        target: A path, appended to and closed at the end of a ``with`` block; or a text file, which is not closed.
+        target: A path, appended to and closed at the end of a ``with`` block, a new file with mode 0600; or a text
+            file, which is not closed.
         on_closed: Called once when `target` cannot be written any more, such as a pipe whose reader has closed it.
 
     Raises:
@@ -41,7 +43,7 @@ class JsonLines:
         self.written = 0
         if isinstance(target, (str, Path)):
             try:
-                self._file: TextIO = Path(target).open("a", encoding="utf-8")  # noqa: SIM115 - closed by close()
+                self._file: TextIO = open(target, "a", encoding="utf-8", opener=private_opener)  # noqa: SIM115
             except OSError as error:
                 raise ConfigurationError(f"cannot write events to {str(target)!r}: {error.strerror}") from error
         else:

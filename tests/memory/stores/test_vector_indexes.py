@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import stat
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,7 @@ def test_an_index_is_kept_taken_up_and_made_anew(tmp_path: Path, caplog: pytest.
         await store.close()
         folder = tmp_path / "m.db-vectors"
         assert count(folder) == 1
+        assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())] == [0o700, 0o600]
 
         later = records(50, 1000)
         store = small(SqliteMemoryStore(tmp_path / "m.db", synchronous="NORMAL"))

@@ -5,10 +5,12 @@ __all__ = ["VectorIndexes"]
 import logging
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from ziggurat.core.errors import StoreError
+from ziggurat.databases.files import make_private_folder
 from ziggurat.databases.sqlite.connection import SqliteConnection
 from ziggurat.memory.text import fold
 from ziggurat.memory.vectors import EXACT, VectorIndex
@@ -90,9 +92,11 @@ class VectorIndexes:
 
     def _write(self, key: Key, index: VectorIndex) -> None:
         owner, size = key
-        self._folder.mkdir(exist_ok=True)
+        with suppress(FileExistsError):
+            make_private_folder(self._folder)
         name = os.urandom(8).hex()
         index.save(self._folder / name)
+        (self._folder / name).chmod(0o600)
         entry = (_name(owner), size, self._last[owner], name)
         statement = "INSERT OR REPLACE INTO memory_indexes (owner, size, last, file) VALUES (?, ?, ?, ?)"
         self._database.transaction(lambda: self._database.execute(statement, entry))
