@@ -261,5 +261,5 @@ def test_a_model_that_pauses_is_let_go_on_with_the_conversation_as_it_is() -> No
 def test_a_model_that_pauses_for_ever_is_not_asked_for_ever() -> None:
     model = ScriptedModel(always=ModelResponse(assistant("Searching ..."), "paused"))
     run = asyncio.run(Agent(model).run("Find it."))
-    assert run.stop == stops.Completed()
+    assert run.stop == stops.Incomplete("paused")
     assert run.model_calls == PAUSES + 1

@@ -1,13 +1,16 @@
 """Stop policies: when a run stops, and which policy decides first."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.agents.support import assert_sendable
 from ziggurat.agents.agent import Agent
+from ziggurat.agents.output import Output
 from ziggurat.agents.stop import (
+    BasePolicy,
     Nudge,
     Policy,
     Progress,
@@ -22,12 +25,26 @@ from ziggurat.agents.stop import (
 )
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, Denied, LimitExceeded, ServiceError, Timeout
+from ziggurat.core.errors import (
+    ConfigurationError,
+    Denied,
+    LimitExceeded,
+    ModelError,
+    ServiceError,
+    Timeout,
+    ToolError,
+)
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve
-from ziggurat.messages.parts import tool_call
+from ziggurat.messages.agent import AgentRun, Approve, Deny
+from ziggurat.messages.approval import Approvals, Rule
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.message import assistant
+from ziggurat.messages.model import FinishReason, ModelResponse
+from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.messages.usage import Usage
+from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import Pause, Reply, ScriptedModel
+from ziggurat.stores.connect import connect
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.function import tool
 
@@ -56,6 +73,144 @@ def test_until_tool_called_stops_after_the_tool_has_run() -> None:
     assert run.observations == ("a", "submitted b")
     assert run.output == ""
     assert run.raise_for_stop() is run
+
+
+def _fails(text: str) -> str:
+    """Submit."""
+    raise ToolError("no")
+
+
+def _slow(text: str) -> str:
+    """Submit."""
+    raise TimeoutError
+
+
+NOT_SUBMITTED: dict[str, dict[str, Any]] = {
+    "invalid arguments": {"first": tool_call("submit", txt="x")},
+    "no JSON": {"first": ToolCall("1", "submit", "{")},
+    "unknown tool": {"tools": [echo]},
+    "failed": {"tools": [tool(name="submit")(_fails)]},
+    "timed out": {"tools": [tool(name="submit")(_slow)]},
+    "denied by a rule": {"approvals": Approvals(Rule("submit", "deny"))},
+    "denied by a person": {"approvals": Approvals("submit", approver=lambda item: Deny("no"))},
+    "without permission": {"tools": [tool(permissions=["network"])(submit)], "grants": []},
+    "over budget": {"first": tool_call("submit", text="b"), "budget": Budget(tools={"submit": 1}), "before": "ok"},
+}
+
+
+@pytest.mark.parametrize("reason", NOT_SUBMITTED)
+def test_until_tool_called_wants_a_call_that_ran_and_succeeded(reason: str) -> None:
+    options = dict(NOT_SUBMITTED[reason])
+    first = options.pop("first", tool_call("submit", text="b"))
+    tools = options.pop("tools", [submit])
+    policy = until_tool_called("submit")
+    if options.pop("before", None):  # the call that used the budget up succeeded, in another step
+        policy = policy & stop_when(lambda progress: progress.step > 1)
+        first = [tool_call("submit", text="a"), first]
+        run = Agent(ScriptedModel(*first, "end"), tools=tools, stop=policy, **options).run_sync("go")
+    else:
+        run = Agent(ScriptedModel(first, "end"), tools=tools, stop=policy, **options).run_sync("go")
+    assert run.stop == stops.Completed()
+    assert run.text == "end"
+    assert run.failed_tool_calls == 1
+
+
+def test_one_of_several_calls_is_enough_for_until_tool_called() -> None:
+    calls: list[Reply] = [[tool_call("submit", id="1", txt=""), tool_call("submit", id="2", text="b")], "end"]
+    run = Agent(ScriptedModel(*calls), tools=[submit], stop=until_tool_called("submit")).run_sync("go")
+    assert run.stop == stops.ToolCalled("submit")
+
+
+WHOLE = ("stop", "other", "tool_calls")
+CUT = ("length", "content_filter", "refusal", "error")
+
+
+@pytest.mark.parametrize("store", ["memory:", "sqlite:///{}/runs.db", "file:///{}/runs"])
+@pytest.mark.parametrize("policy", [None, until_no_tool_calls(), max_steps(9) | until_no_tool_calls()])
+@pytest.mark.parametrize("finish", [*WHOLE, *CUT])
+def test_an_answer_that_is_not_whole_ends_the_run_as_such(
+    finish: FinishReason, policy: Policy | None, store: str, tmp_path: Path
+) -> None:
+    model = ScriptedModel(ModelResponse(assistant("The first reason is"), finish=finish))
+    agent = Agent(model, stop=policy, store=connect(store.format(tmp_path)))
+    run = agent.run_sync("why?", run_id="r")
+    assert run.text == run.output == "The first reason is"
+    for each in (run, agent.run_sync("why?", run_id="r")):  # also from the record
+        if finish in WHOLE:
+            assert (each.stop, each.finish, each.error) == (stops.Completed(), "stop", None)
+            assert each.raise_for_stop() is each
+        else:
+            assert (each.stop, each.finish) == (stops.Incomplete(finish), finish)
+            assert each.error
+            with pytest.raises(ModelError) as caught:
+                each.raise_for_stop()
+            assert caught.value.kind == ("content_filter" if finish in ("content_filter", "refusal") else "other")
+            assert not each.has_final_answer
+
+
+def test_an_answer_that_fits_its_type_is_whole_however_it_ended() -> None:
+    whole = ModelResponse(assistant('{"value": 3}'), finish="length")
+    assert Agent(FunctionModel(lambda request: whole), output=Output(int, "native", {}, True)).run_sync("?").output == 3
+
+
+def test_a_sub_agents_answer_that_is_not_whole_is_an_error_with_the_text_so_far() -> None:
+    inner = Agent(ScriptedModel(ModelResponse(assistant("The first"), finish="length")), name="inner")
+    run = Agent(ScriptedModel(tool_call("inner", input="x"), "end"), tools=[inner]).run_sync("go")
+    assert run.observations == ("inner stopped before it was done (Incomplete); so far: The first",)
+    assert run.failed_tool_calls == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "given", "steps"),
+    [
+        (None, None, 25),
+        (max_steps(30), None, 30),
+        (max_steps(5), None, 5),
+        (max_steps(5), 3, 3),
+        (max_steps(3), 5, 3),
+        (max_steps(30) | until_tool_called("never"), None, 30),
+        (until_tool_called("never") | any_of(max_steps(30), max_steps(40)), None, 30),
+        (max_steps(28) & stop_when(lambda progress: progress.step > 26), None, 28),
+    ],
+)
+def test_max_steps_in_a_policy_raises_the_default_limit(policy: Policy | None, given: int | None, steps: int) -> None:
+    model = ScriptedModel(always=tool_call("echo", text="a"))
+    run = Agent(model, tools=[echo], stop=policy, max_steps=given).run_sync("go")
+    assert (run.stop, run.steps) == (stops.MaxSteps(steps), steps)
+
+
+class Nonsense(BasePolicy):
+    def __init__(self, where: str, answer: object) -> None:
+        self.where = where
+        self.answer = answer
+
+    def on_response(self, progress: Progress) -> Any:
+        return self.answer if self.where == "response" else None
+
+    def on_step(self, progress: Progress) -> Any:
+        return self.answer if self.where == "step" else None
+
+
+@pytest.mark.parametrize("answer", ["stop", True, 0, False, stops.Completed, ()])
+@pytest.mark.parametrize("where", ["response", "step"])
+@pytest.mark.parametrize("around", [lambda policy: policy, lambda policy: policy | max_steps(9)])
+def test_a_policy_that_returns_nonsense_is_named(around: Any, where: str, answer: object) -> None:
+    policy = around(Nonsense(where, answer))
+    agent = Agent(ScriptedModel(*CALLS), tools=[echo, submit], stop=policy)
+    with pytest.raises(ConfigurationError, match="returned") as caught:
+        agent.run_sync("go")
+    assert "Nonsense" in str(caught.value)
+
+
+def test_a_condition_that_returns_an_awaitable_is_refused() -> None:
+    async def never(progress: Progress) -> bool:
+        return False
+
+    with pytest.raises(ConfigurationError, match="async"):
+        stop_when(never)  # type: ignore[arg-type]
+    policy = stop_when(lambda progress: never(progress))  # type: ignore[arg-type, return-value]
+    with pytest.raises(ConfigurationError, match="awaitable"):
+        _run(policy)
 
 
 def test_stop_when_stops_before_the_tools_run() -> None:

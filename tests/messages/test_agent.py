@@ -27,6 +27,7 @@ from .strategies import calls, json_values, messages, usages, words
 
 ALL_STOPS: list[Stop] = [
     stops.Completed(),
+    stops.Incomplete("length"),
     stops.MaxSteps(8),
     stops.ToolCalled("finish"),
     stops.StopCondition("enough"),

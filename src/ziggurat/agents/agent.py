@@ -14,8 +14,8 @@ from ziggurat.agents.output import FINAL_ANSWER, Output
 from ziggurat.agents.pricing import with_prices
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
-from ziggurat.agents.stop import Policy, any_of, max_tool_calls
-from ziggurat.agents.stop import max_steps as _max_steps
+from ziggurat.agents.stop import MAX_STEPS, Policy, any_of, max_tool_calls, steps_in
+from ziggurat.agents.stop import max_steps as max_steps_policy
 from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import AGENT, AgentParts, Setup
 from ziggurat.core.codec import digest
@@ -56,7 +56,8 @@ class Agent(Runnable):
         description: When to call it, for models that have it as a tool.
         output: The type of its answer; a string by default.
         settings: How the model generates.
-        max_steps: The largest number of steps; the tools of the last one still run.
+        max_steps: The largest number of steps; the tools of the last one still run. By default 25, or what `max_steps`
+            in `stop` allows if that is more.
         stop: Further stop policies, such as ``until_tool_called("submit")``.
         timeout: Seconds a run may take; time spent waiting for people does not count.
         budget: What it and all agents below it may spend.
@@ -79,7 +80,7 @@ class Agent(Runnable):
         description: str = "",
         output: Any = None,
         settings: ModelSettings | None = None,
-        max_steps: int = 25,
+        max_steps: int | None = None,
         stop: Policy | None = None,
         timeout: float | None = None,
         budget: Budget | None = None,
@@ -92,7 +93,7 @@ class Agent(Runnable):
         box = _toolbox(tools)
         answer = output if isinstance(output, Output) or output is None else Output.of(output, service)
         _check(name, description, instructions, timeout, grants, budget, approvals, settings)
-        _max_steps(max_steps)
+        max_steps = _limit(max_steps, stop)
         final = answer.tool() if answer is not None else None
         if final is not None and FINAL_ANSWER in box:
             raise ConfigurationError(f"the name {FINAL_ANSWER!r} is taken by the output; give your tool another one")
@@ -161,6 +162,12 @@ class Agent(Runnable):
     def __repr__(self) -> str:
         tools = f", tools=[{', '.join(self.settings.tools)}]" if len(self.settings.tools) else ""
         return f"Agent({self._model!r}{tools})"
+
+
+def _limit(max_steps: int | None, stop: Policy | None) -> int:
+    if max_steps is None:
+        return max(MAX_STEPS, steps_in(stop))
+    return max_steps_policy(max_steps).steps
 
 
 def _policy(stop: Policy | None, budget: Budget | None) -> Policy | None:

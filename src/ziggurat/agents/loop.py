@@ -14,11 +14,11 @@ from ziggurat.agents.reply import Answer, accept_calls, judge_reply, refuse_call
 from ziggurat.agents.rewrite import Rewriters, rewriters
 from ziggurat.agents.steering import STEERING, Steering, StoppedAfterStep, steering
 from ziggurat.agents.step import call_tool, call_tools, not_executed
-from ziggurat.agents.stop import Nudge, Policy, Progress, Verdict
+from ziggurat.agents.stop import Nudge, Policy, Progress, Verdict, natural_end
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.containment import contained
 from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context
-from ziggurat.core.errors import ModelError, Suspend
+from ziggurat.core.errors import ConfigurationError, ModelError, Suspend
 from ziggurat.core.event import SILENCE
 from ziggurat.core.facts import Fact
 from ziggurat.core.recorder import must_be
@@ -158,6 +158,11 @@ class _Run:
     def take_verdict(self, verdict: Verdict) -> stops.Stop | None:
         """Return the stop in a policy's verdict; keep a nudge until the step ends."""
         if not isinstance(verdict, Nudge):
+            if verdict is not None and not isinstance(verdict, stops.Stop):
+                raise ConfigurationError(
+                    f"the stop policy {self.loop.policy!r} returned {verdict!r:.200}; it returns a stop of "
+                    "ziggurat.stops, a Nudge, or None to go on"
+                )
             return verdict
         if self.nudges is None:
             self.nudges = []
@@ -257,7 +262,7 @@ class AgentLoop:
                 calls = tool_calls_of(response.message)
                 stop = None if policy is None else run.take_verdict(policy.on_response(self._progress(run, response)))
                 if stop is None and (not calls or answer is not None):
-                    stop = stops.Completed()
+                    stop = natural_end(response) if answer is None else stops.Completed()
                 if steered is not None:
                     stop = await self._continue_steered(run, steered, response, ctx, answer, stop)
                 elif stop is not None:
@@ -305,7 +310,8 @@ class AgentLoop:
     ) -> stops.Stop | None:
         """Continue after a response in a run that can be steered; return why it stops, if it does."""
         calls = response.message.tool_calls
-        may_go_on = run.steps < self.settings.max_steps and (stop is None or isinstance(stop, stops.Completed))
+        ended = (stops.Completed, stops.Incomplete)
+        may_go_on = run.steps < self.settings.max_steps and (stop is None or isinstance(stop, ended))
         redirected = may_go_on and await steering.upon_response(run.steps)
         if stop is not None:
             run.close_step(calls, answer, "the run ended before")

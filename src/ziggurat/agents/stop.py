@@ -6,6 +6,7 @@ recorded steps again, which rebuilds that state.
 """
 
 __all__ = [
+    "MAX_STEPS",
     "BasePolicy",
     "Nudge",
     "Policy",
@@ -15,13 +16,16 @@ __all__ = [
     "any_of",
     "max_steps",
     "max_tool_calls",
+    "natural_end",
     "not_",
+    "steps_in",
     "stop_when",
     "until_no_tool_calls",
     "until_tool_called",
 ]
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from inspect import iscoroutine
 from typing import Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
@@ -29,6 +33,7 @@ from msgspec import Struct
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
+from ziggurat.core.settings import is_function
 from ziggurat.messages import stops
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
@@ -36,6 +41,9 @@ from ziggurat.messages.usage import Usage
 from ziggurat.tools.toolbox import Toolbox
 
 S = TypeVar("S")
+
+MAX_STEPS = 25
+"""The number of steps of an agent that is given no other."""
 
 
 class Progress(Struct, frozen=True):
@@ -105,7 +113,13 @@ class Policy(Protocol):
 
 
 class BasePolicy:
-    """The base of the built-in policies: never stops, and composes with ``|``, ``&`` and ``~``."""
+    """The base of the built-in policies: never stops, and composes with ``|``, ``&`` and ``~``.
+
+    Attributes:
+        steps: The largest number of `max_steps` in it, 0 if it has none.
+    """
+
+    steps = 0
 
     def on_response(self, progress: Progress) -> Verdict:
         """Return None, to continue."""
@@ -125,9 +139,17 @@ class BasePolicy:
         return not_(self)
 
 
+_INCOMPLETE = frozenset({"length", "content_filter", "refusal", "paused", "error"})
+
+
+def natural_end(response: ModelResponse) -> stops.Stop:
+    """Return the stop for a response without tool calls: whether its text is whole is up to the provider."""
+    return stops.Incomplete(response.finish) if response.finish in _INCOMPLETE else stops.Completed()
+
+
 class _NoToolCalls(BasePolicy):
     def on_response(self, progress: Progress) -> Verdict:
-        return None if progress.calls else stops.Completed()
+        return None if progress.calls else natural_end(progress.response)
 
     def __repr__(self) -> str:
         return "until_no_tool_calls()"
@@ -143,14 +165,15 @@ class _ToolCalled(BasePolicy):
         self.name = name
 
     def on_step(self, progress: Progress) -> Verdict:
-        return stops.ToolCalled(self.name) if any(call.name == self.name for call in progress.calls) else None
+        ran = any(result.name == self.name and result.error is None for result in progress.results)
+        return stops.ToolCalled(self.name) if ran else None
 
     def __repr__(self) -> str:
         return f"until_tool_called({self.name!r})"
 
 
 def until_tool_called(name: str) -> BasePolicy:
-    """Stop after a step in which this tool was called."""
+    """Stop after a step in which this tool ran and succeeded; after a denied or failed call the run goes on."""
     if not isinstance(name, str) or not name:
         raise ConfigurationError(f"until_tool_called() needs the name of a tool, got {name!r}")
     return _ToolCalled(name)
@@ -158,7 +181,7 @@ def until_tool_called(name: str) -> BasePolicy:
 
 class _MaxSteps(BasePolicy):
     def __init__(self, limit: int) -> None:
-        self.limit = limit
+        self.limit = self.steps = limit
 
     def on_step(self, progress: Progress) -> Verdict:
         return stops.MaxSteps(self.limit) if progress.step >= self.limit else None
@@ -204,6 +227,10 @@ class _StopWhen(BasePolicy):
         answer = self.condition(progress)
         if not answer:
             return None
+        if isinstance(answer, Awaitable):
+            if iscoroutine(answer):
+                answer.close()  # otherwise Python warns that it was never awaited
+            raise ConfigurationError(f"{self!r} needs a plain function: it returned an awaitable, which is always true")
         return stops.StopCondition(answer if isinstance(answer, str) else "")
 
     def __repr__(self) -> str:
@@ -215,14 +242,15 @@ def stop_when(condition: Callable[[Progress], bool | str | None]) -> BasePolicy:
 
     The tool calls of that response are not executed.
     """
-    if not callable(condition):
-        raise ConfigurationError(f"stop_when() needs a function of the Progress, got {condition!r}")
+    if not is_function(condition):
+        raise ConfigurationError(f"stop_when() needs a function of the Progress, not an async one; got {condition!r}")
     return _StopWhen(condition)
 
 
 class _AnyOf(BasePolicy):
     def __init__(self, policies: tuple[Policy, ...]) -> None:
         self.policies = policies
+        self.steps = max(map(steps_in, policies), default=0)
 
     def on_response(self, progress: Progress) -> Verdict:
         return _first([policy.on_response(progress) for policy in self.policies])
@@ -242,6 +270,7 @@ def any_of(*policies: Policy) -> BasePolicy:
 class _AllOf(BasePolicy):
     def __init__(self, policies: tuple[Policy, ...]) -> None:
         self.policies = policies
+        self.steps = max(map(steps_in, policies))
 
     def on_response(self, progress: Progress) -> Verdict:
         said = progress.state(self, dict[int, stops.Stop])
@@ -272,6 +301,7 @@ def all_of(*policies: Policy) -> BasePolicy:
 class _Not(BasePolicy):
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
+        self.steps = steps_in(policy)
 
     def on_response(self, progress: Progress) -> Verdict:
         held = progress.state(self, set[int])
@@ -297,6 +327,11 @@ class _Not(BasePolicy):
 def not_(policy: Policy) -> BasePolicy:
     """Stop after a step in which the policy would not have stopped."""
     return _Not(*_check_policies((policy,)))
+
+
+def steps_in(policy: Policy | None) -> int:
+    """Return the largest number of `max_steps` in a policy, 0 if it has none."""
+    return policy.steps if isinstance(policy, BasePolicy) else 0
 
 
 def _check_policies(policies: tuple[Policy, ...]) -> tuple[Policy, ...]:

@@ -1,6 +1,6 @@
 """Building an agent from command-line options."""
 
-__all__ = ["MAX_STEPS", "agent_of", "check_session", "only_remembers"]
+__all__ = ["agent_of", "check_session", "only_remembers"]
 
 import math
 import os
@@ -17,9 +17,6 @@ from ziggurat.messages.model import Model
 from ziggurat.models.resolve import resolve
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.tools.toolbox import Tool
-
-MAX_STEPS = 25
-"""The default maximum of steps of an agent built here."""
 
 
 def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
@@ -61,7 +58,7 @@ def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
         middleware=middleware,
         instructions=options.instructions,
         timeout=options.timeout,
-        max_steps=MAX_STEPS if options.max_steps is None else options.max_steps,
+        max_steps=options.max_steps,
         store=open_store(store),
     )
     if model.strip() == "local":

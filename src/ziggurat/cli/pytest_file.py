@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from keyword import iskeyword
 from pathlib import Path
 
+from ziggurat.agents.stop import MAX_STEPS
 from ziggurat.cli.agent_options import AgentOptions, options_for
-from ziggurat.cli.build import MAX_STEPS, only_remembers
+from ziggurat.cli.build import only_remembers
 from ziggurat.core.entries import Ended, Result
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import MemoryJournal

@@ -131,6 +131,8 @@ def _finish(agent: Runnable, run: AgentRun, out: TextIO, where: str | None, *, s
         if not write_answer(run, out, shown=shown) and isinstance(run.stop, stops.Completed):
             note("the model's answer is empty")
     else:
+        if isinstance(run.stop, stops.Incomplete):
+            write_answer(run, out, shown=shown)
         _report_unfinished(agent, run, where)
     return code
 

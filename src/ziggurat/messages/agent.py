@@ -199,6 +199,13 @@ class AgentRun(Struct, frozen=True, weakref=True):
         return None if isinstance(stop, (*_WELL, stops.Suspended)) else str(error_of(stop))
 
     @property
+    def finish(self) -> str | None:
+        """Why the model's last answer ended, ``"stop"`` if it is whole; None if the run did not end with an answer."""
+        if isinstance(self.stop, stops.Completed):
+            return "stop"
+        return self.stop.finish if isinstance(self.stop, stops.Incomplete) else None
+
+    @property
     def history(self) -> Transcript:
         """All original messages in order, even if the conversation was rewritten (compacted) during the run."""
         past = self.past
@@ -293,6 +300,15 @@ def stop_of(error: BaseException) -> stops.Stop:
     return stops.Failed(errors.text_of(error) or kind, kind)
 
 
+_INCOMPLETE = {
+    "length": "the answer was cut at the limit of tokens: set ModelSettings(max_tokens=...) higher, or ask for less",
+    "content_filter": "the provider's content filter withheld the answer or a part of it",
+    "refusal": "the model refused to answer",
+    "paused": "the model paused its answer more often than it is asked to continue",
+    "error": "an error of the provider ended the answer",
+}
+
+
 def error_of(stop: stops.Stop) -> errors.ServiceError:
     """Return the error that corresponds to a stop."""
     if isinstance(stop, stops.Timeout):
@@ -303,6 +319,9 @@ def error_of(stop: stops.Stop) -> errors.ServiceError:
         return errors.LimitExceeded(stop.kind, stop.limit, stop.used)
     if isinstance(stop, stops.MaxSteps):
         return errors.LimitExceeded("steps", stop.limit, stop.limit)
+    if isinstance(stop, stops.Incomplete):
+        refused = stop.finish in ("content_filter", "refusal")
+        return errors.ModelError(_INCOMPLETE[stop.finish], kind="content_filter" if refused else "other")
     if isinstance(stop, stops.Denied):
         return errors.Denied(stop.reason)
     if isinstance(stop, stops.Failed):

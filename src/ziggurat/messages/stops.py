@@ -6,6 +6,7 @@ __all__ = [
     "Completed",
     "Denied",
     "Failed",
+    "Incomplete",
     "LoopDetected",
     "MaxSteps",
     "Stop",
@@ -24,6 +25,16 @@ class _Stop(Struct, frozen=True, tag=True, tag_field="stop"):
 
 class Completed(_Stop, frozen=True):
     """The model answered without tool calls."""
+
+
+class Incomplete(_Stop, frozen=True):
+    """The model's last answer is not whole.
+
+    Attributes:
+        finish: Why it ended: ``"length"``, ``"content_filter"``, ``"refusal"``, ``"paused"`` or ``"error"``.
+    """
+
+    finish: str
 
 
 class MaxSteps(_Stop, frozen=True):
@@ -88,6 +99,7 @@ class Failed(_Stop, frozen=True):
 
 Stop = (
     Completed
+    | Incomplete
     | MaxSteps
     | ToolCalled
     | StopCondition

@@ -100,32 +100,37 @@ def run_text(run: AgentRun, separator: str = " · ") -> str:
     return separator.join((*parts, usage_text(run.usage), duration(run.seconds)))
 
 
+_WITHOUT_DETAILS = {
+    stops.Completed: "completed",
+    stops.Suspended: "Suspended: it waits for decisions",
+    stops.Cancelled: "Cancelled",
+}
+
+
+def _used_up(seconds: float) -> str:
+    return f"it used up its {round(seconds, 2) or seconds:g} s" if seconds else "a deadline passed"
+
+
 def stop_text(stop: stops.Stop) -> str:
     """Return why a run stopped, as a phrase."""
     match stop:
-        case stops.Completed():
-            return "completed"
+        case stops.Completed() | stops.Suspended() | stops.Cancelled():
+            return _WITHOUT_DETAILS[type(stop)]
+        case stops.Incomplete(finish):
+            return f"Incomplete: the answer is not whole ({finish})"
         case stops.MaxSteps(limit):
             return f"MaxSteps: it took {plural(limit, 'step')}, as many as it may"
         case stops.ToolCalled(name):
             return f"ToolCalled: {name} was called, which ends the run"
         case stops.StopCondition(reason):
-            return f"StopCondition: {reason or 'the condition held'}"
+            return f"StopCondition: {reason}" if reason else "StopCondition: the condition held"
         case stops.LoopDetected(tool, count):
             return f"LoopDetected: {tool} was called {count} times in the same way"
         case stops.BudgetExceeded(kind, limit, used):
             return f"BudgetExceeded: the {kind} budget of {limit:g} is used up ({used:g} used)"
         case stops.Timeout(seconds):
-            return (
-                f"Timeout: it used up its {round(seconds, 2) or seconds:g} s"
-                if seconds
-                else "Timeout: a deadline passed"
-            )
+            return f"Timeout: {_used_up(seconds)}"
         case stops.Denied(reason):
             return f"Denied: {reason}"
-        case stops.Suspended():
-            return "Suspended: it waits for decisions"
-        case stops.Cancelled():
-            return "Cancelled"
         case stops.Failed(error, kind):
-            return f"Failed: {kind}: {error}" if error != kind else f"Failed: {kind}"
+            return "Failed: " + (f"{kind}: {error}" if error != kind else kind)
