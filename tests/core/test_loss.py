@@ -1,12 +1,14 @@
 """Logs that end before their last acknowledged row: refused, and gone on with once that is accepted."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.stores.cut import cut
-from tests.stores.server import schema
+from tests.stores.server import asked, schema
 from ziggurat import Agent, tool
 from ziggurat.core.errors import JournalCorrupt, RunNotFound
 from ziggurat.core.loss import accept_loss
@@ -162,3 +164,54 @@ def test_a_database_that_was_deleted_leaves_no_marks(tmp_path: Path) -> None:
             (tmp_path / "runs.db").unlink()
 
     asyncio.run(main())
+
+
+def test_a_database_has_one_file_of_marks_by_whatever_link_it_is_opened(tmp_path: Path) -> None:
+    async def main() -> None:
+        (tmp_path / "folder").mkdir()
+        place, world = Damaged("sqlite", tmp_path / "folder"), World()
+        store = place.open()
+        await world.agent(store).run("go", run_id="r")
+        await store.close()
+        (tmp_path / "link.db").symlink_to(tmp_path / "folder/runs.db")
+        store = connect(f"sqlite:///{tmp_path}/link.db")  # type: ignore[assignment]
+        assert await store.delete(RUN)
+        await store.close()
+        store = place.open()
+        assert (await world.agent(store).run("go", run_id="r")).text == "done"
+        await store.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("status", ["Completed", "Suspendee", "Failee", ""])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_that_has_ended_by_its_status_only_is_refused_and_calls_nothing(
+    kind: str, status: str, tmp_path: Path
+) -> None:
+    place, world = Damaged(kind, tmp_path), World(approval=True)
+
+    async def begin() -> None:
+        store = place.open()
+        await world.agent(store).run("go", run_id="r")
+        await store.close()
+
+    async def attempt() -> None:
+        store = place.open()
+        agent = world.agent(store)
+        for work in (agent.run("go", run_id="r"), agent.resume("r")):
+            with pytest.raises(JournalCorrupt, match="has ended by its status, but not by its entries"):
+                await work
+        await store.close()
+
+    asyncio.run(begin())
+    statement = f"UPDATE logs SET status = '{status}' WHERE log = '{RUN}'"
+    if kind == "postgres":
+        asked(place.url, statement)
+    elif kind == "sqlite":
+        with closing(sqlite3.connect(tmp_path / "runs.db", isolation_level=None)) as connection:
+            connection.execute(statement)
+    else:
+        (path,) = tmp_path.glob("runs/logs/run*/log.jsonl")
+        path.write_bytes(path.read_bytes().replace(b'"status":"Suspended"', b'"status":"%b"' % status.encode()))
+    asyncio.run(attempt())

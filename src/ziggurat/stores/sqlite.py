@@ -3,6 +3,7 @@
 __all__ = ["SqliteStore"]
 
 import asyncio
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -88,7 +89,7 @@ class SqliteStore:
         self._states: dict[str, str] = {}  # the status of each held log, as written in the table of logs
         self._touched: dict[str, float] = {}  # times of writes that are not yet in the table of logs
         self._renewed = time.monotonic()
-        self._marks = Marks(self.path.with_name(f"{self.path.name}-marks"), disk)
+        self._marks = Marks(Path(f"{os.path.realpath(self.path)}-marks"), disk)  # one file, also by way of a link
         self._written: dict[str, Mark] = {}  # the last rows of the transaction under way
         self._database = SqliteConnection(self.path, synchronous, timeout, connect, self._marks.clear)
         self._writer = Writer(
