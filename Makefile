@@ -86,7 +86,7 @@ sessions: $(TEST_STAMP)  # ten processes write one session, 1,000 steps each
 		$(BIN)/python -m tests.stores.session_storm "$$url" --processes 10 --steps 1000 || exit 1; done; rm -rf "$$dir"
 
 approvals: $(TEST_STAMP)  # the long form of the races against the gate
-	$(BIN)/python -m tests.tools.approval_races 1000
+	$(BIN)/python -m tests.calls.approval_races 1000
 
 composition: $(TEST_STAMP)  # the long form of the combinations of features
 	$(BIN)/python -m tests.composition.test_composition 3000 $(SEED)

@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from ziggurat.core.service import Service
     from ziggurat.core.stream import open_stream
     from ziggurat.messages.agent import AgentRequest, AgentRun, Approve, Deny, Modify
-    from ziggurat.messages.approval import Rule
     from ziggurat.messages.budget import Budget
     from ziggurat.messages.message import Message, user
     from ziggurat.messages.middleware import Middleware
     from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
     from ziggurat.messages.parts import Image, Text, ToolCall, ToolResult
     from ziggurat.messages.usage import Usage
-    from ziggurat.tools.approval import Approvals
+    from ziggurat.tools.approval import Approvals, Rule
     from ziggurat.tools.function import raw_tool, tool
     from ziggurat.tools.toolbox import Toolbox
 
@@ -52,7 +51,7 @@ _HOMES = {
     "ModelResponse": "messages.model",
     "ModelSettings": "messages.model",
     "Modify": "messages.agent",
-    "Rule": "messages.approval",
+    "Rule": "tools.approval",
     "Runnable": "agents.runnable",
     "Service": "core.service",
     "Text": "messages.parts",

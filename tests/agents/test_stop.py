@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ziggurat.messages.approval import Approvals, Rule
 
 from tests.agents.support import assert_sendable
 from ziggurat.agents.agent import Agent
@@ -36,7 +37,6 @@ from ziggurat.core.errors import (
 )
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Approve, Deny
-from ziggurat.messages.approval import Approvals, Rule
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.message import assistant
 from ziggurat.messages.model import FinishReason, ModelResponse

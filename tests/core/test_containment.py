@@ -19,13 +19,12 @@ from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.approval import Approvals
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.approval import Rule
+from ziggurat.tools.approval import Approvals, Rule
 from ziggurat.tools.function import tool
 
 KINDS: list[Callable[[], BaseException]] = [

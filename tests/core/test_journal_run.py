@@ -1,18 +1,16 @@
 import asyncio
-from collections.abc import Iterable
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ziggurat.core.codec import as_type
-from ziggurat.core.context import JOURNAL, METER, Context
+from ziggurat.core.context import METER, Context
 from ziggurat.core.entries import Ended, Entered, Entry, Failure, Opened, Result
-from ziggurat.core.errors import ForeignError, LimitExceeded
+from ziggurat.core.errors import ForeignError
 from ziggurat.core.event import Diverged, Event
-from ziggurat.core.journal import MemoryJournal
-from ziggurat.core.recorder import ADMISSION, Mode
+from ziggurat.core.journal import MemoryJournal, journal_of
+from ziggurat.core.recorder import Mode
 
 from .calls import Answer, Calls, ask, asked, beneath, resumed, tries
 from .hand import HandClock, settle
@@ -92,26 +90,6 @@ class Meter:
         self.seen.append(usage)
 
 
-class Permit:
-    def __init__(self, log: list[object]) -> None:
-        self.log = log
-
-    def settle(self, usage: Iterable[object], /) -> None:
-        self.log.append(list(usage))
-
-
-class Budget:
-    def __init__(self, log: list[object], refuse: bool = False) -> None:
-        self.log = log
-        self.refuse = refuse
-
-    def admit(self, request: object, ctx: Context, name: str, /) -> Permit:
-        if self.refuse:
-            raise LimitExceeded("tokens", 10, 12)
-        self.log.append("admitted")
-        return Permit(self.log)
-
-
 class Costly(Exception):
     usage = 7
 
@@ -122,28 +100,6 @@ def test_costs_are_metered_live_and_on_resume() -> None:
     assert live.seen == [7, 3]
     tries(beneath(resumed(journal)).within(METER, again), Calls(), 2, Answer)
     assert [as_type(each, int) for each in again.seen] == [7, 3]
-
-
-def test_only_live_calls_are_admitted_and_every_permit_is_settled() -> None:
-    log: list[object] = []
-    journal = MemoryJournal()
-    ctx = beneath(journal).within(ADMISSION, (Budget(log), Budget(log)))
-    tries(ctx, Calls(Costly("no"), Answer("a", 3)), 3, Answer)
-    assert log == ["admitted", "admitted", [7], [7], "admitted", "admitted", [3], [3]]
-
-
-def test_a_refusal_is_recorded_and_never_decided_again() -> None:
-    log: list[object] = []
-    journal = MemoryJournal()
-    ctx = beneath(journal).within(ADMISSION, (Budget(log), Budget(log, refuse=True)))
-    calls = Calls()
-    with pytest.raises(LimitExceeded):
-        ask(ctx, calls)
-    assert log == ["admitted", []]  # the first gets its reservation back
-    with pytest.raises(LimitExceeded) as caught:
-        ask(beneath(resumed(journal)), calls)
-    assert (caught.value.kind, caught.value.limit, caught.value.used) == ("tokens", 10, 12)
-    assert calls.asked == []
 
 
 # -- a run goes on -------------------------------------------------------------------------------------------------
@@ -175,7 +131,7 @@ def test_a_failure_that_was_asked_again_stays_forgotten(mode: Mode) -> None:
 async def second_best(request: str, ctx: Context) -> str:
     """A composite whose agent fails and that answers nevertheless."""
     first = ctx.at("first")
-    first.scope[JOURNAL].append(Entered(first.path, "agent", request))
+    journal_of(first).append(Entered(first.path, "agent", request))
     try:
         return await asked(first, Calls(Costly("no")), request, "model", str)  # type: ignore[no-any-return]
     except Costly:
@@ -261,67 +217,3 @@ def test_a_question_that_differs_is_told_of_also_where_nothing_was_written() -> 
     assert heard == []
     assert ask(beneath(journal, heard.append), Calls(), "other") == "a"
     assert [type(event) for event in heard] == [Diverged]
-
-
-# -- calls made without `once` ---------------------------------------------------------------------------------------
-
-
-class Charging(Calls):
-    """A service that loses a try before it answers."""
-
-    async def __call__(self, request: object, ctx: Context) -> Any:
-        ctx.charge(1)
-        return await super().__call__(request, ctx)
-
-
-@pytest.mark.parametrize("answer", [Answer("a"), Answer("a", 3), ValueError("no"), asyncio.CancelledError()])
-def test_a_call_begun_by_who_asks_is_recorded_and_counted_as_once_does_it(answer: object) -> None:
-    async def seen(by_hand: bool) -> tuple[bytes, list[object], object]:
-        journal, meter, calls = MemoryJournal(clock=HandClock()), Meter(), Charging(answer)
-        around = beneath(journal).within(METER, meter)
-        ctx, inside = around.at("call"), around.beneath("call")
-        if isinstance(answer, asyncio.CancelledError):
-            task = asyncio.current_task()
-            assert task is not None
-            task.cancel()
-        try:
-            if by_hand:
-                assert journal.plain(ctx)
-                assert ctx.path not in journal.paths()
-                journal.made(ctx, "model", "q", await calls("q", inside))
-            else:
-                await ctx.once("model", "q", calls, returns=Answer)
-        except (ValueError, asyncio.CancelledError) as error:
-            if by_hand:
-                journal.lost(ctx, "model", "q", error)
-        return journal.dump(), [cost for cost in meter.seen if cost is not None], ctx._beneath
-
-    assert asyncio.run(seen(True)) == asyncio.run(seen(False))
-
-
-def test_what_is_on_record_is_not_begun() -> None:
-    journal = MemoryJournal()
-    path = beneath(journal).at("call").path
-    assert journal.find(path) is None
-    assert journal.known is None  # the index is not built without need
-    ask(beneath(journal), Calls("a"))
-    assert journal.find(path) is not None
-    assert journal.known is not None
-    assert path in journal.known
-
-
-def test_calls_are_plain_unless_they_may_be_refused_or_are_part_of_one() -> None:
-    journal = MemoryJournal()
-    ctx = beneath(journal)
-    assert journal.plain(ctx)
-    assert not journal.plain(ctx.within(ADMISSION, ()))
-    assert not MemoryJournal("replay").plain(ctx)
-    assert not journal.plain(ctx.beneath("call").at("within"))
-
-
-def test_a_record_of_calls_made_without_once_tells_the_time_used_up() -> None:
-    clock = HandClock()
-    journal = MemoryJournal(clock=clock)
-    clock.at += 7
-    journal.made(beneath(journal).beneath("call"), "model", "q", Answer("a"))
-    assert MemoryJournal.load(journal.dump(), clock=HandClock()).elapsed == 7

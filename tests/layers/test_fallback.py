@@ -128,10 +128,10 @@ def test_what_it_cost_is_counted_beneath_a_record() -> None:
     error, last = ModelError("half"), ModelError("whole")
     error.usage, last.usage = "12 tokens", "charged by who records it"
     journal = MemoryJournal()
-    ctx = Context("run", _beneath=True).within(JOURNAL, journal)
+    ctx = Context("run", leaf=True).within(JOURNAL, journal)
     with pytest.raises(ModelError):
         asyncio.run(fallback(Thing("a", error), Thing("b", last))("q", ctx))
-    assert journal._take_charges("run") == ["12 tokens"]
+    assert [*journal.take_charges("run")] == ["12 tokens"]
 
 
 def journal_of(data: bytes | None = None, mode: Mode = "resume") -> MemoryJournal:

@@ -147,9 +147,9 @@ def test_what_losers_cost_is_counted_where_it_is_known() -> None:
     broken.usage = "failed"
     services = stubborn, told, Timed("c", 1, broken), Timed("d", 1)
     journal = MemoryJournal()
-    ctx = Context("run", _beneath=True).within(CLOCK, HandClock(auto=True)).within(JOURNAL, journal)
+    ctx = Context("run", leaf=True).within(CLOCK, HandClock(auto=True)).within(JOURNAL, journal)
     run(hedge(*services, delay=1), ctx)
-    assert sorted(map(str, journal._take_charges("run"))) == ["cut off", "failed", "late"]
+    assert sorted(map(str, journal.take_charges("run"))) == ["cut off", "failed", "late"]
 
 
 def test_cancelling_ends_all_of_them_also_twice() -> None:

@@ -258,10 +258,10 @@ def test_failed_tries_are_charged_beneath_a_record() -> None:
     last.usage = "charged by who records it"
     service, _ = failing(error, last)
     journal = MemoryJournal()
-    ctx = Context("run", _beneath=True).within(CLOCK, HandClock(auto=True)).within(JOURNAL, journal)
+    ctx = Context("run", leaf=True).within(CLOCK, HandClock(auto=True)).within(JOURNAL, journal)
     with pytest.raises(ServiceError):
         asyncio.run(stack(service, retry(attempts=2))("q", ctx))
-    assert journal._take_charges("run") == ["12 tokens"]
+    assert [*journal.take_charges("run")] == ["12 tokens"]
 
 
 def test_a_thousand_clients_do_not_return_together() -> None:

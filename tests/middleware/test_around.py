@@ -4,12 +4,12 @@ from typing import TypeVar
 import pytest
 
 from ziggurat.agents.agent import Agent
+from ziggurat.calls.hooks import HOOKS, Chain
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
 from ziggurat.layers.retry import retry
-from ziggurat.messages.middleware import Chain
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.middleware import everywhere
@@ -68,8 +68,7 @@ def test_a_retry_of_every_model_is_one_call_on_record() -> None:
 
 def test_only_what_has_layers_is_wrapped() -> None:
     chain = Chain([everywhere(tool=[noted(word="t")])])
-    assert (chain.asks, chain.acts) == (False, True)
-    assert not chain.hooks["wrap_agent"]
+    assert [hook for hook in HOOKS if chain.hooks[hook]] == ["wrap_tool"]
 
 
 def test_it_shows_its_layers_and_its_name() -> None:

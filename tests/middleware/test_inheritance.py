@@ -7,11 +7,12 @@ import pytest
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.stop import until_tool_called
+from ziggurat.calls.hooks import MIDDLEWARE, Chain
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ModelError
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
+from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.models.scripted import ScriptedModel

@@ -7,7 +7,6 @@ import pytest
 
 from ziggurat.agents.agent import Agent
 from ziggurat.core.event import Event
-from ziggurat.messages.approval import Approvals
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import File, Text, Thinking, ToolCall
@@ -15,6 +14,7 @@ from ziggurat.messages.usage import Usage
 from ziggurat.middleware.redaction import Redaction
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
 
 SECRET = "hunter2-the-password"

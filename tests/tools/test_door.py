@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from ziggurat.agents.step import call_tools
+from ziggurat.calls.batch import call_tools
+from ziggurat.calls.hooks import given
+from ziggurat.calls.tool_call import act
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import Suspend, ToolError
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Scope
-from ziggurat.messages.middleware import Middleware, given
+from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.act import act
 from ziggurat.tools.function import FunctionTool, tool
 from ziggurat.tools.toolbox import Toolbox
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.turns import until
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.step import call_tools
+from ziggurat.calls.batch import call_tools
+from ziggurat.calls.tool_call import act
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import Timeout
@@ -23,7 +24,6 @@ from ziggurat.models.scripted import ScriptedModel
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.clock import settle as clock_settle
 from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.act import act
 from ziggurat.tools.door import GRACE, LEAKS, settle
 from ziggurat.tools.function import tool
 from ziggurat.tools.threads import POOL

@@ -10,6 +10,7 @@ import pytest
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.callbacks import Callbacks
+from ziggurat.calls.tool_call import act
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolError
@@ -26,7 +27,6 @@ from ziggurat.messages.tool import NORMALIZE, SPEC
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.act import act
 from ziggurat.tools.function import FunctionTool, raw_tool, tool
 from ziggurat.tools.results import MAX_RESULT
 from ziggurat.tools.toolbox import Toolbox

@@ -9,12 +9,12 @@ import pydantic
 import pytest
 from msgspec import Struct
 
+from ziggurat.calls.tool_call import act
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, MissingExtra
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Scope
 from ziggurat.messages.parts import ToolCall
-from ziggurat.tools.act import act
 from ziggurat.tools.function import FunctionTool, raw_tool, tool
 from ziggurat.tools.toolbox import Toolbox
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ziggurat.calls.tool_call import act
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import Timeout, ToolError
@@ -15,7 +16,6 @@ from ziggurat.core.scope import Scope
 from ziggurat.messages.parts import ToolCall
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.act import act
 from ziggurat.tools.door import run_bounded
 from ziggurat.tools.function import tool
 from ziggurat.tools.toolbox import Toolbox

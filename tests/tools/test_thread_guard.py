@@ -14,10 +14,10 @@ from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
 from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.approval import Approvals, Rule
 from ziggurat.messages.events import Warned
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.approval import Approvals, Rule
 from ziggurat.tools.function import tool
 from ziggurat.tools.permissions import granting
 

@@ -16,8 +16,10 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
 from ziggurat.agents.stop import MAX_STEPS, Policy, any_of, max_tool_calls, steps_in
 from ziggurat.agents.stop import max_steps as max_steps_policy
+from ziggurat.calls.admission import budgeted
 from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import AGENT, AgentParts, Setup
+from ziggurat.calls.hooks import HOOKS, Chain, chained
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
@@ -26,11 +28,10 @@ from ziggurat.core.ids import check_new_name
 from ziggurat.core.layer import passage
 from ziggurat.core.service import Service
 from ziggurat.core.store import Store
-from ziggurat.messages.budget import Budget, budgeted
-from ziggurat.messages.middleware import HOOKS, Chain, Middleware, chained
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
 from ziggurat.messages.tool import SPEC
-from ziggurat.models.approval import with_model_gate
 from ziggurat.models.resolve import resolve
 from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.tools.approval import APPROVALS, Approvals
@@ -142,7 +143,7 @@ class Agent(Runnable):
         if self._chain is not None:
             ctx = chained(ctx, self._chain)
         if self._approvals is not None:
-            ctx = with_model_gate(ctx.within(APPROVALS, (*(ctx.scope.get(APPROVALS) or ()), self._approvals)))
+            ctx = ctx.within(APPROVALS, (*(ctx.scope.get(APPROVALS) or ()), self._approvals))
         if self._budget is not None:
             ctx = budgeted(ctx, self._budget)
         if self._limited or self._approvals is not None:

@@ -11,30 +11,30 @@ from msgspec.structs import replace
 
 from ziggurat.agents.output import Output
 from ziggurat.agents.reply import Answer, accept_calls, judge_reply, refuse_calls, repair_message
-from ziggurat.agents.rewrite import Rewriters, rewriters
 from ziggurat.agents.steering import STEERING, Steering, StoppedAfterStep, steering
-from ziggurat.agents.step import call_tool, call_tools, not_executed
 from ziggurat.agents.stop import Nudge, Policy, Progress, Verdict, natural_end
 from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.batch import call_tool, call_tools, not_executed
+from ziggurat.calls.hooks import MIDDLEWARE
+from ziggurat.calls.model_call import ask
+from ziggurat.calls.rewrite import Rewriters, rewriters
 from ziggurat.core.containment import contained
-from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context
+from ziggurat.core.context import AMBIENT, RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError, ModelError, Suspend
 from ziggurat.core.event import SILENCE
 from ziggurat.core.facts import Fact
-from ziggurat.core.recorder import must_be
+from ziggurat.core.journal import journal_of
 from ziggurat.core.service import Service
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
-from ziggurat.messages.conversation import Conversation, Mark, Transcript
+from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.delta import fit
 from ziggurat.messages.events import StepEnded, StepStarted
 from ziggurat.messages.limits import MAX_CALLS
 from ziggurat.messages.message import Message, tool_calls_of
-from ziggurat.messages.middleware import MIDDLEWARE
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 from ziggurat.messages.rewriting import Past
-from ziggurat.models.ask import ask, unattended
 from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter, session_writer_of
 from ziggurat.tools.toolbox import Toolbox
 
@@ -69,12 +69,10 @@ class _Run:
     """The state of one run of the loop."""
 
     __slots__ = (
-        "asked",
         "complete",
         "conversation",
         "ctx",
         "instructions",
-        "journal",
         "loop",
         "nudges",
         "results",
@@ -94,18 +92,13 @@ class _Run:
         self.steps = 0
         self.results: tuple[ToolResult, ...] = ()
         scope = ctx.scope
-        journal = scope[JOURNAL]
-        if journal.known is None and journal.entries and journal.entries[-1].path != ctx.path:
-            journal.find(ctx.path)  # a layer runs it again: index the record so that earlier calls are answered from it
         self.tally = scope[AGENT_CALL]
         self.tally.conversation = self.conversation
         self.rewriters: Rewriters | None = rewriters(ctx) if MIDDLEWARE in scope else None
         self.instructions: str | None = None
         self.nudges: list[Nudge] | None = None
-        self.steering: Steering | None = steering(ctx) if STEERING in scope or journal.reopened else None
+        self.steering: Steering | None = steering(ctx) if STEERING in scope or journal_of(ctx).reopened else None
         self.writer: SessionWriter | None = session_writer_of(ctx) if SESSION_WRITER in scope else None
-        self.journal = journal if journal.plain(ctx) and unattended(ctx) else None  # None: `once` records
-        self.asked: Context | None = None  # the context of a model call in progress that the loop must record
 
     def request(self) -> ModelRequest:
         """Return the next request to the model."""
@@ -118,15 +111,7 @@ class _Run:
         loop = self.loop
         if self.rewriters is not None:
             return self.rewriters.ask(self, loop.model, ctx, path, name=loop.model_name)
-        request = self.request()
-        if self.journal is not None:  # fast path: no coroutine between the loop and the model
-            at = ctx.beneath(path)
-            known = self.journal.known
-            if known is None or at.path not in known:
-                self.asked = at
-                model = loop.model
-                return model(request, at)
-        return ask(loop.model, request, ctx.at(path), name=loop.model_name)
+        return ask(loop.model, self.request(), ctx.at(path), name=loop.model_name)
 
     def add_results(self, results: tuple[ToolResult, ...]) -> None:
         """Append the results of a reply's calls, which completes the step."""
@@ -170,26 +155,12 @@ class _Run:
         return None
 
     def add_response(self, response: ModelResponse) -> ModelResponse:
-        """Record and append the model's message, cleaned up for the conversation; return the response with it."""
-        at = self.asked
-        if at is not None and self.journal is not None:
-            if response.__class__ is not ModelResponse:
-                must_be(response, ModelResponse, self.loop.model_name, at)
-            self.asked = None
-            kept = Mark(self.conversation, len(self.conversation.log))
-            self.journal.made(at, self.loop.model_name, kept, response)
+        """Append the model's message, cleaned up for the conversation; return the response with it."""
         message = fit(response.message)
         if message is not response.message:
             response = replace(response, message=message)
         self.conversation.log.append(message)
         return response
-
-    def record_failure(self, error: BaseException) -> None:
-        """Record that a model call failed, if one was in progress."""
-        at, self.asked = self.asked, None
-        if at is not None and self.journal is not None:
-            kept = Mark(self.conversation, len(self.conversation.log))
-            self.journal.lost(at, self.loop.model_name, kept, error)
 
     def result(self, stop: stops.Stop, output: Any = None, suspend: Suspend | None = None) -> AgentRun:
         """Return the run so far: its complete steps, in a form that can be sent to a model again."""
@@ -207,7 +178,7 @@ class _Run:
             self.loop.name,
             pending_of(suspend) if suspend is not None else (),
             self.start,
-            self.ctx.scope[JOURNAL].elapsed - self.tally.began,
+            journal_of(self.ctx).elapsed - self.tally.began,
             self.past(),
             "" if self.writer is None else self.writer.id,
         )
@@ -234,7 +205,7 @@ class AgentLoop:
 
     async def _steps_within(self, run: _Run, ctx: Context) -> AgentRun:
         allowed = self.settings.timeout or 0.0
-        used_up = ctx.scope[JOURNAL].elapsed - run.tally.began  # by earlier processes
+        used_up = journal_of(ctx).elapsed - run.tally.began  # by earlier processes
         limit = ctx.limit(allowed - used_up)
         async with limit as limited:
             limit.seconds = allowed  # errors name the whole limit, not the rest that earlier processes left
@@ -282,7 +253,6 @@ class AgentLoop:
                     raise asyncio.CancelledError
         except BaseException as raised:  # noqa: BLE001 - raised again
             error = contained(raised, task)
-            run.record_failure(error)
             error.partial = _partial_run(run, error)  # type: ignore[attr-defined]
             raise error  # noqa: B904 - it has its cause already
 
@@ -397,7 +367,7 @@ async def _await_steered(steps: Awaitable[AgentRun], ctx: Context) -> AgentRun:
     try:
         return await steps
     except StoppedAfterStep as stopped:
-        if ctx.scope[JOURNAL].replaying:
+        if journal_of(ctx).replaying:
             return stopped.partial
         raise
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.decisions import decision_entries
 from ziggurat.calls.enter import AGENT, AgentParts, AgentService, Setup, enter
+from ziggurat.calls.hooks import screened
 from ziggurat.core.broadcast import Broadcast, Heard, subscribe
 from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK
 from ziggurat.core.clock import new_id as fresh_id
@@ -24,11 +25,10 @@ from ziggurat.core.path import escaped
 from ziggurat.core.scope import Scope
 from ziggurat.core.store import UNFINISHED, Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
-from ziggurat.messages.middleware import screened
 from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
 from ziggurat.runs.drive import drive
 from ziggurat.runs.fork import fork_entries
-from ziggurat.runs.options import Deps, check_id, check_options, with_gates
+from ziggurat.runs.options import Deps, check_id, check_options
 from ziggurat.runs.prompt import Prompt
 from ziggurat.runs.replay import Live, replay_journal
 from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter, reopen_session
@@ -300,14 +300,12 @@ class OnRecord:
         writer: SessionWriter | None = None,
     ) -> Context:
         values: dict[Any, Any] = {**(deps or {}), JOURNAL: journal, RUN_ID: run_id}
-        guards = deps is not None
         if conditions is not None:
-            guards = limit_grants(values, conditions) or guards
+            limit_grants(values, conditions)
         if writer is not None:
             values[SESSION_WRITER] = writer
             writer.journal, writer.path = journal, self._path
-        ctx = Context(self._path, SILENCE, None, Scope(values))
-        return with_gates(ctx) if guards else ctx
+        return Context(self._path, SILENCE, None, Scope(values))
 
     def _drive(
         self,

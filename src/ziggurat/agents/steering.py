@@ -11,13 +11,14 @@ from collections import deque
 from collections.abc import Iterable
 from typing import get_args
 
-from ziggurat.agents.step import Unwanted
 from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.batch import Unwanted
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import StopSignal
-from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import Fact
+from ziggurat.core.journal import journal_of
 from ziggurat.core.scope import Key
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.events import Steered
@@ -159,7 +160,7 @@ class Steering:
     async def _apply(self, step: int, place: Place, verbs: tuple[str, ...]) -> list[Steer]:
         """Return the acts that take effect at this place: first the recorded ones, then those in the mailbox."""
         taken: list[Steer] = []
-        replaying = self._ctx.scope[JOURNAL].replaying
+        replaying = journal_of(self._ctx).replaying
         while True:
             steer, known = self._recorded(step, place), True
             if steer is None:
@@ -177,7 +178,7 @@ class Steering:
                 await at.emit(Steered(at.path, steer.verb, steer.step, known))
 
     def _next(self) -> Steer | None:
-        record = self._ctx.scope[JOURNAL].find(f"{self._ctx.path}/steering-{self._number + 1}")
+        record = journal_of(self._ctx).find(f"{self._ctx.path}/steering-{self._number + 1}")
         result = None if record is None else record.result
         return None if result is None else as_type(result.value, Steer)
 
@@ -201,6 +202,6 @@ def steering(ctx: Context) -> Steering | None:
     mailbox = ctx.scope.get(STEERING)
     if mailbox is not None and mailbox.depth != ctx.scope[AGENT_CALL].depth:
         mailbox = None  # this agent is below the steered one
-    if mailbox is None and ctx.scope[JOURNAL].find(f"{ctx.path}/steering-1") is None:
+    if mailbox is None and journal_of(ctx).find(f"{ctx.path}/steering-1") is None:
         return None
     return Steering(ctx, mailbox)

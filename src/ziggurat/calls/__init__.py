@@ -1,5 +1,8 @@
 """Calls: the stages that a call goes through, each written once.
 
-- An agent's: `enter`, with `agent_call`, the state of one entry into an agent.
-- Decisions on calls that wait: `decisions`.
+- Three stations: `model_call`, with `pieces`, the deltas of a reply; `tool_call`, with `interrupted`; `enter` for
+  agents, with `agent_call`, the state of one entry.
+- What every call passes: `hooks` of middleware, the `gate` of approvals and permissions, `admission` by budgets.
+- Around them: `batch`, the tool calls of one reply; `rewrite`, changes of the conversation; `decisions` on calls that
+  wait.
 """

@@ -14,7 +14,7 @@ from ziggurat.messages.usage import Tally
 class AgentCall(Tally):
     """One entry into an agent: counts the usage of it and all agents below, and holds its conversation."""
 
-    __slots__ = ("agent", "began", "conversation", "depth", "loop")
+    __slots__ = ("_reported", "agent", "began", "conversation", "depth", "loop")
 
     outer: "AgentCall | None"
 
@@ -24,7 +24,25 @@ class AgentCall(Tally):
         self.conversation: Conversation | None = None  # None until its loop begins, or if it has none
         self.depth: int = 0 if outer is None else outer.depth + 1
         self.loop = asyncio.get_running_loop()  # the whole run uses this event loop, whichever thread calls into it
+        self._reported: dict[int, BaseException] | None = None
         self.began = 0.0  # seconds of the run's time used up when it was first entered
+
+    @property
+    def outermost(self) -> "AgentCall":
+        """The entry into the agent at the root of the run."""
+        call = self
+        while call.outer is not None:
+            call = call.outer
+        return call
+
+    def report(self, error: BaseException) -> bool:
+        """Return whether an error is new to this call, and remember it."""
+        if self._reported is None:
+            self._reported = {}
+        if id(error) in self._reported:
+            return False
+        self._reported[id(error)] = error  # kept, so that its id is not reused
+        return True
 
     def said(self) -> Sequence[Message]:
         """Return the agent's conversation so far."""

@@ -1,28 +1,26 @@
 """Check decisions about pending calls against the run and its tools, before any of them is recorded."""
 
-__all__ = ["TOOLS", "decision_entries", "misfit"]
+__all__ = ["TOOLS", "decision_entries", "misfit_of"]
 
 from collections.abc import Mapping
 
-from ziggurat.core.codec import decode
-from ziggurat.core.entries import Decided, Pending
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt
+from ziggurat.calls.gate import Normalize, expired, misfit
+from ziggurat.calls.model_call import normalize_request
+from ziggurat.core.entries import Decided
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import Fact, fact
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.path import is_tool_call
 from ziggurat.messages.agent import Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
-from ziggurat.messages.approval import expired
-from ziggurat.messages.canonical import canonical
-from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolCall
-from ziggurat.tools.toolbox import Entry, Toolbox
+from ziggurat.tools.toolbox import Toolbox
 
 TOOLS: Fact[Toolbox | None] = Fact("tools", None)
 """The tools of an agent, reachable through its layers."""
 
 
-def misfit(agent: object, path: str, name: str, arguments: object) -> str | None:
-    """Return why a call cannot be made with these arguments, or None if it can.
+def misfit_of(agent: object, path: str, name: str, decision: Decision) -> str | None:
+    """Return why a decision on the call at a path cannot be carried out, or None if it can.
 
     A tool that belongs to an agent called inside a function cannot be found from the root: only the form of its
     arguments is checked.
@@ -31,28 +29,16 @@ def misfit(agent: object, path: str, name: str, arguments: object) -> str | None
         agent: The root agent of the run.
         path: The path of the call.
         name: The name of the tool or model.
-        arguments: The arguments, a JSON object as text.
+        decision: The decision.
     """
-    if not isinstance(arguments, str):
-        return f"the arguments of {name} are a JSON object as text, got {arguments!r}"
-    try:
-        canonical(arguments, name)
-        if not is_tool_call(path):
-            decode(arguments, ModelRequest)
-            return None
-        entry = _found(agent, path)
-        if entry is not None:
-            entry.normalize(ToolCall("", name, arguments))
-    except InvalidArguments as error:
-        return str(error)
-    except JournalCorrupt as error:
-        return f"that is not a request to {name}: {error}"
-    return None
+    return misfit(decision, ToolCall("", name), _normalize_at(agent, path))
 
 
-def _found(agent: object, path: str) -> Entry | None:
-    """Return the tool called at a path, or None if it cannot be found from the root agent."""
-    service, entry = agent, None
+def _normalize_at(agent: object, path: str) -> Normalize | None:
+    """Return how arguments of the call at a path are normalized; None if its tool cannot be found from the agent."""
+    if not is_tool_call(path):
+        return normalize_request
+    service, normalize = agent, None
     for name in path.split("/"):
         called = name.partition(":")[2]
         if not called:
@@ -61,8 +47,8 @@ def _found(agent: object, path: str) -> Entry | None:
         entry = None if box is None else box.find(called)
         if entry is None:
             return None
-        service = entry.service
-    return entry
+        service, normalize = entry.service, entry.normalize
+    return normalize
 
 
 _DECISION = "a decision is Approve(), Deny(reason) or Modify(arguments)"
@@ -107,20 +93,8 @@ def decision_entries(
         if not isinstance(decision, (Happened, DidNotHappen, Deny) if begun else (Approve, Deny, Modify)):
             raise ConfigurationError(_UNSETTLED if begun else f"{_DECISION}; got {decision!r}")
         late = expired(item, now)
-        if late is None:
-            _check_fits(item, decision, agent)
+        wrong = None if late is not None else misfit_of(agent, item.path, item.name, decision)
+        if wrong is not None:  # it would fail only after it was recorded, when it can no longer be changed
+            raise ConfigurationError(f"{item.name} cannot be decided so: {wrong}; nothing was decided, it waits still")
         entries.append(Decided(item.path, item.id, late or decision))
     return entries
-
-
-def _check_fits(item: Pending, decision: Decision, agent: object) -> None:
-    """Refuse a decision that would fail only after it was recorded, when it can no longer be changed."""
-    wrong: str | None = None
-    if isinstance(decision, Modify):
-        wrong = misfit(agent, item.path, item.name, decision.arguments)
-    elif isinstance(decision, Deny) and not isinstance(decision.reason, str):
-        wrong = f"the reason of a denial is text, got {decision.reason!r}"
-    elif isinstance(decision, Happened) and not isinstance(decision.result, str):
-        wrong = f"what came of a call is text, got {decision.result!r}"
-    if wrong is not None:
-        raise ConfigurationError(f"{item.name} cannot be decided so: {wrong}; nothing was decided, it waits still")

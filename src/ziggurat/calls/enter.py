@@ -6,28 +6,27 @@ look up the record > before_agent > record the entry > wrap_agent > the agent's 
 __all__ = ["AGENT", "AgentParts", "AgentService", "Setup", "enter"]
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
+from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, Chain, hooked, tell, wrap
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import contained
-from ziggurat.core.context import JOURNAL, METER, Context, Journal
-from ziggurat.core.entries import Entered, Failure, Record, Result
+from ziggurat.core.context import METER, Context
+from ziggurat.core.entries import Entered, Outcome, Record, Result
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.event import SILENCE, Diverged
 from ziggurat.core.facts import Fact, fact
-from ziggurat.core.json_lines import as_error
+from ziggurat.core.journal import MemoryJournal, journal_of
 from ziggurat.core.scope import Key, Scope
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.delta import deltas_of
 from ziggurat.messages.events import AgentEnded, AgentStarted, Delta
-from ziggurat.messages.hooks import hooked, tell
-from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
+from ziggurat.messages.middleware import Middleware
 from ziggurat.tools.function import AGREED, frozen_in
 from ziggurat.tools.permissions import GRANTS
 
@@ -90,7 +89,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
         Suspend: a call below waits for a decision.
     """
     parts = fact(agent, AGENT) or AgentParts("agent", None, Setup(dict))
-    journal = ctx.scope[JOURNAL]
+    journal = journal_of(ctx)
     record = journal.find(ctx.path)
     recorded = None if record is None else await _recorded_run(record, parts, ctx)
     if recorded is not None:
@@ -98,89 +97,64 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
     ctx, chain = _make_frame(ctx, parts)
     frame = ctx.scope[AGENT_CALL]
     try:
-        if record is not None or chain is not None:
-            request = await _apply_before_agent(parts, record, request, ctx, chain)
+        request = await _apply_before_agent(parts, record, request, ctx, chain)
         if record is None or record.entered is None:
             frame.began = journal.elapsed
-            waiting = journal.append(Entered(ctx.path, parts.name, request, parts.setup.known(), frame.began))
-            if waiting is not None:
-                await waiting
+            await journal.write(Entered(ctx.path, parts.name, request, parts.setup.known(), frame.began))
         if ctx.emit is not SILENCE:
             await ctx.emit(AgentStarted(ctx.path, parts.name, ctx.run_id))
-        run = await (agent if chain is None else _wrap_agent(chain, agent))(request, ctx)
+        run = await wrap(agent, chain.hooks["wrap_agent"], _wrap_agent, "wrap_agent")(request, ctx)
         if record is not None and record.result is not None:
-            return _compare_replay(run, _read_run(record.result.value, parts), ctx, journal, chain)
+            recorded = _read_run(record.result, as_type(record.result.value, AgentRun), parts)
+            return _compare_replay(run, recorded, ctx, journal, chain)
         if run.model_calls != frame.model_calls or run.tool_calls != frame.tool_calls:  # layers ran others too
             run = replace(run, usage=frame.usage, model_calls=frame.model_calls, tool_calls=frame.tool_calls)
-        if chain is not None:
-            run = await _apply_after_agent(chain, run, ctx)
+        for middleware in reversed(chain.hooks["after_agent"]):
+            run = await hooked(middleware, "after_agent", middleware.after_agent, run, ctx)
     except BaseException as raised:  # noqa: BLE001 - raised again
         error = contained(raised)
-        await _report_failure(error, parts, request, ctx, chain)
+        if isinstance(error, Exception):
+            if not journal.is_known(error):
+                await journal.write_failure(ctx, parts.name, request, error)
+            await tell(chain, error, ctx)
         raise error  # noqa: B904 - it has its cause already
-    waiting = journal.append(Result(ctx.path, parts.name, request, run))
-    if waiting is not None:
-        await waiting
+    await journal.write(Result(ctx.path, parts.name, request, run))
     if ctx.emit is not SILENCE:
         await ctx.emit(AgentEnded(ctx.path, run))
     return run
 
 
-async def _report_failure(
-    error: BaseException, parts: AgentParts, request: AgentRequest, ctx: Context, chain: Chain | None
-) -> None:
-    if isinstance(error, Exception):
-        ctx.scope[JOURNAL].failed(ctx.path, parts.name, request, error)
-        await tell(chain, error, ctx)
-
-
 async def _apply_before_agent(
-    parts: AgentParts, record: Record | None, request: AgentRequest, ctx: Context, chain: Chain | None
+    parts: AgentParts, record: Record | None, request: AgentRequest, ctx: Context, chain: Chain
 ) -> AgentRequest:
     """Return the request after the ``before_agent`` hooks, or as recorded when the agent was first entered."""
     if record is not None and record.entered is not None:
         return await _recorded_request(parts, record.entered, ctx)
-    for middleware in chain.hooks["before_agent"] if chain is not None else ():
+    for middleware in chain.hooks["before_agent"]:
         request = await hooked(middleware, "before_agent", middleware.before_agent, request, ctx)
     return request
 
 
-def _wrap_agent(chain: Chain, service: AgentService) -> AgentService:
-    for middleware in reversed(chain.hooks["wrap_agent"]):
-        service = partial(_call_wrapped, middleware, service)
-    return service
-
-
-async def _call_wrapped(middleware: Middleware, inner: AgentService, request: AgentRequest, ctx: Context) -> AgentRun:
-    return await middleware.wrap_agent(request, ctx, inner)
-
-
-async def _apply_after_agent(chain: Chain, run: AgentRun, ctx: Context) -> AgentRun:
-    for middleware in reversed(chain.hooks["after_agent"]):
-        run = await hooked(middleware, "after_agent", middleware.after_agent, run, ctx)
-    return run
+async def _wrap_agent(middleware: Middleware, request: AgentRequest, ctx: Context, agent: AgentService) -> AgentRun:
+    return await middleware.wrap_agent(request, ctx, agent)
 
 
 async def _recorded_run(record: Record, parts: AgentParts, ctx: Context) -> AgentRun | None:
     """Return the recorded run, raise its recorded error, or return None if the agent must run."""
     outcome = record.answer()
-    if outcome is None or (isinstance(outcome, Result) and ctx.scope[JOURNAL].replaying):
+    journal = journal_of(ctx)
+    if outcome is None or (isinstance(outcome, Result) and journal.replaying):
         return None  # a replay runs the loop again, to find differences
-    meter = ctx.scope.get(METER)
-    for usage in ctx.scope[JOURNAL].pass_over(outcome):
-        if meter is not None:
-            meter.add(usage)
-    if isinstance(outcome, Failure):
-        raise as_error(outcome.error)
-    run = _read_run(outcome.value, parts)
+    run = _read_run(outcome, await journal.answer(ctx, outcome, parts.name, None, AgentRun), parts)
     if ctx.emit is not SILENCE:
         await _emit_recorded(run, ctx)
     return run
 
 
-def _read_run(recorded: object, parts: AgentParts) -> AgentRun:
-    run = as_type(recorded, AgentRun)
-    if isinstance(recorded, AgentRun) or parts.read is None or run.output is None:
+def _read_run(outcome: Outcome, run: AgentRun, parts: AgentParts) -> AgentRun:
+    """Return a recorded run with its output in the type that the agent gives."""
+    by_reference = isinstance(outcome, Result) and outcome.value is run
+    if by_reference or parts.read is None or run.output is None:
         return run
     return replace(run, output=parts.read(run.output))
 
@@ -195,15 +169,15 @@ async def _emit_recorded(run: AgentRun, ctx: Context) -> None:
     await ctx.emit(AgentEnded(ctx.path, run))
 
 
-def _compare_replay(run: AgentRun, recorded: AgentRun, ctx: Context, journal: Journal, chain: Chain | None) -> AgentRun:
+def _compare_replay(run: AgentRun, recorded: AgentRun, ctx: Context, journal: MemoryJournal, chain: Chain) -> AgentRun:
     """Return the recorded run in a replay, after comparing it with the new one unless hooks may have changed it."""
-    if chain is None or not chain.has("after_agent", "wrap_agent"):
+    if not chain.has("after_agent", "wrap_agent"):
         journal.diverged(ctx.path, "stop", repr(recorded.stop), repr(run.stop))
         journal.diverged(ctx.path, "conversation", recorded.messages.digest(), run.messages.digest())
     return recorded
 
 
-def _make_frame(ctx: Context, parts: AgentParts) -> tuple[Context, Chain | None]:
+def _make_frame(ctx: Context, parts: AgentParts) -> tuple[Context, Chain]:
     """Return the context inside an agent, and the middleware around the agent."""
     if parts.prepare is not None:
         ctx = parts.prepare(ctx)
@@ -217,7 +191,7 @@ def _make_frame(ctx: Context, parts: AgentParts) -> tuple[Context, Chain | None]
     if parts.grants is not None:  # an empty set counts too: agents below get none
         outer = scope.get(GRANTS)
         within[GRANTS] = parts.grants if outer is None else outer & parts.grants
-    return ctx.entered(Scope(within)), scope.get(MIDDLEWARE)
+    return ctx.entered(Scope(within)), scope.get(MIDDLEWARE) or NO_CHAIN
 
 
 def _check_stands(frame: AgentCall, ctx: Context) -> None:
@@ -236,7 +210,7 @@ def _check_stands(frame: AgentCall, ctx: Context) -> None:
 
 async def _recorded_request(parts: AgentParts, entered: Entered, ctx: Context) -> AgentRequest:
     """Return the request recorded when the agent was first entered; report parts of the agent that have changed."""
-    journal = ctx.scope[JOURNAL]
+    journal = journal_of(ctx)
     before = as_type(entered.setup, dict[str, str])
     kept = journal.screened(Entered(ctx.path, parts.name, None, parts.setup.known()))
     after = kept.setup if isinstance(kept, Entered) else {}

@@ -12,7 +12,7 @@ from typing import Any
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.decisions import misfit
+from ziggurat.calls.decisions import misfit_of
 from ziggurat.cli.terminal import note, read_line, write
 from ziggurat.core.scope import Key
 from ziggurat.core.visible import visible_line
@@ -138,7 +138,7 @@ def _ask_arguments(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> st
     text = (ask("arguments, as JSON: ") or "").strip()
     if not text:
         return None
-    wrong = misfit(agent, item.path, item.call.name, text)
+    wrong = misfit_of(agent, item.path, item.call.name, Modify(text))
     if wrong is not None:
         say(wrong)
         return None

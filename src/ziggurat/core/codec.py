@@ -53,6 +53,7 @@ def _read(kind: type, value: object) -> object:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_write)
+_sorting_encoder = msgspec.json.Encoder(enc_hook=_write, order="sorted")
 
 
 def encode(value: object) -> bytes:
@@ -117,7 +118,7 @@ def canonical(value: object) -> bytes:
         TypeError: something in it has no JSON form, or it is nested too deeply.
     """
     try:
-        return msgspec.json.encode(value, order="sorted", enc_hook=_write)
+        return _sorting_encoder.encode(value)
     except NotImplementedError as error:
         raise TypeError(str(error)) from None
     except RecursionError:

@@ -69,7 +69,7 @@ def ask_at(ctx: Context, name: str, service: Service[Q, R], request: Q, returns:
 
     Without a journal, and below a call that is recorded as a whole (a model call), the part is only called.
     """
-    if ctx._beneath or ctx.scope.get(JOURNAL) is None:
+    if ctx.leaf or ctx.scope.get(JOURNAL) is None:
         return service(request, ctx)
     return ctx.once(name, request, service, returns=returns, composite=True)
 

@@ -3,18 +3,16 @@
 __all__ = ["AMBIENT", "JOURNAL", "METER", "RUN_ID", "Context", "Journal", "Limit", "Meter", "root"]
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Protocol, TypeVar
 
-from msgspec import Struct
-from msgspec.structs import force_setattr
+from msgspec import Struct, field
 
 from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, Timer, new_id
-from ziggurat.core.entries import Entry, Outcome, Record, Screen
 from ziggurat.core.errors import Timeout
-from ziggurat.core.event import SILENCE, Diverged, Emit, Event, Listener, listening_to
+from ziggurat.core.event import SILENCE, Emit, Event, Listener, listening_to
 from ziggurat.core.path import escaped
 from ziggurat.core.scope import Key, Scope
 
@@ -40,6 +38,7 @@ class Context(Struct, frozen=True, eq=False):
         deadline: When this call must stop, in seconds of the clock's `monotonic`; None for never.
         scope: What the whole run shares.
         frozen: The checked call, the only one that the tool function at the bottom may run; None inside an agent.
+        leaf: Whether the call is recorded as a whole by its caller, as a model's is, and not by its parts.
         tries: The number of earlier tries of this same call.
     """
 
@@ -48,8 +47,8 @@ class Context(Struct, frozen=True, eq=False):
     deadline: float | None = None
     scope: Scope = Scope()
     frozen: object = None
-    _beneath: bool = False  # inside a call that is recorded as a whole, such as a model call
-    _counter: _Counter | None = None
+    leaf: bool = False
+    _counter: _Counter = field(default_factory=_Counter)
     _entered: bool = False
     tries: int = 0
 
@@ -58,7 +57,7 @@ class Context(Struct, frozen=True, eq=False):
 
         Numbers follow the order of the calls to this method, so call it before starting tasks.
         """
-        counter = self._counting()
+        counter = self._counter
         names = counter.names
         if names is None:
             names = counter.names = {}
@@ -68,17 +67,26 @@ class Context(Struct, frozen=True, eq=False):
 
     def at(self, name: str) -> "Context":
         """Return the context of a child call whose `name` is known to be unique here, such as ``step-3``."""
-        return Context(f"{self.path}/{name}", self.emit, self.deadline, self.scope, self.frozen, self._beneath)
+        return Context(f"{self.path}/{name}", self.emit, self.deadline, self.scope, self.frozen, self.leaf)
 
-    def beneath(self, name: str) -> "Context":
-        """Return a child context as `at` does, for a call that its caller records as a whole, such as a model call."""
-        return Context(f"{self.path}/{name}", self.emit, self.deadline, self.scope, self.frozen, True)
+    def as_leaf(self) -> "Context":
+        """Return a context for the parts of this call, which its caller records as a whole."""
+        return Context(
+            self.path, self.emit, self.deadline, self.scope, self.frozen, True, self._counter, self._entered, self.tries
+        )
 
     def again(self) -> "Context":
         """Return the context for another try of this same call: same path, numbering starts again."""
-        tries = self.tries + 1
         return Context(
-            self.path, self.emit, self.deadline, self.scope, self.frozen, self._beneath, None, self._entered, tries
+            self.path,
+            self.emit,
+            self.deadline,
+            self.scope,
+            self.frozen,
+            self.leaf,
+            _Counter(),
+            self._entered,
+            self.tries + 1,
         )
 
     def within(self, key: Key[T], value: T) -> "Context":
@@ -89,16 +97,10 @@ class Context(Struct, frozen=True, eq=False):
         """Return a context with another scope."""
         return self._with(scope=scope)
 
-    def freezing(self, frozen: object, *, alone: bool = False) -> "Context":
-        """Return a context of this call whose tool function may run only the call `frozen`.
-
-        Args:
-            frozen: The call as it was checked.
-            alone: Whether only the new context will be used from here on, so names and state need not be shared.
-        """
-        counter = self._counter if alone else self._counting()
+    def freezing(self, frozen: object) -> "Context":
+        """Return a context of this call whose tool function may run only the call `frozen`, as it was checked."""
         return Context(
-            self.path, self.emit, self.deadline, self.scope, frozen, self._beneath, counter, self._entered, self.tries
+            self.path, self.emit, self.deadline, self.scope, frozen, self.leaf, self._counter, self._entered, self.tries
         )
 
     def heard_by(self, *listeners: Listener) -> "Context":
@@ -111,7 +113,7 @@ class Context(Struct, frozen=True, eq=False):
 
     def entered(self, scope: Scope) -> "Context":
         """Return a context marked as having passed the checks and hooks of this call, with `scope` for all below it."""
-        return Context(self.path, self.emit, self.deadline, scope, None, self._beneath, self._counter, True)
+        return Context(self.path, self.emit, self.deadline, scope, None, False, self._counter, True)
 
     def _with(self, emit: Emit | None = None, deadline: float | None = None, scope: Scope | None = None) -> "Context":
         return Context(
@@ -120,18 +122,11 @@ class Context(Struct, frozen=True, eq=False):
             self.deadline if deadline is None else deadline,
             self.scope if scope is None else scope,
             self.frozen,
-            self._beneath,
-            self._counting(),
+            self.leaf,
+            self._counter,
             self._entered,
             self.tries,
         )
-
-    def _counting(self) -> _Counter:
-        counter = self._counter
-        if counter is None:
-            counter = _Counter()
-            force_setattr(self, "_counter", counter)
-        return counter
 
     def limit(self, seconds: float) -> "Limit":
         """Limit the block ``async with ctx.limit(30) as ctx`` to `seconds`.
@@ -169,14 +164,19 @@ class Context(Struct, frozen=True, eq=False):
             returns: The type of the response, used to decode it.
             composite: The call consists of other recorded calls, so only its outcome is recorded.
         """
-        if self._beneath:
+        if self.leaf:
             return call(request, self)
         return self.scope[JOURNAL].once(self, name, request, call, returns, composite)
 
     def charge(self, usage: object) -> None:
-        """Add the usage of a failed or lost try inside a model's `once`; no effect for None, or outside of one."""
-        if usage is not None and self._beneath:
+        """Add the usage of a failed or lost try inside a model call; no effect for None, or outside of one."""
+        if usage is not None and self.leaf:
             self.scope[JOURNAL].charge(self.path, usage)
+
+    def is_answer(self, error: BaseException) -> bool:
+        """Return whether an error came from the record: the pause and the budget of the retry after it were spent."""
+        journal = self.scope.get(JOURNAL)
+        return journal is not None and journal.is_answer(error)
 
     @property
     def replayed(self) -> bool:
@@ -184,14 +184,14 @@ class Context(Struct, frozen=True, eq=False):
 
         Decisions that depended on load are not made again, so limiters and the like must neither wait nor refuse.
         """
-        if self._beneath:
+        if self.leaf:
             return False
         journal = self.scope.get(JOURNAL)
         return journal is not None and journal.replaying
 
     def state(self, owner: object, factory: Callable[[], S]) -> S:
         """Return the state of `owner` for this call, made by `factory` on first use and discarded with the call."""
-        counter = self._counting()
+        counter = self._counter
         states = counter.states
         if states is None:
             states = counter.states = {}
@@ -230,85 +230,11 @@ class Context(Struct, frozen=True, eq=False):
 
 
 class Journal(Protocol):
-    """The protocol of a journal, the record of a run, as used by calls."""
-
-    @property
-    def durable(self) -> bool:
-        """Whether entries outlive the process, so that intents must be written before effects."""
-        ...
+    """What a context and layers use of the record of their run; `core.journal` has the whole."""
 
     @property
     def replaying(self) -> bool:
         """Whether this is a replay: no live calls, and composites are run again from the record of their parts."""
-        ...
-
-    @property
-    def refusing(self) -> bool:
-        """Whether live calls are refused: in a replay, and when nothing can be recorded any more."""
-        ...
-
-    @property
-    def known(self) -> Container[str] | None:
-        """The paths of calls that have entries; None until the entries were first searched."""
-        ...
-
-    @property
-    def reopened(self) -> bool:
-        """Whether it holds entries from before the run was continued."""
-        ...
-
-    def spent(self, path: str, /) -> Iterable[tuple[Outcome, Iterable[object]]]:
-        """Return every recorded try of every call at or below `path`, each with its usage."""
-        ...
-
-    @property
-    def entries(self) -> Sequence[Entry]:
-        """All entries, in order."""
-        ...
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds of the run's time allowance used so far, in all processes; waiting for people does not count."""
-        ...
-
-    def find(self, path: str, /) -> Record | None:
-        """Return the record of the call at `path`, or None."""
-        ...
-
-    def append(self, entry: Entry, /) -> Awaitable[None] | None:
-        """Record an entry; if an awaitable is returned, await it before acting on the entry."""
-        ...
-
-    def screen(self, path: str, screen: Screen, /) -> None:
-        """Apply `screen` from now on to each entry at or below `path`, before the entry is stored anywhere."""
-        ...
-
-    def screened(self, entry: Entry, /) -> Entry:
-        """Return an entry after all screens for its path were applied."""
-        ...
-
-    def settled(self) -> Awaitable[None] | None:
-        """Return an awaitable for when all appended entries are durable; None if they are already."""
-        ...
-
-    def failed(self, path: str, name: str, request: object, error: Exception, /) -> None:
-        """Record a failure of the call at `path`, unless the error is recorded already."""
-        ...
-
-    def pass_over(self, outcome: Outcome, /) -> list[object]:
-        """Mark what is recorded below an answered call as answered; return the usage not counted yet."""
-        ...
-
-    def charge(self, path: str, usage: object, /) -> None:
-        """Keep the usage of a failed or lost try at `path`, for the record of the call it is a part of."""
-        ...
-
-    def missing(self, path: str, what: str, /) -> None:
-        """Announce a live call at `path`; raise if no live calls are allowed."""
-        ...
-
-    def diverged(self, path: str, what: str, recorded: str, asked: str, /) -> Diverged | None:
-        """Report that a request differs from the recorded one: return the event to emit, or raise if strict."""
         ...
 
     def once(
@@ -324,16 +250,16 @@ class Journal(Protocol):
         """Answer the call from the record, or make it and record it."""
         ...
 
-    def plain(self, ctx: Context, /) -> bool:
-        """Return whether calls at and below `ctx` may skip `once`: no admission, no wait for durability, no replay."""
+    def charge(self, path: str, usage: object, /) -> None:
+        """Keep the usage of a failed or lost try at `path`, for the record of the call it is a part of."""
         ...
 
-    def made(self, ctx: Context, name: str, request: object, value: object, /) -> None:
-        """Record the answer of a call that was made without `once` because `plain` allowed it."""
+    def answers_next(self, path: str, /) -> bool:
+        """Return whether the next recorded outcome of the call at `path` is its result."""
         ...
 
-    def lost(self, ctx: Context, name: str, request: object, error: BaseException, /) -> None:
-        """Record the failure of a call that was made without `once`."""
+    def is_answer(self, error: BaseException, /) -> bool:
+        """Return whether an error came from the record."""
         ...
 
 

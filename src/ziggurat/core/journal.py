@@ -1,6 +1,6 @@
 """The in-memory journal of a run: entries are kept by reference, and `dump` writes them as JSON lines."""
 
-__all__ = ["MemoryJournal"]
+__all__ = ["MemoryJournal", "journal_of"]
 
 import asyncio
 import threading
@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION
-from ziggurat.core.context import METER, Context
+from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.entries import Ended, Entry, Opened, Pending, Record, Result
-from ziggurat.core.errors import JournalCorrupt
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt
 from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.path import parent_of
-from ziggurat.core.recorder import ADMISSION, Mode, Recorder
+from ziggurat.core.recorder import Mode, Recorder
 from ziggurat.core.shield import ring
 
 _READING = threading.Lock()
@@ -121,30 +121,12 @@ class MemoryJournal(Recorder):
         if self._screens is not None:
             entry = self.screened(entry)
         self.entries.append(entry)
-        if self.known is not None:
-            self._index_entry(entry, self.known)
+        index = self.known
+        if index is not None and (self._reading or index.setdefault(entry.path, entry) is not entry):
+            self._index_entry(entry, index)
         if self._readers:
             self.wake()
         return None
-
-    def plain(self, ctx: Context, /) -> bool:
-        """Return whether calls at and below `ctx` may skip `once`: no admission, no wait for durability, no replay."""
-        return not self.durable and not self.refusing and ADMISSION not in ctx.scope and not ctx._beneath
-
-    def made(self, ctx: Context, name: str, request: object, value: object, /) -> None:
-        """Record the answer of a call that was made without `once`."""
-        meter = ctx.scope.get(METER)
-        spent = () if self._charges is None else tuple(self._take_charges(ctx.path))
-        elapsed = self._elapsed + self._monotonic() - self._since
-        self.append(Result(ctx.path, name, request, value, spent, elapsed))
-        if meter is not None:
-            for cost in spent:
-                meter.add(cost)
-            meter.add(getattr(value, "usage", None))
-
-    def lost(self, ctx: Context, name: str, request: object, error: BaseException, /) -> None:
-        """Record the failure of a call that was made without `once`."""
-        self._settle_error(ctx, name, request, error, None)
 
     def settled(self) -> Awaitable[None] | None:
         """Return None: there is nothing to wait for in memory."""
@@ -255,3 +237,15 @@ class MemoryJournal(Recorder):
 def _is_alternative(path: str) -> bool:
     """Return whether `path` is that of one of a combinator's alternatives, such as ``alt-1``."""
     return path.rpartition("/")[2].startswith("alt-")
+
+
+def journal_of(ctx: Context) -> MemoryJournal:
+    """Return the journal of the run that a context belongs to.
+
+    Raises:
+        ConfigurationError: it belongs to no run.
+    """
+    journal = ctx.scope.get(JOURNAL)
+    if not isinstance(journal, MemoryJournal):
+        raise ConfigurationError(f"{ctx.path} is no part of a run: call the agent with run() or stream()")
+    return journal

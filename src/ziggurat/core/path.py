@@ -4,7 +4,7 @@ A path is text: names joined by ``/``. It contains only names and positions, nev
 so a replayed run has the same paths.
 """
 
-__all__ = ["escaped", "is_beneath", "is_question", "is_tool_call", "parent_of"]
+__all__ = ["escaped", "is_beneath", "is_model_call", "is_question", "is_tool_call", "parent_of"]
 
 
 def escaped(name: str) -> str:
@@ -32,6 +32,12 @@ def is_beneath(path: str, ancestor: str) -> bool:
 def is_tool_call(path: str) -> bool:
     """Return whether `path` is that of a tool call requested by a model."""
     return ":" in path.rpartition("/")[2]
+
+
+def is_model_call(path: str) -> bool:
+    """Return whether `path` is that of a model call: ``.../model``, ``.../model#2``."""
+    name = path.rpartition("/")[2]
+    return name == "model" or name.startswith("model#")
 
 
 def is_question(path: str) -> bool:

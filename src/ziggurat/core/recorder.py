@@ -5,15 +5,14 @@ three modes: `record` and `resume` answer recorded calls and make the others; `r
 the record has no answer.
 """
 
-__all__ = ["ADMISSION", "Admission", "Mode", "Permit", "Recorder", "must_be"]
+__all__ = ["Mode", "Recorder", "must_be", "usage_of"]
 
 from asyncio import Future
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Literal, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from typing import Literal, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import force_setattr
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import Raw, as_type, decode
@@ -23,36 +22,12 @@ from ziggurat.core.entries import Entered, Entry, Failure, Outcome, Record, Resu
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalMismatch
 from ziggurat.core.event import Diverged, difference
 from ziggurat.core.json_lines import as_error, fingerprint
-from ziggurat.core.path import is_beneath, parent_of
-from ziggurat.core.scope import Key
+from ziggurat.core.path import is_beneath, is_model_call, parent_of
 
 Q = TypeVar("Q")
 R = TypeVar("R")
 
 Mode = Literal["record", "resume", "replay"]
-
-
-class Permit(Protocol):
-    """A reservation for one live call."""
-
-    def settle(self, usage: Iterable[object], /) -> None:
-        """Replace the reservation by the actual usage of the call."""
-        ...
-
-
-class Admission(Protocol):
-    """Decides whether a live call may be made: a budget, for instance."""
-
-    def admit(self, request: object, ctx: Context, name: str, /) -> Permit:
-        """Reserve for the call of the service `name`.
-
-        Raises:
-            LimitExceeded: the call is refused; the refusal is recorded, and replay repeats it.
-        """
-        ...
-
-
-ADMISSION = Key[tuple[Admission, ...]]("admission")
 
 
 class _WithUsage(Struct):
@@ -74,6 +49,22 @@ def _cost_of(outcome: Result | Failure) -> list[object]:
     return [*outcome.spent] if usage is None else [*outcome.spent, usage]
 
 
+class _Done(Awaitable[None]):
+    """An awaitable that has ended already; one for all, as most entries in memory need no wait."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
+
+
+_DONE = _Done()
+
+
+def usage_of(value: object) -> object | None:
+    """Return the usage in a response or an error, None if it states none."""
+    return getattr(value, "usage", None)
+
+
 def must_be(value: object, returns: type, name: str, ctx: Context) -> None:
     """Raise ConfigurationError unless the answer of a call has the type `returns`."""
     if not isinstance(value, returns):
@@ -92,8 +83,8 @@ class Recorder:
     """
 
     __slots__ = (
-        "_charges", "_composite", "_elapsed", "_looked_at", "_mark", "_monotonic", "_readers", "_reading", "_screens",
-        "_since", "durable", "entries", "known", "mode", "refusing", "reopened", "replaying", "strict",
+        "_charges", "_composite", "_elapsed", "_entered", "_errors", "_looked_at", "_monotonic", "_readers", "_reading",
+        "_screens", "_since", "durable", "entries", "known", "mode", "refusing", "reopened", "replaying", "strict",
     )  # fmt: skip
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -106,10 +97,11 @@ class Recorder:
         self._monotonic = clock.monotonic
         self._since = clock.monotonic()
         self._elapsed = 0.0
-        self._composite: set[str] | None = None
+        self._composite: set[str] = set()
+        self._entered: set[str] = set()
         self._looked_at = 0  # the number of entries searched for composites
         self._charges: list[tuple[str, object]] | None = None
-        self._mark: object | None = None  # set on errors that this journal has recorded
+        self._errors: dict[int, tuple[BaseException, bool]] = {}  # recorded ones by id; whether they are answers
         self._screens: dict[str, tuple[Screen, ...]] | None = None
         self._readers: deque[Future[None]] | None = None
         self._reading = False  # while entries written before are read in
@@ -186,80 +178,30 @@ class Recorder:
         composite: bool = False,
         /,
     ) -> R:
-        """Answer the call from the record, or check admission, make it and record it."""
+        """Answer the call from the record, or make it and record it."""
         record = self.find(ctx.path)
-        if record is not None:
-            outcome = record.answer()
-            if outcome is not None and (record.entered is None or isinstance(outcome, Failure)):
-                return await self._answer_from_record(ctx, name, request, outcome, returns, composite)
+        outcome = None if record is None else record.answer()
+        entered = record is not None and record.entered is not None  # then the agent there answers itself
+        if outcome is not None and not (entered and isinstance(outcome, Result)):
+            return await self.answer(ctx, outcome, name, request, returns)
         if composite:
             return await self._call_composite(ctx, name, request, call)
         if self.refusing:
             self.missing(ctx.path, name)
-        permits: list[Permit] | None = None
-        force_setattr(ctx, "_beneath", True)
         try:
-            admission = ctx.scope.get(ADMISSION)
-            if admission is not None:
-                permits = []
-                for each in admission:
-                    permits.append(each.admit(request, ctx, name))
-            value = await call(request, ctx)
-            if value.__class__ is not returns:
-                must_be(value, returns, name, ctx)
+            value = await call(request, ctx.as_leaf())
+            must_be(value, returns, name, ctx)
         except BaseException as raised:  # noqa: BLE001 - raised again
             error = contained(raised)
-            await self._record_error(ctx, name, request, error, permits)
+            spent = self.take_charges(ctx.path, usage_of(error))
+            self.count(ctx, spent)
+            if isinstance(error, Exception):
+                await self.write_failure(ctx, name, request, error, spent)
             raise error  # noqa: B904 - it has its cause already
-        finally:
-            force_setattr(ctx, "_beneath", False)  # the context may be used for another call
-        elapsed = self._elapsed + self._monotonic() - self._since
-        kept = getattr(request, "kept", request)
-        usage = getattr(value, "usage", None)
-        alone = permits is None and self._charges is None
-        spent = () if alone else tuple(self._take_charges(ctx.path))
-        waiting = self.append(Result(ctx.path, name, kept, value, spent, elapsed))
-        if waiting is not None:
-            await waiting
-        if not alone:
-            self._settle(ctx, permits, spent if usage is None else (*spent, usage))
-            return value
-        meter = ctx.scope.get(METER)
-        if meter is not None:
-            meter.add(usage)
+        spent = self.take_charges(ctx.path)
+        await self.write(Result(ctx.path, name, request, value, tuple(spent), self.elapsed))
+        self.count(ctx, (*spent, usage_of(value)))
         return value
-
-    async def _record_error(
-        self, ctx: Context, name: str, request: object, error: BaseException, permits: list[Permit] | None
-    ) -> None:
-        """Settle a call that failed, and record its failure."""
-        waiting = self._settle_error(ctx, name, request, error, permits)
-        if waiting is not None:
-            await waiting
-
-    def _settle_error(
-        self, ctx: Context, name: str, request: object, error: BaseException, permits: list[Permit] | None
-    ) -> Awaitable[None] | None:
-        """Settle a call that failed, and append its failure; a cancelled call has none."""
-        if not isinstance(error, Exception):
-            self._settle(ctx, permits, self._take_charges(ctx.path))
-            return None
-        spent = self._take_charges(ctx.path, getattr(error, "usage", None))
-        self._settle(ctx, permits, spent)
-        return self._record_failure(Failure(ctx.path, name, request, error, tuple(spent), self.elapsed), error)
-
-    def charge(self, path: str, usage: object, /) -> None:
-        """Keep the usage of a failed or lost try at `path`, for the record of the call it is a part of."""
-        if self._charges is None:
-            self._charges = []
-        self._charges.append((path, usage))
-
-    def _take_charges(self, path: str, usage: object | None = None) -> list[object]:
-        """Remove and return the usage charged at and below a call, followed by the call's own."""
-        charges = self._charges or []
-        taken = [cost for at, cost in charges if is_beneath(at, path)]
-        self._charges = [(at, cost) for at, cost in charges if not is_beneath(at, path)] or None
-        return taken if usage is None else [*taken, usage]
 
     async def _call_composite(
         self, ctx: Context, name: str, request: Q, call: Callable[[Q, Context], Awaitable[R]]
@@ -269,17 +211,65 @@ class Recorder:
             value = await call(request, ctx)
         except Exception as error:
             record = self.find(ctx.path)
-            if record is None or not record.outcomes or getattr(record.outcomes[-1], "error", None) is not error:
-                waiting = self._record_failure(Failure(ctx.path, name, request, error, (), self.elapsed), error)
-                if waiting is not None:
-                    await waiting
+            last = None if record is None or not record.outcomes else record.outcomes[-1]
+            if not (isinstance(last, Failure) and last.error is error):
+                await self.write_failure(ctx, name, request, error)
             raise
         record = self.find(ctx.path)
         if record is None or record.result is None:
-            waiting = self.append(Result(ctx.path, name, request, value, (), self.elapsed))
-            if waiting is not None:
-                await waiting
+            await self.write(Result(ctx.path, name, request, value, (), self.elapsed))
         return value
+
+    @staticmethod
+    def count(ctx: Context, spent: Iterable[object]) -> None:
+        """Add the usage of calls to the sum of the run."""
+        meter = ctx.scope.get(METER)
+        if meter is not None:
+            for usage in spent:
+                meter.add(usage)
+
+    def write(self, entry: Entry) -> Awaitable[None]:
+        """Record an entry; the awaitable, to be awaited before acting on it, ends when it is durable.
+
+        Raises:
+            StoreError: it cannot be stored; everything later is refused with the same error.
+        """
+        return self.append(entry) or _DONE
+
+    async def write_failure(
+        self, ctx: Context, name: str, request: object, error: Exception, spent: Sequence[object] = ()
+    ) -> None:
+        """Record a failed try of a call, and wait until it is durable."""
+        self._errors[id(error)] = (error, False)
+        await self.write(Failure(ctx.path, name, request, error, tuple(spent), self.elapsed))
+
+    def is_known(self, error: BaseException) -> bool:
+        """Return whether an error was recorded by this journal, or came from it."""
+        return id(error) in self._errors
+
+    def is_answer(self, error: BaseException, /) -> bool:
+        """Return whether an error came from the record."""
+        return self._errors.get(id(error), (error, False))[1]
+
+    def answers_next(self, path: str, /) -> bool:
+        """Return whether the next recorded outcome of the call at `path` is its result."""
+        record = self.find(path)
+        return record is not None and record.result is not None and record.cursor == len(record.outcomes) - 1
+
+    def charge(self, path: str, usage: object, /) -> None:
+        """Keep the usage of a failed or lost try at `path`, for the record of the call it is a part of."""
+        if self._charges is None:
+            self._charges = []
+        self._charges.append((path, usage))
+
+    def take_charges(self, path: str, usage: object | None = None) -> Sequence[object]:
+        """Remove and return the usage charged at and below a call, followed by the call's own."""
+        charges = self._charges
+        if charges is None:
+            return () if usage is None else (usage,)
+        taken = [cost for at, cost in charges if is_beneath(at, path)]
+        self._charges = [(at, cost) for at, cost in charges if not is_beneath(at, path)] or None
+        return taken if usage is None else [*taken, usage]
 
     def pass_over(self, outcome: Result | Failure, /) -> list[object]:
         """Use a recorded outcome for its call and all calls below it; return the usage not counted yet.
@@ -289,7 +279,7 @@ class Recorder:
         """
         record = self.find(outcome.path)
         spent = [] if record is None else self._take_uncounted(record, outcome)
-        if outcome.path not in self._composites():
+        if outcome.path not in self._composites():  # nothing was called below it
             return spent
         for entry in self.entries:
             if entry is outcome:
@@ -305,80 +295,73 @@ class Recorder:
         return spent
 
     def _take_uncounted(self, record: Record, outcome: Result | Failure) -> list[object]:
-        """Return the usage of an outcome unless it was counted before; for a composite, its parts have the usage."""
+        """Return the usage of an outcome unless it was counted before."""
         number = record.number(outcome)
         if record.counted >= number:  # also when it was removed, with number 0
             return []
         record.counted = number
-        cost = [] if outcome.path in self._composites() else _cost_of(outcome)
-        return cost or [outcome]
+        return self._own_cost(outcome) or [outcome]
+
+    def _own_cost(self, outcome: Outcome) -> list[object]:
+        """Return the usage of a call itself: a composite has none, its parts have it; a model's hooks are its parts."""
+        path = outcome.path
+        composite = path in self._composites() and (path in self._entered or not is_model_call(path))
+        return [] if composite else _cost_of(outcome)
 
     def _composites(self) -> set[str]:
         """Return the paths at or below which a composite was entered."""
         composite = self._composite
-        if composite is None:
-            composite = self._composite = set()
         for at in range(self._looked_at, len(self.entries)):
             entry = self.entries[at]
             if isinstance(entry, Entered):
                 path = entry.path
+                self._entered.add(path)
                 while path and path not in composite:
                     composite.add(path)
                     path = parent_of(path)
         self._looked_at = len(self.entries)
         return composite
 
-    def failed(self, path: str, name: str, request: object, error: Exception, spent: tuple[object, ...] = ()) -> None:
-        """Record a failed call; an error that this journal recorded already is not recorded again."""
-        if self._mark is None or vars(error).get("_recorded") is not self._mark:
-            self._record_failure(Failure(path, name, request, error, spent, self.elapsed), error)
+    async def answer(self, ctx: Context, outcome: Outcome, name: str, request: object, returns: type[R]) -> R:
+        """Answer a call with its recorded outcome: compare the requests, count the usage, pass over the calls below.
 
-    def _record_failure(self, failure: Failure, error: Exception) -> Awaitable[None] | None:
-        waiting = self.append(failure)
-        self._mark = self._mark or object()
-        vars(error)["_recorded"] = self._mark  # not by setattr(), which a frozen dataclass forbids
-        return waiting
+        Args:
+            ctx: The context of the call.
+            outcome: Its next recorded outcome.
+            name: The name of the service that is called now.
+            request: What it is asked now; None to compare nothing.
+            returns: The type of the answer.
 
-    @staticmethod
-    def _settle(ctx: Context, permits: list[Permit] | None, spent: Sequence[object]) -> None:
-        for permit in permits or ():
-            permit.settle(spent)
-        meter = ctx.scope.get(METER)
-        if meter is not None:
-            for usage in spent:
-                meter.add(usage)
-
-    async def _answer_from_record(
-        self,
-        ctx: Context,
-        name: str,
-        request: object,
-        outcome: Result | Failure,
-        returns: type[R],
-        composite: bool,
-    ) -> R:
-        event = self.diverged(ctx.path, "service", outcome.name, name)
-        if event is None and (self.strict or ctx.listens(Diverged)):  # else nobody would be notified
-            was = outcome.request
-            recorded = decode(was, str) if isinstance(was, Raw) else fingerprint(was)
-            asked = fingerprint(request)
-            if recorded != asked:
-                event = self.diverged(ctx.path, *self._difference_of(ctx.path, request, recorded, asked))
-        if event is not None and ctx.listens(Diverged):
-            await ctx.emit(event)
-        spent = self.pass_over(outcome)
+        Raises:
+            JournalMismatch: the call differs from the recorded one, and the journal is strict.
+            JournalCorrupt: the answer cannot be read.
+            Exception: the recorded failure.
+        """
+        if request is not None:
+            event = self._compare(ctx, outcome, name, request)
+            if event is not None and ctx.listens(Diverged):
+                await ctx.emit(event)
+        self.count(ctx, self.pass_over(outcome))
         if isinstance(outcome, Failure):
-            self._settle(ctx, [], spent)
             error = as_error(outcome.error)
-            self._mark = self._mark or object()
-            vars(error).update(_recorded=self._mark, _answered=True)  # _answered: retry does not pause after it
+            self._errors[id(error)] = (error, True)
             raise error
         try:
-            value = as_type(outcome.value, returns)
+            return as_type(outcome.value, returns)
         except JournalCorrupt as error:
             raise JournalCorrupt(f"the result of {ctx.path} ({name}): {error}") from error
-        self._settle(ctx, [], spent)
-        return value
+
+    def _compare(self, ctx: Context, outcome: Outcome, name: str, request: object) -> Diverged | None:
+        """Return the event that reports how a call differs from the recorded one, None if it does not."""
+        event = self.diverged(ctx.path, "service", outcome.name, name)
+        if event is not None or not (self.strict or ctx.listens(Diverged)):  # nobody would be notified
+            return event
+        was = outcome.request
+        recorded = decode(was, str) if isinstance(was, Raw) else fingerprint(was)
+        asked = fingerprint(request)
+        if recorded == asked:
+            return None
+        return self.diverged(ctx.path, *self._difference_of(ctx.path, request, recorded, asked))
 
     def _difference_of(self, path: str, request: object, recorded: str, asked: str) -> tuple[str, str, str]:
         """Return what differs and both sides as text: the request's own `compared()` if possible, else fingerprints."""
@@ -390,10 +373,9 @@ class Recorder:
 
     def spent(self, path: str, /) -> list[tuple[Outcome, list[object]]]:
         """Return every recorded try at or below `path` with its usage; a composite has none, its parts have it."""
-        composites = self._composites()
         spent: list[tuple[Outcome, list[object]]] = []
         for known in self.paths():
             record = self.find(known) if is_beneath(known, path) else None
             for outcome in () if record is None else record.outcomes:
-                spent.append((outcome, [] if known in composites else _cost_of(outcome)))
+                spent.append((outcome, self._own_cost(outcome)))
         return spent

@@ -114,13 +114,9 @@ def _ring(alarm: "asyncio.Future[None]") -> None:
 def _recorded_winner(places: list[Context], ctx: Context) -> int | None:
     """Return the index of the alternative whose recorded answer comes next, so that a decided race is not repeated."""
     journal = ctx.scope.get(JOURNAL)
-    if journal is None or ctx._beneath:
+    if journal is None or ctx.leaf:
         return None
-    for index, place in enumerate(places):
-        record = journal.find(place.path)
-        if record is not None and record.result is not None and record.cursor == len(record.outcomes) - 1:
-            return index
-    return None
+    return next((index for index, place in enumerate(places) if journal.answers_next(place.path)), None)
 
 
 async def _end(tasks: Iterable["asyncio.Task[R]"]) -> None:

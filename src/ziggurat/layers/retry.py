@@ -184,7 +184,8 @@ async def retry(
             if attempt >= attempts or not when(error) or (watch is not None and watch.shown):
                 raise
             longest = min(cap, base * 2.0 ** min(attempt - 1, 100))
-            delay = _delay(error, longest * ctx.random() if jitter == "full" else longest, max_retry_after)
+            drawn = longest * ctx.random() if jitter == "full" else longest
+            delay = 0.0 if ctx.is_answer(error) else _delay(error, drawn, max_retry_after)
             if delay is None or not _may_wait(error, delay, ctx, budget):
                 raise
             why, usage = described(error), getattr(error, "usage", None)
@@ -195,8 +196,6 @@ async def retry(
 
 def _delay(error: Exception, drawn: float, max_retry_after: float) -> float | None:
     """Return the seconds to wait: the drawn delay or the error's `retry_after` if longer; None if that is too long."""
-    if _is_replayed(error):
-        return 0.0
     asked = getattr(error, "retry_after", None)
     if not isinstance(asked, (int, float)) or not asked > drawn:
         return drawn
@@ -207,7 +206,7 @@ def _may_wait(error: Exception, delay: float, ctx: Context, budget: RetryBudget 
     left = ctx.remaining()
     if left is not None and delay >= left:
         return False
-    return budget is None or _is_replayed(error) or budget.withdraw(ctx.clock.monotonic())
+    return budget is None or ctx.is_answer(error) or budget.withdraw(ctx.clock.monotonic())
 
 
 async def _wait(attempt: int, why: str, delay: float, ctx: Context) -> None:
@@ -217,8 +216,3 @@ async def _wait(attempt: int, why: str, delay: float, ctx: Context) -> None:
         await ctx.emit(Retrying(ctx.path, attempt, why, delay))
     if delay > 0:
         await ctx.clock.sleep(delay)
-
-
-def _is_replayed(error: Exception) -> bool:
-    """Return whether the failure comes from the record: the delay and the budget after it were spent before."""
-    return getattr(error, "_answered", False)

@@ -26,7 +26,7 @@ class _Steer(Combinator[Q, R]):
 
     async def __call__(self, request: Q, ctx: Context, /) -> R:
         place = ctx.under("pick")
-        if ctx._beneath or ctx.scope.get(JOURNAL) is None:
+        if ctx.leaf or ctx.scope.get(JOURNAL) is None:
             picked = await self._call_pick(request, place)
         else:
             picked = await place.once("pick", request, self._call_pick, returns=str)

@@ -250,3 +250,7 @@ class Mark(Struct, frozen=True, gc=False):
     def fingerprint(self) -> str:
         """Return the digest of the messages before this position."""
         return self.conversation.digest(self.length).hex()
+
+    def compared(self, entries: object, path: str, recorded: str) -> tuple[str, str, str]:
+        """Return what differs from a recorded position, and the digests of both."""
+        return "conversation", recorded, self.fingerprint()

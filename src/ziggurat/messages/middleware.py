@@ -1,13 +1,9 @@
-"""The middleware base class, and chains of middleware, which all calls below an agent inherit."""
+"""The middleware base class."""
 
-__all__ = ["HOOKS", "MIDDLEWARE", "Chain", "Middleware", "chained", "given", "screened"]
+__all__ = ["Middleware"]
 
-from collections.abc import Iterable, Sequence
-
-from ziggurat.core.context import JOURNAL, Context, Journal
+from ziggurat.core.context import Context
 from ziggurat.core.entries import Entry
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.delta import DeltaFilter, PartDelta
@@ -93,76 +89,3 @@ class Middleware:
     async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
         """Wrap an agent."""
         return await agent(request, ctx)
-
-
-HOOKS = (
-    "before_agent", "after_agent", "rewrite", "before_model", "on_model_delta", "after_model", "before_tool",
-    "on_tool_delta", "after_tool", "on_error", "on_record", "deltas", "wrap_model", "wrap_tool", "wrap_agent",
-)  # fmt: skip
-
-
-_ASKING = ("before_model", "on_model_delta", "after_model", "on_error", "deltas", "wrap_model")
-_ACTING = ("before_tool", "on_tool_delta", "after_tool", "on_error", "wrap_tool")
-
-
-class Chain:
-    """Middlewares in the order given, outermost first, with an index of the hooks that each overrides.
-
-    Attributes:
-        middlewares: All of them.
-        hooks: For each hook, the middlewares that override it.
-        asks: Whether any hook of model calls is overridden.
-        acts: Whether any hook of tool calls is overridden.
-    """
-
-    __slots__ = ("acts", "asks", "hooks", "middlewares")
-
-    def __init__(self, middlewares: Sequence[Middleware] = ()) -> None:
-        if isinstance(middlewares, Middleware) or not isinstance(middlewares, Iterable):
-            raise ConfigurationError(f"middleware is a list, such as [Trim(last=20)]; got {middlewares!r}")
-        for each in middlewares:
-            if not isinstance(each, Middleware):
-                raise ConfigurationError(
-                    f"middleware must be instances of Middleware, got {each!r}; "
-                    "a layer goes around one service with stack(service, layer)"
-                )
-        self.middlewares = tuple(middlewares)
-        self.hooks: dict[str, tuple[Middleware, ...]] = {
-            hook: tuple(each for each in self.middlewares if getattr(type(each), hook) is not getattr(Middleware, hook))
-            for hook in HOOKS
-        }
-        self.asks = self.has(*_ASKING)
-        self.acts = self.has(*_ACTING)
-
-    def plus(self, middlewares: Sequence[Middleware]) -> "Chain":
-        """Return a chain with more middlewares at its end, that is, innermost."""
-        return Chain((*self.middlewares, *middlewares)) if middlewares else self
-
-    def has(self, *hooks: str) -> bool:
-        """Return whether any middleware overrides any of these hooks."""
-        return any(self.hooks[hook] for hook in hooks)
-
-
-MIDDLEWARE = Key[Chain]("middleware")
-
-
-def given(ctx: Context, *middlewares: Middleware) -> Context:
-    """Return a context whose calls all pass these middlewares too, inside the existing ones."""
-    return chained(ctx, Chain(middlewares))
-
-
-def chained(ctx: Context, chain: Chain) -> Context:
-    """Return a context with a chain added inside the existing one; a chain without hooks is ignored."""
-    if not chain.has(*HOOKS):
-        return ctx
-    journal = ctx.scope.get(JOURNAL)
-    if journal is not None:
-        screened(journal, chain, ctx.path)
-    outer = ctx.scope.get(MIDDLEWARE)
-    return ctx.within(MIDDLEWARE, outer.plus(chain.middlewares) if outer else chain)
-
-
-def screened(journal: Journal, chain: Chain, path: str) -> None:
-    """Apply `on_record` of a chain's middlewares to all entries recorded at and below `path`."""
-    for middleware in chain.hooks["on_record"]:
-        journal.screen(path, middleware.on_record)

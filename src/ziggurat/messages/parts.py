@@ -105,6 +105,10 @@ class ToolCall(Struct, frozen=True, gc=False, tag="tool_call", tag_field="type")
         """Return a digest of name and arguments; the id and the order of keys do not matter."""
         return digest([self.name, self.canonical()])
 
+    def compared(self, entries: object, path: str, recorded: str) -> tuple[str, str, str]:
+        """Return what differs from a recorded call, and both as text; the record holds only its fingerprint."""
+        return "tool call", f"{self.name} {recorded}", f"{self.name} {self.fingerprint()}"
+
 
 class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", tag_field="type", omit_defaults=True):
     """The result of a tool call.

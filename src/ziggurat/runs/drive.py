@@ -18,11 +18,11 @@ from ziggurat.core.shield import finished
 from ziggurat.core.store import UNFINISHED
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
-from ziggurat.messages.approval import APPROVALS
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import AgentEnded
 from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter
 from ziggurat.stores.running import Running
+from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.permissions import GRANTS
 from ziggurat.tools.thread_guard import rules_hold, run_ended
 

@@ -1,6 +1,6 @@
 """The options of a run: dependencies, listeners, ids; checked when they are passed, before anything is written."""
 
-__all__ = ["Deps", "RunOptions", "check_id", "check_options", "with_deps", "with_gates"]
+__all__ = ["Deps", "RunOptions", "check_id", "check_options", "with_deps"]
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypedDict
@@ -12,11 +12,9 @@ from ziggurat.core.scope import Key
 from ziggurat.core.store import ID, is_id
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.message import Message
-from ziggurat.models.approval import with_model_gate
 from ziggurat.stores.session import Session
 from ziggurat.tools.approval import APPROVALS
-from ziggurat.tools.fork_effects import FORK_EFFECTS
-from ziggurat.tools.permissions import AUDIT, DECLARED_ONLY, GRANTS, narrow_grants
+from ziggurat.tools.permissions import DECLARED_ONLY, GRANTS, narrow_grants
 
 Deps = Mapping[Key[Any], Any] | Mapping[object, Any]
 """Dependencies of a run, read with ``ctx.scope[KEY]``; `object` because mypy joins keys of several types to it."""
@@ -90,12 +88,4 @@ def with_deps(ctx: Context, deps: Deps | None) -> Context:
         values[APPROVALS] = (*(ctx.scope.get(APPROVALS) or ()), *values[APPROVALS])
     if ctx.scope.get(DECLARED_ONLY):
         values[DECLARED_ONLY] = True
-    return with_gates(ctx.scoped(ctx.scope.with_values(values)))
-
-
-def with_gates(ctx: Context) -> Context:
-    """Return a context whose calls pass through the gates that its dependencies require."""
-    scope = ctx.scope
-    if scope.get(APPROVALS) is None and (DECLARED_ONLY in scope or AUDIT in scope or FORK_EFFECTS in scope):
-        ctx = ctx.within(APPROVALS, ())  # so that calls of tools that declare nothing are checked too
-    return with_model_gate(ctx)
+    return ctx.scoped(ctx.scope.with_values(values))

@@ -1,97 +1,123 @@
-"""The approval gate of tool calls: the call that is executed is byte for byte the one that was approved."""
+"""Approval rules: which calls need a decision, which are denied, and who decides."""
 
-__all__ = ["APPROVALS", "Agreed", "Approvals", "Approver", "Predicate", "Rule", "agree"]
+__all__ = ["APPROVALS", "Approvals", "Approver", "Predicate", "Rule", "Verdict"]
+
+from collections.abc import Awaitable, Callable
+from fnmatch import fnmatchcase
+from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
-from ziggurat.core.context import Context
-from ziggurat.core.entries import Record
-from ziggurat.core.errors import Denied
-from ziggurat.messages.agent import Decision, Deny, Modify
-from ziggurat.messages.approval import (
-    APPROVALS,
-    Approvals,
-    Approver,
-    Judgement,
-    Normalize,
-    Predicate,
-    Rule,
-    decision_for,
-    item_of,
-    judge,
-)
-from ziggurat.messages.events import ApprovalDecided
-from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import ToolCall
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.scope import Key
+from ziggurat.messages.agent import Decision, PendingItem, Stage
+
+Approver = Callable[[PendingItem], Decision | Awaitable[Decision]]
+"""Decides on a pending call in this process; sync (it must be quick then) or async."""
+
+Predicate = Callable[[dict[str, Any]], bool | Awaitable[bool]]
+"""Returns whether a rule applies, from the arguments that the tool will receive, as plain JSON values."""
+
+Verdict = Literal["ask", "allow", "deny"]
 
 
-class Agreed(Struct, frozen=True):
-    """A call that has passed the gate.
+class Rule(Struct, frozen=True):
+    """A rule for calls of certain names.
+
+    ::
+
+        Approvals(Rule("pay", "deny", when=lambda arguments: arguments["amount"] > 1000, reason="too much"), "pay")
 
     Attributes:
-        call: The call to execute.
-        id: The id of the approved item; empty if the rules allowed the call.
-    """
-
-    call: ToolCall
-    id: str = ""
-
-
-async def agree(spec: ToolSpec, normalize: Normalize, call: ToolCall, record: Record | None, ctx: Context) -> Agreed:
-    """Check a call against the approval rules, ask for a decision if they require one, and freeze the approved call.
-
-    Args:
-        spec: The tool.
-        normalize: Returns a call with the arguments that the tool will receive.
-        call: The normalized call after the hooks, or the recorded one that is already pending.
-        record: The record of this call, if any.
-        ctx: The context of the call.
+        pattern: Names of tools (or models), with ``*`` and ``?``.
+        verdict: ``"ask"`` for a decision, ``"allow"`` without asking, or ``"deny"``.
+        when: Called with the arguments that the tool will receive, as plain JSON values: converted to the declared
+            types (``"5"`` is 5 for an int; dates, decimals and enums as JSON has them), with all defaults. The rule
+            applies if it returns True. If it raises, or returns anything but True or False, a decision is asked for.
+        reason: Shown to the person who decides; for ``"deny"``, to the model.
+        stage: Whether it applies to tool calls or to model calls; the arguments of a model call are its request.
 
     Raises:
-        Denied: a rule or a person said no.
-        InvalidArguments: a recorded decision changed the arguments to ones that do not fit.
-        ConfigurationError: the approver in this process returned an invalid decision.
-        Suspend: there is no approver in this process.
+        ConfigurationError: one of these is not valid.
     """
-    if record is not None and record.pending is not None:
-        frozen = call
-        judgement = await _judge_pending(spec, frozen, record, ctx)
-    else:
-        if not spec.approval and not any(gate.concern(spec.name) for gate in ctx.scope.get(APPROVALS) or ()):
-            return Agreed(call)
-        frozen = ToolCall(call.id, call.name, call.arguments)  # a copy that no other code can reach
-        judgement = await judge(spec.name, frozen.arguments, ctx, "tool", always=spec.approval)
-        if judgement.verdict == "allow":
-            return Agreed(frozen)
-        if judgement.verdict == "deny":
-            raise await _denial(frozen, judgement.reason, ctx)
-    item, decision = await decision_for(frozen, judgement, record, ctx, "tool", normalize)
-    return Agreed(await _apply_decision(decision, frozen, normalize, ctx), item.id)
+
+    pattern: str
+    verdict: Verdict = "ask"
+    when: Predicate | None = None
+    reason: str = ""
+    stage: Stage = "tool"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.pattern, str) or not self.pattern:
+            raise ConfigurationError(f"a rule takes patterns of tools' names, as 'delete_*'; got {self.pattern!r}")
+        if self.verdict not in get_args(Verdict):
+            raise ConfigurationError(f"a rule's verdict is 'ask', 'allow' or 'deny', got {self.verdict!r}")
+        if self.when is not None and not callable(self.when):
+            raise ConfigurationError(f"a rule's when is a function of the arguments, got {self.when!r}")
+        if self.stage not in get_args(Stage):
+            raise ConfigurationError(f"a rule's stage is 'tool' or 'model', got {self.stage!r}")
+
+    def concerns(self, name: str, stage: Stage) -> bool:
+        """Return whether the rule is for calls of this name."""
+        return self.stage == stage and fnmatchcase(name, self.pattern)
 
 
-async def _judge_pending(spec: ToolSpec, frozen: ToolCall, record: Record, ctx: Context) -> Judgement:
-    """Return the rules' verdict on a call that is already pending; skip the rules if a decision is recorded."""
-    if record.decided is not None:
-        return Judgement("ask")
-    judgement = await judge(spec.name, frozen.arguments, ctx, "tool", always=True)
-    if judgement.verdict == "deny":
-        raise await _denial(frozen, judgement.reason, ctx)
-    return judgement
+class Approvals:
+    """Rules for the calls that need a decision, in addition to tools that always do, and who decides.
+
+    ::
+
+        Agent(model, tools=[...], approvals=Approvals("delete_*", "send_mail"))
+
+    A rule that denies wins over all others; of the others the first that applies is used. Calls without a rule are
+    allowed. The rules apply to all agents below too; those can add rules, but not remove any.
+
+    Args:
+        rules: Rules, or patterns of tool names, which ask.
+        approver: Decides in this process; None suspends the run until it is resumed with a decision.
+        timeout: Seconds after which a call is denied if the approver has not decided.
+        expires: Seconds after which a call that suspended its run is denied, whichever rule or tool asked for the
+            decision; with several `Approvals` in effect, the shortest is used.
+
+    Raises:
+        ConfigurationError: one of these is not valid.
+    """
+
+    def __init__(
+        self,
+        *rules: str | Rule,
+        approver: Approver | None = None,
+        timeout: float | None = None,
+        expires: float | None = None,
+    ) -> None:
+        if approver is not None and not callable(approver):
+            raise ConfigurationError(f"the approver must be callable with a PendingItem, got {approver!r}")
+        _check_seconds("the timeout of an approver", timeout)
+        _check_seconds("the time after which what waits expires", expires)
+        self.rules = tuple(rule if isinstance(rule, Rule) else Rule(rule) for rule in rules)
+        self.approver = approver
+        self.timeout = timeout
+        self.expires = expires
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns of its rules."""
+        return tuple(rule.pattern for rule in self.rules)
+
+    def concern(self, name: str, stage: Stage = "tool") -> bool:
+        """Return whether there is a rule for calls of this name."""
+        return any(rule.concerns(name, stage) for rule in self.rules)
+
+    def __repr__(self) -> str:
+        shown = [repr(rule.pattern if rule == Rule(rule.pattern) else rule) for rule in self.rules]
+        return f"Approvals({', '.join(shown)})"
 
 
-async def _denial(call: ToolCall, reason: str, ctx: Context) -> Denied:
-    if ctx.listens(ApprovalDecided):
-        await ctx.emit(ApprovalDecided(ctx.path, item_of(call, ctx).id, call, Deny(reason)))
-    return Denied(f"denied: {reason}")
+def _check_seconds(what: str, seconds: float | None) -> None:
+    number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if seconds is not None and not (number and 0 < seconds < float("inf")):
+        raise ConfigurationError(f"{what} is a positive number of seconds, got {seconds!r}")
 
 
-async def _apply_decision(decision: Decision, frozen: ToolCall, normalize: Normalize, ctx: Context) -> ToolCall:
-    if isinstance(decision, Deny):
-        raise Denied(f"denied: {decision.reason}")
-    if not isinstance(decision, Modify):
-        return frozen
-    changed = normalize(ToolCall(frozen.id, frozen.name, decision.arguments))
-    judgement = await judge(frozen.name, changed.arguments, ctx, "tool")
-    if judgement.verdict == "deny":  # a person's change cannot override a rule that denies
-        raise Denied(f"denied: {judgement.reason}")
-    return changed
+APPROVALS: Key[tuple[Approvals, ...]] = Key("approvals")
+"""All `Approvals` in effect, those of the outermost agent first."""

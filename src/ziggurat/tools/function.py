@@ -2,14 +2,15 @@
 
 __all__ = [
     "AGREED",
+    "TOOL_DELTAS",
     "Frozen",
     "FunctionTool",
     "checked_spec",
     "frozen_in",
     "must_be",
-    "passes",
     "raw_tool",
     "tool",
+    "use_approval",
     "with_door",
 ]
 
@@ -21,17 +22,16 @@ from typing import Any, get_args, overload
 
 from msgspec import Struct
 
-from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.context import Context
 from ziggurat.core.entries import Returned
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolError
 from ziggurat.core.facts import EFFECT, NAME, Fact
+from ziggurat.core.journal import journal_of
 from ziggurat.core.layer import Layered
 from ziggurat.core.path import is_beneath
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.messages.events import ToolDelta
-from ziggurat.messages.hooks import hooked
-from ziggurat.messages.middleware import MIDDLEWARE
 from ziggurat.messages.model import Effect, Interrupted, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import NORMALIZE, SPEC
@@ -45,19 +45,21 @@ _CUT = "\n[cut: the rest was not asked for]"
 
 
 class Frozen(Struct):
-    """The approved call, how often it has been run, and its arguments if they are decoded already."""
+    """The approved call, and how often it has been run."""
 
     call: ToolCall
     effect: Effect
     path: str
     runs: int = 0
-    arguments: dict[str, Any] | None = None
 
 
 def frozen_in(ctx: Context) -> Frozen | None:
     """Return the approved call of this context, the only one the function may run; None if there is none."""
     return ctx.frozen if isinstance(ctx.frozen, Frozen) else None
 
+
+TOOL_DELTAS: Key[Callable[[str, Context], Awaitable[str]]] = Key("tool deltas")
+"""Changes each piece that a tool yields."""
 
 AGREED: Key[ToolCall | None] = Key("agreed call")
 """The approved call of a composite tool."""
@@ -126,10 +128,12 @@ class FunctionTool:
             InvalidArguments: they do not fit.
             ToolError: the call is not the approved one, or a tool with ``effect="once"`` would run twice.
         """
-        frozen = None if ctx.frozen is None else frozen_in(ctx)
-        arguments = None if frozen is None else passes(call, frozen, ctx)
-        if arguments is None:
-            arguments = self.decoded(call) if frozen is None else self.arguments.decode(call.arguments)
+        frozen = frozen_in(ctx)
+        if frozen is None:
+            arguments = self.decoded(call)
+        else:
+            use_approval(call, frozen, ctx)
+            arguments = self.arguments.decode(call.arguments)
         if self._context is not None:
             arguments[self._context] = ctx
         if self._streams:
@@ -148,13 +152,14 @@ class FunctionTool:
         """Join the pieces of an async generator and emit each; stop reading at `MAX_RESULT` characters."""
         pieces: list[str] = []
         size = 0
+        filters = ctx.scope.get(TOOL_DELTAS)
         stream: AsyncGenerator[object, None] = self.function(**arguments)
         async with aclosing(stream):
             async for piece in stream:
                 told = result_of(piece, call)
                 if not isinstance(told.content, str):
                     raise ToolError(f"{call.name} yielded parts; what is told piece by piece is text, so return them")
-                text = await _filter_delta(told.content, ctx)
+                text = told.content if filters is None else await filters(told.content, ctx)
                 pieces.append(text)
                 size += len(text)
                 if ctx.listens(ToolDelta):
@@ -170,9 +175,7 @@ class FunctionTool:
 async def _record_returned(work: Awaitable[ToolResult], frozen: Frozen, ctx: Context) -> ToolResult:
     """Await a tool with ``effect="once"`` and record its result at once."""
     result = await work
-    waiting = ctx.scope[JOURNAL].append(Returned(frozen.path, result))
-    if waiting is not None:
-        await waiting
+    await journal_of(ctx).write(Returned(frozen.path, result))
     return result
 
 
@@ -182,18 +185,8 @@ def must_be(call: ToolCall, agreed: ToolCall) -> None:
         raise ToolError(f"{call.name} was called with other arguments than those that were approved; it was not run")
 
 
-async def _filter_delta(text: str, ctx: Context) -> str:
-    """Return a piece of a tool's output as changed by middleware."""
-    chain = ctx.scope.get(MIDDLEWARE)
-    for middleware in chain.hooks["on_tool_delta"] if chain is not None else ():
-        text = await hooked(middleware, "on_tool_delta", middleware.on_tool_delta, text, ctx)
-    return text
-
-
-def passes(call: ToolCall, frozen: Frozen, ctx: Context) -> dict[str, Any] | None:
+def use_approval(call: ToolCall, frozen: Frozen, ctx: Context) -> None:
     """Check that a call is the approved one, at its path, and not a second run of a tool with ``effect="once"``.
-
-    Returns the decoded arguments on the first run, if there are any.
 
     Raises:
         ToolError: the call must not run.
@@ -205,8 +198,6 @@ def passes(call: ToolCall, frozen: Frozen, ctx: Context) -> dict[str, Any] | Non
     if frozen.effect == "once" and frozen.runs:
         raise ToolError(f"{call.name} acts once only and has been run; it was not run again")
     frozen.runs += 1
-    arguments, frozen.arguments = frozen.arguments, None  # used for one run only: the function may change them
-    return arguments
 
 
 class _Door:
@@ -220,7 +211,7 @@ class _Door:
     def __call__(self, call: ToolCall, ctx: Context, /) -> Coroutine[Any, Any, ToolResult]:
         frozen = frozen_in(ctx)
         if frozen is not None:
-            passes(call, frozen, ctx)
+            use_approval(call, frozen, ctx)
         return self.inner(call, ctx)
 
     def __repr__(self) -> str:

@@ -24,12 +24,11 @@ def normal_form(arguments: str, recode: Callable[[str], str]) -> str:
     Raises:
         InvalidArguments: they do not fit, or each round changes them again.
     """
-    text = arguments
+    before, text = arguments, recode(arguments)
     for _ in range(_ROUNDS):
-        again = recode(text)
-        if again == text:
+        if text == before:
             return text
-        text = again
+        before, text = text, recode(text)
     raise InvalidArguments(f"the arguments change each time they are read: {arguments[:200]!r} became {text[:200]!r}")
 
 

@@ -130,6 +130,8 @@ def check(spec: ToolSpec, ctx: Context) -> None:
     In a run that was given grants, a tool that declares nothing is denied too.
     """
     scope = ctx.scope
+    if not spec.permissions and DECLARED_ONLY not in scope and AUDIT not in scope:
+        return
     has = scope.get(GRANTS) or frozenset()
     missing = tuple(sorted(set(spec.permissions) - has)) if spec.permissions else ()
     undeclared = not spec.declared and not spec.permissions and scope.get(DECLARED_ONLY) is True

@@ -135,18 +135,20 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
         Raises:
             InvalidArguments: As for `decode`, or their JSON does not give the same values back.
         """
-        return normal_form(arguments, lambda text: self._encoded(self.decode(text)).decode())
+        return normal_form(arguments, self._recode)
 
-    def _encoded(self, values: Mapping[str, object]) -> bytes:
-        """Encode arguments and the defaults of those left out."""
-        filled = {**self._defaults, **values}
+    def _recode(self, arguments: str) -> str:
+        """Decode arguments, and encode them with the defaults of those left out."""
+        values = self.decode(arguments)
+        if self._defaults:
+            values = {**self._defaults, **values}
         try:
             for name, dump in self._dumps.items():
                 if name in values:
-                    filled[name] = dump(values[name])
+                    values[name] = dump(values[name])
         except Problem as problem:
             raise InvalidArguments(str(problem)) from None
-        return canonical(filled)
+        return canonical(values).decode()
 
     def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Convert plain JSON data into keyword arguments, as `decode` does for text; used for edited arguments.

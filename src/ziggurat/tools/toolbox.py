@@ -64,6 +64,13 @@ class ToolStatistics:
         """The mean time of a call in seconds, 0 if there was none."""
         return self.seconds / self.calls if self.calls else 0.0
 
+    def add(self, seconds: float, result: ToolResult) -> None:
+        """Count a call."""
+        self.calls += 1
+        self.seconds += seconds
+        if result.error is not None:
+            self.errors += 1
+
     def __repr__(self) -> str:
         return f"ToolStatistics(calls={self.calls}, errors={self.errors}, seconds={self.seconds:g})"
 
@@ -77,8 +84,6 @@ class Entry(Struct, frozen=True, eq=False):
         normalize: Returns a call with the arguments that the tool will receive, before anything judges it; raises
             InvalidArguments.
         composite: Whether it makes other recorded calls, as agents do.
-        plain: Whether its calls need no permission, approval or intent, so that they can be made directly.
-        held: The function tool below the layers of a plain tool, which runs only checked calls; None without layers.
         statistics: Its number of calls and errors, and its time.
     """
 
@@ -86,8 +91,6 @@ class Entry(Struct, frozen=True, eq=False):
     spec: ToolSpec
     normalize: Callable[[ToolCall], ToolCall]
     composite: bool
-    plain: bool
-    held: FunctionTool | None
     statistics: ToolStatistics
 
 
@@ -229,9 +232,4 @@ def _entry_of(each: Tool) -> Entry:
         innermost = inner
     if not composite and not isinstance(innermost, FunctionTool):
         service = with_door(service)
-    decided = not spec.permissions and not spec.approval and spec.effect != "once"
-    plain = decided and not composite and isinstance(innermost, FunctionTool)
-    held = innermost if plain and service is not innermost else None
-    return Entry(
-        passage(service), spec, fact(service, NORMALIZE) or plain_form, composite, plain, held, ToolStatistics()
-    )
+    return Entry(passage(service), spec, fact(service, NORMALIZE) or plain_form, composite, ToolStatistics())

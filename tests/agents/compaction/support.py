@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ziggurat.agents.compaction import Compaction
-from ziggurat.agents.rewrite import apply_rewriting
+from ziggurat.calls.rewrite import apply_rewriting
 from ziggurat.core.context import JOURNAL, root
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Scope

@@ -9,18 +9,19 @@ from msgspec import Struct
 from ziggurat.agents.compaction.checks import check_whole
 from ziggurat.agents.compaction.reducer import Excerpt, runtime_message, text_of_parts
 from ziggurat.agents.compaction.selector import units
-from ziggurat.agents.rewrite import overflow_of
+from ziggurat.calls.admission import budgeted
+from ziggurat.calls.model_call import ask
+from ziggurat.calls.rewrite import overflow_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.facts import fact
 from ziggurat.core.service import Service
-from ziggurat.messages.budget import Budget, budgeted
+from ziggurat.messages.budget import Budget
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.facts import WINDOW
 from ziggurat.messages.message import Message, user
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
 from ziggurat.messages.usage import estimate_tokens
-from ziggurat.models.ask import ask
 
 PROMPT = """\
 You are given a part of a conversation between a user and an assistant that calls tools. Write down, briefly and in \

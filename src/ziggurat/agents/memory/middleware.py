@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ziggurat.agents.memory.active import ACTIVE_MEMORY, ActiveMemory, Kept, Note, keep
 from ziggurat.agents.memory.policies import Policy
 from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.hooks import MIDDLEWARE
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ServiceError, StoreError, described
 from ziggurat.core.ids import check_new_name
@@ -24,7 +25,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.embedding import Embedder
 from ziggurat.messages.events import MemoryKept, MemoryRecalled, Warned
 from ziggurat.messages.message import MEMORY, Message
-from ziggurat.messages.middleware import MIDDLEWARE, Middleware
+from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import Text
 from ziggurat.messages.usage import estimate_tokens
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from ziggurat.agents.compaction.reducer import text_of_parts
 from ziggurat.agents.memory.active import ACTIVE_MEMORY, Note, taint_in
 from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.model_call import ask
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
@@ -20,7 +21,6 @@ from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message, user
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
-from ziggurat.models.ask import ask
 
 Policy = Callable[[AgentRun, Context], Iterable[Note] | Awaitable[Iterable[Note]]]
 """Returns the notes to remember of a run that has ended; sync or async."""

@@ -7,7 +7,8 @@ import pytest
 
 from tests.agents.support import assert_sendable, elsewhere, streamed, texts, timeless
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.rewrite import overflow_of
+from ziggurat.calls.model_call import ask
+from ziggurat.calls.rewrite import overflow_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ContextOverflow, ModelError, ServiceError
 from ziggurat.core.layer import stack
@@ -20,7 +21,6 @@ from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import Text, tool_call
 from ziggurat.messages.rewriting import Outlook, Rewriting
 from ziggurat.messages.usage import Usage
-from ziggurat.models.ask import ask
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.memory import InMemoryRunStore
 

@@ -1,6 +1,6 @@
 """Races against the approval gate: attacks that try to execute another call than the approved one.
 
-``python -m tests.tools.approval_races 1000`` runs this many races of each kind and prints the outcome.
+``python -m tests.calls.approval_races 1000`` runs this many races of each kind and prints the outcome.
 """
 
 import asyncio
@@ -12,7 +12,8 @@ from typing import Any
 
 from msgspec.structs import force_setattr, replace
 
-from ziggurat.agents.step import call_tools
+from ziggurat.calls.batch import call_tools
+from ziggurat.calls.hooks import given
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.entries import Decided, Pending
 from ziggurat.core.errors import JournalError
@@ -22,7 +23,7 @@ from ziggurat.core.layer import layer, stack
 from ziggurat.core.scope import Scope
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import Approve, Decision, Deny, PendingItem
-from ziggurat.messages.middleware import Middleware, given
+from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.messages.tool import SPEC

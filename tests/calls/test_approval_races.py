@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.tools.approval_races import EVIL, KINDS, World, evil, race
+from tests.calls.approval_races import EVIL, KINDS, World, evil, race
 from ziggurat.core.context import Context
 
 RACES = 50

@@ -5,15 +5,16 @@ __all__ = ["Unwanted", "call_tool", "call_tools", "not_executed"]
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from ziggurat.calls.tool_call import act
 from ziggurat.core.containment import contained
-from ziggurat.core.context import JOURNAL, METER, Context
+from ziggurat.core.context import METER, Context
 from ziggurat.core.entries import Result
 from ziggurat.core.errors import Suspend, ToolError
+from ziggurat.core.journal import journal_of
 from ziggurat.core.path import escaped
 from ziggurat.messages.events import ToolEnded
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import TOOL_CALL
-from ziggurat.tools.act import act
 from ziggurat.tools.door import CANCELLED_ITSELF, GRACE, settle
 from ziggurat.tools.toolbox import Quorum, Toolbox
 
@@ -164,7 +165,7 @@ async def _outcome(
         if isinstance(outcome, ToolResult) or why in ("", _FAILED):
             return outcome
         begun = False  # it waits for a decision that is no longer needed
-    journal = ctx.scope[JOURNAL]
+    journal = journal_of(ctx)
     record = journal.find(ctx.path)
     if record is not None and record.result is not None:
         return await act(box, call, ctx)  # it has a recorded result, from this process or an earlier one
@@ -174,9 +175,7 @@ async def _outcome(
     elif begun or (record is not None and record.intent is not None):
         told = f"interrupted: {why} while this one ran; whether it took effect is unknown"
         result = ToolResult(call.id, call.name, told, "interrupted", call.name)
-    waiting = journal.append(Result(ctx.path, call.name, call, result))
-    if waiting is not None:
-        await waiting
+    await journal.write(Result(ctx.path, call.name, call, result))
     meter = ctx.scope.get(METER)
     if meter is not None:
         meter.add(TOOL_CALL)

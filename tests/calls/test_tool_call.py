@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ziggurat.calls.hooks import given
+from ziggurat.calls.tool_call import act
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.entries import Entry, Intent, Pending
 from ziggurat.core.errors import JournalCorrupt, JournalError, JournalMismatch, Suspend, ToolError
@@ -18,10 +20,9 @@ from ziggurat.core.service import Service
 from ziggurat.layers.retry import retry
 from ziggurat.messages.agent import Approve, PendingItem
 from ziggurat.messages.events import ToolEnded, ToolStarted
-from ziggurat.messages.middleware import Middleware, given
+from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.testing.clock import settle
-from ziggurat.tools.act import act
 from ziggurat.tools.approval import APPROVALS, Approvals
 from ziggurat.tools.function import tool
 from ziggurat.tools.permissions import GRANTS

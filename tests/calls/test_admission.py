@@ -3,17 +3,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ziggurat.calls.admission import ADMISSION, Spending, budgeted
 from ziggurat.core.codec import encode
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.entries import Failure, Result
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.journal import MemoryJournal
-from ziggurat.core.recorder import ADMISSION
-from ziggurat.messages.budget import ASSUMED_OUTPUT, Budget, Spending, budgeted
+from ziggurat.messages.budget import ASSUMED_OUTPUT, Budget
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import assistant, user
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
-from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
 
 
@@ -96,13 +95,6 @@ def test_what_a_call_may_cost_is_reserved_and_then_replaced_by_what_it_cost() ->
 def test_a_reply_of_unknown_length_is_assumed() -> None:
     with pytest.raises(LimitExceeded):
         Spending(Budget(tokens=ASSUMED_OUTPUT), ()).admit(request(), root())
-
-
-def test_other_calls_cost_nothing() -> None:
-    spending = Spending(Budget(requests=1), [Usage(requests=1)])
-    spending.admit(ToolCall("id", "add"), root()).settle([])
-    with pytest.raises(LimitExceeded):
-        spending.admit(request(), root())
 
 
 def recorded(journal: MemoryJournal) -> tuple[int, int]:

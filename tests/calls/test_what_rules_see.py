@@ -14,15 +14,16 @@ import msgspec
 import pydantic
 import pytest
 
+from ziggurat.calls.hooks import MIDDLEWARE, Chain
+from ziggurat.calls.tool_call import act
 from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
 from ziggurat.core.entries import Intent
 from ziggurat.core.errors import InvalidArguments, Suspend
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Scope
 from ziggurat.messages.agent import Modify, PendingItem
-from ziggurat.messages.middleware import MIDDLEWARE, Chain, Middleware
+from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.tools.act import act
 from ziggurat.tools.approval import APPROVALS, Approvals, Rule
 from ziggurat.tools.function import FunctionTool, raw_tool, tool
 from ziggurat.tools.toolbox import Toolbox

@@ -1,13 +1,15 @@
+import asyncio
 import logging
 
 import pytest
 
 from tests.core.hand import run
-from ziggurat.core.context import AMBIENT, RUN_ID, Context, root
+from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
+from ziggurat.calls.hooks import Chain, hooked, tell
+from ziggurat.core.context import AMBIENT, Context, root
 from ziggurat.core.event import Event
 from ziggurat.messages.events import MiddlewareCompleted, MiddlewareStarted
-from ziggurat.messages.hooks import hooked, tell
-from ziggurat.messages.middleware import Chain, Middleware
+from ziggurat.messages.middleware import Middleware
 
 
 class Notes(Middleware):
@@ -77,11 +79,16 @@ def test_inside_a_hook_the_context_is_ambient_and_not_after_it() -> None:
     assert after is None
 
 
+async def _within_agents() -> Context:
+    outer = AgentCall("outer", None)
+    return root().within(AGENT_CALL, AgentCall("inner", outer))
+
+
 def test_every_middleware_is_told_of_an_error_once_however_far_it_goes(caplog: pytest.LogCaptureFixture) -> None:
     first, last = Notes(), Notes()
     chain = Chain([first, Broken(), last])
     error = ValueError("no")
-    ctx = root().within(RUN_ID, "r")
+    ctx = asyncio.run(_within_agents())
     with caplog.at_level(logging.ERROR, "ziggurat"):
         run(tell(chain, error, ctx.under("tool")))
         run(tell(chain, error, ctx))
@@ -91,8 +98,8 @@ def test_every_middleware_is_told_of_an_error_once_however_far_it_goes(caplog: p
 
 def test_the_same_error_in_another_run_is_told_again() -> None:
     notes, error = Notes(), ValueError("no")
-    for run_id in ("r-1", "r-2"):
-        run(tell(Chain([notes]), error, root().within(RUN_ID, run_id)))
+    for _ in range(2):
+        run(tell(Chain([notes]), error, asyncio.run(_within_agents())))
     assert notes.errors == [error, error]
 
 

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from ziggurat.agents.agent import Agent
+from ziggurat.calls.tool_call import act
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.entries import Decided, Pending
 from ziggurat.core.errors import JournalCorrupt, Suspend
 from ziggurat.core.event import Event
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.journal import MemoryJournal, journal_of
 from ziggurat.core.scope import Scope
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify, PendingItem
 from ziggurat.messages.events import ApprovalDecided, ApprovalExecuted, ApprovalRequested
@@ -19,7 +20,6 @@ from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.messages.stops import Suspended
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.testing.clock import HandClock
-from ziggurat.tools.act import act
 from ziggurat.tools.approval import APPROVALS, Approvals, Rule
 from ziggurat.tools.function import FunctionTool, tool
 from ziggurat.tools.toolbox import Toolbox
@@ -100,12 +100,12 @@ def test_an_approver_may_change_the_call() -> None:
 @pytest.mark.parametrize(
     ("decision", "told"),
     [
-        (Modify('{"amount": "all"}'), "arguments that do not fit: amount: expected an integer, got 'all'"),
-        (Modify('{"much": 1}'), "arguments that do not fit: much: unknown parameter"),
+        (Modify('{"amount": "all"}'), "does not fit: amount: expected an integer, got 'all'"),
+        (Modify('{"much": 1}'), "does not fit: much: unknown parameter"),
         (Modify('{"amount": 1, "amount": 2}'), "not a plain JSON object"),
         (Modify("pay less"), "not a plain JSON object"),
-        (Modify({"amount": 1}), "must return Modify(arguments) with a JSON object as text, got Modify"),  # type: ignore[arg-type]
-        (Deny(3), "must return Deny(reason) with a string, got Deny(reason=3)"),  # type: ignore[arg-type]
+        (Modify({"amount": 1}), "Modify(arguments) takes a JSON object as text, got"),  # type: ignore[arg-type]
+        (Deny(3), "the reason of a denial is text, got 3"),  # type: ignore[arg-type]
     ],
 )
 def test_what_an_approver_cannot_mean_decides_and_runs_nothing(decision: Decision, told: str) -> None:
@@ -113,7 +113,7 @@ def test_what_an_approver_cannot_mean_decides_and_runs_nothing(decision: Decisio
     result, done = _called(ctx.heard_by(events.append))
     assert (result.error, done) == ("permanent", [])
     assert told in result.text
-    entries = ctx.scope[JOURNAL].entries
+    entries = journal_of(ctx).entries
     assert not any(isinstance(entry, Decided) for entry in entries)
     assert not any(isinstance(event, ApprovalDecided | ApprovalExecuted) for event in events)
 

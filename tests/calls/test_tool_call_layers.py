@@ -5,6 +5,8 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from ziggurat.calls.hooks import given
+from ziggurat.calls.tool_call import act
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.entries import Intent, Result
 from ziggurat.core.journal import MemoryJournal
@@ -12,9 +14,8 @@ from ziggurat.core.layer import layer, stack
 from ziggurat.core.scope import Scope
 from ziggurat.core.service import Service
 from ziggurat.layers.retry import retry
-from ziggurat.messages.middleware import Middleware, given
+from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
-from ziggurat.tools.act import act
 from ziggurat.tools.function import tool
 from ziggurat.tools.toolbox import Toolbox
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from ziggurat.calls.hooks import Chain, hooked
 from ziggurat.core.context import Context
 from ziggurat.core.event import Dropped, Event
 from ziggurat.core.path import is_beneath
 from ziggurat.messages.delta import DeltaFilter, Fold, PartDelta, deltas_of
 from ziggurat.messages.events import Delta
-from ziggurat.messages.hooks import hooked
 from ziggurat.messages.message import Message
-from ziggurat.messages.middleware import Chain, Middleware
+from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import Part, Thinking
 

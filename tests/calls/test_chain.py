@@ -1,11 +1,12 @@
 import pytest
 
+from ziggurat.calls.hooks import HOOKS, MIDDLEWARE, Chain, given
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
 from ziggurat.messages.message import assistant
-from ziggurat.messages.middleware import HOOKS, MIDDLEWARE, Chain, Middleware, given
+from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 
 
@@ -69,13 +70,6 @@ async def plain(request: ModelRequest, ctx: Context, model: Service[ModelRequest
 def test_anything_else_is_refused_with_what_to_do(wrong: object) -> None:
     with pytest.raises(ConfigurationError, match="middleware must be instances of Middleware"):
         Chain([wrong])  # type: ignore[list-item]
-
-
-def test_a_chain_knows_what_it_stands_around() -> None:
-    assert not Chain([Quiet()]).asks
-    assert not Chain([Quiet()]).acts
-    assert (Chain([Loud()]).asks, Chain([Loud()]).acts) == (True, False)
-    assert (Chain([Louder()]).asks, Chain([Louder()]).acts) == (True, True)
 
 
 def test_middlewares_without_hooks_are_not_even_in_the_scope() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.agents.support import assert_sendable, elsewhere
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.step import not_executed
+from ziggurat.calls.batch import not_executed
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError

@@ -10,7 +10,6 @@ from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify, PendingItem
-from ziggurat.messages.approval import Approvals, Rule
 from ziggurat.messages.events import ApprovalDecided, ApprovalExecuted, ApprovalRequested
 from ziggurat.messages.message import user
 from ziggurat.messages.middleware import Middleware
@@ -20,6 +19,7 @@ from ziggurat.messages.stops import Completed, Denied, Suspended
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.tools.approval import Approvals, Rule
 
 ANY = Rule("*", stage="model")
 
@@ -69,7 +69,7 @@ def test_it_may_change_the_request() -> None:
         return Modify(item.call.arguments.replace("hello", "goodbye"))
 
     assert _agent(approver=change).run_sync("hello").text == "you said goodbye"
-    with pytest.raises(ConfigurationError, match=r"the approver changed the call of .* that is not a request to"):
+    with pytest.raises(ConfigurationError, match=r"approver.s decision on .* does not fit: that is not a request to"):
         _agent(approver=lambda item: Modify('{"messages": 3}')).run_sync("hello")
 
 

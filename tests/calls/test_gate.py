@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
+from ziggurat.calls.gate import Judgement, Passed, item_of, judge, pass_gate
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, Denied, Suspend
 from ziggurat.core.event import Event
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Scope
 from ziggurat.messages.agent import Approve, Deny, PendingItem
-from ziggurat.messages.approval import APPROVALS, Approvals, Judgement, Rule, decide, item_of, judge
-from ziggurat.messages.events import ApprovalRequested
+from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
 from ziggurat.messages.parts import ToolCall
+from ziggurat.tools.approval import APPROVALS, Approvals, Rule
 
 
 def _ctx(*gates: Approvals) -> Context:
@@ -23,7 +24,7 @@ def _ctx(*gates: Approvals) -> Context:
 
 
 def _judged(ctx: Context, name: str = "pay", arguments: str = '{"amount":5}', *, always: bool = False) -> Judgement:
-    return asyncio.run(judge(name, arguments, ctx, "tool", always=always))
+    return asyncio.run(judge(ToolCall("1", name, arguments), "tool", ctx, always=always))
 
 
 def _yes(item: PendingItem) -> Approve:
@@ -148,6 +149,11 @@ def test_a_person_is_shown_what_an_eye_would_miss() -> None:
     assert item.shown == '{"amount":5,"to":"a\\u202eb"}'
 
 
+async def _passed(*gates: Approvals, heard: list[Event] | None = None) -> Passed:
+    ctx = _ctx(*gates) if heard is None else _ctx(*gates).heard_by(heard.append)
+    return await pass_gate(ToolCall("1", "pay"), "tool", None, ctx, lambda call: call)
+
+
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_an_approver_decides_at_once(asynchronous: bool) -> None:
     heard: list[Event] = []
@@ -156,29 +162,25 @@ def test_an_approver_decides_at_once(asynchronous: bool) -> None:
         await asyncio.sleep(0)
         return Deny(f"not {item.call.name}")
 
-    desk = Approvals(approver=later if asynchronous else lambda item: Deny(f"not {item.call.name}"))
-    ctx = _ctx().heard_by(heard.append)
-    item = item_of(ToolCall("1", "pay"), ctx)
-    assert asyncio.run(decide(item, desk, ctx)) == Deny("not pay")
-    assert heard == [ApprovalRequested("run", item)]
+    desk = Approvals("pay", approver=later if asynchronous else lambda item: Deny(f"not {item.call.name}"))
+    with pytest.raises(Denied, match="denied: not pay"):
+        asyncio.run(_passed(desk, heard=heard))
+    assert [type(event) for event in heard] == [ApprovalRequested, ApprovalDecided]
 
 
 def test_with_nobody_to_decide_it_waits() -> None:
-    ctx = _ctx()
-    item = item_of(ToolCall("1", "pay"), ctx)
-    for desk in (None, Approvals("pay")):
-        with pytest.raises(Suspend) as caught:
-            asyncio.run(decide(item, desk, ctx))
-        assert caught.value.pending == (item,)
+    with pytest.raises(Suspend) as caught:
+        asyncio.run(_passed(Approvals("pay")))
+    (item,) = caught.value.pending
+    assert item == item_of(ToolCall("1", "pay"), _ctx())
 
 
 def test_an_approver_that_gives_up_has_denied() -> None:
     async def gives_up(item: PendingItem) -> Approve:
         raise asyncio.CancelledError
 
-    item = item_of(ToolCall("1", "pay"), _ctx())
     with pytest.raises(Denied, match="gave up"):
-        asyncio.run(decide(item, Approvals(approver=gives_up), _ctx()))
+        asyncio.run(_passed(Approvals("pay", approver=gives_up)))
 
 
 def test_an_approver_that_will_not_stop_decides_nothing_any_more() -> None:
@@ -190,9 +192,7 @@ def test_an_approver_that_will_not_stop_decides_nothing_any_more() -> None:
         raise AssertionError
 
     async def go() -> bool:
-        task = asyncio.ensure_future(
-            decide(item_of(ToolCall("1", "pay"), _ctx()), Approvals(approver=stubborn), _ctx())
-        )
+        task = asyncio.ensure_future(_passed(Approvals("pay", approver=stubborn)))
         for _ in range(3):
             await asyncio.sleep(0)
         task.cancel()

@@ -4,15 +4,17 @@ __all__ = ["settle_interrupted"]
 
 from msgspec.structs import replace
 
-from ziggurat.core.context import JOURNAL, Context
+from ziggurat.calls.gate import decided, is_waiting, item_of, suspend
+from ziggurat.core.context import Context
 from ziggurat.core.entries import Record
-from ziggurat.core.errors import JournalCorrupt, ToolError
-from ziggurat.messages.agent import Deny, Happened, PendingItem, decision_of
-from ziggurat.messages.approval import decide, is_named, item_id, pending_entry, written
+from ziggurat.core.errors import ToolError
+from ziggurat.messages.agent import Deny, Happened
 from ziggurat.messages.events import ApprovalDecided
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.tools.results import result_of
+
+_MARK = "interrupted"
 
 
 async def settle_interrupted(spec: ToolSpec, call: ToolCall, record: Record, ctx: Context) -> ToolResult | None:
@@ -37,21 +39,15 @@ async def settle_interrupted(spec: ToolSpec, call: ToolCall, record: Record, ctx
     if spec.interrupted == "report":
         told = "whether it took effect is unknown: find out before you ask for it again"
         raise ToolError(unknown + told, kind="interrupted")
-    copy = ToolCall(call.id, call.name, call.arguments)
     reason = "it was interrupted, and nobody knows whether it took effect"
-    item = PendingItem(item_id(call, ctx, "interrupted"), ctx.path, copy, reason, interrupted=True)
-    if record.pending is not None and is_named(record.pending.id, call, ctx, "interrupted"):
+    item = item_of(call, ctx, reason, "tool", None, _MARK)
+    if record.pending is not None and is_waiting(call, record, ctx, _MARK):
         item = replace(item, id=record.pending.id)
-    if record.pending is None:
-        await written(ctx.scope[JOURNAL], pending_entry(item))
     if record.decided is None:
-        await decide(item, None, ctx)
-    assert record.decided is not None
-    decision = decision_of(record.decided.decision)
-    if record.decided.id != item.id:
-        raise JournalCorrupt(f"the decision at {ctx.path} is on another call ({record.decided.id})")
+        await suspend(item, record, ctx)
+    decision = decided(item, record)
     if ctx.listens(ApprovalDecided):
-        await ctx.emit(ApprovalDecided(ctx.path, item.id, copy, decision))
+        await ctx.emit(ApprovalDecided(ctx.path, item.id, item.call, decision))
     if isinstance(decision, Happened):
         return result_of(decision.result, call)
     if isinstance(decision, Deny):

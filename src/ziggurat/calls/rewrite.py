@@ -10,23 +10,23 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.core.codec import Raw, as_type, decode, digest, encode
-from ziggurat.core.context import AMBIENT, JOURNAL, METER, Context
+from ziggurat.calls.hooks import MIDDLEWARE
+from ziggurat.calls.model_call import ask
+from ziggurat.core.codec import digest, encode
+from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.entries import Entered, Result
 from ziggurat.core.errors import ConfigurationError, ContextOverflow, ModelError, ServiceError
-from ziggurat.core.event import Diverged
 from ziggurat.core.facts import fact
-from ziggurat.core.json_lines import fingerprint
+from ziggurat.core.journal import journal_of
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.events import Compacted, MiddlewareCompleted, MiddlewareStarted
 from ziggurat.messages.facts import WINDOW
 from ziggurat.messages.message import Message
-from ziggurat.messages.middleware import MIDDLEWARE, Middleware
+from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.rewriting import Outlook, Past, Rewriting
 from ziggurat.messages.usage import estimate_tokens
 from ziggurat.messages.validation import ValidationPolicy, validate, validate_rewrite
-from ziggurat.models.ask import ask
 
 _SENDABLE = ValidationPolicy.sendable()
 _TOLD = ("context_length_exceeded", "context length", "maximum context", "context window", "token limit")
@@ -93,7 +93,7 @@ class Rewriters:
         place = at.replace("/model", "/rewrite")
         asked = ctx.at(at)
         tries = 1
-        known = ctx.scope[JOURNAL].find(asked.path)
+        known = journal_of(ctx).find(asked.path)
         unasked = known is None or not known.outcomes
         if at.endswith("/model"):  # not when the model is only asked again
             await self._offer(run, self._outlook(run, model), ctx, place, live=unasked)
@@ -141,7 +141,7 @@ class Rewriters:
 
     async def _offer(self, run: Rewritable, outlook: Outlook, ctx: Context, place: str, *, live: bool = True) -> bool:
         """Offer the conversation to each in order until one rewrites it; recorded rewritings are applied instead."""
-        journal = ctx.scope[JOURNAL]
+        journal = journal_of(ctx)
         for number, middleware in enumerate(self.middlewares, outlook.tries * len(self.middlewares) + 1):
             at = ctx.at(f"{place}-{number}")
             rewriting = await _recorded_rewriting(outlook, at)
@@ -183,20 +183,12 @@ def apply_rewriting(messages: list[Message], rewriting: Rewriting) -> list[Messa
 
 async def _recorded_rewriting(outlook: Outlook, ctx: Context) -> Rewriting | None:
     """Return the rewriting recorded here, None if none; its recorded usage is counted once."""
-    journal = ctx.scope[JOURNAL]
+    journal = journal_of(ctx)
     record = journal.find(ctx.path)
     result = None if record is None else record.result
     if result is None:
         return None
-    was = decode(result.request, str) if isinstance(result.request, Raw) else fingerprint(result.request)
-    event = journal.diverged(ctx.path, "conversation", was, outlook.messages.digest())
-    if event is not None and ctx.listens(Diverged):
-        await ctx.emit(event)
-    meter = ctx.scope.get(METER)
-    for usage in journal.pass_over(result):
-        if meter is not None:
-            meter.add(usage)
-    return as_type(result.value, Rewriting)
+    return await journal.answer(ctx, result, result.name, outlook.messages.mark(), Rewriting)
 
 
 async def _call_rewrite(middleware: Middleware, outlook: Outlook, ctx: Context) -> Rewriting | None:
@@ -215,14 +207,9 @@ async def _call_rewrite(middleware: Middleware, outlook: Outlook, ctx: Context) 
     _check(middleware, outlook, rewriting)
     replaced = outlook.messages[rewriting.start : rewriting.end]
     rewriting = replace(rewriting, by=rewriting.by or middleware.name, replaced=digest(replaced) if replaced else "")
-    journal = ctx.scope[JOURNAL]
-    for entry in (
-        Entered(ctx.path, middleware.name, None, None, journal.elapsed),
-        Result(ctx.path, middleware.name, outlook.messages.mark(), rewriting, (), journal.elapsed),
-    ):
-        waiting = journal.append(entry)
-        if waiting is not None:
-            await waiting
+    journal = journal_of(ctx)
+    await journal.write(Entered(ctx.path, middleware.name, None, None, journal.elapsed))
+    await journal.write(Result(ctx.path, middleware.name, outlook.messages.mark(), rewriting, (), journal.elapsed))
     return rewriting
 
 

@@ -1,0 +1,392 @@
+"""The gate: every call that a rule, a tool or a person may stop passes it, whether of a tool or of a model.
+
+rules > decision: recorded, by an approver in this process, or awaited > the call in its final form
+"""
+
+__all__ = [
+    "Judgement",
+    "Normalize",
+    "Passed",
+    "decided",
+    "denial",
+    "expired",
+    "is_waiting",
+    "item_of",
+    "judge",
+    "misfit",
+    "pass_gate",
+    "refuse",
+    "suspend",
+    "waiting_call",
+]
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.core.codec import as_type, digest
+from ziggurat.core.containment import as_failure, contained
+from ziggurat.core.context import AMBIENT, RUN_ID, Context
+from ziggurat.core.entries import Decided, Pending, Record
+from ziggurat.core.errors import (
+    ConfigurationError,
+    Denied,
+    InvalidArguments,
+    JournalCorrupt,
+    Suspend,
+    Timeout,
+    described,
+)
+from ziggurat.core.journal import MemoryJournal, journal_of
+from ziggurat.messages.agent import Approve, Decision, Deny, Happened, Modify, PendingItem, Stage, decision_of
+from ziggurat.messages.canonical import canonical
+from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
+from ziggurat.messages.parts import ToolCall
+from ziggurat.tools.approval import APPROVALS, Approvals, Rule, Verdict
+
+Normalize = Callable[[ToolCall], ToolCall]
+"""Returns a call with the arguments that will be used, as canonical JSON; raises InvalidArguments."""
+
+
+class Judgement(Struct, frozen=True):
+    """The verdict of all rules on a call: allow, deny, or ask `desk` (None: no approver in this process)."""
+
+    verdict: Verdict
+    reason: str = ""
+    desk: Approvals | None = None
+
+
+class Passed(Struct, frozen=True):
+    """A call that has passed the gate.
+
+    Attributes:
+        call: The call to execute.
+        id: The id of the approved item; empty if the rules allowed the call.
+    """
+
+    call: ToolCall
+    id: str = ""
+
+
+async def pass_gate(
+    call: ToolCall, stage: Stage, record: Record | None, ctx: Context, normalize: Normalize, *, always: bool = False
+) -> Passed:
+    """Check a call against the approval rules, and get a decision if they require one.
+
+    Args:
+        call: The call as it will be executed; for a model, its name and the whole request.
+        stage: Whether it is a tool's or a model's.
+        record: The record of this call, if any.
+        ctx: The context of the call.
+        normalize: Returns a call with the arguments that will be used.
+        always: Whether a decision is required even if no rule says so.
+
+    Raises:
+        Denied: a rule or a person said no.
+        InvalidArguments: a recorded decision changed the arguments to ones that do not fit.
+        ConfigurationError: the approver in this process returned an invalid decision.
+        Suspend: there is no approver in this process.
+    """
+    waits = record is not None and record.pending is not None
+    if not (waits or always) and not any(gate.concern(call.name, stage) for gate in ctx.scope.get(APPROVALS) or ()):
+        return Passed(call)
+    frozen = _copy_of(call)
+    if record is None or record.decided is None:
+        judgement = await judge(frozen, stage, ctx, always=always or waits)
+        if judgement.verdict == "allow":
+            return Passed(frozen)
+        if judgement.verdict == "deny":
+            if ctx.listens(ApprovalDecided):
+                item = item_of(frozen, ctx)
+                await ctx.emit(ApprovalDecided(ctx.path, item.id, item.call, Deny(judgement.reason)))
+            raise denial(judgement.reason, stage)
+        item, decision = await _decide(frozen, stage, judgement, record, ctx, normalize)
+    else:
+        item = _waiting_item(frozen, stage, record, ctx)
+        decision = decided(item, record)
+    if ctx.listens(ApprovalDecided):
+        await ctx.emit(ApprovalDecided(ctx.path, item.id, _copy_of(frozen), decision))
+    if isinstance(decision, Deny):
+        raise denial(decision.reason, stage)
+    if not isinstance(decision, Modify):
+        return Passed(frozen, item.id)
+    changed = normalize(ToolCall(frozen.id, frozen.name, decision.arguments))
+    judgement = await judge(changed, stage, ctx)
+    if judgement.verdict == "deny":  # a person's change cannot override a rule that denies
+        raise denial(judgement.reason, stage)
+    return Passed(changed, item.id)
+
+
+def denial(reason: str, stage: Stage) -> Denied:
+    """Return the error of a denied call: a tool's becomes a result for the model, a model's stops the run."""
+    return Denied(reason if stage == "model" else f"denied: {reason}")
+
+
+# -- the rules -------------------------------------------------------------------------------------------------------
+
+
+async def judge(call: ToolCall, stage: Stage, ctx: Context, *, always: bool = False) -> Judgement:
+    """Return the verdict of all rules together on a call: deny wins, then ask.
+
+    The outermost `Approvals` that asks is the desk; if it has no approver, the next one further out that has. If only
+    the tool itself asks (`always`), the desk is the outermost one with an approver.
+    """
+    gates = ctx.scope.get(APPROVALS) or ()
+    asking: int | None = None
+    why = ""
+    for number, gate in enumerate(gates):
+        verdict, reason = await _judge_by(gate, call, stage, ctx)
+        if verdict == "deny":
+            return Judgement("deny", reason or "the rules forbid it")
+        if verdict == "ask" and asking is None:
+            asking, why = number, reason
+    if asking is not None:
+        return Judgement("ask", why, next((gate for gate in reversed(gates[: asking + 1]) if gate.approver), None))
+    if always:
+        return Judgement("ask", "", next((gate for gate in gates if gate.approver), None))
+    return Judgement("allow")
+
+
+async def _judge_by(gate: Approvals, call: ToolCall, stage: Stage, ctx: Context) -> tuple[Verdict, str]:
+    """Return the verdict of one `Approvals` on a call, and the reason."""
+    concerned = [rule for rule in gate.rules if rule.concerns(call.name, stage)]
+    unsure: str | None = None
+    for rule in sorted(concerned, key=lambda rule: rule.verdict != "deny"):  # a stable sort
+        if rule.verdict != "deny" and unsure is not None:
+            break
+        holds = await _applies(rule, call.arguments, ctx)
+        if holds is True:
+            return rule.verdict, rule.reason
+        if holds is not False:
+            unsure = unsure or f"a rule on {rule.pattern!r} could not be judged: {holds}"
+    return ("allow", "") if unsure is None else ("ask", unsure)
+
+
+async def _applies(rule: Rule, arguments: str, ctx: Context) -> bool | str:
+    """Return whether a rule applies, or a text that says why that cannot be determined."""
+    if rule.when is None:
+        return True
+    token = AMBIENT.set(ctx.at("approval"))
+    try:
+        answer = rule.when(json.loads(arguments))  # a copy, so the predicate cannot change the call
+        if isinstance(answer, Awaitable):
+            answer = await answer
+    except BaseException as error:  # noqa: BLE001 - on any error a decision is asked for
+        return described(as_failure(error))
+    finally:
+        AMBIENT.reset(token)
+    return answer if isinstance(answer, bool) else f"it answered {answer!r:.80}, not True or False"
+
+
+# -- calls that wait -------------------------------------------------------------------------------------------------
+
+
+def item_of(
+    call: ToolCall, ctx: Context, reason: str = "", stage: Stage = "tool", until: float | None = None, *marks: str
+) -> PendingItem:
+    """Return the pending item for a frozen call; its id names the run, so that a decision fits no other run.
+
+    Args:
+        call: The call; the item holds a copy.
+        ctx: The context of the call.
+        reason: Why a decision is required.
+        stage: Whether it is a tool's or a model's.
+        until: When it expires, in POSIX seconds.
+        marks: What else is asked than whether to execute the call, for the id.
+    """
+    run_id = ctx.scope.get(RUN_ID) or ""
+    item_id = digest([run_id, ctx.path, call.name, call.arguments, *marks])
+    return PendingItem(item_id, ctx.path, _copy_of(call), reason, stage, until, bool(marks))
+
+
+def is_waiting(call: ToolCall, record: Record, ctx: Context, *marks: str) -> bool:
+    """Return whether a call is identical to the one that waits here; earlier versions recorded ids without the run."""
+    if record.pending is None:
+        return False
+    older = digest([ctx.path, call.name, call.arguments, *marks])
+    return record.pending.id in (item_of(call, ctx, "", "tool", None, *marks).id, older)
+
+
+def waiting_call(record: Record, ctx: Context) -> ToolCall | None:
+    """Return a copy of the frozen call that waits here; None if the recorded call does not match its id."""
+    assert record.pending is not None
+    call = as_type(record.pending.request, ToolCall)
+    return _copy_of(call) if is_waiting(call, record, ctx) else None
+
+
+def _waiting_item(call: ToolCall, stage: Stage, record: Record, ctx: Context) -> PendingItem:
+    pending = record.pending
+    assert pending is not None
+    return replace(item_of(call, ctx, pending.reason, stage, pending.until), id=pending.id)
+
+
+def _copy_of(call: ToolCall) -> ToolCall:
+    """Return a copy that no other code can reach."""
+    return ToolCall(call.id, call.name, call.arguments)
+
+
+def expired(pending: Pending, now: float) -> Deny | None:
+    """Return a denial if a pending call has expired, else None.
+
+    Args:
+        pending: The entry of the pending call.
+        now: The time of the run's clock, in POSIX seconds.
+    """
+    if pending.until is None or now < pending.until:
+        return None
+    until = datetime.fromtimestamp(pending.until, UTC)
+    return Deny(f"expired: nobody had decided by {until:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def _expiry(ctx: Context) -> float | None:
+    """Return when a call that starts to wait now will expire, in POSIX seconds; None for never."""
+    given = [gate.expires for gate in ctx.scope.get(APPROVALS) or () if gate.expires is not None]
+    return ctx.clock.now() + min(given) if given else None
+
+
+def refuse(record: Record | None, name: str, stage: Stage, ctx: Context, journal: MemoryJournal) -> None:
+    """Raise if the journal refuses live calls at this path; in a replay, as Suspend if the call was waiting."""
+    if journal.replaying and record is not None and record.pending is not None and record.waits:
+        raise Suspend((_waiting_item(as_type(record.pending.request, ToolCall), stage, record, ctx),))
+    journal.missing(ctx.path, name)
+
+
+async def suspend(item: PendingItem, record: Record | None, ctx: Context) -> None:
+    """Record that a call waits, unless it is recorded already, and suspend the run.
+
+    Raises:
+        Suspend: always.
+    """
+    await _begin_waiting(item, record, ctx)
+    raise Suspend((item,))
+
+
+async def _begin_waiting(item: PendingItem, record: Record | None, ctx: Context) -> None:
+    if record is None or record.pending is None:
+        call = item.call
+        await journal_of(ctx).write(Pending(item.path, item.id, call.name, _copy_of(call), item.reason, item.until))
+    if ctx.listens(ApprovalRequested):
+        await ctx.emit(ApprovalRequested(ctx.path, item))
+
+
+# -- decisions -------------------------------------------------------------------------------------------------------
+
+
+def decided(item: PendingItem, record: Record) -> Decision:
+    """Return the recorded decision on a pending item.
+
+    Raises:
+        JournalCorrupt: it belongs to another call.
+    """
+    assert record.decided is not None
+    if record.decided.id != item.id:
+        raise JournalCorrupt(f"the decision at {item.path} is on another call ({record.decided.id})")
+    return decision_of(record.decided.decision)
+
+
+def misfit(decision: Decision, call: ToolCall, normalize: Normalize | None) -> str | None:
+    """Return why a decision on a call cannot be carried out, or None if it can.
+
+    Args:
+        decision: The decision.
+        call: The call that waits.
+        normalize: Returns a call with the arguments that will be used; None if its tool is not known here.
+    """
+    if isinstance(decision, Deny) and not isinstance(decision.reason, str):
+        return f"the reason of a denial is text, got {decision.reason!r:.200}"
+    if isinstance(decision, Happened) and not isinstance(decision.result, str):
+        return f"what came of a call is text, got {decision.result!r:.200}"
+    if not isinstance(decision, Modify):
+        return None
+    if not isinstance(decision.arguments, str):
+        return f"Modify(arguments) takes a JSON object as text, got {decision.arguments!r:.200}"
+    try:
+        canonical(decision.arguments, call.name)
+        if normalize is not None:
+            normalize(ToolCall(call.id, call.name, decision.arguments))
+    except InvalidArguments as error:
+        return str(error)
+    return None
+
+
+async def _decide(
+    call: ToolCall, stage: Stage, judgement: Judgement, record: Record | None, ctx: Context, normalize: Normalize
+) -> tuple[PendingItem, Decision]:
+    """Ask for a decision on a frozen call, and record it.
+
+    Raises:
+        Suspend: there is no approver in this process.
+        ConfigurationError: the approver returned a decision that cannot be carried out; nothing is recorded then.
+    """
+    if record is None or record.pending is None:
+        item, late = item_of(call, ctx, judgement.reason, stage, _expiry(ctx)), None
+    else:
+        item, late = _waiting_item(call, stage, record, ctx), expired(record.pending, ctx.clock.now())
+    if late is None:
+        await _begin_waiting(item, record, ctx)
+        decision = await _ask_approver(item, judgement.desk, ctx)
+        wrong = misfit(decision, call, normalize)
+        if wrong is not None:
+            raise ConfigurationError(
+                f"the approver's decision on {call.name} does not fit: {wrong}; nothing was decided or run: let it "
+                "return Approve(), Deny(reason), or Modify(arguments) with arguments that fit"
+            )
+    else:
+        decision = late
+    await journal_of(ctx).write(Decided(ctx.path, item.id, decision))
+    return item, decision
+
+
+async def _ask_approver(item: PendingItem, desk: Approvals | None, ctx: Context) -> Decision:
+    """Get a decision on a pending item from an approver.
+
+    Raises:
+        Suspend: there is no approver in this process.
+        Denied: the approver did not decide in time, or was cancelled.
+        ConfigurationError: the approver returned something else.
+    """
+    if desk is None or desk.approver is None:
+        raise Suspend((item,))
+    token = AMBIENT.set(ctx.at("approval"))  # an agent that the approver runs becomes part of this run
+    try:
+        shown = replace(item, call=_copy_of(item.call))  # a copy, so the approver cannot change the call
+        answer = desk.approver(shown)
+        task = asyncio.ensure_future(_contained(answer)) if isinstance(answer, Awaitable) else None
+    finally:
+        AMBIENT.reset(token)
+    decision = answer if task is None else await _await_approver(task, desk, ctx)
+    if not isinstance(decision, (Approve, Deny, Modify)):
+        raise ConfigurationError(
+            f"the approver must return Approve(), Deny(reason) or Modify(arguments), got {decision!r}"
+        )
+    return decision
+
+
+async def _contained(answer: Awaitable[Decision]) -> Decision:
+    """Await an approver; SystemExit, raised out of its task, would end the event loop."""
+    try:
+        return await answer
+    except (KeyboardInterrupt, SystemExit) as error:
+        raise contained(error)  # noqa: B904 - it has its cause already
+
+
+async def _await_approver(task: "asyncio.Future[Decision]", desk: Approvals, ctx: Context) -> Decision:
+    """Await an approver in a separate task, so that one that ignores its cancellation cannot delay the timeout."""
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    try:
+        if desk.timeout is None:
+            await asyncio.wait([task])
+        else:
+            async with ctx.limit(desk.timeout):
+                await asyncio.wait([task])
+    except Timeout as error:
+        raise Denied(f"denied: nobody decided within {desk.timeout:g} s") from error
+    finally:
+        task.cancel()
+    if task.cancelled():
+        raise Denied("denied: the approver gave up")
+    return task.result()

@@ -1,0 +1,176 @@
+"""Chains of middleware, which all calls below an agent inherit, and the functions that call their hooks."""
+
+__all__ = ["HOOKS", "MIDDLEWARE", "NO_CHAIN", "Chain", "chained", "given", "hooked", "screened", "tell", "wrap"]
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.core.containment import as_failure
+from ziggurat.core.context import AMBIENT, JOURNAL, Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.journal import MemoryJournal, journal_of
+from ziggurat.core.path import escaped
+from ziggurat.core.scope import Key
+from ziggurat.core.service import Service
+from ziggurat.messages.events import MiddlewareCompleted, MiddlewareStarted
+from ziggurat.messages.middleware import Middleware
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+T = TypeVar("T")
+
+logger = logging.getLogger("ziggurat")
+
+HOOKS = (
+    "before_agent", "after_agent", "rewrite", "before_model", "on_model_delta", "after_model", "before_tool",
+    "on_tool_delta", "after_tool", "on_error", "on_record", "deltas", "wrap_model", "wrap_tool", "wrap_agent",
+)  # fmt: skip
+
+
+class Chain:
+    """Middlewares in the order given, outermost first, with an index of the hooks that each overrides.
+
+    Attributes:
+        middlewares: All of them.
+        hooks: For each hook, the middlewares that override it.
+    """
+
+    __slots__ = ("_without", "hooks", "middlewares")
+
+    def __init__(self, middlewares: Sequence[Middleware] = ()) -> None:
+        if isinstance(middlewares, Middleware) or not isinstance(middlewares, Iterable):
+            raise ConfigurationError(f"middleware is a list, such as [Trim(last=20)]; got {middlewares!r}")
+        for each in middlewares:
+            if not isinstance(each, Middleware):
+                raise ConfigurationError(
+                    f"middleware must be instances of Middleware, got {each!r}; "
+                    "a layer goes around one service with stack(service, layer)"
+                )
+        self.middlewares = tuple(middlewares)
+        self._without: dict[int, Chain] = {}
+        self.hooks: dict[str, tuple[Middleware, ...]] = {
+            hook: tuple(each for each in self.middlewares if getattr(type(each), hook) is not getattr(Middleware, hook))
+            for hook in HOOKS
+        }
+
+    def plus(self, middlewares: Sequence[Middleware]) -> "Chain":
+        """Return a chain with more middlewares at its end, that is, innermost."""
+        return Chain((*self.middlewares, *middlewares)) if middlewares else self
+
+    def without(self, middleware: Middleware) -> "Chain":
+        """Return a chain without one middleware; the same chain each time."""
+        if id(middleware) not in self._without:
+            others = [each for each in self.middlewares if each is not middleware]
+            self._without[id(middleware)] = Chain(others) if others else NO_CHAIN
+        return self._without[id(middleware)]
+
+    def has(self, *hooks: str) -> bool:
+        """Return whether any middleware overrides any of these hooks."""
+        return any(self.hooks[hook] for hook in hooks)
+
+
+MIDDLEWARE = Key[Chain]("middleware")
+
+NO_CHAIN = Chain()
+
+
+def given(ctx: Context, *middlewares: Middleware) -> Context:
+    """Return a context whose calls all pass these middlewares too, inside the existing ones."""
+    return chained(ctx, Chain(middlewares))
+
+
+def chained(ctx: Context, chain: Chain) -> Context:
+    """Return a context with a chain added inside the existing one; a chain without hooks is ignored."""
+    if not chain.has(*HOOKS):
+        return ctx
+    if JOURNAL in ctx.scope:
+        screened(journal_of(ctx), chain, ctx.path)
+    outer = ctx.scope.get(MIDDLEWARE)
+    return ctx.within(MIDDLEWARE, outer.plus(chain.middlewares) if outer else chain)
+
+
+def screened(journal: MemoryJournal, chain: Chain, path: str) -> None:
+    """Apply `on_record` of a chain's middlewares to all entries recorded at and below `path`."""
+    for middleware in chain.hooks["on_record"]:
+        journal.screen(path, middleware.on_record)
+
+
+# -- calling hooks ---------------------------------------------------------------------------------------------------
+
+
+async def hooked(
+    middleware: Middleware, hook: str, call: Callable[[T, Context], Awaitable[T | None]], value: T, ctx: Context
+) -> T:
+    """Call one hook with a value; return the value to continue with."""
+    if ctx.listens(MiddlewareStarted):
+        await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, hook))
+    token = AMBIENT.set(_place_of(middleware, hook, ctx))
+    try:
+        changed = await call(value, ctx)
+    finally:
+        AMBIENT.reset(token)
+    if ctx.listens(MiddlewareCompleted):
+        await ctx.emit(MiddlewareCompleted(ctx.path, middleware.name, hook))
+    return value if changed is None else changed
+
+
+def _place_of(middleware: Middleware, hook: str, ctx: Context) -> Context:
+    """Return the context of an agent that a hook runs; it does not pass the middleware that runs it."""
+    place = ctx.at(escaped(f"{middleware.name}.{hook}"))
+    chain = ctx.scope.get(MIDDLEWARE)
+    return place if chain is None else place.within(MIDDLEWARE, chain.without(middleware))
+
+
+async def tell(chain: Chain | None, error: BaseException, ctx: Context) -> None:
+    """Call `on_error` of every middleware, once per error and run, however many calls the error passes through.
+
+    An error raised by `on_error` is logged and never hides the first.
+    """
+    if chain is None or not chain.hooks["on_error"]:
+        return
+    call = ctx.scope.get(AGENT_CALL)
+    if call is not None and not call.outermost.report(error):
+        return
+    for middleware in chain.hooks["on_error"]:
+        try:
+            await hooked(middleware, "on_error", middleware.on_error, error, ctx)
+        except BaseException as failed:
+            as_failure(failed)
+            logger.exception("on_error of %s failed", middleware.name)
+
+
+def wrap(
+    service: Service[Q, R],
+    middlewares: Sequence[Middleware],
+    call: Callable[[Middleware, Q, Context, Service[Q, R]], Awaitable[R]],
+    name: str,
+) -> Service[Q, R]:
+    """Return a service inside the wraps of middlewares, the first outermost.
+
+    Args:
+        service: The service.
+        middlewares: Those that override the wrap.
+        call: Calls the wrap of one of them.
+        name: The name of the wrap, for the paths of agents that it runs.
+    """
+    for middleware in reversed(middlewares):
+        service = partial(_wrapped, middleware, call, name, service)
+    return service
+
+
+async def _wrapped(
+    middleware: Middleware,
+    call: Callable[[Middleware, Q, Context, Service[Q, R]], Awaitable[R]],
+    name: str,
+    inner: Service[Q, R],
+    request: Q,
+    ctx: Context,
+) -> R:
+    token = AMBIENT.set(_place_of(middleware, name, ctx))
+    try:
+        return await call(middleware, request, ctx, inner)
+    finally:
+        AMBIENT.reset(token)

@@ -1,0 +1,199 @@
+"""Ask a model: every model call of every agent goes through `ask`, in this order.
+
+    look up the journal > budgets > before_model > approval > wrap_model > the model's own layers > the model
+    > delta filters > after_model > record
+
+The deltas that a listener gets always add up to the message that the conversation gets. A model call is made of its
+hooks: what they call is recorded, counted and admitted by itself, and its layers are recorded with it as one call.
+"""
+
+__all__ = ["ask", "normalize_request"]
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from ziggurat.calls.admission import ADMISSION, Reservation, admit
+from ziggurat.calls.gate import is_waiting, pass_gate, refuse, waiting_call
+from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, Chain, hooked, tell, wrap
+from ziggurat.calls.pieces import Pieces
+from ziggurat.core.codec import decode, encode
+from ziggurat.core.containment import contained
+from ziggurat.core.context import Context
+from ziggurat.core.entries import Record, Result
+from ziggurat.core.errors import InvalidArguments, JournalCorrupt
+from ziggurat.core.event import SILENCE, Dropped
+from ziggurat.core.facts import name_of
+from ziggurat.core.journal import MemoryJournal, journal_of
+from ziggurat.core.recorder import must_be, usage_of
+from ziggurat.messages.canonical import canonical
+from ziggurat.messages.delta import deltas_of, fit, refolded
+from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelStarted
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import Model, ModelRequest, ModelResponse
+from ziggurat.messages.parts import ToolCall
+from ziggurat.tools.approval import APPROVALS
+
+
+async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | None = None) -> ModelResponse:
+    """Ask a model at this context's path; if the record has an answer there, return that instead.
+
+    Args:
+        model: The model with its layers.
+        request: The question.
+        ctx: The context of the call; make it with ``ctx.under("model")``.
+        name: The model's name, if it is known already.
+
+    Raises:
+        LimitExceeded: a budget does not allow the call.
+        Denied: a rule or a person said no.
+        Suspend: the call waits for a decision.
+    """
+    name = name or name_of(model)
+    journal = journal_of(ctx)
+    chain = ctx.scope.get(MIDDLEWARE) or NO_CHAIN
+    if ctx.emit is not SILENCE:
+        await ctx.emit(ModelStarted(ctx.path, name, len(request.messages)))
+    record = journal.find(ctx.path)
+    outcome = None if record is None else record.answer()
+    try:
+        if outcome is None:
+            response = await _ask_live(model, name, request, record, ctx, chain, journal)
+        else:
+            response = await journal.answer(ctx, outcome, name, request, ModelResponse)
+    except BaseException as error:
+        if ctx.listens(Dropped):
+            await ctx.emit(Dropped(ctx.path, type(error).__name__))
+        if isinstance(error, Exception):
+            await tell(chain, error, ctx)
+        raise
+    if ctx.emit is not SILENCE:
+        if outcome is not None:
+            for delta in deltas_of(fit(response.message)):
+                await ctx.emit(Delta(ctx.path, delta))
+        if ctx.listens(ModelEnded):
+            await _stored(journal)
+            await ctx.emit(ModelEnded(ctx.path, response, outcome is not None))
+    return response
+
+
+async def _stored(journal: MemoryJournal) -> None:
+    waiting = journal.settled()
+    if waiting is not None:
+        await waiting
+
+
+async def _ask_live(
+    model: Model,
+    name: str,
+    request: ModelRequest,
+    record: Record | None,
+    ctx: Context,
+    chain: Chain,
+    journal: MemoryJournal,
+) -> ModelResponse:
+    """Make the call, and record its answer or its failure."""
+    if journal.refusing:
+        refuse(record, name, "model", ctx, journal)
+    asked = request
+    reserved: Sequence[Reservation] = ()
+    try:
+        if ADMISSION in ctx.scope:
+            reserved = admit(request, name, ctx)
+        for middleware in chain.hooks["before_model"]:
+            request = await hooked(middleware, "before_model", middleware.before_model, request, ctx)
+        if APPROVALS in ctx.scope or record is not None:
+            request = await _approve(request, name, record, ctx)
+        if chain is NO_CHAIN and ctx.emit is SILENCE:
+            response = await model(request, ctx.as_leaf())
+            must_be(response, ModelResponse, name, ctx)
+        else:
+            response = await _call(model, name, request, ctx, chain)
+    except BaseException as raised:  # noqa: BLE001 - raised again
+        error = contained(raised)
+        spent = journal.take_charges(ctx.path, usage_of(error))
+        journal.count(ctx, spent)
+        for each in reserved:
+            each.settle(spent)
+        if isinstance(error, Exception):
+            await journal.write_failure(ctx, name, asked, error, spent)
+        raise error  # noqa: B904 - it has its cause already
+    spent = tuple(journal.take_charges(ctx.path))
+    await journal.write(Result(ctx.path, name, asked.kept, response, spent, journal.elapsed))
+    spent = (*spent, response.usage)
+    journal.count(ctx, spent)
+    for each in reserved:
+        each.settle(spent)
+    return response
+
+
+async def _call(model: Model, name: str, request: ModelRequest, ctx: Context, chain: Chain) -> ModelResponse:
+    """Call the model through middleware and filters, and return the message that the conversation gets."""
+    filtered = chain.has("deltas", "on_model_delta")
+    pieces = Pieces(ctx, chain) if filtered or ctx.listens(Delta) else None
+    service = wrap(model, chain.hooks["wrap_model"], _wrap_model, "wrap_model")
+    response = await service(request, (ctx if pieces is None else ctx.emitting(pieces)).as_leaf())
+    must_be(response, ModelResponse, name, ctx)
+    if pieces is not None:
+        response = await pieces.finish(response)
+    changed = response
+    for middleware in reversed(chain.hooks["after_model"]):
+        changed = await hooked(middleware, "after_model", middleware.after_model, changed, ctx)
+    message = fit(changed.message)
+    heard = pieces is not None and ctx.listens(Delta) and message is not response.message
+    if heard and message != refolded(response.message):
+        await ctx.emit(Dropped(ctx.path, "changed after it was said"))
+        for delta in deltas_of(message):
+            await ctx.emit(Delta(ctx.path, delta))
+    return changed if message is changed.message else replace(changed, message=message)
+
+
+async def _wrap_model(middleware: Middleware, request: ModelRequest, ctx: Context, model: Model) -> ModelResponse:
+    return await middleware.wrap_model(request, ctx, model)
+
+
+# -- approval --------------------------------------------------------------------------------------------------------
+
+
+async def _approve(request: ModelRequest, name: str, record: Record | None, ctx: Context) -> ModelRequest:
+    """Return the request as it was approved: a call named like the model, with the whole request as its arguments.
+
+    Raises:
+        Denied: a rule or a person said no.
+        Suspend: the call waits for a decision.
+        JournalCorrupt: another call than this one waits here.
+    """
+    waits = record is not None and record.pending is not None
+    if not waits and not any(gate.concern(name, "model") for gate in ctx.scope.get(APPROVALS) or ()):
+        return request
+    call = ToolCall("", name, _arguments_of(request, name))
+    if record is not None and record.pending is not None:
+        waited = waiting_call(record, ctx)
+        if waited is not None and waited.arguments != call.arguments:  # the hooks changed the request meanwhile
+            call, request = waited, _request_of(waited)
+        elif waited is None and not is_waiting(call, record, ctx):
+            raise JournalCorrupt(f"another call than this waits at {ctx.path} ({record.pending.id})")
+    passed = await pass_gate(call, "model", record, ctx, normalize_request)
+    if passed.id and ctx.listens(ApprovalExecuted):
+        await ctx.emit(ApprovalExecuted(ctx.path, passed.id, passed.call))
+    return request if passed.call.arguments == call.arguments else _request_of(passed.call)
+
+
+def normalize_request(call: ToolCall) -> ToolCall:
+    """Return a call of a model with the whole request as it will be sent, as canonical JSON.
+
+    Raises:
+        InvalidArguments: the arguments are not a request to a model.
+    """
+    return ToolCall(call.id, call.name, _arguments_of(_request_of(call), call.name))
+
+
+def _arguments_of(request: ModelRequest, name: str) -> str:
+    return canonical(encode(request).decode(), name)
+
+
+def _request_of(call: ToolCall) -> ModelRequest:
+    try:
+        return decode(call.arguments, ModelRequest)
+    except JournalCorrupt as error:
+        raise InvalidArguments(f"that is not a request to {call.name}: {error}") from error
