@@ -1,4 +1,4 @@
-"""Approval: a run waits for a person, is exported, and continues in what could be another process."""
+"""Approval: a run waits for a person, and continues in what could be another process."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from ziggurat import Agent, Approve, Deny, Message, tool
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.function import FunctionModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 
 
 @tool
@@ -34,17 +34,16 @@ def reply(messages: Sequence[Message]) -> object:
     return "; ".join(results[1:])
 
 
-def agent(store: InMemoryRunStore) -> Agent:
+def agent(store: LocalLogs) -> Agent:
     return Agent(FunctionModel(reply, name="cleaner"), tools=[find_files, delete_file], store=store)
 
 
 async def main() -> None:
-    store = InMemoryRunStore()
+    store = LocalLogs()
     run = await agent(store).run("Clean up", run_id="clean-1")
     print(type(run.stop).__name__)
 
-    elsewhere = InMemoryRunStore()
-    elsewhere.load("clean-1", store.dump("clean-1"))  # JSON lines, as another process would read them
+    elsewhere = LocalLogs(shared=store)  # JSON lines, as another process would read them
     decisions: dict[str, Decision] = {}
     for item in run.pending:
         decisions[item.id] = Approve() if item.call.arguments.endswith('.tmp"}') else Deny("it is needed")

@@ -5,10 +5,10 @@ import tempfile
 from collections.abc import Sequence
 
 from ziggurat import Agent, Approve, Message, tool
-from ziggurat.core.clock import CLOCK
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.function import FunctionModel
+from ziggurat.runs.options import Environment
 from ziggurat.testing import HandClock
 from ziggurat.tools.approval import Approvals
 
@@ -35,17 +35,17 @@ async def main() -> None:
         model = FunctionModel(reply, name="payer")
         return Agent(model, tools=[pay], approvals=Approvals(expires=3 * DAY), store=store)
 
-    run = await agent().run("Pay them", run_id="r-1", deps={CLOCK: clock})
+    run = await agent().run("Pay them", run_id="r-1", environment=Environment(clock=clock))
     ann, ben = run.pending
     await clock.advance(2 * DAY)
-    run = await agent().resume("r-1", {ann.id: Approve()}, deps={CLOCK: clock})
+    run = await agent().resume("r-1", {ann.id: Approve()}, environment=Environment(clock=clock))
     print(f"{run.stop} waiting for {ben.shown}: {run.pending[0].id == ben.id}")
     try:
-        await agent().resume("r-1", {ann.id: Approve()}, deps={CLOCK: clock})
+        await agent().resume("r-1", {ann.id: Approve()}, environment=Environment(clock=clock))
     except ConfigurationError as error:
         print(f"once only: {str(error)[:24]}")
     await clock.advance(2 * DAY)
-    run = await agent().resume("r-1", {ben.id: Approve()}, deps={CLOCK: clock})
+    run = await agent().resume("r-1", {ben.id: Approve()}, environment=Environment(clock=clock))
     print(run.text)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ziggurat import Agent, Message, tool
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.function import FunctionModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 
 
 @tool(effect="none")
@@ -35,7 +35,7 @@ def reply(messages: Sequence[Message]) -> object:
 
 
 async def main() -> None:
-    store = InMemoryRunStore()
+    store = LocalLogs()
     agent = Agent(FunctionModel(reply, name="desk"), tools=[find_customer, send_mail], store=store)
     run = await agent.run("Tell who ordered 881 that it is late", run_id="r-1")
     print(run.text)

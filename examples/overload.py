@@ -3,7 +3,6 @@
 import asyncio
 
 from ziggurat import Agent, stack
-from ziggurat.core.clock import CLOCK
 from ziggurat.core.event import CircuitChanged, Event, Queued, UnderPressure
 from ziggurat.layers.backpressure import Gate, backpressure
 from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
@@ -11,6 +10,7 @@ from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
 from ziggurat.layers.rate_limit import RateLimiter, rate_limit
 from ziggurat.layers.retry import RetryBudget, retry
 from ziggurat.layers.timeout import timeout
+from ziggurat.runs.options import Environment
 from ziggurat.testing import HandClock, ScriptedModel
 
 clock = HandClock(auto=True)  # waiting takes no time here; remove it to wait in real time
@@ -40,7 +40,9 @@ async def main() -> None:
     )
     desk = Agent(model).layered(backpressure(gate=Gate(8, soft=7)))
     questions = [f"What will the weather be in {days} days?" for days in range(1, 11)]
-    runs = await asyncio.gather(*[desk.run(each, deps={CLOCK: clock}, listeners=[tell]) for each in questions])
+    runs = await asyncio.gather(
+        *[desk.run(each, environment=Environment(clock=clock), listeners=[tell]) for each in questions]
+    )
     answered = [run for run in runs if run.text]
     print(f"{clock.monotonic():4.0f} s  {len(answered)} of {len(runs)} answered, {len(forecaster.calls)} calls")
     print(next(run.stop for run in runs if not run.text))

@@ -5,7 +5,8 @@ import asyncio
 from ziggurat import Agent, tool
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.permissions import Audit, granting
+from ziggurat.runs.options import Environment
+from ziggurat.tools.permissions import Audit
 
 
 @tool(permissions=["file_read"])
@@ -43,7 +44,7 @@ desk = Agent(model, tools=[read_notes, publish, count_words, guess], name="desk"
 
 async def main() -> None:
     audit = Audit()
-    run = await desk.run("Publish my notes", deps=granting("file_read", "network", audit=audit))
+    run = await desk.run("Publish my notes", grants=["file_read", "network"], environment=Environment(audit=audit))
     print(run.text)
     for entry in audit:
         print(f"{entry.who}: {entry.tool}", "allowed" if entry.allowed else f"denied, {', '.join(entry.missing)}")

@@ -3,10 +3,10 @@
 import asyncio
 
 from ziggurat import Agent, stack
-from ziggurat.core.clock import CLOCK
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
 from ziggurat.messages.parts import tool_call
+from ziggurat.runs.options import Environment
 from ziggurat.testing import HandClock, ScriptedModel, assert_no_leaks, fail_on, forbid_real_calls
 
 
@@ -25,7 +25,7 @@ def test_the_tool_is_called_with_the_city() -> None:
 def test_a_lost_connection_is_tried_again_after_a_while() -> None:
     clock = HandClock(auto=True)  # jumps to the next timer when nothing else is ready, so the test does not wait
     model = stack(fail_on(ScriptedModel(always="Here."), 1), retry(attempts=2, base=20, jitter="none"))
-    run = Agent(model).run_sync("Are you there?", deps={CLOCK: clock})
+    run = Agent(model).run_sync("Are you there?", environment=Environment(clock=clock))
     assert run.text == "Here."
     assert run.seconds >= 20
 

@@ -17,7 +17,7 @@ from ziggurat.messages.delta import Fold
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import disk
 
 
@@ -42,13 +42,11 @@ def assert_sendable(messages: Iterable[Message]) -> None:
         at += 1 + len(calls)
 
 
-def elsewhere(store: InMemoryRunStore, run_id: str, clock: Clock = SYSTEM_CLOCK) -> InMemoryRunStore:
+def elsewhere(store: LocalLogs, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalLogs:
     """Return a new store with a run as another process would read it."""
-    if not isinstance(store, InMemoryRunStore):  # a store that outlives the process
+    if not isinstance(store, LocalLogs):  # a store that outlives the process
         return reopened(store)
-    fresh = InMemoryRunStore()
-    fresh.load(run_id, store.dump(run_id), clock=clock)
-    return fresh
+    return LocalLogs(shared=store, clock=clock)
 
 
 class Folded:

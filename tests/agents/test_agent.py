@@ -22,7 +22,7 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelResponse, ModelSettings
 from ziggurat.messages.parts import Thinking, ToolCall, ToolResult, tool_call
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
 from ziggurat.tools.toolbox import Toolbox
@@ -108,7 +108,7 @@ def test_a_model_that_answers_rubbish_is_an_error_that_names_it() -> None:
     async def model(request: Any, ctx: Context) -> Any:
         return "just text"
 
-    store = InMemoryRunStore()
+    store = LocalLogs()
     for run in (Agent(model, store=store).run_sync, Agent(model, store=store, middleware=[Middleware()]).run_sync):
         with pytest.raises(ConfigurationError, match="must answer with a ModelResponse, it did with str"):
             run("go", run_id="r")

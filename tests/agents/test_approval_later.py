@@ -15,17 +15,16 @@ from tests.hard_cases.support import ByTurn, results
 from tests.stores.places import PLACES, Place, opening
 from tests.stores.server import schema
 from ziggurat.agents.agent import Agent
-from ziggurat.core.clock import CLOCK
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.store import Row, chained, run_log
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Approve, Deny, Modify
 from ziggurat.messages.parts import tool_call
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.runs.options import Environment
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
-from ziggurat.tools.permissions import granting
 
 ROOT = Path(__file__).parents[2]
 
@@ -94,15 +93,15 @@ def test_what_nobody_decided_in_time_is_denied_whatever_is_said_later(place: Pla
         def agent() -> Agent:
             return clerk(place(), tmp_path / "ledger", approvals=Approvals(expires=60.0))
 
-        run = await agent().run("Pay them", run_id="r", deps={CLOCK: clock})
+        run = await agent().run("Pay them", run_id="r", environment=Environment(clock=clock))
         assert {item.until for item in run.pending} == {clock.now() + 60.0}
         ids = waiting(run)
         await clock.advance(59.0)
-        run = await agent().resume("r", {ids["ben"]: Approve()}, deps={CLOCK: clock})
+        run = await agent().resume("r", {ids["ben"]: Approve()}, environment=Environment(clock=clock))
         assert waiting(run) == {"ada": ids["ada"]}
         assert run.pending[0].until == clock.now() + 1.0, "the time does not begin again"
         await clock.advance(1.0)
-        run = await agent().resume("r", {ids["ada"]: Approve()}, deps={CLOCK: clock})
+        run = await agent().resume("r", {ids["ada"]: Approve()}, environment=Environment(clock=clock))
         assert run.stop == stops.Completed()
         told = "denied: expired: nobody had decided by 2001-09-09 01:47:40 UTC"
         assert [each.text for each in results(run)] == ["ada is known", told, "paid 5 to ben"]
@@ -117,9 +116,9 @@ def test_what_expired_is_denied_also_when_nothing_is_said(place: Place, tmp_path
         clock = HandClock()
         strict = Approvals(expires=10.0)
         agent = clerk(place(), tmp_path / "ledger", approvals=strict)
-        await agent.run("Pay them", run_id="r", deps={CLOCK: clock})
+        await agent.run("Pay them", run_id="r", environment=Environment(clock=clock))
         await clock.advance(10.0)
-        run = await clerk(place(), tmp_path / "ledger").resume("r", deps={CLOCK: clock})
+        run = await clerk(place(), tmp_path / "ledger").resume("r", environment=Environment(clock=clock))
         assert run.stop == stops.Completed()
         assert sum("expired" in each.text for each in results(run)) == 2
 
@@ -197,20 +196,20 @@ def fetcher(store: Any) -> Agent:
     return Agent(model, tools=[ask, fetch, undeclared], store=store, name="fetcher")
 
 
-@pytest.mark.parametrize("given", [None, granting("network", "file_read")])
+@pytest.mark.parametrize("given", [None, ["network", "file_read"]])
 def test_a_resumed_run_is_never_granted_more_than_the_run_was(place: Place, given: Any) -> None:
-    async def went(store: Any, again: Any, deps: Any) -> list[str | None]:
-        run = await fetcher(store).run("Go", run_id="r", deps=deps)
-        run = await fetcher(again).resume("r", {run.pending[0].id: Approve()}, deps=given)
+    async def went(store: Any, again: Any, grants: Any) -> list[str | None]:
+        run = await fetcher(store).run("Go", run_id="r", grants=grants)
+        run = await fetcher(again).resume("r", {run.pending[0].id: Approve()}, grants=given)
         return [each.error for each in results(run)]
 
     async def main() -> None:
-        here = InMemoryRunStore()
+        here = LocalLogs()
         for store, again in ((place(), place()), (here, here)):
-            assert await went(store, again, granting()) == [None, "denied", "denied"]
-        other = InMemoryRunStore()
-        assert await went(other, other, granting("network")) == [None, None, "denied"]
-        free = InMemoryRunStore()
+            assert await went(store, again, []) == [None, "denied", "denied"]
+        other = LocalLogs()
+        assert await went(other, other, ["network"]) == [None, None, "denied"]
+        free = LocalLogs()
         assert await went(free, free, None) == [None, None, "denied" if given else None]
 
     asyncio.run(main())
@@ -218,7 +217,7 @@ def test_a_resumed_run_is_never_granted_more_than_the_run_was(place: Place, give
 
 def test_a_resumed_run_may_be_granted_less(place: Place) -> None:
     async def main() -> AgentRun:
-        run = await fetcher(place()).run("Go", run_id="r", deps=granting("network"))
-        return await fetcher(place()).resume("r", {run.pending[0].id: Approve()}, deps=granting())
+        run = await fetcher(place()).run("Go", run_id="r", grants=["network"])
+        return await fetcher(place()).resume("r", {run.pending[0].id: Approve()}, grants=[])
 
     assert [each.error for each in results(asyncio.run(main()))] == [None, "denied", "denied"]

@@ -8,8 +8,7 @@ import pytest
 from tests.agents.support import assert_sendable, streamed
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.stop import stop_when, until_tool_called
-from ziggurat.calls.enter import MAX_DEPTH, MAX_DEPTH_KEY
-from ziggurat.core.clock import CLOCK
+from ziggurat.calls.enter import MAX_DEPTH
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.layer import stack
@@ -23,6 +22,7 @@ from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import Pause, Reply, ScriptedModel
+from ziggurat.runs.options import Environment
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.function import tool
 
@@ -57,7 +57,7 @@ def test_as_tool_under_another_name() -> None:
 
 def test_layers_stand_around_it() -> None:
     inner = stack(Agent(ScriptedModel([Pause(60), "late"]), name="helper"), timeout(seconds=5))
-    run = _outer(inner, deps={CLOCK: HandClock(auto=True)})
+    run = _outer(inner, environment=Environment(clock=HandClock(auto=True)))
     assert run.messages[2].tool_results[0].error == "timeout"
 
 
@@ -131,8 +131,8 @@ def test_agents_stand_within_each_other_to_the_depth_allowed() -> None:
     run = _deep(MAX_DEPTH + 1).run_sync("go")
     assert "too deep" in run.text
     assert run.stop == stops.Completed()
-    assert _deep(20).run_sync("go", deps={MAX_DEPTH_KEY: 20}).text == "bottom" + "!" * 20
-    assert "too deep" in _deep(2).run_sync("go", deps={MAX_DEPTH_KEY: 1}).text
+    assert _deep(20).run_sync("go", environment=Environment(max_depth=20)).text == "bottom" + "!" * 20
+    assert "too deep" in _deep(2).run_sync("go", environment=Environment(max_depth=1)).text
 
 
 def test_an_agent_that_calls_itself_is_stopped_by_depth() -> None:
@@ -214,5 +214,5 @@ def test_a_run_within_another_tells_its_own_seconds() -> None:
         return (await inner.run("help")).text
 
     agent = Agent(ScriptedModel(tool_call("helped"), "done"), tools=[helped], middleware=[Look()])
-    agent.run_sync("go", deps={CLOCK: clock})
+    agent.run_sync("go", environment=Environment(clock=clock))
     assert seen == [5, 15]

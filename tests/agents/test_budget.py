@@ -19,7 +19,7 @@ from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
 from ziggurat.messages.parts import ToolResult, tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.function import tool
 from ziggurat.tools.toolbox import Toolbox
 
@@ -43,7 +43,7 @@ class Bill:
         return ModelResponse(assistant("child is done"), usage=COST)
 
 
-def _fan_out(bill: Bill, store: InMemoryRunStore | None = None, **limits: Any) -> Agent:
+def _fan_out(bill: Bill, store: LocalLogs | None = None, **limits: Any) -> Agent:
     """Return an agent that calls fifty others concurrently, each of which calls its model once."""
     short = ModelSettings(max_tokens=10)
     children = [Agent(bill.child, name=f"child{number}", settings=short) for number in range(CHILDREN)]
@@ -87,7 +87,7 @@ def test_the_tokens_of_fifty_children_stay_below_the_limit_and_one_call() -> Non
 
 
 def test_refusals_are_on_record_and_never_decided_again() -> None:
-    bill, later, store = Bill(), Bill(), InMemoryRunStore()
+    bill, later, store = Bill(), Bill(), LocalLogs()
 
     async def main() -> tuple[AgentRun, AgentRun]:
         run = await _fan_out(bill, store, requests=21).run("go", run_id="r")
@@ -144,7 +144,7 @@ def test_steps_count_the_turns_of_all_loops_and_not_repairs() -> None:
 # -- tools -------------------------------------------------------------------------------------------------------
 
 
-def _searching(did: list[str], store: InMemoryRunStore | None = None, approval: bool = False, **limits: Any) -> Agent:
+def _searching(did: list[str], store: LocalLogs | None = None, approval: bool = False, **limits: Any) -> Agent:
     @tool(approval=approval)
     async def search(what: str) -> str:
         """Search."""
@@ -193,7 +193,7 @@ def test_calls_before_a_suspension_count_after_it_and_a_replay_is_the_same(limit
     did: list[str] = []
 
     async def main() -> tuple[AgentRun, AgentRun]:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         run = await _searching(did, store, approval=True, **limits).run("go", run_id="r")
         while run.pending:
             store = elsewhere(store, "r")
@@ -217,7 +217,7 @@ def _price(model: str, usage: Usage) -> Decimal:
     return Decimal(usage.input or 0) / 1000 + Decimal(usage.output or 0) / 100
 
 
-def _spender(store: InMemoryRunStore, **limits: Any) -> Agent:
+def _spender(store: LocalLogs, **limits: Any) -> Agent:
     @tool(approval=True)
     async def sign() -> str:
         """Sign."""
@@ -232,7 +232,7 @@ def _spender(store: InMemoryRunStore, **limits: Any) -> Agent:
 
 def test_money_is_reserved_spent_and_remembered() -> None:
     async def main() -> AgentRun:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         run = await _spender(store, cost=0.75, price=_price).run("go", run_id="r")
         while run.pending:
             store = elsewhere(store, "r")

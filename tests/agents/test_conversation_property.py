@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agents.support import turns
+from tests.stores.records import ids_of
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.compaction import Compaction, Recent, over_messages
 from ziggurat.agents.stop import stop_when, until_tool_called
@@ -17,7 +18,7 @@ from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
 from ziggurat.messages.validation import ValidationPolicy, validate
 from ziggurat.models.scripted import PAUSE, ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 
 SENDABLE = ValidationPolicy.sendable()
 
@@ -45,7 +46,7 @@ policies = st.sampled_from(
 )
 
 
-def agent_of(script: Sequence[Any], policy: Any, shorter: bool, store: InMemoryRunStore | None = None) -> Agent:
+def agent_of(script: Sequence[Any], policy: Any, shorter: bool, store: LocalLogs | None = None) -> Agent:
     middleware = [Compaction(over_messages(4), keep=Recent(messages=2))] if shorter else []
     model = ScriptedModel(*script, always="done")
     return Agent(model, tools=[look], stop=policy, max_steps=5, middleware=middleware, store=store)
@@ -67,7 +68,7 @@ def assert_valid(run: AgentRun) -> None:
 @given(replies, policies, st.booleans())
 def test_however_it_ends_the_conversation_is_valid(script: list[Any], policy: Any, shorter: bool) -> None:
     async def main() -> None:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         agent = agent_of(script, policy, shorter, store)
         run = await agent.run("go", run_id="r")
         assert_valid(run)
@@ -81,14 +82,14 @@ def test_however_it_ends_the_conversation_is_valid(script: list[Any], policy: An
 @given(replies, st.integers(0, 40), st.booleans())
 def test_wherever_it_is_cancelled_the_conversation_is_valid(script: list[Any], turn: int, shorter: bool) -> None:
     async def main() -> None:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         slow = [slowly(reply) if isinstance(reply, Message) and reply.parts else reply for reply in script]
         agent = agent_of(slow, None, shorter, store)
         handle = agent.start("go", run_id="r")
         await turns(turn)
         handle.cancel()
         assert_valid(await handle.result())
-        if "r" in store.runs():  # it had begun
+        if "r" in ids_of(store):  # it had begun
             assert_valid(await agent.resume("r"))
 
     asyncio.run(main())

@@ -1,6 +1,7 @@
 """An agent queries a graph and adds to it."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,6 @@ from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.tools.function import tool
-from ziggurat.tools.permissions import granting
 
 
 @tool(permissions=[])
@@ -29,9 +29,9 @@ def people() -> KnowledgeGraph:
     return KnowledgeGraph(people, [Relation("alice", "bob", "knows", 0.5), Relation("bob", "carol", "likes", 2.0)])
 
 
-async def asked(graph: KnowledgeGraph | GraphStore, *calls: ToolCall, deps: object = None) -> AgentRun:
+async def asked(graph: KnowledgeGraph | GraphStore, *calls: ToolCall, grants: Sequence[str] | None = None) -> AgentRun:
     agent = Agent(ScriptedModel(*calls, "done"), tools=[*graph_tools(graph), web])
-    return await (agent.run("go") if deps is None else agent.run("go", deps=deps))  # type: ignore[arg-type]
+    return await agent.run("go", grants=grants)
 
 
 def test_the_graph_answers_and_its_answers_are_counted() -> None:
@@ -100,7 +100,7 @@ def test_adding_needs_a_grant_of_its_own() -> None:
             graph,
             tool_call("search_graph", text="bob"),
             tool_call("add_entity", entity="dan"),
-            deps=granting("database_read"),
+            grants=["database_read"],
         )
     )
     results = [result for step in run.trace() for result in step.results]

@@ -19,7 +19,7 @@ from ziggurat.messages.events import LoopWarning
 from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.models.scripted import Reply, ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.function import tool
 
 Warnings = list[tuple[str, str, int]]
@@ -173,12 +173,12 @@ def test_what_was_counted_before_a_suspension_counts_after_it_and_in_a_replay(ac
         """Look."""
         return f"saw {at}"
 
-    def agent(store: InMemoryRunStore) -> Agent:
+    def agent(store: LocalLogs) -> Agent:
         model = ScriptedModel(rules=[(lambda request: _asked(request.messages) < 4, a(0))], always="done")
         return Agent(model, tools=[look], stop=loop_detection(action=action), store=store)
 
     async def main() -> tuple[AgentRun, AgentRun]:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         run = await agent(store).run("go", run_id="r")
         while run.pending:
             store = elsewhere(store, "r")

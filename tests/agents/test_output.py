@@ -12,7 +12,7 @@ from pydantic import BaseModel, field_validator
 from tests.agents.support import assert_sendable, elsewhere, said, streamed, timeless
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.output import FINAL_ANSWER, Output
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, RunExists
 from ziggurat.core.facts import fact
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
@@ -20,7 +20,7 @@ from ziggurat.messages.facts import OUTPUT_MODES, OutputMode
 from ziggurat.messages.message import assistant
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import Reply, ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 
 
 class City(Struct):
@@ -273,11 +273,11 @@ def test_a_typed_answer_survives_the_journal_and_nests() -> None:
     ids=str,
 )
 def test_a_typed_output_comes_back_from_the_record(kind: Any, values: dict[str, Any], expected: Any) -> None:
-    def agent(store: InMemoryRunStore) -> Agent:
+    def agent(store: LocalLogs) -> Agent:
         return Agent(ScriptedModel(tool_call(FINAL_ANSWER, **values)), output=kind, store=store)
 
     async def run() -> list[AgentRun]:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         first = await agent(store).run("go", run_id="r")
         again = await agent(elsewhere(store, "r")).resume("r")
         return [first, again, await agent(store).resume("r"), await agent(store).replay("r")]
@@ -287,10 +287,10 @@ def test_a_typed_output_comes_back_from_the_record(kind: Any, values: dict[str, 
 
 def test_an_output_of_another_type_than_was_recorded_is_an_error_that_says_so() -> None:
     async def run() -> None:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         await Agent(ScriptedModel(tool_call(FINAL_ANSWER, name="Ur")), output=City, store=store).run("go", run_id="r")
         later = Agent(ScriptedModel("x"), output=int, store=elsewhere(store, "r"))
-        with pytest.raises(JournalCorrupt, match="type int"):
+        with pytest.raises(RunExists, match=r"another type of output: .* type int"):
             await later.resume("r")
 
     asyncio.run(run())

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.agents.support import assert_sendable, elsewhere, hello, turns
+from tests.stores.records import dump_of
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
@@ -18,7 +19,7 @@ from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify
 from ziggurat.messages.events import ModelEnded
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.function import tool
 
 
@@ -28,7 +29,7 @@ async def send(to: str) -> str:
     return f"sent to {to}"
 
 
-def _sender(store: InMemoryRunStore | None = None) -> Agent:
+def _sender(store: LocalLogs | None = None) -> Agent:
     return Agent(ScriptedModel(rules=[("go", tool_call("send", to="x"))], always="done"), tools=[send], store=store)
 
 
@@ -39,7 +40,7 @@ def test_resume_with_each_decision() -> None:
             (Deny("too late"), "denied: too late"),
             (Modify('{"to": "y"}'), "sent to y"),
         ):
-            store = InMemoryRunStore()
+            store = LocalLogs()
             suspended = await _sender(store).run("go", run_id="r")
             assert suspended.stop == stops.Suspended()
             (item,) = suspended.pending
@@ -65,14 +66,14 @@ def test_resume_with_each_decision() -> None:
 )
 def test_a_bad_decision_is_refused_and_nothing_is_written(decisions: Any, told: str) -> None:
     async def run() -> None:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         agent = _sender(store)
         suspended = await agent.run("go", run_id="r")
         (item,) = suspended.pending
         given = decisions
         if decisions is True or decisions == "approve":
             given = {item.id: decisions}
-        before = store.dump("r")
+        before = dump_of(store, "r")
         with pytest.raises(ConfigurationError, match=told):
             await agent.resume("r", given)
         with pytest.raises(ConfigurationError):
@@ -81,7 +82,7 @@ def test_a_bad_decision_is_refused_and_nothing_is_written(decisions: Any, told: 
             await agent.resume("r", {item.id: Approve()}, deps=wrong({"x": 1}))
         with pytest.raises(ConfigurationError):
             await agent.resume("r", {item.id: Approve()}, listeners=[3])  # type: ignore[list-item]
-        assert store.dump("r") == before
+        assert dump_of(store, "r") == before
         assert (await agent.resume("r", {item.id: Approve()})).text == "done"
         with pytest.raises(ConfigurationError, match="waiting: nothing"):
             await agent.resume("r", {item.id: Approve()})
@@ -103,15 +104,15 @@ def test_a_bad_decision_is_refused_and_nothing_is_written(decisions: Any, told: 
 )
 def test_a_decision_that_does_not_fit_is_refused_and_the_call_waits(decision: Decision, told: str) -> None:
     async def run() -> None:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         agent = _sender(store)
         (item,) = (await agent.run("go", run_id="r")).pending
-        before = store.dump("r")
+        before = dump_of(store, "r")
         layered = Runnable(agent, name=agent.name, store=store)
         for door in (agent.resume, agent.layered(timeout(seconds=9)).resume, layered.resume):
             with pytest.raises(ConfigurationError, match=told):
                 await door("r", {item.id: decision})
-        assert store.dump("r") == before
+        assert dump_of(store, "r") == before
         assert (await agent.resume("r", {item.id: Modify('{"to": "y"}')})).observations == ("sent to y",)
 
     asyncio.run(run())
@@ -171,7 +172,7 @@ def test_an_unknown_run_says_which_are_known(run_id: Any) -> None:
 
 
 def test_a_run_of_another_agent_is_refused() -> None:
-    store = InMemoryRunStore()
+    store = LocalLogs()
     hello(store=store, name="one").run_sync("go", run_id="r")
     for door in (hello(store=store, name="two").resume, hello(store=store, name="two").replay):
         with pytest.raises(RunNotFound, match="'two'"):
@@ -240,10 +241,10 @@ def test_replay_calls_nothing_and_gives_the_same_run() -> None:
         """Echo."""
         return text
 
-    def agent(model: ScriptedModel, store: InMemoryRunStore) -> Agent:
+    def agent(model: ScriptedModel, store: LocalLogs) -> Agent:
         return Agent(model, tools=[echo], store=store)
 
-    store = InMemoryRunStore()
+    store = LocalLogs()
     run = agent(ScriptedModel(tool_call("echo", text="a"), "done"), store).run_sync("go", run_id="r")
     unused = ScriptedModel("never")
     again = asyncio.run(agent(unused, elsewhere(store, "r")).replay("r"))
@@ -252,7 +253,7 @@ def test_replay_calls_nothing_and_gives_the_same_run() -> None:
 
 
 def test_replay_shows_the_first_difference() -> None:
-    store = InMemoryRunStore()
+    store = LocalLogs()
     Agent(ScriptedModel("done"), store=store).run_sync("go", run_id="r")
     other = Agent(ScriptedModel("x", name="other"), store=store)
     with pytest.raises(JournalMismatch, match="agent"):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.agents.support import hello
+from tests.stores.records import ids_of
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
@@ -25,7 +26,7 @@ from ziggurat.messages.message import assistant, user
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import Image, Text, tool_call
 from ziggurat.models.scripted import PAUSE, ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
@@ -71,7 +72,7 @@ def test_prompts_of_all_forms(prompt: Any, expected: Any) -> None:
     ids=repr,
 )
 def test_bad_prompts_are_refused_at_every_door_and_nothing_is_written(prompt: Any, told: str) -> None:
-    store = InMemoryRunStore()
+    store = LocalLogs()
     agent = hello(store=store)
     with pytest.raises(ConfigurationError, match=told):
         agent.run_sync(prompt, run_id="r")
@@ -86,7 +87,7 @@ def test_bad_prompts_are_refused_at_every_door_and_nothing_is_written(prompt: An
             agent.start(prompt, run_id="r")
 
     asyncio.run(run())
-    assert store.runs() == ()
+    assert ids_of(store) == []
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_bad_prompts_are_refused_at_every_door_and_nothing_is_written(prompt: An
     ids=repr,
 )
 def test_bad_options_are_refused_at_every_door_and_nothing_is_written(options: dict[str, Any], told: str) -> None:
-    store = InMemoryRunStore()
+    store = LocalLogs()
     agent = hello(store=store)
     with pytest.raises(ConfigurationError, match=told):
         agent.run_sync("go", **options)
@@ -124,7 +125,7 @@ def test_bad_options_are_refused_at_every_door_and_nothing_is_written(options: d
                 pass
 
     asyncio.run(run())
-    assert store.runs() == ()
+    assert ids_of(store) == []
 
 
 def test_a_misspelt_option_is_named() -> None:

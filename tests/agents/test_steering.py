@@ -26,7 +26,7 @@ from ziggurat.messages.parts import tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.messages.validation import ValidationPolicy, validate
 from ziggurat.models.scripted import PAUSE, ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.leaks import assert_no_leaks
 
 COST = Usage(10, 1, requests=1)
@@ -45,7 +45,7 @@ class Work:
         self.did.append(f"-{what}")
         return f"did {what}"
 
-    def agent(self, store: InMemoryRunStore | None = None, **options: Any) -> Agent:
+    def agent(self, store: LocalLogs | None = None, **options: Any) -> Agent:
         def reply(request: ModelRequest) -> Any:
             turn = sum(message.role == "assistant" for message in request.messages)
             if turn >= 3:
@@ -77,7 +77,7 @@ def test_at_every_point_the_conversation_stays_valid_and_resume_and_replay_have_
     work, again, steered = Work(), Work(), list[bool]()
 
     async def main() -> tuple[AgentRun, AgentRun]:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         async with assert_no_leaks():
             handle = work.agent(store).start("go", run_id="r")
             await turns(after)
@@ -111,7 +111,7 @@ def test_two_at_once_are_valid_too_and_a_soft_cancel_wins(verbs: tuple[str, str]
     work, again = Work(), Work()
 
     async def main() -> None:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         handle = work.agent(store).start("go", run_id="r")
         await turns(after)
         for verb in verbs:

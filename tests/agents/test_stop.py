@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ziggurat.messages.approval import Approvals, Rule
 
 from tests.agents.support import assert_sendable
 from ziggurat.agents.agent import Agent
@@ -24,7 +23,6 @@ from ziggurat.agents.stop import (
     until_no_tool_calls,
     until_tool_called,
 )
-from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
 from ziggurat.core.errors import (
     ConfigurationError,
@@ -44,8 +42,10 @@ from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import Pause, Reply, ScriptedModel
+from ziggurat.runs.options import Environment
 from ziggurat.stores.connect import connect
 from ziggurat.testing.clock import HandClock
+from ziggurat.tools.approval import Approvals, Rule
 from ziggurat.tools.function import tool
 
 CALLS: list[Reply] = [tool_call("echo", text="a"), tool_call("submit", text="b"), tool_call("echo", text="c"), "done"]
@@ -273,7 +273,9 @@ def test_a_policy_that_raises_fails_the_run() -> None:
 def test_a_timeout_cancels_in_mid_call_and_keeps_what_is_complete() -> None:
     async def run() -> AgentRun:
         model = ScriptedModel(tool_call("echo", text="a"), ["half", Pause(60), "never"])
-        return await Agent(model, tools=[echo], timeout=5).run("go", deps={CLOCK: HandClock(auto=True)})
+        return await Agent(model, tools=[echo], timeout=5).run(
+            "go", environment=Environment(clock=HandClock(auto=True))
+        )
 
     went = asyncio.run(run())
     assert went.stop == stops.Timeout(5)
@@ -291,7 +293,7 @@ def test_a_timeout_while_a_tool_runs() -> None:
 
     async def run() -> AgentRun:
         agent = Agent(ScriptedModel(tool_call("slow")), tools=[slow], timeout=5)
-        return await agent.run("go", deps={CLOCK: HandClock(auto=True)})
+        return await agent.run("go", environment=Environment(clock=HandClock(auto=True)))
 
     went = asyncio.run(run())
     assert went.stop == stops.Timeout(5)
@@ -306,10 +308,10 @@ def test_a_run_that_goes_on_is_told_its_whole_limit_when_what_was_left_of_it_is_
         return "late"
 
     async def run() -> AgentRun:
-        deps = {CLOCK: HandClock(auto=True)}
+        environment = Environment(clock=HandClock(auto=True))
         agent = Agent(ScriptedModel([Pause(3), tool_call("slow")]), tools=[slow], timeout=5)
-        (item,) = (await agent.run("go", deps=deps, run_id="r")).pending
-        return await agent.resume("r", {item.id: Approve()}, deps=deps)
+        (item,) = (await agent.run("go", environment=environment, run_id="r")).pending
+        return await agent.resume("r", {item.id: Approve()}, environment=environment)
 
     went = asyncio.run(run())
     assert went.stop == stops.Timeout(5)

@@ -20,7 +20,7 @@ from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import Image, Thinking, tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import PAUSE, Reply, ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.leaks import assert_no_leaks
 
 Script = list[list[Reply]]
@@ -111,7 +111,7 @@ async def broken(text: str) -> str:
     raise RuntimeError(text)
 
 
-def _agent(script: Script, store: InMemoryRunStore | None = None) -> Agent:
+def _agent(script: Script, store: LocalLogs | None = None) -> Agent:
     helper = Agent(
         ScriptedModel(always=["nes", PAUSE, "ted", ThinkingDelta("hm")]),
         name="helper",
@@ -145,8 +145,8 @@ def test_streamed_equals_plain_and_what_is_heard_folds_to_what_is_kept(script: S
 @settings(max_examples=25)
 @given(scripts(), st.integers(1, 3))
 def test_a_stream_that_is_left_at_any_event_leaks_nothing_and_can_go_on(script: Script, buffer: int) -> None:
-    async def left(after: int) -> InMemoryRunStore:
-        store = InMemoryRunStore()
+    async def left(after: int) -> LocalLogs:
+        store = LocalLogs()
         async with assert_no_leaks():
             async with _agent(script, store).stream("go", run_id="r", buffer=buffer) as events:
                 for _ in range(after):

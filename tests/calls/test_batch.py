@@ -8,7 +8,6 @@ import pytest
 from tests.agents.support import assert_sendable, elsewhere
 from ziggurat.agents.agent import Agent
 from ziggurat.calls.batch import not_executed
-from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.event import Event
@@ -18,7 +17,8 @@ from ziggurat.messages.events import ToolEnded
 from ziggurat.messages.message import assistant
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.models.scripted import Reply, ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.runs.options import Environment
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.tools.function import tool
@@ -58,7 +58,7 @@ def _run(box: Toolbox, *calls: ToolCall) -> AgentRun:
     async def run() -> AgentRun:
         async with assert_no_leaks():
             agent = Agent(ScriptedModel(list(calls), "done"), tools=box)
-            return await agent.run("go", deps={CLOCK: HandClock(auto=True)})
+            return await agent.run("go", environment=Environment(clock=HandClock(auto=True)))
 
     return asyncio.run(run())
 
@@ -236,7 +236,7 @@ def test_a_quorum_of_successes_is_enough_and_the_rest_is_answered_on_record(slow
     calls = [tool_call("ask", who=who, id=f"call_{who}") for who in range(4)]
 
     async def main() -> None:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         agent = Agent(ScriptedModel(assistant(*calls), "done"), tools=Toolbox([ask], join=quorum(2)), store=store)
         run = await agent.run("go", run_id="r")
         first = [who for who in range(4) if who != slow][:2]

@@ -6,9 +6,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.agents.support import elsewhere
+from tests.stores.records import journal_of
 from ziggurat.agents.agent import Agent
 from ziggurat.calls.enter import enter
-from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
 from ziggurat.core.entries import Entered, Result
 from ziggurat.core.errors import ModelError
@@ -25,7 +25,8 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import Reply, ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.runs.options import Environment
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import HandClock, settle
 from ziggurat.tools.function import tool
 
@@ -127,7 +128,7 @@ def test_events_of_hooks_are_told_to_who_listens() -> None:
     ]
 
 
-def _nested(store: InMemoryRunStore, seen: list[str], **changes: Any) -> Agent:
+def _nested(store: LocalLogs, seen: list[str], **changes: Any) -> Agent:
     @tool(approval=True)
     async def sign() -> str:
         """Sign."""
@@ -161,7 +162,7 @@ def _nested(store: InMemoryRunStore, seen: list[str], **changes: Any) -> Agent:
 
 def test_an_agent_that_ended_is_answered_from_the_record_and_hooks_before_run_once() -> None:
     async def run() -> tuple[AgentRun, list[str], list[str]]:
-        store, before, after = InMemoryRunStore(), list[str](), list[str]()
+        store, before, after = LocalLogs(), list[str](), list[str]()
         suspended = await _nested(store, before).run("go", run_id="r")
         store = elsewhere(store, "r")
         decisions = {item.id: Approve() for item in suspended.pending}
@@ -210,7 +211,7 @@ def test_one_that_was_cancelled_right_away_in_a_journal_of_ones_own_is_entered_o
 
 def test_what_an_agent_is_made_of_may_change_between_and_is_told() -> None:
     async def run() -> list[Event]:
-        store, heard = InMemoryRunStore(), list[Event]()
+        store, heard = LocalLogs(), list[Event]()
         suspended = await _nested(store, []).run("go", run_id="r")
         decisions = {item.id: Approve() for item in suspended.pending}
         later = _nested(elsewhere(store, "r"), [], instructions="Now be brief.")
@@ -222,10 +223,10 @@ def test_what_an_agent_is_made_of_may_change_between_and_is_told() -> None:
 
 
 def test_entries_of_agents() -> None:
-    store = InMemoryRunStore()
+    store = LocalLogs()
     Agent(ScriptedModel("x"), store=store, name="a/b").run_sync("go", run_id="r")
-    entered = [entry for entry in store.open("r").entries if isinstance(entry, Entered)]
-    results = [entry for entry in store.open("r").entries if isinstance(entry, Result)]
+    entered = [entry for entry in journal_of(store, "r").entries if isinstance(entry, Entered)]
+    results = [entry for entry in journal_of(store, "r").entries if isinstance(entry, Result)]
     assert [(entry.path, entry.name) for entry in entered] == [("a%2Fb", "a/b")]
     assert [entry.path for entry in results] == ["a%2Fb/step-1/model", "a%2Fb"]
 
@@ -256,7 +257,9 @@ def test_a_layer_that_tries_an_agent_again_has_no_call_made_twice() -> None:
         return ModelResponse(assistant("done"))
 
     run = asyncio.run(
-        Agent(model, tools=[add]).layered(retry(attempts=2)).run("go", deps={CLOCK: HandClock(auto=True)})
+        Agent(model, tools=[add])
+        .layered(retry(attempts=2))
+        .run("go", environment=Environment(clock=HandClock(auto=True)))
     )
     assert run.text == "done"
     assert (asked, added) == ([1, 3, 3], [7])

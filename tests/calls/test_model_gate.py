@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.stores.records import dump_of, plant
 from ziggurat.agents.agent import Agent
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
@@ -18,7 +19,7 @@ from ziggurat.messages.parts import tool_call
 from ziggurat.messages.stops import Completed, Denied, Suspended
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.approval import Approvals, Rule
 
 ANY = Rule("*", stage="model")
@@ -151,10 +152,10 @@ class _Stamp(Middleware):
 )
 def test_it_may_wait_and_go_on_elsewhere_and_is_replayed_without_asking(decide: Any, text: str) -> None:
     async def go() -> tuple[AgentRun, AgentRun]:
-        store, elsewhere = InMemoryRunStore(), InMemoryRunStore()
+        store, elsewhere = LocalLogs(), LocalLogs()
         run = await _agent(store=store, middleware=[_Stamp()]).run("hello", run_id="r")
         assert run.stop == Suspended()
-        elsewhere.load("r", store.dump("r"))
+        plant(elsewhere, "r", dump_of(store, "r"))
         agent = _agent(store=elsewhere, middleware=[_Stamp()])
         done = await agent.resume("r", {item.id: decide(item) for item in run.pending})
         return done, await agent.replay("r")

@@ -22,7 +22,7 @@ from ziggurat.messages.parts import Text, tool_call
 from ziggurat.messages.rewriting import Outlook, Rewriting
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 
 
 def echo(text: str) -> str:
@@ -155,7 +155,7 @@ class Summarised(Middleware):
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_resumed_run_has_the_same_conversation_and_does_not_ask_again(fails: bool) -> None:
     async def main() -> None:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         summariser = ScriptedModel("a summary", usage=Usage(input=7, output=3, requests=1))
         ends: list[Any] = [ConnectionError("gone")] if fails else []
         model = ScriptedModel(tool_call("echo", text="a"), tool_call("echo", text="b"), *ends, "done")
@@ -176,7 +176,7 @@ def test_a_resumed_run_has_the_same_conversation_and_does_not_ask_again(fails: b
 
 def test_an_overflow_on_record_is_not_met_again() -> None:
     async def main() -> None:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         model = ScriptedModel(tool_call("echo", text="a"), ContextOverflow("long"), ConnectionError("gone"), "done")
         shorten = Shorten(overflow=True)
         await Agent(model, tools=[echo], middleware=[shorten], store=store).run("go", run_id="r")

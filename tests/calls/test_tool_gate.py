@@ -247,8 +247,7 @@ def test_who_stands_beneath_escapes_nothing(form: str) -> None:
 
     async def ask_inner(question: str) -> str:
         """Ask."""
-        own = {APPROVALS: (Approvals(Rule("*", "allow")),)}
-        return (await inner.run(question, deps=own)).text
+        return (await inner.run(question, approvals=Approvals(Rule("*", "allow")))).text
 
     name, tool_of, key = ("inner", inner, "input") if form == "tool" else ("ask_inner", ask_inner, "question")
     model = ScriptedModel(tool_call(name, **{key: "x"}), "out")

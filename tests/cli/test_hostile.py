@@ -15,14 +15,13 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.pytest_file import as_test
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import digest
-from ziggurat.core.entries import LABELS
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.store import LogInfo, Row, chained, run_log, session_log
 from ziggurat.core.visible import is_hidden
 from ziggurat.memory.connect import open_memory
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.stores.connect import connect, rows_of
+from ziggurat.stores.connect import connect
 
 AGENTS = str(Path(__file__).parent / "hostile_agents.py")
 QUOTED = 'x"""\nraise SystemExit("code from a run ran")\n"""'
@@ -38,8 +37,8 @@ def checked(ended: Ended) -> Ended:
 async def plant(url: str, old_id: str, agent: Runnable) -> str:
     """Store a run of an agent under an id that is refused today, as an earlier version could have; return the id."""
     made = Runnable(agent, name=agent.name, store=url)
-    run = await made.run(f"asked: {HOSTILE}", run_id=new_id(), deps={LABELS: {"command line": {"model": HOSTILE}}})
-    store = rows_of(made.store)
+    run = await made.run(f"asked: {HOSTILE}", run_id=new_id(), labels={"command line": {"model": HOSTILE}})
+    store = made.store
     rows = await store.read(run_log(run.id))
     info = await store.find(run_log(run.id))
     assert info is not None
@@ -115,10 +114,10 @@ def test_runs_are_exported_as_tests_that_do_nothing_but_replay_them(
 def test_no_agent_on_record_becomes_code(agent: str, url: str) -> None:
     async def recorded() -> tuple[LogInfo, MemoryJournal]:
         made, run_id = Runnable(talks, name="hostile", store=url), new_id()
-        await made.run("x", run_id=run_id, deps={LABELS: {"command line": {"agent": agent}}})
-        info = await rows_of(made.store).find(run_log(run_id))
+        await made.run("x", run_id=run_id, labels={"command line": {"agent": agent}})
+        info = await made.store.find(run_log(run_id))
         journal = MemoryJournal.load(await made.record(run_id))
-        await rows_of(made.store).close()
+        await made.store.close()
         assert info is not None
         return info, journal
 
@@ -214,7 +213,7 @@ def test_a_session_under_an_earlier_id_can_be_continued(url: str, ziggurat: Comm
     name = f"old {HOSTILE}"
 
     async def make() -> None:
-        store = rows_of(connect(url))
+        store = connect(url)
         epoch = await store.create(LogInfo(session_log(name)))
         await store.release(session_log(name), epoch)
         await store.close()

@@ -21,7 +21,7 @@ from ziggurat import AgentRun, Approve, ConfigurationError
 from ziggurat.core.errors import StoreError
 from ziggurat.messages.validation import ValidationPolicy, validate
 from ziggurat.stores.file import FileStore
-from ziggurat.stores.memory_rows import MemoryRows
+from ziggurat.stores.local import LocalLogs
 from ziggurat.stores.sqlite import SqliteStore
 from ziggurat.testing import assert_no_leaks
 
@@ -48,14 +48,14 @@ class Place:
     def __init__(self, kind: str, folder: Path) -> None:
         self.kind, self.folder = kind, folder
         folder.mkdir()
-        self.rows = MemoryRows()
+        self.rows = LocalLogs()
         self.opened: list[Any] = []
 
     def open(self) -> Any:
         """Open the store as another process would; None for the agent's own."""
         if self.kind == "here":
             return None
-        store: Any = MemoryRows(shared=self.rows)
+        store: Any = LocalLogs(shared=self.rows)
         if self.kind == "sqlite":
             store = SqliteStore(self.folder / "runs.db", synchronous="NORMAL")
         elif self.kind == "file":

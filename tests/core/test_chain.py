@@ -23,7 +23,7 @@ from ziggurat.core.stored_journal import read_rows
 from ziggurat.messages.message import user
 from ziggurat.messages.parts import tool_call
 from ziggurat.stores.connect import connect
-from ziggurat.stores.memory_rows import MemoryRows
+from ziggurat.stores.local import LocalLogs
 from ziggurat.stores.session import Session
 
 OLD, NEW, OTHER = "old-0123456789abcdef", "new-0123456789abcdef", "bad-0123456789abcdef"
@@ -233,13 +233,13 @@ def test_the_key_of_the_environment_is_that_of_every_store(
         store = opened(url)
         assert Chain(NEW).fits(RUN, "", (await store.read(RUN))[0])
         await store.close()
-        rows = MemoryRows()
+        rows = LocalLogs()
         await World().agent(rows).run("go", run_id="r")
         assert Chain(NEW).fits(RUN, "", (await rows.read(RUN))[0])
 
     asyncio.run(main())
     monkeypatch.delenv(KEY)
-    assert chain_of(MemoryRows()).name == ""
+    assert chain_of(LocalLogs()).name == ""
 
 
 def test_the_same_url_with_another_key_is_another_store(tmp_path: Path) -> None:

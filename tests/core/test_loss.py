@@ -15,7 +15,7 @@ from ziggurat.core.loss import accept_loss
 from ziggurat.core.store import Store, run_log
 from ziggurat.messages.parts import tool_call
 from ziggurat.stores.connect import connect
-from ziggurat.stores.memory_rows import MemoryRows
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing import ScriptedModel
 
 KINDS = ("sqlite", "file", "postgres")
@@ -115,7 +115,7 @@ def test_a_run_of_which_nothing_is_left_is_not_begun_anew_in_silence(kind: str, 
 
 def test_nothing_is_accepted_where_nothing_is_lost_or_remembered(tmp_path: Path) -> None:
     async def main() -> None:
-        rows = MemoryRows()
+        rows = LocalLogs()
         await World().agent(rows).run("go", run_id="r")
         assert not await accept_loss(rows, RUN)
         store = Damaged("sqlite", tmp_path).open()
@@ -174,7 +174,7 @@ def test_a_database_has_one_file_of_marks_by_whatever_link_it_is_opened(tmp_path
         await world.agent(store).run("go", run_id="r")
         await store.close()
         (tmp_path / "link.db").symlink_to(tmp_path / "folder/runs.db")
-        store = connect(f"sqlite:///{tmp_path}/link.db")  # type: ignore[assignment]
+        store = connect(f"sqlite:///{tmp_path}/link.db")
         assert await store.delete(RUN)
         await store.close()
         store = place.open()

@@ -23,7 +23,7 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.stores.in_memory import InMemoryStore
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
-from ziggurat.stores.connect import connect, rows_of
+from ziggurat.stores.connect import connect
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.postgres import PostgresStore
 from ziggurat.stores.sqlite import SqliteStore
@@ -142,7 +142,7 @@ def test_a_store_that_was_opened_by_its_address_is_nobody_s_to_close(address: st
     async def main() -> None:
         run = await Agent(ScriptedModel("Hello."), store=url).run("Hi", run_id="r")
         assert run.text == "Hello."
-        assert await rows_of(connect(url)).find("run:r") is not None
+        assert await connect(url).find("run:r") is not None
 
     assert _warned(main, tmp_path) == []
 
@@ -165,7 +165,7 @@ def test_memories_in_this_process_are_a_value_like_any_other() -> None:
 PROGRAM = """
 import asyncio, sys
 from ziggurat.core.store import LogInfo
-from ziggurat.stores.connect import connect, rows_of
+from ziggurat.stores.connect import connect
 from ziggurat.stores.sqlite import SqliteStore
 store = {opens}
 async def main():

@@ -22,9 +22,9 @@ from tests.stores.server import asked, schema
 from ziggurat.core.errors import JournalCorrupt, ZigguratError
 from ziggurat.core.loss import accept_loss
 from ziggurat.core.store import Store, run_log
-from ziggurat.core.stored_journal import PROBE
 from ziggurat.messages import stops
 from ziggurat.messages.message import user
+from ziggurat.runs.options import Environment
 from ziggurat.runs.stored import StoredRuns
 from ziggurat.stores.connect import connect
 from ziggurat.stores.session import Session
@@ -118,7 +118,7 @@ def live(opens: Callable[[], Store], ledger: Path, end: Reached) -> None:
         chat = Session(SESSION, store)
         await chat.add_items([user("Hello."), user("Are you there?")])
         world = World(Ledger(ledger), end)
-        run = await finish(world, world.agent(store, STEPS), RUN, {PROBE: end})
+        run = await finish(world, world.agent(store, STEPS), RUN, Environment(probe=end))
         assert run.stop == stops.Completed()
         await chat.add_items([user("Thank you.")])
         await store.close()

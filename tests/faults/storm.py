@@ -24,10 +24,10 @@ from tests.faults.world import POINTS, DieAt, Ledger, Reached, Verdict, World, f
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Result
 from ziggurat.core.store import Store, run_log
-from ziggurat.core.stored_journal import PROBE
 from ziggurat.messages import stops
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolResult
+from ziggurat.runs.options import Environment
 from ziggurat.runs.stored import StoredRuns
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.sqlite import SqliteStore
@@ -109,7 +109,7 @@ def live(opens: Opens, run_id: str, ledger: Path, reached: Reached) -> None:
     async def main() -> None:
         store = opens()
         world = World(Ledger(ledger), reached)
-        run = await finish(world, world.agent(store), run_id, {PROBE: reached})
+        run = await finish(world, world.agent(store), run_id, Environment(probe=reached))
         assert run.stop == stops.Completed(), run.stop
         await store.close()
 

@@ -19,6 +19,7 @@ from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.messages.usage import Usage
+from ziggurat.runs.options import Environment
 from ziggurat.tools.function import tool
 
 STEPS = 20
@@ -165,12 +166,12 @@ class World:
             self.reached("after event", event.path)
 
 
-async def finish(world: World, agent: Agent, run_id: str, deps: Any = None) -> AgentRun:
+async def finish(world: World, agent: Agent, run_id: str, environment: Environment | None = None) -> AgentRun:
     """Begin a run or continue it until it ends, agreeing to whatever is asked."""
-    run = await agent.run(PROMPT, run_id=run_id, listeners=[world.heard], deps=deps)
+    run = await agent.run(PROMPT, run_id=run_id, listeners=[world.heard], environment=environment)
     while run.pending:
         decisions = {item.id: Approve() for item in run.pending}
-        run = await agent.resume(run_id, decisions, listeners=[world.heard], deps=deps)
+        run = await agent.resume(run_id, decisions, listeners=[world.heard], environment=environment)
     return run
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from tests.golden.agents import GOLDEN, Golden
 from tests.hard_cases.support import ByTurn
+from tests.stores.records import dump_of
 from ziggurat.agents.agent import Agent
-from ziggurat.core.clock import CLOCK, IDS, RANDOM
 from ziggurat.core.codec import SHAPE_VERSION
 from ziggurat.core.store import Store, session_log
-from ziggurat.stores.memory import InMemoryRunStore
-from ziggurat.stores.memory_rows import MemoryRows
+from ziggurat.runs.options import Environment
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import HandClock
 
 FOLDER = Path(__file__).parent
@@ -22,16 +22,16 @@ PROMPT = "Do what you do."
 
 async def recorded(golden: Golden) -> bytes:
     """Run an agent where neither time nor chance differ, and return its record."""
-    store = InMemoryRunStore()
+    store = LocalLogs()
     agent = golden.make(store)
-    deps = {CLOCK: HandClock(auto=True), IDS: iter("0123456789").__next__, RANDOM: lambda: 0.5}
+    environment = Environment(clock=HandClock(auto=True), ids=iter("0123456789").__next__, random=lambda: 0.5)
     if golden.streamed:
-        async with agent.stream(PROMPT, run_id="r", deps=deps) as events:
+        async with agent.stream(PROMPT, run_id="r", environment=environment) as events:
             async for _ in events:
                 pass
     else:
-        await agent.run(PROMPT, run_id="r", deps=deps)
-    return store.dump("r")
+        await agent.run(PROMPT, run_id="r", environment=environment)
+    return dump_of(store, "r")
 
 
 def talker(store: Store) -> Agent:
@@ -41,9 +41,11 @@ def talker(store: Store) -> Agent:
 
 async def session() -> bytes:
     """Talk twice in one session, and return what is kept of it."""
-    store = MemoryRows(clock=HandClock())
+    store = LocalLogs(clock=HandClock())
     for number, prompt in enumerate(("I am Ada.", "Who am I?")):
-        await talker(store).run(prompt, run_id=f"r-{number}", session="alice", deps={CLOCK: HandClock()})
+        await talker(store).run(
+            prompt, run_id=f"r-{number}", session="alice", environment=Environment(clock=HandClock())
+        )
     rows = await store.read(session_log("alice"))
     await store.close()
     return b"".join(row.data + b"\n" for row in rows)

@@ -12,7 +12,7 @@ from tests.golden.record import PROMPT, recorded
 from tests.golden.stores import RECORDINGS, lines, misses, put
 from tests.stores.places import PLACES
 from ziggurat.core.codec import SHAPE_VERSION
-from ziggurat.core.errors import RunNotFound
+from ziggurat.core.errors import RunExists
 from ziggurat.core.store import Store
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Approve
@@ -118,7 +118,7 @@ def test_another_agent_is_told_apart_by_its_name(tmp_path: Path) -> None:
     async def main() -> None:
         store = PLACES["memory"](tmp_path)()
         await put(store, "once", RECORDINGS[f"version-{SHAPE_VERSION}/once"])
-        with pytest.raises(RunNotFound, match="not begun by an agent named 'tools'"):
+        with pytest.raises(RunExists, match="another agent, 'once'"):
             await GOLDEN["tools"].make(store).run(PROMPT, run_id="r")
 
     asyncio.run(main())

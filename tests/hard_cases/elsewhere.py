@@ -26,6 +26,7 @@ from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
+from ziggurat.runs.options import Environment
 from ziggurat.testing.clock import settle
 from ziggurat.tools.function import tool
 
@@ -144,7 +145,7 @@ class Worker:
 
 
 async def played(
-    worker: Worker, deps: Callable[[], dict[Any, Any]], store: Callable[[], Any], watch: "Watch"
+    worker: Worker, environment: Callable[[], Environment], store: Callable[[], Any], watch: "Watch"
 ) -> tuple[AgentRun, Any, int]:
     """Play the composite from the start, again after each leaf, until it ends; return the run, its store, how often."""
     history: dict[str, list[bytes]] = {}
@@ -152,9 +153,9 @@ async def played(
     while True:
         times += 1
         engine, kept = Elsewhere(history), store()
-        agent, given = composite(engine, store=kept), deps()
+        agent, given = composite(engine, store=kept), environment()
         with watch:
-            task = asyncio.ensure_future(agent.run("go", run_id="r", deps=given))
+            task = asyncio.ensure_future(agent.run("go", run_id="r", environment=given))
             await settle()
         if task.done():
             return task.result(), kept, times

@@ -12,8 +12,8 @@ from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
-from ziggurat.runs.stored import runs_in
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.runs.options import Environment
+from ziggurat.runs.registry import runs_of
 
 Said = str | ToolCall | Message | Exception | Sequence[ToolCall] | Callable[[ModelRequest], "Said"]
 
@@ -52,36 +52,28 @@ def through_json(store: Any, run_id: str, clock: Clock = SYSTEM_CLOCK) -> Any:
 
 async def record(store: Any, run_id: str, entry: Entry) -> None:
     """Append an entry to a run that stands, as a process does that ends right after."""
-    if isinstance(store, InMemoryRunStore):
-        store.open(run_id).append(entry)
-        return
-    journal = await runs_in(store).take(run_id, {})  # type: ignore[union-attr]
-    await journal.append(entry)  # type: ignore[misc]
-    await journal.release()
+    runs = runs_of(store)
+    journal = await runs.take(run_id, Environment())
+    waiting = journal.append(entry)
+    if waiting is not None:
+        await waiting
+    await runs.leave(run_id, journal)
 
 
 async def entries_of(store: Any, run_id: str) -> list[Entry]:
     """Return what a store holds of a run; nothing when it does not know it."""
     if run_id not in await ids_in(store):
         return []
-    if isinstance(store, InMemoryRunStore):
-        return store.open(run_id).entries
-    runs = runs_in(store)
-    assert not isinstance(runs, InMemoryRunStore)
-    return (await runs.read(run_id)).entries
+    return (await runs_of(store).read(run_id)).entries
 
 
 async def ids_in(store: Any) -> list[str]:
     """Return the ids of the runs that a store holds."""
-    if isinstance(store, InMemoryRunStore):
-        return list(store.runs())
     return [info.id for info in await store.logs("run:")]
 
 
 async def written(store: Any) -> bytes:
     """Return all that a store has written down."""
-    if isinstance(store, InMemoryRunStore):
-        return b"".join(store.dump(run_id) for run_id in store.runs())
     rows = [row for info in await store.logs() for row in await store.read(info.log)]
     return b"".join(row.data for row in rows)
 

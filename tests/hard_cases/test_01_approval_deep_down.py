@@ -27,7 +27,7 @@ from ziggurat.messages.budget import Budget
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.messages.usage import Usage
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
 
@@ -62,7 +62,7 @@ class Spy(Middleware):
 class Process:
     """Everything one process makes again: models, tools, agents and a store."""
 
-    def __init__(self, world: World, around: str, store: InMemoryRunStore, *, mail_waits: bool = False) -> None:
+    def __init__(self, world: World, around: str, store: LocalLogs, *, mail_waits: bool = False) -> None:
         @tool(effect="once", approval=True)
         async def pay(amount: float, to: str) -> str:
             """Pay."""
@@ -354,7 +354,7 @@ def test_the_nested_agent_itself_may_wait_and_then_a_call_inside_it() -> None:
         paid.append(amount)
         return "paid"
 
-    def agent(store: InMemoryRunStore) -> Agent:
+    def agent(store: LocalLogs) -> Agent:
         clerk = Agent(ByTurn(tool_call("pay", id="call_0", amount=5), "settled"), name="clerk", tools=[pay])
         outer = ByTurn(tool_call("clerk", id="call_0", input="settle"), "all done")
         return Agent(outer, tools=[clerk.layered(retry(attempts=2))], approvals=Approvals("clerk"), store=store)
@@ -393,7 +393,7 @@ def test_the_same_call_asked_again_later_waits_for_a_decision_of_its_own() -> No
         paid.append(amount)
         return "paid"
 
-    def agent(store: InMemoryRunStore) -> Agent:
+    def agent(store: LocalLogs) -> Agent:
         same = tool_call("pay", id="call_0", amount=1)
         return Agent(ByTurn(same, same, "done"), tools=[pay], store=store)
 

@@ -26,7 +26,7 @@ from ziggurat.messages.model import Effect, ModelRequest, ModelResponse
 from ziggurat.messages.parts import Part, Text, ToolCall, ToolResult, tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import settle
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import FunctionTool, tool
@@ -139,7 +139,7 @@ def _cycle(*replies: Any) -> Any:
 
 
 def _agent(
-    world: World, store: InMemoryRunStore, *, approval: bool = False, model: Any = None, effect: Effect = "once"
+    world: World, store: LocalLogs, *, approval: bool = False, model: Any = None, effect: Effect = "once"
 ) -> Agent:
     return Agent(
         model or _model(),

@@ -10,7 +10,6 @@ from tests.hard_cases.support import ByTurn, results, results_in, through_json
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ModelError, Timeout
 from ziggurat.core.event import Dropped, Event, Retrying
@@ -28,7 +27,8 @@ from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import Pause, ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.runs.options import Environment
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.function import FunctionTool, tool
 
@@ -107,7 +107,7 @@ def test_so_does_a_retry_around_a_nested_agent(stored: bool, around: str) -> Non
 def test_when_the_tries_run_out_a_resume_asks_again_and_does_not_pay_again(streamed: bool) -> None:
     till = Till()
 
-    def agent(model: ScriptedModel, store: InMemoryRunStore) -> Runnable:
+    def agent(model: ScriptedModel, store: LocalLogs) -> Runnable:
         return Agent(model, tools=[till.tool()], store=store).layered(retry(attempts=2, base=0))
 
     store = new_store()
@@ -139,18 +139,20 @@ def test_tries_are_answered_in_order_by_the_record() -> None:
         """Ship."""
         return "shipped"
 
-    def agent(model: ScriptedModel, store: InMemoryRunStore) -> Runnable:
+    def agent(model: ScriptedModel, store: LocalLogs) -> Runnable:
         return Agent(model, tools=[till.tool(), ship], store=store).layered(retry(attempts=2, base=30, jitter="none"))
 
     clock = HandClock(auto=True)
     first = ScriptedModel(tool_call("pay", amount=5), LOST, tool_call("ship"), usage=EACH)
-    run = asyncio.run(agent(first, store).run("go", run_id="r", deps={CLOCK: clock}))
+    run = asyncio.run(agent(first, store).run("go", run_id="r", environment=Environment(clock=clock)))
     assert clock.monotonic() == 30
     (item,) = run.pending
     clock = HandClock(auto=True)
     second = ScriptedModel("done", usage=EACH)
     run = asyncio.run(
-        agent(second, through_json(store, "r", clock)).resume("r", {item.id: Approve()}, deps={CLOCK: clock})
+        agent(second, through_json(store, "r", clock)).resume(
+            "r", {item.id: Approve()}, environment=Environment(clock=clock)
+        )
     )
     assert run.text == "done"
     assert till.paid == [5]
@@ -163,7 +165,7 @@ def test_tries_are_answered_in_order_by_the_record() -> None:
 
 @STREAMED
 def test_a_fallback_from_one_model_to_another_gives_the_others_own_answer_also_on_replay(streamed: bool) -> None:
-    def agent(first: ScriptedModel, second: ScriptedModel, store: InMemoryRunStore) -> Agent:
+    def agent(first: ScriptedModel, second: ScriptedModel, store: LocalLogs) -> Agent:
         return Agent(fallback(first, second), store=store)
 
     store, heard = new_store(), Folded()
@@ -185,7 +187,7 @@ def test_a_fallback_from_one_agent_to_another_never_mixes_their_records(streamed
     """Both agents have the same paths below them but for the alternative's name."""
     till, heard, store = Till(), Folded(), new_store()
 
-    def both(a: Any, b: Any, store: InMemoryRunStore) -> Runnable:
+    def both(a: Any, b: Any, store: LocalLogs) -> Runnable:
         first = Agent(a, name="first", tools=[till.tool()])
         second = Agent(b, name="second", tools=[till.tool()])
         return Runnable(fallback(first, second), name="either", store=store)
@@ -214,7 +216,7 @@ def test_on_resume_the_alternative_that_failed_stays_failed() -> None:
         """Ship."""
         return "shipped"
 
-    def both(a: Any, b: Any, store: InMemoryRunStore) -> Runnable:
+    def both(a: Any, b: Any, store: LocalLogs) -> Runnable:
         return Runnable(fallback(Agent(a, name="first"), Agent(b, name="second", tools=[ship])), name="e", store=store)
 
     store = new_store()
@@ -254,7 +256,7 @@ def test_of_a_hedge_the_losers_pieces_are_dropped_and_both_are_paid_for(streamed
     quick = ScriptedModel(["quick ", Pause(2), "answer"], usage=EACH)
     pair = (Slow(100), quick) if order == "slow first" else (quick, Slow(100))
     agent = Agent(hedge(*pair, delay=1), store=store)
-    run = asyncio.run(_run(agent, streamed, heard, run_id="r", deps={CLOCK: HandClock(auto=True)}))
+    run = asyncio.run(_run(agent, streamed, heard, run_id="r", environment=Environment(clock=HandClock(auto=True))))
     assert run.text == "quick answer"
     assert heard.messages() == said(run)
     dropped = [event.path for event in heard.events if isinstance(event, Dropped)]
@@ -278,7 +280,7 @@ def test_of_a_hedge_of_agents_too(streamed: bool) -> None:
     slow = Agent(Slow(100), name="slow")
     quick = Agent(ScriptedModel(["quick ", "answer"], usage=EACH), name="quick")
     pair = Runnable(hedge(slow, quick, delay=1), name="pair", store=store)
-    run = asyncio.run(_run(pair, streamed, heard, run_id="r", deps={CLOCK: HandClock(auto=True)}))
+    run = asyncio.run(_run(pair, streamed, heard, run_id="r", environment=Environment(clock=HandClock(auto=True))))
     assert (run.text, run.agent) == ("quick answer", "quick")
     assert heard.messages() == said(run)
     never = ScriptedModel(RuntimeError("asked again"))
@@ -292,7 +294,7 @@ def test_of_a_hedge_of_agents_too(streamed: bool) -> None:
 # -- timeout ---------------------------------------------------------------------------------------------------------
 
 
-def _hangs(clerk_model: Any, outer_model: Any, store: InMemoryRunStore, around: str) -> tuple[Agent, list[str]]:
+def _hangs(clerk_model: Any, outer_model: Any, store: LocalLogs, around: str) -> tuple[Agent, list[str]]:
     shipped: list[str] = []
 
     @tool(approval=True)
@@ -331,7 +333,7 @@ def test_a_timeout_around_a_nested_agent_that_fired_stays_fired_on_resume(around
     store, clock = new_store(), HandClock(auto=True)
     slow = ScriptedModel(["Let me see ", Pause(100), "hello"])
     agent, _ = _hangs(slow, ByTurn(*turns), store, around)
-    run = asyncio.run(agent.run("go", run_id="r", deps={CLOCK: clock}))
+    run = asyncio.run(agent.run("go", run_id="r", environment=Environment(clock=clock)))
     assert 5 <= clock.monotonic() < 7
     (item,) = run.pending
 
@@ -339,7 +341,7 @@ def test_a_timeout_around_a_nested_agent_that_fired_stays_fired_on_resume(around
     healthy = ScriptedModel(always="hello")
     outer = ByTurn(*turns)
     agent, shipped = _hangs(healthy, outer, through_json(store, "r", clock), around)
-    run = asyncio.run(agent.resume("r", {item.id: Approve()}, deps={CLOCK: clock}))
+    run = asyncio.run(agent.resume("r", {item.id: Approve()}, environment=Environment(clock=clock)))
     assert run.text == "done"
     assert shipped == ["it"]
     assert healthy.calls == [], "the verdict stands, though the clerk would answer now"
@@ -358,7 +360,7 @@ def test_a_timeout_that_fired_in_a_tool_stays_fired_when_the_tool_itself_is_run_
         deleted.append(what)
         return "deleted"
 
-    def agent(clerk_model: Any, store: InMemoryRunStore) -> Agent:
+    def agent(clerk_model: Any, store: LocalLogs) -> Agent:
         clerk = Agent(clerk_model, name="clerk").layered(timeout(seconds=5))
         helper = Agent(ByTurn(tool_call("delete", what="it"), "helped"), name="helper", tools=[delete])
 
@@ -375,11 +377,11 @@ def test_a_timeout_that_fired_in_a_tool_stays_fired_when_the_tool_itself_is_run_
 
     store = new_store()
     slow = ScriptedModel([Pause(100), "hello"])
-    run = asyncio.run(agent(slow, store).run("go", run_id="r", deps={CLOCK: HandClock(auto=True)}))
+    run = asyncio.run(agent(slow, store).run("go", run_id="r", environment=Environment(clock=HandClock(auto=True))))
     (item,) = run.pending
     healthy, clock = ScriptedModel(always="hello"), HandClock(auto=True)
     store = through_json(store, "r", clock)
-    run = asyncio.run(agent(healthy, store).resume("r", {item.id: Approve()}, deps={CLOCK: clock}))
+    run = asyncio.run(agent(healthy, store).resume("r", {item.id: Approve()}, environment=Environment(clock=clock)))
     assert run.text == "done"
     assert results(run)[0].text == "nothing, helped"
     assert healthy.calls == []
@@ -392,7 +394,7 @@ def test_a_retry_around_a_timeout_gives_each_try_its_own_time_and_keeps_what_was
     clerk = Agent(model, name="clerk", tools=[till.tool()])
     outer = ByTurn(tool_call("clerk", input="pay"), "all done")
     agent = Agent(outer, tools=[clerk.layered(retry(attempts=2, base=0), timeout(seconds=5))])
-    run = asyncio.run(agent.run("go", deps={CLOCK: clock}))
+    run = asyncio.run(agent.run("go", environment=Environment(clock=clock)))
     assert results(run)[0].text == "done"
     assert till.paid == [5]
     assert 5 <= clock.monotonic() < 7
@@ -413,7 +415,7 @@ def test_an_effect_that_a_timeout_interrupted_is_not_done_again_but_reported() -
     clerk = Agent(model, name="clerk", tools=[transfer])
     outer = ByTurn(tool_call("clerk", input="pay"), "all done")
     agent = Agent(outer, tools=[clerk.layered(retry(attempts=2, base=0), timeout(seconds=5))])
-    run = asyncio.run(agent.run("go", deps={CLOCK: clock}))
+    run = asyncio.run(agent.run("go", environment=Environment(clock=clock)))
     assert begun == ["bob"]
     (told,) = results_in(model.asked[-1])
     assert told.error == "interrupted"

@@ -11,7 +11,6 @@ from tests.agents.support import Folded, assert_sendable, elsewhere, said, strea
 from tests.hard_cases.support import written
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
-from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
 from ziggurat.core.event import Dropped
 from ziggurat.core.layer import stack
@@ -28,6 +27,7 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import PAUSE, Pause, Reply, ScriptedModel
+from ziggurat.runs.options import Environment
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.tools.function import tool
@@ -232,7 +232,7 @@ def test_a_slow_reader_slows_the_run_and_is_charged_to_no_timeout() -> None:
 
         agent = Agent(Counting(), timeout=5)
         heard: list[str] = []
-        async with agent.stream("go", deps={CLOCK: clock}, buffer=3) as events:
+        async with agent.stream("go", environment=Environment(clock=clock), buffer=3) as events:
             async for event in events:
                 await clock.advance(10)  # each single wait is longer than the run may take
                 if isinstance(event, Delta) and isinstance(event.delta, TextDelta):
@@ -250,7 +250,7 @@ def test_the_time_a_model_takes_is_charged_while_a_reader_reads() -> None:
     async def run() -> AgentRun:
         clock = HandClock(auto=True)
         agent = Agent(ScriptedModel(["a", Pause(6), "b"]), timeout=5)
-        async with agent.stream("go", deps={CLOCK: clock}, buffer=1) as events:
+        async with agent.stream("go", environment=Environment(clock=clock), buffer=1) as events:
             async for _ in events:
                 pass
         return events.response

@@ -8,7 +8,6 @@ import pytest
 from tests.agents.support import assert_sendable, elsewhere
 from tests.stores.places import new_store
 from ziggurat.agents.agent import Agent
-from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ModelError
 from ziggurat.core.layer import stack
@@ -21,7 +20,8 @@ from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
 from ziggurat.messages.parts import tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.runs.options import Environment
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.function import tool
 
@@ -64,7 +64,7 @@ class Provider:
 SETTINGS = ModelSettings(max_tokens=COST - 10)
 
 
-def _team(provider: Provider, store: InMemoryRunStore, budget: Budget, did: list[str]) -> Agent:
+def _team(provider: Provider, store: LocalLogs, budget: Budget, did: list[str]) -> Agent:
     @tool(approval=True, effect="once")
     async def sign(what: str) -> str:
         """Sign."""
@@ -182,7 +182,7 @@ def test_what_failed_tries_cost_is_restored_too() -> None:
         """Sign."""
         return "signed"
 
-    def agent(store: InMemoryRunStore) -> Agent:
+    def agent(store: LocalLogs) -> Agent:
         def reply(request: ModelRequest) -> Any:
             if request.messages[-1].role == "tool":
                 return "done"
@@ -210,7 +210,7 @@ def test_what_failed_tries_cost_is_restored_too() -> None:
 
 
 def test_a_refused_root_that_is_resumed_is_asked_again_with_what_was_spent() -> None:
-    def agent(store: InMemoryRunStore, limit: int) -> Agent:
+    def agent(store: LocalLogs, limit: int) -> Agent:
         provider = Provider()
         model = provider.model("m", tool_call("look"), tool_call("look"), "done")
         return Agent(model, tools=[look], budget=Budget(requests=limit), store=store)
@@ -235,7 +235,7 @@ def test_a_refused_root_that_is_resumed_is_asked_again_with_what_was_spent() -> 
 # -- time --------------------------------------------------------------------------------------------------------
 
 
-def _worker(store: InMemoryRunStore, works: float, **options: Any) -> Agent:
+def _worker(store: LocalLogs, works: float, **options: Any) -> Agent:
     @tool
     async def work(ctx: Context) -> str:
         """Work for seven seconds."""
@@ -263,12 +263,12 @@ def _worker(store: InMemoryRunStore, works: float, **options: Any) -> Agent:
 def test_a_run_that_had_three_of_ten_seconds_left_has_three_after_resume(works: float, completes: bool) -> None:
     async def main() -> tuple[AgentRun, AgentRun]:
         clock, store = HandClock(auto=True), new_store()
-        suspended = await _worker(store, works).run("go", run_id="r", deps={CLOCK: clock})
+        suspended = await _worker(store, works).run("go", run_id="r", environment=Environment(clock=clock))
         await clock.advance(86_400)  # a person sleeps on it: free
         clock = HandClock(now=clock.now() + 1000, auto=True)  # another process, whose clock begins at 0
         store = elsewhere(store, "r", clock)
         decisions = {item.id: Approve() for item in suspended.pending}
-        return suspended, await _worker(store, works).resume("r", decisions, deps={CLOCK: clock})
+        return suspended, await _worker(store, works).resume("r", decisions, environment=Environment(clock=clock))
 
     suspended, run = asyncio.run(main())
     assert isinstance(suspended.stop, stops.Suspended)
@@ -287,10 +287,10 @@ def test_waiting_is_free_in_one_process_too() -> None:
     async def main() -> AgentRun:
         clock, store = HandClock(auto=True), new_store()
         agent = _worker(store, 2.9)
-        suspended = await agent.run("go", run_id="r", deps={CLOCK: clock})
+        suspended = await agent.run("go", run_id="r", environment=Environment(clock=clock))
         await clock.advance(86_400)
         decisions = {item.id: Approve() for item in suspended.pending}
-        return await agent.resume("r", decisions, deps={CLOCK: clock})
+        return await agent.resume("r", decisions, environment=Environment(clock=clock))
 
     run = asyncio.run(main())
     assert run.stop == stops.Completed()
@@ -299,17 +299,17 @@ def test_waiting_is_free_in_one_process_too() -> None:
 
 def test_the_allowance_of_a_nested_agent_goes_on_too() -> None:
     async def once(works: float) -> AgentRun:
-        def outer(store: InMemoryRunStore) -> Agent:
+        def outer(store: LocalLogs) -> Agent:
             inner = _worker(new_store(), works, name="worker")
             model = ScriptedModel(rules=[("start", tool_call("worker", input="go"))], always="over")
             return Agent(model, tools=[inner], store=store)
 
         clock, store, run_id = HandClock(auto=True), new_store(), f"r-{works}"
-        suspended = await outer(store).run("start", run_id=run_id, deps={CLOCK: clock})
+        suspended = await outer(store).run("start", run_id=run_id, environment=Environment(clock=clock))
         clock = HandClock(auto=True)
         store = elsewhere(store, run_id, clock)
         decisions = {item.id: Approve() for item in suspended.pending}
-        return await outer(store).resume(run_id, decisions, deps={CLOCK: clock})
+        return await outer(store).resume(run_id, decisions, environment=Environment(clock=clock))
 
     enough, not_enough = asyncio.run(once(2.9)), asyncio.run(once(3.1))
     assert enough.messages[2].tool_results[0].text == "done"
@@ -321,10 +321,10 @@ def test_the_allowance_of_a_nested_agent_goes_on_too() -> None:
 def test_a_store_that_was_loaded_without_a_clock_goes_by_that_of_the_run() -> None:
     async def run() -> AgentRun:
         clock, store = HandClock(auto=True), new_store()
-        suspended = await _worker(store, 2.9).run("go", run_id="r", deps={CLOCK: clock})
+        suspended = await _worker(store, 2.9).run("go", run_id="r", environment=Environment(clock=clock))
         clock = HandClock(auto=True)
         store = elsewhere(store, "r")
         decisions = {item.id: Approve() for item in suspended.pending}
-        return await _worker(store, 2.9).resume("r", decisions, deps={CLOCK: clock})
+        return await _worker(store, 2.9).resume("r", decisions, environment=Environment(clock=clock))
 
     assert asyncio.run(run()).seconds == pytest.approx(9.9)

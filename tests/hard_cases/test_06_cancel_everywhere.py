@@ -22,7 +22,7 @@ from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import PAUSE, ScriptedModel
 from ziggurat.runs.drive import partial_of
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.function import tool
 
 
@@ -59,7 +59,7 @@ def _asked(text: str) -> Callable[[ModelRequest], bool]:
     return lambda request: request.messages[-1].role == "user" and text in request.messages[-1].text
 
 
-def _agents(world: World, store: InMemoryRunStore, hooked: bool) -> Agent:
+def _agents(world: World, store: LocalLogs, hooked: bool) -> Agent:
     @tool(effect="once")
     async def pay(to: str) -> str:
         """Pay."""
@@ -183,7 +183,7 @@ async def _cancelled_at(turn: int, form: str, cancels: str, hooked: bool) -> boo
     return False
 
 
-async def _goes_on(world: World, store: InMemoryRunStore, hooked: bool, run_id: str) -> None:
+async def _goes_on(world: World, store: LocalLogs, hooked: bool, run_id: str) -> None:
     if run_id not in await ids_in(store):  # it was cancelled before it had begun
         assert not world.paid
         with pytest.raises(RunNotFound):
@@ -207,7 +207,7 @@ def _strides(variant: int) -> tuple[int, int]:
 
     In a store the variants take turns of their own, and all of them together every one.
     """
-    stride = 1 if "ZIGGURAT_EVERY_TURN" in os.environ or isinstance(new_store(), InMemoryRunStore) else 4
+    stride = 1 if "ZIGGURAT_EVERY_TURN" in os.environ or isinstance(new_store(), LocalLogs) else 4
     return variant % stride, stride
 
 
@@ -260,7 +260,7 @@ def test_the_payment_that_was_interrupted_is_told_to_the_model() -> None:
         await asyncio.Event().wait()
         return "never"
 
-    def agent(store: InMemoryRunStore) -> Agent:
+    def agent(store: LocalLogs) -> Agent:
         model = ScriptedModel(rules=[(_asked("go"), tool_call("pay", to="x"))], always="done")
         return Agent(model, tools=[pay], store=store)
 

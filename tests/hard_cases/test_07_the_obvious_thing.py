@@ -9,9 +9,9 @@ import pytest
 from tests.agents.support import assert_sendable
 from tests.hard_cases.support import ByTurn, entries_of, ids_in, results, results_in, through_json
 from tests.stores.places import new_store
+from tests.stores.records import ids_of, journal_of
 from tests.turns import until
 from ziggurat.agents.agent import Agent
-from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Entered
 from ziggurat.core.errors import ModelError
@@ -26,7 +26,8 @@ from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import Pause, ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.runs.options import Environment
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.tools.approval import Approvals
@@ -122,8 +123,8 @@ def test_it_joins_the_run_and_its_record(form: str) -> None:
     entered = [entry.path for entry in asyncio.run(entries_of(store, "r")) if isinstance(entry, Entered)]
     assert entered == ["agent", "agent/step-1/tool-1:consult/helper"]
     assert asyncio.run(ids_in(store)) == ["r"]
-    assert isinstance(helper.store, InMemoryRunStore)
-    assert helper.store.runs() == (), "it is not a run of its own"
+    assert isinstance(helper.store, LocalLogs)
+    assert ids_of(helper.store) == [], "it is not a run of its own"
     assert (run.usage, run.model_calls, run.tool_calls) == (Usage(40, 4, requests=4), 4, 2)
     assert asyncio.run(agent.replay("r")).messages == run.messages
     assert world.deleted == ["it"]
@@ -172,7 +173,7 @@ def test_on_its_own_the_helper_gives_its_tools_what_they_declare() -> None:
 def test_approvals_hold_inside_and_the_whole_run_waits_and_goes_on(form: str) -> None:
     world = World()
 
-    def process(store: InMemoryRunStore) -> tuple[Agent, ByTurn, ByTurn]:
+    def process(store: LocalLogs) -> tuple[Agent, ByTurn, ByTurn]:
         helper, model = _helper(world)
         outer = _outer()
         return Agent(outer, tools=[FORMS[form](helper)], approvals=Approvals("delete*"), store=store), outer, model
@@ -199,7 +200,7 @@ def test_approvals_hold_inside_and_the_whole_run_waits_and_goes_on(form: str) ->
 def test_so_does_an_approval_that_the_inner_tool_asks_for_itself(form: str) -> None:
     world, store = World(), new_store()
 
-    def process(store: InMemoryRunStore) -> Agent:
+    def process(store: LocalLogs) -> Agent:
         helper, _ = _helper(world, approval=True)
         return Agent(_outer(), tools=[FORMS[form](helper)], store=store)
 
@@ -257,7 +258,7 @@ def test_the_deadline_holds_inside(form: str) -> None:
     clock = HandClock(auto=True)
     helper = Agent(ScriptedModel([Pause(100), "late"]), name="helper")
     agent = Agent(_outer(), tools=[FORMS[form](helper)], timeout=5)
-    run = asyncio.run(agent.run("go", deps={CLOCK: clock}))
+    run = asyncio.run(agent.run("go", environment=Environment(clock=clock)))
     assert run.stop == stops.Timeout(5)
     assert clock.monotonic() <= 7
 
@@ -317,7 +318,7 @@ def test_calls_side_by_side_and_one_after_the_other_do_not_mix() -> None:
     """Two calls of one tool, each of which asks the same helper twice, all four waiting for a person."""
     world = World()
 
-    def process(store: InMemoryRunStore) -> Agent:
+    def process(store: LocalLogs) -> Agent:
         helper = deleting_what_it_is_asked(world)
 
         @tool
@@ -344,7 +345,7 @@ def test_calls_side_by_side_and_one_after_the_other_do_not_mix() -> None:
 def test_two_helpers_at_once_in_one_tool_both_wait(how: str) -> None:
     world = World()
 
-    def process(store: InMemoryRunStore) -> Agent:
+    def process(store: LocalLogs) -> Agent:
         helper = deleting_what_it_is_asked(world)
 
         @tool
@@ -440,8 +441,8 @@ def test_two_runs_at_once_do_not_hear_each_other() -> None:
         agents = [Agent(_outer(), name=name, tools=[_awaited(helper)], store="memory:") for name in ("one", "two")]
         runs = await asyncio.gather(*(agent.run("go", run_id=agent.name) for agent in agents))
         for agent in agents:
-            assert isinstance(agent.store, InMemoryRunStore)
-            paths = {entry.path.partition("/")[0] for entry in agent.store.open(agent.name).entries}
+            assert isinstance(agent.store, LocalLogs)
+            paths = {entry.path.partition("/")[0] for entry in journal_of(agent.store, agent.name).entries}
             assert paths == {"", agent.name}
         return list(runs)
 

@@ -13,11 +13,12 @@ import pytest
 from tests.agents.support import timeless
 from tests.hard_cases import elsewhere
 from tests.hard_cases.elsewhere import Watch, Worker, composite, played
-from ziggurat.core.clock import CLOCK, IDS, RANDOM
+from tests.stores.records import dump_of
 from ziggurat.messages import stops
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.runs.options import Environment
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import HandClock
 
 
@@ -34,8 +35,8 @@ class Plain(Middleware):
         return result
 
 
-def _deps() -> dict[Any, Any]:
-    return {CLOCK: HandClock(auto=True), IDS: lambda: "an id", RANDOM: lambda: 0.5}
+def _environment() -> Environment:
+    return Environment(clock=HandClock(auto=True), ids=lambda: "an id", random=lambda: 0.5)
 
 
 @pytest.fixture
@@ -47,9 +48,9 @@ def worker() -> Iterator[Worker]:
 
 def test_the_same_run_comes_of_it_with_leaves_in_another_process(worker: Worker) -> None:
     elsewhere._shaky.clear()
-    here_store = InMemoryRunStore()
-    here = asyncio.run(composite(Plain(), store=here_store).run("go", run_id="r", deps=_deps()))
-    run, there_store, times = asyncio.run(played(worker, _deps, InMemoryRunStore, Watch()))
+    here_store = LocalLogs()
+    here = asyncio.run(composite(Plain(), store=here_store).run("go", run_id="r", environment=_environment()))
+    run, there_store, times = asyncio.run(played(worker, _environment, lambda: LocalLogs(clock=HandClock()), Watch()))
     assert run.stop == here.stop == stops.Completed()
     words, process = run.text.rsplit(" ", 1)
     assert words == "It is 3. 10 paid eve"
@@ -59,7 +60,7 @@ def test_the_same_run_comes_of_it_with_leaves_in_another_process(worker: Worker)
         return repr(value).replace(pid, "PID")
 
     assert alike(timeless(run), process) == alike(timeless(here), str(os.getpid()))
-    there, here_dump = there_store.dump("r").decode(), here_store.dump("r").decode()
+    there, here_dump = dump_of(there_store, "r").decode(), dump_of(here_store, "r").decode()
     assert _entries(there) == _entries(here_dump)
     assert times == len(worker.calls) + 1, "played again after each leaf"
     assert len({path for path, _ in worker.calls}) == len(worker.calls) - 1, (
@@ -76,7 +77,7 @@ def _entries(dump: str) -> list[str]:
 
 def test_the_loop_reads_no_clock_chance_or_environment_of_its_own(worker: Worker) -> None:
     watch = Watch()
-    run, _, times = asyncio.run(played(worker, _deps, InMemoryRunStore, watch))
+    run, _, times = asyncio.run(played(worker, _environment, lambda: LocalLogs(clock=HandClock()), watch))
     assert run.stop == stops.Completed()
     assert times > 5
     assert not watch.seen

@@ -25,7 +25,7 @@ from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import Thinking, ToolCall, ToolResult
 from ziggurat.models.react import react
 from ziggurat.models.scripted import PAUSE, Pause, Reply, ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.function import tool
 
 ADD = 'Thought: I add {the} numbers.\nAction: add {"a": 1, "b": 2}\n'
@@ -218,7 +218,7 @@ def test_tools_errors_and_limits_are_as_with_native_calls(text: str, call: ToolC
 def test_an_approval_suspends_and_resumes_in_another_process() -> None:
     texts = ('Thought: I send.\nAction: send {"to": "x"}', "Action: FINAL_ANSWER Sent.")
 
-    def agent(store: InMemoryRunStore) -> Agent:
+    def agent(store: LocalLogs) -> Agent:
         return Agent(stack(ScriptedModel(always=_by_turn(*texts), name="text"), react()), tools=TOOLS, store=store)
 
     async def main() -> tuple[AgentRun, AgentRun, Folded]:

@@ -19,6 +19,7 @@ from ziggurat.core.service import Service
 from ziggurat.layers.retry import RetryBudget, retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.runs.options import Environment
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.expect import expect
 from ziggurat.testing.faults import fail_on
@@ -441,5 +442,5 @@ def test_a_clock_that_jumps_takes_the_waits_out_of_a_whole_run() -> None:
     model = ScriptedModel(*[ConnectionError("down")] * 4, "up")
     agent = Agent(stack(model, retry(attempts=5, base=3_600, cap=3_600, jitter="none")))
     clock = HandClock(auto=True)
-    assert asyncio.run(agent.run("?", deps={CLOCK: clock})).text == "up"
+    assert asyncio.run(agent.run("?", environment=Environment(clock=clock))).text == "up"
     assert clock.monotonic() == 4 * 3_600

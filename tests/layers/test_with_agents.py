@@ -22,6 +22,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.model import Model
 from ziggurat.messages.usage import Tally, Usage
 from ziggurat.models.scripted import Pause, Reply, ScriptedModel
+from ziggurat.runs.options import Environment
 from ziggurat.runs.prompt import request_of
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
@@ -64,7 +65,7 @@ def test_a_slow_model_is_hedged_and_its_tokens_are_dropped() -> None:
 
     async def main() -> AgentRun:
         async with assert_no_leaks():
-            return await agent.run("?", deps={CLOCK: clock})
+            return await agent.run("?", environment=Environment(clock=clock))
 
     assert asyncio.run(main()).text == "here"
 

@@ -9,7 +9,7 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.stores.in_memory import InMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 from ziggurat.stores.connect import connect
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 
 
 def test_addresses() -> None:
@@ -44,7 +44,7 @@ def test_memories_and_runs_share_a_file(tmp_path: Path) -> None:
         url = f"sqlite:///{tmp_path}/agents.db"
         memory, runs = open_memory(url), connect(url)
         await memory.add([MemoryRecord(id="a", owner="ann", content="tea")])
-        assert not isinstance(runs, InMemoryRunStore)
+        assert not isinstance(runs, LocalLogs)
         assert await runs.logs() == []
         await memory.close()
         await runs.close()

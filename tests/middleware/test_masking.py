@@ -13,7 +13,7 @@ from ziggurat.messages.parts import File, Text, Thinking, ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.middleware.redaction import Redaction
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
 
@@ -43,7 +43,7 @@ def test_no_field_of_a_models_reply_shows_a_secret(part: Text, streamed: bool, a
     if isinstance(part, ToolCall):
         answer = msgspec.structs.replace(answer, finish="tool_calls")
     model = ScriptedModel(answer, always="end")
-    agent = Agent(model, tools=[look], approvals=approvals, middleware=[Redaction(SECRET)], store=InMemoryRunStore())
+    agent = Agent(model, tools=[look], approvals=approvals, middleware=[Redaction(SECRET)], store=LocalLogs())
     heard: list[Event] = []
     run = asyncio.run(agent.run("x", run_id="r", listeners=[heard.append] if streamed else []))
     record = asyncio.run(agent.record("r")).decode()

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.agents.support import assert_sendable, elsewhere
+from tests.stores.records import dump_of, journal_of
 from ziggurat.agents.agent import Agent
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
@@ -30,7 +31,7 @@ from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult, tool_c
 from ziggurat.messages.usage import Usage
 from ziggurat.middleware import Redaction
 from ziggurat.models.scripted import Piece, ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
 
@@ -71,9 +72,9 @@ class Everything:
     def hear(self, event: Event) -> None:
         self.events.append(event)
 
-    def keep(self, run: AgentRun, store: InMemoryRunStore) -> None:
-        journal = store.open(run.id)
-        self.texts += [repr(run), encode(run).decode(), store.dump(run.id).decode(), repr(journal.entries)]
+    def keep(self, run: AgentRun, store: LocalLogs) -> None:
+        journal = journal_of(store, run.id)
+        self.texts += [repr(run), encode(run).decode(), dump_of(store, run.id).decode(), repr(journal.entries)]
         said: dict[tuple[str, type], str] = {}
         for event in self.events:
             self.texts += [repr(event), encode(event).decode()]
@@ -125,7 +126,7 @@ def run_leaking(secret: str, cut: int, *, streamed: bool, nested: bool, caught: 
     error.__cause__ = KeyError(text)
     error.body = {"sent": [text]}  # type: ignore[attr-defined]
     model = ScriptedModel(first, [*first[:4], error])
-    store = InMemoryRunStore()
+    store = LocalLogs()
     agent = Agent(model, tools=[pieces, structured, failing], name="inner", middleware=[redaction()], store=store)
     if nested:
         agent = Agent(model, tools=[pieces, structured, failing], name="inner")
@@ -201,7 +202,7 @@ class Key(Middleware):
         return msgspec.structs.replace(call, arguments=json.dumps({"key": SECRETS[0]}))
 
 
-def vault(*middleware: Middleware, approve: bool = False) -> tuple[Agent, list[str], InMemoryRunStore]:
+def vault(*middleware: Middleware, approve: bool = False) -> tuple[Agent, list[str], LocalLogs]:
     got: list[str] = []
 
     @tool(effect="once")
@@ -210,7 +211,7 @@ def vault(*middleware: Middleware, approve: bool = False) -> tuple[Agent, list[s
         got.append(key)
         return f"paid with {key}"
 
-    store = InMemoryRunStore()
+    store = LocalLogs()
     agent = Agent(
         ScriptedModel(tool_call("pay", key="?"), "done"),
         tools=[pay],
@@ -226,10 +227,10 @@ def test_a_tool_gets_what_the_hooks_left_and_the_record_does_not() -> None:
     run = asyncio.run(agent.run("pay", run_id="r"))
     assert got == [SECRETS[0]]
     assert run.observations == ("paid with [REDACTED]",)
-    entries = store.open("r").entries
+    entries = journal_of(store, "r").entries
     assert {Opened, Entered, Intent, Returned} <= {type(entry) for entry in entries}
     assert SECRETS[0] not in repr(entries)
-    assert SECRETS[0].encode() not in store.dump("r")
+    assert SECRETS[0].encode() not in dump_of(store, "r")
 
 
 @pytest.mark.parametrize("read", [False, True])
@@ -238,7 +239,7 @@ def test_a_call_that_waits_is_made_again_by_its_hooks_when_it_is_agreed_to(read:
     caught = Everything()
     run = asyncio.run(agent.run("pay", run_id="r", listeners=[caught.hear]))
     caught.keep(run, store)
-    assert any(isinstance(entry, Pending) for entry in store.open("r").entries)
+    assert any(isinstance(entry, Pending) for entry in journal_of(store, "r").entries)
     assert not caught.holds(SECRETS[0])
     if read:
         agent.store = store = elsewhere(store, "r")
@@ -266,7 +267,7 @@ def test_a_call_that_its_hooks_make_differently_is_not_run() -> None:
 
 
 def test_the_same_request_under_the_same_id_is_the_same_run_and_another_is_not() -> None:
-    store = InMemoryRunStore()
+    store = LocalLogs()
     agent = Agent(ScriptedModel("one"), middleware=[redaction()], store=store)
     question = f"Use {SECRETS[7]}"
     asyncio.run(agent.run(question, run_id="r"))
@@ -277,7 +278,7 @@ def test_the_same_request_under_the_same_id_is_the_same_run_and_another_is_not()
 
 def test_a_resumed_run_does_not_take_masked_instructions_for_new_ones() -> None:
     heard: list[Event] = []
-    store = InMemoryRunStore()
+    store = LocalLogs()
     model = ScriptedModel(ModelError("down", kind="invalid_request"), "up")
     agent = Agent(model, instructions=f"Use {SECRETS[7]}", middleware=[redaction()], store=store)
     asyncio.run(agent.run("go", run_id="r"))
@@ -360,11 +361,11 @@ def test_an_error_of_a_hook_says_nothing_of_it() -> None:
 
 
 def test_prompts_may_pass_to_the_model_and_are_not_recorded() -> None:
-    store = InMemoryRunStore()
+    store = LocalLogs()
     model = ScriptedModel("ok")
     asyncio.run(Agent(model, middleware=[Redaction(prompts=False)], store=store).run(SECRETS[7], run_id="r"))
     assert model.last.messages[0].text == SECRETS[7]
-    opened = store.open("r").entries[0]
+    opened = journal_of(store, "r").entries[0]
     assert SECRETS[7] not in repr(opened)
 
 
@@ -448,7 +449,7 @@ def test_a_redaction_of_a_nested_agent_holds_beneath_it() -> None:
         """Look."""
         return f"it is {SECRETS[7]}"
 
-    store = InMemoryRunStore()
+    store = LocalLogs()
     caught = Everything()
     inner = Agent(
         ScriptedModel(tool_call("look"), f"so {SECRETS[7]}"), tools=[look], name="i", middleware=[Redaction()]

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.agents.support import assert_sendable, elsewhere
+from tests.stores.records import dump_of, journal_of, plant
 from ziggurat.agents.agent import Agent
+from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Ended, Entered, Opened
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, ModelError
@@ -23,7 +25,7 @@ from ziggurat.messages.parts import ToolResult, tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.runs.drive import empty_run, partial_of
 from ziggurat.runs.prompt import request_of
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.function import tool
 
 
@@ -58,11 +60,11 @@ def test_a_history_that_no_model_would_take_is_refused(history: Any, told: str) 
 
 
 def test_the_record_of_a_run_begins_with_what_was_asked_and_ends_with_why_it_stopped() -> None:
-    store = InMemoryRunStore()
+    store = LocalLogs()
     Agent(ScriptedModel("done"), store=store).run_sync("go", run_id="r")
-    first, second, *_, last = store.open("r").entries
+    first, second, *_, last = journal_of(store, "r").entries
     assert isinstance(first, Opened)
-    assert (first.run_id, first.request) == ("r", AgentRequest((user("go"),)))
+    assert (first.run_id, as_type(first.request, AgentRequest)) == ("r", AgentRequest((user("go"),)))
     assert isinstance(second, Entered)
     assert isinstance(last, Ended)
     assert last.stop == "Completed"
@@ -76,15 +78,16 @@ def test_what_the_hooks_left_of_the_request_is_what_a_resume_goes_on_with() -> N
         async def before_agent(self, request: AgentRequest, ctx: Context) -> AgentRequest:
             return AgentRequest((*request.messages, user(self.word)))
 
-    def agent(store: InMemoryRunStore, model: ScriptedModel, word: str) -> Agent:
+    def agent(store: LocalLogs, model: ScriptedModel, word: str) -> Agent:
         return Agent(model, store=store, middleware=[Stamp(word)])
 
     async def run() -> tuple[AgentRun, AgentRun]:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         failed = await agent(store, ScriptedModel(ModelError("down")), "one").run("go", run_id="r")
         store = elsewhere(store, "r")
         later = agent(store, ScriptedModel(lambda request: request.messages[-1].text), "two")
-        return failed, await later.run("go", run_id="r")  # the same id and request as before the hooks
+        assert await later.run("go", run_id="r") == failed  # the same id and request as before the hooks: it has ended
+        return failed, await later.resume("r")
 
     failed, resumed = asyncio.run(run())
     assert isinstance(failed.stop, stops.Failed)
@@ -93,7 +96,7 @@ def test_what_the_hooks_left_of_the_request_is_what_a_resume_goes_on_with() -> N
 
 def test_wrong_use_in_the_middle_is_raised_and_the_run_can_go_on() -> None:
     async def run() -> AgentRun:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         with pytest.raises(ConfigurationError, match="run out"):
             await Agent(ScriptedModel(tool_call("echo")), tools=[echo], store=store).run("go", run_id="r")
         return await Agent(ScriptedModel("done"), tools=[echo], store=elsewhere(store, "r")).resume("r")
@@ -106,12 +109,11 @@ def test_wrong_use_in_the_middle_is_raised_and_the_run_can_go_on() -> None:
 
 
 def test_a_record_that_cannot_be_read_is_an_error_that_names_the_entry() -> None:
-    store = InMemoryRunStore()
+    store = LocalLogs()
     Agent(ScriptedModel("done"), store=store).run_sync("go", run_id="r")
-    lines = store.dump("r").splitlines(keepends=True)
+    lines = dump_of(store, "r").splitlines(keepends=True)
     with pytest.raises(JournalCorrupt, match="entry 2"):
-        InMemoryRunStore().load("r", lines[0] + b"rubbish\n" + b"".join(lines[2:]))
-    assert InMemoryRunStore().runs() == ()
+        plant(LocalLogs(), "r", lines[0] + b"rubbish\n" + b"".join(lines[2:]))
 
 
 def test_the_last_event_says_how_it_ended_whatever_happened() -> None:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.stores.records import dump_of, plant
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.core.errors import ConfigurationError, JournalMismatch
@@ -11,7 +12,7 @@ from ziggurat.core.event import Diverged, Event, difference
 from ziggurat.messages.agent import Approve
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.function import tool
 
 
@@ -19,7 +20,7 @@ class World:
     """An agent with an agent and a counter as tools, and a list of their actions."""
 
     def __init__(self) -> None:
-        self.store = InMemoryRunStore()
+        self.store = LocalLogs()
         self.counted = 0
         self.step = 1
         self.model = ScriptedModel(tool_call("count"), tool_call("helper", input="help"), "Counted.")
@@ -38,7 +39,7 @@ class World:
 
 def again(world: World) -> World:
     fresh = World()
-    fresh.store.load("r", world.store.dump("r"))
+    plant(fresh.store, "r", dump_of(world.store, "r"))
     return fresh
 
 
@@ -59,10 +60,10 @@ def test_tools_live_models_recorded() -> None:
         world = World()
         run = await world.agent().run("Count", run_id="r")
         other = again(world)
-        before = other.store.dump("r")
+        before = dump_of(other.store, "r")
         assert (await other.agent().replay("r", live="tools")).messages == run.messages
         assert (other.counted, other.model.calls, other.inner.calls) == (2, [], [])
-        assert other.store.dump("r") == before
+        assert dump_of(other.store, "r") == before
 
     asyncio.run(main())
 
@@ -128,13 +129,13 @@ def test_a_resumed_run_tells_what_changed_or_refuses_to_go_on() -> None:
         return ""
 
     async def main() -> None:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         old = Agent(ScriptedModel(tool_call("pay"), "Paid."), tools=[pay], instructions="Be\nbrief.", store=store)
         run = await old.run("Pay", run_id="r")
         decisions = {item.id: Approve() for item in run.pending}
         changed = Agent(ScriptedModel("Paid."), tools=[pay, new], instructions="Be\nformal.", store=store)
-        elsewhere = InMemoryRunStore()
-        elsewhere.load("r", store.dump("r"))
+        elsewhere = LocalLogs()
+        plant(elsewhere, "r", dump_of(store, "r"))
         strict = Agent(changed.settings.model, tools=[pay, new], instructions="Be\nformal.", store=elsewhere)
         with pytest.raises(JournalMismatch, match=r"(?s)first divergence at agent: instructions.*-brief.*[+]formal"):
             await strict.resume("r", strict=True)

@@ -30,8 +30,7 @@ from ziggurat.messages.parts import tool_call
 from ziggurat.middleware.redaction import Redaction
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import Reply, ScriptedModel
-from ziggurat.stores.connect import rows_of
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.stores.session import Session
 from ziggurat.testing.clock import settle
 from ziggurat.tools.function import tool
@@ -218,8 +217,7 @@ def test_reject_and_branch(place: Place) -> None:
             return "at last"
 
         first = asyncio.create_task(Agent(FunctionModel(slow), store=store).run("Slow", session="alice"))
-        rows = store.rows if isinstance(store, InMemoryRunStore) else store
-        while not (info := await rows.find("session:alice")) or not info.owner:
+        while not (info := await store.find("session:alice")) or not info.owner:
             await settle()
         with pytest.raises(LeaseHeld):
             await agent(store, "x").run("Quick", session=Session("alice", store, conflict="reject"))
@@ -238,7 +236,7 @@ def test_reject_and_branch(place: Place) -> None:
 def test_one_who_lost_the_session_is_refused_and_can_go_on_later(place: Place) -> None:
     async def main() -> None:
         store = place()
-        rows = rows_of(store)
+        rows = store
 
         @tool
         async def stolen() -> str:
@@ -356,7 +354,7 @@ def test_what_is_redacted_in_the_record_is_redacted_in_the_session(place: Place)
 
 def test_a_session_may_be_kept_elsewhere_than_the_runs(tmp_path: Path) -> None:
     async def main() -> None:
-        chat = Session("alice", InMemoryRunStore())
+        chat = Session("alice", LocalLogs())
         url = f"sqlite:///{tmp_path}/runs.db"
         run = await agent(url, tool_call("pay", to="ada")).run("Pay", session=chat, run_id="r")
         decisions = {run.pending[0].id: Approve()}

@@ -9,7 +9,6 @@ import pytest
 
 from tests.stores.places import PLACES, Place, opening
 from ziggurat.agents.agent import Agent
-from ziggurat.core.clock import IDS
 from ziggurat.core.entries import Ended, Opened
 from ziggurat.core.errors import (
     ConfigurationError,
@@ -21,15 +20,14 @@ from ziggurat.core.errors import (
     StoreError,
 )
 from ziggurat.core.store import LogInfo, Row, Store, run_log
-from ziggurat.core.stored_journal import PROBE
 from ziggurat.messages import stops
 from ziggurat.messages.agent import Approve
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import Reply, ScriptedModel
-from ziggurat.stores.connect import connect, rows_of
+from ziggurat.runs.options import Environment
+from ziggurat.stores.connect import connect
 from ziggurat.stores.file import FileStore
-from ziggurat.stores.memory import InMemoryRunStore
-from ziggurat.stores.memory_rows import MemoryRows
+from ziggurat.stores.local import LocalLogs
 from ziggurat.stores.sqlite import SqliteStore
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.function import tool
@@ -147,10 +145,10 @@ ENOUGH = 8
 """The number of batches that a run of `_payer` writes after its first entry."""
 
 
-class Failing(MemoryRows):
+class Failing(LocalLogs):
     """A store whose disk is full from the k-th write until there is room again."""
 
-    def __init__(self, shared: MemoryRows, after: int) -> None:
+    def __init__(self, shared: LocalLogs, after: int) -> None:
         super().__init__(shared=shared)
         self.left = after
 
@@ -190,7 +188,7 @@ def _payer(store: Store, paid: list[str]) -> Agent:
 
 def test_when_the_disk_is_full_nothing_is_done_that_is_not_on_record_and_the_run_goes_on_later() -> None:
     async def at(writes: int) -> bool:
-        place = MemoryRows()
+        place = LocalLogs()
         paid: list[str] = []
         full = Failing(place, writes)
         running = _payer(full, paid).run("go", run_id="r")
@@ -202,7 +200,7 @@ def test_when_the_disk_is_full_nothing_is_done_that_is_not_on_record_and_the_run
         intents = [row for row in await place.read(run_log("r")) if b'"Intent"' in row.data and b'"pay"' in row.data]
         assert len(paid) <= len(intents), "nobody pays whose intent is not stored"
         await full.close()
-        run = await _payer(MemoryRows(shared=place), paid).resume("r")
+        run = await _payer(LocalLogs(shared=place), paid).resume("r")
         assert run.text == "done"
         assert len(paid) <= 1
         results = [result for message in run.messages for result in message.tool_results]
@@ -221,7 +219,9 @@ def test_when_the_disk_is_full_nothing_is_done_that_is_not_on_record_and_the_run
 def test_points_are_told_before_and_after_what_is_written(place: Place) -> None:
     async def main() -> None:
         told: list[str] = []
-        await _payer(place(), []).run("go", run_id="r", deps={PROBE: lambda when, path: told.append(f"{when} {path}")})
+        await _payer(place(), []).run(
+            "go", run_id="r", environment=Environment(probe=lambda when, path: told.append(f"{when} {path}"))
+        )
         assert told.index("before intent agent/step-2/tool-1:pay") < told.index("after intent agent/step-2/tool-1:pay")
         assert told.index("after intent agent/step-2/tool-1:pay") < told.index("before result agent/step-2/tool-1:pay")
         assert told[-2:] == ["before end ", "after end "]
@@ -256,7 +256,7 @@ def test_a_damaged_run_is_named_and_set_apart_and_others_go_on(kind: str, tmp_pa
 
 def test_two_processes_do_not_drive_one_run_and_the_one_that_was_stopped_is_refused() -> None:
     async def main() -> None:
-        place, clock = MemoryRows(), HandClock()
+        place, clock = LocalLogs(), HandClock()
         holding, reached = asyncio.Event(), asyncio.Event()
         did: list[str] = []
 
@@ -279,9 +279,9 @@ def test_two_processes_do_not_drive_one_run_and_the_one_that_was_stopped_is_refu
             model = ScriptedModel(always=lambda request: turns[sum(m.role == "assistant" for m in request.messages)])
             return Agent(model, tools=[work, act], store=store)
 
-        first = asyncio.ensure_future(agent(MemoryRows(shared=place), "first").run("go", run_id="r"))
+        first = asyncio.ensure_future(agent(LocalLogs(shared=place), "first").run("go", run_id="r"))
         await reached.wait()
-        second = agent(MemoryRows(shared=place, clock=clock), "second")
+        second = agent(LocalLogs(shared=place, clock=clock), "second")
         place._logs[run_log("r")].until = clock.now() + 30
         with pytest.raises(LeaseHeld):
             await second.resume("r")
@@ -378,11 +378,11 @@ def test_new_ids_that_are_not_safe_are_refused_before_anything_is_stored(odd: st
             {"run_id": odd},
             {"run_id": odd, "session": "s"},
             {"session": odd if odd.strip() else "a b"},
-            {"deps": {IDS: lambda: odd}},
+            {"environment": Environment(ids=lambda: odd)},
         ):
             with pytest.raises(ConfigurationError, match="letters and digits of ASCII and - _"):
                 await agent.run("Go", **refused)
-        assert await rows_of(agent.store).logs() == []
+        assert await agent.store.logs() == []
         await agent.run("Go", run_id="r")
         with pytest.raises(ConfigurationError, match="new_id is letters and digits of ASCII"):
             await agent.fork("r", 1, new_id=odd)
@@ -394,8 +394,6 @@ def test_new_ids_that_are_not_safe_are_refused_before_anything_is_stored(odd: st
 def test_a_run_stored_under_such_an_id_goes_on(odd: str, place: Place) -> None:
     async def main() -> None:
         agent = Agent(ScriptedModel(always="Hello"), store=place())
-        if isinstance(agent.store, InMemoryRunStore):
-            return
         first = await agent.run("Go", run_id="r")
         rows, info = await agent.store.read(run_log("r")), await agent.store.find(run_log("r"))
         assert info is not None
@@ -409,10 +407,10 @@ def test_a_run_stored_under_such_an_id_goes_on(odd: str, place: Place) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("limit", ["x", 0, -1, True, None, 1.5])
-def test_a_store_in_memory_keeps_a_number_of_runs(limit: int) -> None:
-    with pytest.raises(ConfigurationError, match=r"InMemoryRunStore\(limit=...\) is a whole number of at least 1, got"):
-        InMemoryRunStore(limit)
+@pytest.mark.parametrize("limit", ["x", 0, -1, True, 1.5])
+def test_a_store_of_this_process_keeps_a_number_of_runs(limit: int) -> None:
+    with pytest.raises(ConfigurationError, match=r"LocalLogs\(limit=...\) is a whole number of at least 1, got"):
+        LocalLogs(limit=limit)
 
 
 @pytest.mark.parametrize("address", ["memory:", "sqlite:///{}/runs.db", "file:///{}/runs"])
@@ -421,7 +419,7 @@ def test_whoever_closes_a_store_need_not_know_which(address: str, tmp_path: Path
         store = connect(address.format(tmp_path))
         assert (await Agent(ScriptedModel("Hello"), store=store).run("Go", run_id="r")).text == "Hello"
         await store.close()
-        again = store if isinstance(store, InMemoryRunStore) else connect(address.format(tmp_path))
+        again: Store = LocalLogs(shared=store) if isinstance(store, LocalLogs) else connect(address.format(tmp_path))
         assert (await Agent(ScriptedModel("never"), store=again).resume("r")).text == "Hello"
         await again.close()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,15 @@ from ziggurat.agents.agent import Agent
 from ziggurat.core.broadcast import Heard
 from ziggurat.core.entries import Ended, Entered, Entry, Opened, Result
 from ziggurat.core.errors import ConfigurationError, RunNotFound
+from ziggurat.core.json_lines import write_entry
 from ziggurat.core.store import Store
 from ziggurat.messages.events import Delta
-from ziggurat.messages.message import assistant
+from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.function import FunctionModel
 from ziggurat.models.scripted import PAUSE, ScriptedModel
 from ziggurat.stores.connect import connect
-from ziggurat.stores.memory import InMemoryRunStore
 
 
 def add(a: int, b: int) -> int:
@@ -35,8 +36,8 @@ async def follow(agent: Agent, after: int = 0) -> list[Heard]:
     return [heard async for heard in agent.subscribe("r", after=after)]
 
 
-def durable(heard: list[Heard]) -> list[tuple[int, Entry]]:
-    return [(each.number, each.what) for each in heard if isinstance(each.what, Entry)]
+def durable(heard: list[Heard]) -> list[tuple[int, bytes]]:
+    return [(each.number, write_entry(each.what)) for each in heard if isinstance(each.what, Entry)]
 
 
 def test_readers_that_join_early_late_and_after_the_end_hear_the_same_record() -> None:
@@ -54,7 +55,7 @@ def test_readers_that_join_early_late_and_after_the_end_hear_the_same_record() -
         assert durable(await early) == durable(await late) == durable(after_the_end)
         numbers = [number for number, _ in durable(after_the_end)]
         assert numbers == list(range(1, len(numbers) + 1))
-        kinds = [type(entry) for _, entry in durable(after_the_end)]
+        kinds = [type(heard.what) for heard in after_the_end]
         assert kinds[:2] == [Opened, Entered]
         assert kinds[-2:] == [Result, Ended]
 
@@ -64,8 +65,6 @@ def test_readers_that_join_early_late_and_after_the_end_hear_the_same_record() -
 def test_pieces_of_a_reply_pass_between_entries_in_order() -> None:
     async def main() -> None:
         one = agent()
-        store = one.store
-        assert isinstance(store, InMemoryRunStore)
         handle = one.start("1 + 2?", run_id="r")
         await asyncio.sleep(0)
         reader = asyncio.create_task(follow(one))
@@ -95,20 +94,25 @@ def test_one_goes_on_after_a_number() -> None:
 
 def test_a_reader_that_leaves_is_forgotten_and_none_makes_the_run_wait() -> None:
     async def main() -> None:
-        one = agent()
-        store = one.store
-        assert isinstance(store, InMemoryRunStore)
+        goes_on = asyncio.Event()
+
+        async def reply(messages: Sequence[Message]) -> str:
+            await goes_on.wait()
+            return "it is 3"
+
+        one = Agent(FunctionModel(reply), store="memory:")
         handle = one.start("1 + 2?", run_id="r")
         await asyncio.sleep(0)
         reader = one.subscribe("r")
         assert (await anext(reader)).number == 1
-        broadcast = store.broadcast("r")
+        broadcast = one._runs._in_progress.broadcast("r")  # type: ignore[attr-defined]
         assert broadcast is not None
         assert len(broadcast.readers) == 1
         await reader.aclose()
         assert not broadcast.readers
+        goes_on.set()
         assert (await handle.result()).text == "it is 3"
-        assert store.broadcast("r") is None
+        assert one._runs._in_progress.broadcast("r") is None  # type: ignore[attr-defined]
 
     asyncio.run(main())
 

@@ -9,8 +9,7 @@ from typing import Any
 from tests.stores.server import schema
 from ziggurat.core.store import Store
 from ziggurat.stores.file import FileStore
-from ziggurat.stores.memory import InMemoryRunStore
-from ziggurat.stores.memory_rows import MemoryRows
+from ziggurat.stores.local import LocalLogs
 from ziggurat.stores.postgres import PostgresStore
 from ziggurat.stores.sqlite import SqliteStore
 
@@ -19,8 +18,8 @@ Place = Callable[[], Store]
 
 
 def _memory(folder: Path) -> Place:
-    place = MemoryRows()
-    return lambda: MemoryRows(shared=place)
+    place = LocalLogs()
+    return lambda: LocalLogs(shared=place)
 
 
 def _postgres(folder: Path) -> Place:
@@ -53,7 +52,7 @@ def _closing() -> Iterator[list[Store]]:
 def opening(kind: str, folder: Path) -> Iterator[Any]:
     """Yield a `Place` of a kind, ``"by reference"`` for one store in this process; close what it opened."""
     if kind == "by reference":
-        here = InMemoryRunStore()
+        here = LocalLogs()
         yield lambda: here
         return
     opens = PLACES[kind](folder)
@@ -81,18 +80,18 @@ def used(kind: str, folder: Path) -> Iterator[None]:
 
 
 def new_store() -> Any:
-    """Return a new object for the store of the kind in use; an InMemoryRunStore if there is none."""
+    """Return a new object for the store of the kind in use; an LocalLogs if there is none."""
     opens, opened = _used[-1] if _used else (None, [])
     if opens is None:
-        return InMemoryRunStore()
+        return LocalLogs()
     opened.append(opens())
     return opened[-1]
 
 
 def reopened(store: Store) -> Store:
     """Return a new object on the same place, as in another process."""
-    if isinstance(store, MemoryRows):
-        again: Store = MemoryRows(shared=store)
+    if isinstance(store, LocalLogs):
+        again: Store = LocalLogs(shared=store)
     elif isinstance(store, FileStore):
         again = FileStore(store.path)
     elif isinstance(store, PostgresStore):

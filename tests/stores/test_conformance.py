@@ -9,15 +9,15 @@ from tests.stores.server import schema
 from ziggurat.core.clock import Clock
 from ziggurat.core.store import Store
 from ziggurat.stores.file import FileStore
-from ziggurat.stores.memory_rows import MemoryRows
+from ziggurat.stores.local import LocalLogs
 from ziggurat.stores.postgres import PostgresStore
 from ziggurat.stores.sqlite import SqliteStore
 from ziggurat.testing.stores import CHECKS, Check, Factory, run_check
 
 
 def _memory(folder: Path) -> Factory:
-    place = MemoryRows()
-    return lambda clock: MemoryRows(clock=clock, shared=place)
+    place = LocalLogs()
+    return lambda clock: LocalLogs(clock=clock, shared=place)
 
 
 def _file(folder: Path) -> Factory:
@@ -53,7 +53,7 @@ def test_stores_do_what_stores_must(kind: str, check: Check, tmp_path: Path) -> 
 
 
 def test_the_checks_notice_a_store_that_forgets(tmp_path: Path) -> None:
-    class Forgetful(MemoryRows):
+    class Forgetful(LocalLogs):
         async def delete(self, log: str) -> bool:
             return False
 

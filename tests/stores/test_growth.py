@@ -16,7 +16,7 @@ from tests.stores.server import schema
 from ziggurat.agents.agent import Agent
 from ziggurat.models.function import FunctionModel
 from ziggurat.stores.file import FileStore
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.stores.postgres import PostgresStore
 from ziggurat.stores.sqlite import SqliteStore
 
@@ -25,7 +25,7 @@ _APART = (ModuleType, type, FunctionType, BuiltinFunctionType, FrameType, asynci
 
 STORES: dict[str, tuple[int, Callable[[Path], Any]]] = {
     "none": (10_000, lambda folder: None),
-    "memory": (1_000, lambda folder: InMemoryRunStore(limit=10)),
+    "memory": (1_000, lambda folder: LocalLogs(limit=10)),
     "file": (200, lambda folder: FileStore(folder / "runs", disk=HastyDisk())),
     "sqlite": (500, lambda folder: SqliteStore(folder / "runs.db", synchronous="NORMAL")),
     "postgres": (200, lambda folder: PostgresStore(schema())),

@@ -19,7 +19,7 @@ from ziggurat.messages.message import Message, assistant, tool_message, user
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.stores.connect import connect
 from ziggurat.stores.file import FileStore
-from ziggurat.stores.memory_rows import MemoryRows
+from ziggurat.stores.local import LocalLogs
 from ziggurat.stores.session import Session, SessionLease
 from ziggurat.stores.session.log import Said, Shortened
 from ziggurat.testing.clock import HandClock, settle
@@ -193,7 +193,7 @@ def test_another_process_waits_or_is_refused(place: Place) -> None:
 
 def test_waiting_in_this_process_ends_too() -> None:
     async def main() -> None:
-        store, clock = MemoryRows(), HandClock()
+        store, clock = LocalLogs(), HandClock()
         await Session("alice", store).lease()
         waiting = asyncio.create_task(Session("alice", store, clock=clock, timeout=60.0).lease())
         await settle()

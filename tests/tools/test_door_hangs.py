@@ -21,6 +21,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.events import ToolAbandoned
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.runs.options import Environment
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.clock import settle as clock_settle
 from ziggurat.testing.leaks import assert_no_leaks
@@ -222,7 +223,9 @@ def test_a_tool_that_cancels_the_task_it_runs_in_cancels_nothing_else(batch: boo
 
     async def go() -> None:
         calls = [ToolCall("b", "suicidal"), tool_call("good", id="c", number=3)][: 2 if batch else 1]
-        run = await Agent(ScriptedModel(calls, "done"), tools=[suicidal, good]).run("go", deps={CLOCK: HandClock()})
+        run = await Agent(ScriptedModel(calls, "done"), tools=[suicidal, good]).run(
+            "go", environment=Environment(clock=HandClock())
+        )
         assert run.text == "done"
         first, *rest = (result for message in run.messages for result in message.tool_results)
         assert (first.text, first.error) == ("the tool cancelled the task it ran in", "permanent")
@@ -247,7 +250,7 @@ def test_what_a_tool_raises_when_it_is_cancelled_is_not_reported_as_lost(error: 
     async def go() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
         agent = Agent(ScriptedModel([ToolCall("b", "sore"), ToolCall("c", "sore")]), tools=[sore], timeout=5)
-        run = await agent.run("go", deps={CLOCK: HandClock(auto=True)})
+        run = await agent.run("go", environment=Environment(clock=HandClock(auto=True)))
         assert type(run.stop).__name__ == "Timeout"
 
     asyncio.run(_without_leaks(go()))
@@ -327,7 +330,7 @@ def _deaf(limit: float | None) -> Any:
 def test_an_event_loop_ends_though_a_tool_never_does(limit: float | None, of_all: float | None) -> None:
     leaked = LEAKS.count
     agent = Agent(ScriptedModel(tool_call("deaf"), "well"), tools=[_deaf(limit)], timeout=of_all)
-    run = agent.run_sync("go", deps={CLOCK: HandClock(auto=True)})
+    run = agent.run_sync("go", environment=Environment(clock=HandClock(auto=True)))
     assert LEAKS.count == leaked + 1
     if limit is None:
         assert run.stop == stops.Timeout(3)
@@ -340,7 +343,7 @@ def test_what_was_left_behind_is_found() -> None:
     async def go() -> None:
         async with assert_no_leaks():
             agent = Agent(ScriptedModel(tool_call("deaf"), "well"), tools=[_deaf(2)])
-            await agent.run("go", deps={CLOCK: HandClock(auto=True)})
+            await agent.run("go", environment=Environment(clock=HandClock(auto=True)))
 
     with pytest.raises(AssertionError, match=r"left behind:\n- task 'deaf at agent/step-1/tool-1:deaf'"):
         asyncio.run(go())

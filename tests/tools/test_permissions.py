@@ -8,24 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ziggurat.agents.agent import Agent
-from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.messages.agent import Approve, Decision, Modify, PendingItem
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.runs.options import Environment
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
 from ziggurat.tools.permissions import (
-    AUDIT,
     GRANTS,
     PERMISSIONS,
     Audit,
     AuditEntry,
     check,
-    granting,
     narrow_grants,
 )
 
@@ -94,13 +92,13 @@ def _ran(agent: Agent, **options: Any) -> tuple[str, ...]:
 
 def test_a_run_gets_no_more_than_it_is_granted() -> None:
     missing = "tool 'fetch' denied: missing permissions: network"
-    assert _ran(_agent("fetch"), deps=granting("network")) == ("fetched",)
-    assert _ran(_agent("fetch"), deps=granting()) == (missing,)
-    assert _ran(_agent("fetch", grants=[]), deps=granting("network")) == (missing,), "the agent has less"
+    assert _ran(_agent("fetch"), grants=["network"]) == ("fetched",)
+    assert _ran(_agent("fetch"), grants=[]) == (missing,)
+    assert _ran(_agent("fetch", grants=[]), grants=["network"]) == (missing,), "the agent has less"
 
 
 def test_tools_that_do_not_say_what_they_need_are_denied_where_grants_were_given() -> None:
-    seen = _ran(_agent("look", "add"), deps=granting("network"))
+    seen = _ran(_agent("look", "add"), grants=["network"])
     assert seen[0].startswith("tool 'look' denied: it does not declare what it needs")
     assert seen[1] == "added", "it declares that it needs nothing"
     assert _ran(_agent("look")) == ("looked",)
@@ -113,10 +111,10 @@ def test_what_a_run_was_granted_holds_beneath_and_cannot_be_widened() -> None:
     @tool(permissions=[])
     async def ask() -> str:
         """Ask the desk, with all that there is."""
-        return " ".join((await inner.run("go", deps=granting(*PERMISSIONS))).observations)
+        return " ".join((await inner.run("go", grants=[*PERMISSIONS])).observations)
 
     outer = Agent(ScriptedModel(tool_call("ask"), "Done."), tools=[ask], grants=["network"])
-    (seen,) = outer.run_sync("go", deps=granting("file_read")).observations
+    (seen,) = outer.run_sync("go", grants=["file_read"]).observations
     assert "missing permissions: network" in seen
     assert "it does not declare" in seen
 
@@ -124,8 +122,8 @@ def test_what_a_run_was_granted_holds_beneath_and_cannot_be_widened() -> None:
 def test_every_check_is_written_down() -> None:
     audit = Audit()
     clock = HandClock()
-    deps = {**granting("network", "file_read", audit=audit), CLOCK: clock}
-    _ran(_agent("fetch", "look", "add", "flie"), deps=deps)
+    environment = Environment(clock=clock, audit=audit)
+    _ran(_agent("fetch", "look", "add", "flie"), grants=["network", "file_read"], environment=environment)
     assert [(entry.tool, entry.allowed) for entry in audit] == [
         ("fetch", True),
         ("look", False),
@@ -145,13 +143,13 @@ def test_every_check_is_written_down() -> None:
 
 def test_an_audit_alone_denies_nothing() -> None:
     audit = Audit()
-    assert _ran(_agent("fetch", "look"), deps={AUDIT: audit}) == ("fetched", "looked")
+    assert _ran(_agent("fetch", "look"), environment=Environment(audit=audit)) == ("fetched", "looked")
     assert [(entry.tool, entry.allowed) for entry in audit] == [("fetch", True), ("look", True)]
 
 
 def test_an_audit_is_bounded() -> None:
     audit = Audit(2)
-    _ran(_agent("fetch", "add", "fetch"), deps=granting(audit=audit))
+    _ran(_agent("fetch", "add", "fetch"), grants=[], environment=Environment(audit=audit))
     assert [entry.tool for entry in audit] == ["add", "fetch"]
     assert (audit.checks, audit.denials) == (3, 2)
     with pytest.raises(ConfigurationError, match="at least one entry"):
@@ -163,9 +161,9 @@ def test_permissions_are_checked_again_where_a_run_goes_on(decision: Decision) -
     agent = _agent("fetch", approvals=Approvals("fetch"))
 
     async def go() -> tuple[str, ...]:
-        run = await agent.run("go", deps=granting("network"))
+        run = await agent.run("go", grants=["network"])
         decisions = {item.id: decision for item in run.pending}
-        return (await agent.resume(run.id, decisions, deps=granting())).observations
+        return (await agent.resume(run.id, decisions, grants=[])).observations
 
     assert asyncio.run(go()) == ("tool 'fetch' denied: missing permissions: network",)
 
@@ -178,7 +176,7 @@ def test_what_no_person_may_see_is_denied_before_one_is_asked() -> None:
         return Approve()
 
     gate = Approvals("*", approver=agree)
-    assert "denied" in _ran(_agent("fetch", approvals=gate), deps=granting())[0]
+    assert "denied" in _ran(_agent("fetch", approvals=gate), grants=[])[0]
     assert asked == []
     with pytest.raises(ConfigurationError, match="unknown permission 'netwrk'"):
-        granting("netwrk")
+        _ran(_agent("fetch"), grants=["netwrk"])

@@ -19,7 +19,6 @@ from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.tools.approval import Approvals, Rule
 from ziggurat.tools.function import tool
-from ziggurat.tools.permissions import granting
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -145,7 +144,7 @@ def run_delegating(rules: str, start: Callable[[Work], Any], work: Callable[[Age
     body.__name__ = "delegate"
     executed.clear()
     agents = Agent(ScriptedModel(tool_call("delegate"), "end"), tools=[tool(permissions=[])(body)], **RULES[rules])
-    return agents.run_sync("x", deps=granting("network") if rules == "grants of the run" else None)
+    return agents.run_sync("x", grants=["network"] if rules == "grants of the run" else None)
 
 
 @pytest.mark.parametrize("call", CALLS)

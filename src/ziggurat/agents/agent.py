@@ -33,7 +33,6 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
 from ziggurat.messages.tool import SPEC
 from ziggurat.models.resolve import resolve
-from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.tools.approval import APPROVALS, Approvals
 from ziggurat.tools.permissions import narrow_grants
 from ziggurat.tools.thread_guard import rules_hold
@@ -88,7 +87,7 @@ class Agent(Runnable):
         approvals: Approvals | None = None,
         grants: Iterable[str] | None = None,
         middleware: Sequence[Middleware] = (),
-        store: str | InMemoryRunStore | Store | None = None,
+        store: str | Store | None = None,
     ) -> None:
         service = resolve(model)
         box = _toolbox(tools)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ziggurat.agents.on_record import OnRecord
+from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.path import escaped
@@ -44,7 +44,7 @@ class Checkpoints:
         ConfigurationError: a number is not at least 1.
     """
 
-    def __init__(self, agent: OnRecord, *, every: int = 1, keep: int | None = None) -> None:
+    def __init__(self, agent: Runnable, *, every: int = 1, keep: int | None = None) -> None:
         for name, number in (("every", every), ("keep", keep)):
             if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
                 raise ConfigurationError(f"{name} is a whole number of at least 1, got {number!r}")

@@ -1,73 +1,97 @@
-"""`Runnable`: run, stream and start for anything that answers an AgentRequest: agents, teams, layered agents."""
+"""`Runnable`: the verbs of anything that answers an AgentRequest: agents, teams, layered agents."""
 
 __all__ = ["Runnable"]
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, TypeVar, Unpack
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Unpack
+
+from msgspec.structs import replace
 
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.blocking import blocking, loop_elsewhere
 from ziggurat.agents.concurrent import ConcurrentAgents
 from ziggurat.agents.handle import RunHandle
-from ziggurat.agents.on_record import OnRecord, with_listeners
 from ziggurat.agents.steering import STEERABLE, STEERING, Mailbox
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.enter import AgentService, enter
-from ziggurat.core.clock import CLOCK, IDS, SYSTEM_CLOCK, Clock
-from ziggurat.core.clock import new_id as fresh_id
-from ziggurat.core.codec import SHAPE_VERSION, digest
+from ziggurat.calls.enter import AGENT, AgentParts, AgentService, Setup, enter
+from ziggurat.core.broadcast import Heard
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.entries import Opened
-from ziggurat.core.errors import ConfigurationError, RunExists
+from ziggurat.core.entries import Origin
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE, Listener
-from ziggurat.core.facts import fact
-from ziggurat.core.ids import check_new_id
-from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
+from ziggurat.core.ids import check_new_name
 from ziggurat.core.layer import stack
-from ziggurat.core.stored_journal import StoredJournal
-from ziggurat.core.stream import EventStream, StreamBlock, open_stream
+from ziggurat.core.scope import Scope
+from ziggurat.core.store import Store
+from ziggurat.core.stream import EventStream, open_stream
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
 from ziggurat.messages.events import Warned
 from ziggurat.messages.message import Message
-from ziggurat.runs.conditions import RunConditions, conditions_in, conditions_of
-from ziggurat.runs.drive import empty_run
-from ziggurat.runs.options import Deps, RunOptions, check_options, with_deps
-from ziggurat.runs.prompt import Prompt, request_of
-from ziggurat.runs.session_writer import (
-    SESSION_WRITER,
-    SessionWriter,
-    is_same_request,
-    open_session,
-    request_digest,
-    request_in,
-    session_for,
+from ziggurat.runs.drive import drive, empty_run
+from ziggurat.runs.opening import Opener
+from ziggurat.runs.options import (
+    NO_OPTIONS,
+    Deps,
+    Environment,
+    RunArguments,
+    RunOptions,
+    check_arguments,
+    check_id,
+    joined_context,
 )
-from ziggurat.runs.stored import StoredRuns, is_finished
-from ziggurat.stores.memory import InMemoryRunStore
-from ziggurat.stores.running import Running
+from ziggurat.runs.prompt import Prompt, request_of
+from ziggurat.runs.registry import runs_of
+from ziggurat.runs.replay import Live
+from ziggurat.runs.session_writer import session_for
+from ziggurat.stores.connect import connect
 from ziggurat.stores.session import Session
+from ziggurat.tools.approval import Approvals
+from ziggurat.tools.fork_effects import Effects
 from ziggurat.tools.thread_guard import check_thread, trust_thread
 from ziggurat.tools.threads import POOL
 
-J = TypeVar("J", bound=MemoryJournal)
+_NOTHING_GIVEN = (None,) * 7
 
 
-Opening = tuple[Context, MemoryJournal, Running]
-"""The context of a run, its journal, and the registry of running runs it is driven in."""
-
-
-class Runnable(OnRecord):
+class Runnable:
     """Runs a service from AgentRequest to AgentRun, and is such a service itself.
 
     Args:
         service: An agent loop, a team, or any function `(request, ctx)` that returns an AgentRun.
         name: Its name in paths.
         store: Where runs are kept so that they can be resumed; without one, unfinished runs are kept in this process.
+
+    Attributes:
+        store: The store of its sessions and, if one was given, of its runs.
     """
 
-    # -- running -------------------------------------------------------------------------------------------------
+    def __init__(self, service: AgentService, *, name: str | None = None, store: str | Store | None = None) -> None:
+        if not callable(service) or isinstance(service, type):
+            what = f"the class {service.__name__}" if isinstance(service, type) else type(service).__name__
+            raise ConfigurationError(f"Runnable() needs a service (request, ctx), got {what}")
+        if name is not None:
+            check_new_name(name, "the name of a Runnable")
+        self.inner = service
+        self._used_as_root = False  # whether it was run outside of all other runs
+        parts = fact(service, AGENT)
+        if parts is None:
+            given = name or str(getattr(service, "__name__", "agent"))
+            parts = AgentParts(given, None, Setup(dict))
+        self.name = name or parts.name
+        self.facts: dict[Fact[Any], Any] = {AGENT: parts, COMPOSITE: True, NAME: self.name}
+        runs = runs_of(None if store is None else connect(store))
+        self.store = runs.store
+        self._runs = runs
+        self._opener = Opener(self, parts, self.name, runs)
+
+    def __call__(self, request: AgentRequest, ctx: Context, /) -> Coroutine[Any, Any, AgentRun]:
+        """Answer as a service, at this context's path."""
+        return self.inner(request, ctx) if ctx._entered else enter(self, request, ctx)
+
+    # -- a new run -----------------------------------------------------------------------------------------------
 
     def run(
         self,
@@ -78,6 +102,10 @@ class Runnable(OnRecord):
         listeners: Sequence[Listener] = (),
         run_id: str | None = None,
         session: str | Session | None = None,
+        grants: Iterable[str] | None = None,
+        approvals: Approvals | None = None,
+        labels: Mapping[str, object] | None = None,
+        environment: Environment | None = None,
         detached: bool = False,
     ) -> Coroutine[Any, Any, AgentRun]:
         """Run to the end and return the run; why it stopped is in ``run.stop``, not an exception.
@@ -89,50 +117,54 @@ class Runnable(OnRecord):
             history: Earlier messages, such as ``earlier.messages``.
             deps: Dependencies that tools read with ``ctx.scope[KEY]``.
             listeners: Called with every event.
-            run_id: An id of your own; with a store, the same id and request give the same run.
+            run_id: An id of your own; with a store, the same id and request give the same run: one that has ended is
+                answered from its record, one that was interrupted or waits for a decision is continued.
             session: The conversation to continue, which is saved: an id in this agent's store, or a `Session` with
                 settings.
+            grants: The permissions of the run; its agents get the intersection with their own. Tools that declare no
+                permissions are denied then. They are stored with the run.
+            approvals: Which calls a person must approve, in addition to the agents' own rules.
+            labels: Plain values to store with the run from its start.
+            environment: Its clock, ids and chance, such as for a test.
             detached: Start a separate run even inside another.
 
         Raises:
-            ConfigurationError: something was used wrongly; the message says what and how to fix it.
-            RunExists: the id belongs to a run with another request.
-            LeaseHeld: another run writes the session, and waiting for it was not allowed or took too long.
+            ConfigurationError: something was used wrongly; the message says what and how to fix it. It is not recorded.
+            RunExists: the id belongs to a run with another request, agent or type of output.
+            LeaseHeld: another process drives that run, or another run writes the session and waiting for it was not
+                allowed or took too long.
         """
-        request = request_of(prompt, history)
-        if deps is not None or listeners != () or run_id is not None:
-            check_options(deps, listeners, run_id)
-        ambient = self._surroundings(detached=detached)
-        if ambient is not None and not detached:
-            return self._join(ambient, request, deps, listeners, run_id, session)
-        run: Coroutine[Any, Any, AgentRun]
-        if session is not None:
-            chat = session_for(session, self.store, history)
-            run = self._open_and_drive(request, deps, listeners, run_id, chat)
-        elif run_id is None and not listeners and isinstance(self._runs, InMemoryRunStore):
-            run = self._drive(request, *self._open(request, deps), named=False)
-        else:  # the record is opened when the coroutine starts: a run with this id may exist by then
-            run = self._open_and_drive(request, deps, listeners, run_id)
-        return run if ambient is None else self._run_detached(ambient, run)
+        own = (deps, run_id, session, grants, approvals, labels, environment)
+        if own == _NOTHING_GIVEN and listeners == () and not detached:
+            return self._run(request_of(prompt, history), NO_OPTIONS, False)
+        return self._run(
+            *self._given(
+                prompt,
+                {
+                    "history": history,
+                    "deps": deps,
+                    "listeners": listeners,
+                    "run_id": run_id,
+                    "session": session,
+                    "grants": grants,
+                    "approvals": approvals,
+                    "labels": labels,
+                    "environment": environment,
+                    "detached": detached,
+                },
+            )
+        )
 
-    def run_sync(self, prompt: Prompt, **options: Unpack[RunOptions]) -> AgentRun:
+    def run_sync(self, prompt: Prompt, **arguments: Unpack[RunArguments]) -> AgentRun:
         """Run from code that is not async, also in notebooks and threads of tools; takes the arguments of `run`."""
-        self._surroundings(detached=options.get("detached", False))
-        return blocking(lambda: self.run(prompt, **options))
+        check_arguments("run_sync", arguments)
+        self._surroundings(detached=arguments.get("detached", False))
+        return blocking(lambda: self.run(prompt, **arguments))
 
     def stream(
-        self,
-        prompt: Prompt,
-        *,
-        history: Sequence[Message] = (),
-        deps: Deps | None = None,
-        listeners: Sequence[Listener] = (),
-        run_id: str | None = None,
-        session: str | Session | None = None,
-        detached: bool = False,
-        buffer: int = 64,
+        self, prompt: Prompt, *, buffer: int = 64, **arguments: Unpack[RunArguments]
     ) -> AbstractAsyncContextManager[EventStream[AgentRun]]:
-        """Run, and read the events while it happens::
+        """Run, and read the events while it happens; takes the arguments of `run`::
 
             async with agent.stream("...") as events:
                 async for event in events:
@@ -140,68 +172,207 @@ class Runnable(OnRecord):
             run = events.response
 
         The whole run is streamed, not only its first answer. Leaving the block early cancels the run.
-        """
-        request = request_of(prompt, history)
-        check_options(deps, listeners, run_id)
-        ambient = self._surroundings(detached=detached)
-        if ambient is not None and not detached:  # listeners of the outer run get these events too
-            _check_joins(run_id, session)
-            _check_on_loop()
-            joined = _Heard(self, (*listeners, *(() if ambient.emit is SILENCE else (ambient.emit,))))
-            return open_stream(joined, request, with_deps(ambient.under(self.name), deps), buffer=buffer)
-        chat = None if session is None else session_for(session, self.store, history)
-        return StreamBlock(self._stream_events(request, deps, listeners, run_id, chat, buffer, ambient))
 
-    @asynccontextmanager
-    async def _stream_events(
-        self,
-        request: AgentRequest,
-        deps: Deps | None,
-        listeners: Sequence[Listener],
-        run_id: str | None,
-        session: Session | None,
-        buffer: int,
-        ambient: Context | None,
-    ) -> AsyncGenerator[EventStream[AgentRun], None]:
-        if ambient is not None:
-            await self._report_detached(ambient)
-        ctx, journal, *runs = await self._open_record(request, deps, run_id, session)
-        driven = False
+        Args:
+            prompt: The question or task.
+            buffer: The number of unread events at which the run waits for its reader.
+            arguments: The arguments of `run`.
+        """
+        check_arguments("stream", arguments)
+        request, options, detached = self._given(prompt, arguments)
+        ambient = self._surroundings(detached=detached)
+        if ambient is None or detached:
+            start = Context(self._opener.path, scope=Scope(options.environment.values()))
+        else:
+            _check_joins(options)
+            _check_on_loop()
+            start = ambient.under(self.name)
+            if ambient.emit is not SILENCE:  # listeners of the outer run get these events too
+                options = options.heard_by((ambient.emit,))
 
         async def service(request: AgentRequest, ctx: Context) -> AgentRun:
-            nonlocal driven
-            driven = True
-            heard = ctx.heard_by(*listeners) if listeners else ctx
-            return await self._drive(request, heard, journal, *runs, named=run_id is not None)
+            if ambient is not None and not detached:
+                return await enter(self, request, joined_context(ctx, options))
+            return await self._run_as_root(ambient, request, replace(options, emit=ctx.emit))
 
-        writer = ctx.scope.get(SESSION_WRITER)
-        try:
-            async with open_stream(service, request_in(ctx, request), ctx, buffer=buffer) as events:
-                yield events
-        finally:  # also if the block ended before the run began
-            if writer is not None:
-                await writer.leave()
-            if not driven and isinstance(journal, StoredJournal) and isinstance(self._runs, StoredRuns):
-                await self._runs.let_go(ctx.run_id, journal)
+        return open_stream(service, request, start, buffer=buffer)
 
-    def start(self, prompt: Prompt, **options: Unpack[RunOptions]) -> RunHandle:
+    def start(self, prompt: Prompt, **arguments: Unpack[RunArguments]) -> RunHandle:
         """Start a run in the background of this event loop and return its handle; takes the arguments of `run`."""
-        request = request_of(prompt, options.get("history", ()))
-        deps, listeners, run_id = options.get("deps"), options.get("listeners", ()), options.get("run_id")
-        check_options(deps, listeners, run_id)
+        check_arguments("start", arguments)
+        request, options, detached = self._given(prompt, arguments)
 
-        def begin(mailbox: Mailbox, heard: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
-            more = options.copy()
-            more["deps"] = dict[Any, Any](deps or {}) | {STEERING: mailbox}
-            more["listeners"] = [*listeners, *heard]
-            return self.run(prompt, **more)
+        def begin(mailbox: Mailbox, listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
+            return self._run(request, replace(options.heard_by(listeners), values={STEERING: mailbox}), detached)
 
-        detached = options.get("detached", False)
-        around = self._surroundings(detached=detached)
-        around = None if detached else around
-        frame = None if around is None else around.scope.get(AGENT_CALL)
-        nothing = empty_run(self.name, request, stops.Cancelled(), run_id or "")
-        return RunHandle(begin, nothing, fact(self, STEERABLE), 0 if frame is None else frame.depth + 1)
+        ambient = self._surroundings(detached=detached)
+        outer = None if ambient is None or detached else ambient.scope.get(AGENT_CALL)
+        nothing = empty_run(self.name, request, stops.Cancelled(), options.run_id or "")
+        return RunHandle(begin, nothing, fact(self, STEERABLE), 0 if outer is None else outer.depth + 1)
+
+    # -- a recorded run ------------------------------------------------------------------------------------------
+
+    async def resume(
+        self,
+        run_id: str,
+        decisions: Mapping[str, Decision] | None = None,
+        *,
+        strict: bool = False,
+        deps: Deps | None = None,
+        listeners: Sequence[Listener] = (),
+        session: Session | None = None,
+        grants: Iterable[str] | None = None,
+        approvals: Approvals | None = None,
+        environment: Environment | None = None,
+    ) -> AgentRun:
+        """Continue a run that was suspended, interrupted, cancelled or denied, that failed or ran out of its budget.
+
+        Recorded calls are not made again, except those whose failure ended the run. A run that ended otherwise is
+        answered from its record.
+
+        Args:
+            run_id: The id of the run.
+            decisions: By the id of each pending item, ``Approve()``, ``Deny(reason)`` or ``Modify(arguments)``.
+                Deciding again in the same way has no effect.
+            strict: Raise where this agent differs from the record (its model, instructions, tools, requests). Otherwise
+                it emits `Diverged`, and the record wins.
+            deps: As for `run`; they are not recorded.
+            listeners: As for `run`.
+            session: The run's session, only if it is kept in another store than the run.
+            grants: Limits the recorded grants further.
+            approvals: As for `run`; they are not recorded.
+            environment: As for `run`.
+
+        Raises:
+            RunNotFound: the store has no such run.
+            LeaseHeld: another process drives the run, or another run writes its session.
+            AlreadyDecided: a call was decided in another way before.
+            ConfigurationError: a decision names no pending item (the message lists those there are), or changes a call
+                to arguments that do not fit. None of the decisions is recorded then, and the run waits as before.
+            JournalMismatch: with `strict`, the agent differs; the message shows where, with a diff.
+        """
+        options = RunOptions.of(
+            deps=deps,
+            listeners=listeners,
+            session=session,
+            grants=grants,
+            approvals=approvals,
+            environment=environment,
+        )
+        check_id(run_id)
+        opening = await self._opener.reopen(run_id, {} if decisions is None else decisions, options, strict=strict)
+        return await drive(self, self.name, opening)
+
+    async def replay(
+        self,
+        run_id: str,
+        *,
+        live: Live = "nothing",
+        strict: bool = True,
+        deps: Deps | None = None,
+        listeners: Sequence[Listener] = (),
+        approvals: Approvals | None = None,
+    ) -> AgentRun:
+        """Run a recorded run again, answering calls from its record; nothing is recorded.
+
+        Args:
+            run_id: The id of the run.
+            live: What is called again: ``"nothing"``, its ``"tools"`` (with their side effects), or its ``"models"``.
+            strict: Raise where something differs. Otherwise it emits `Diverged` and continues as long as the record has
+                answers.
+            deps: As for `run`; they are not recorded.
+            listeners: As for `run`.
+            approvals: As for `run`.
+
+        Raises:
+            JournalMismatch: this agent would have done something else; the message shows where, with a diff.
+        """
+        options = RunOptions.of(deps=deps, listeners=listeners, approvals=approvals)
+        check_id(run_id)
+        return await drive(self, self.name, await self._opener.replay(run_id, live, options, strict=strict))
+
+    async def fork(
+        self,
+        run_id: str,
+        at: int,
+        prompt: Prompt | None = None,
+        *,
+        effects: Effects = "refuse",
+        new_id: str | None = None,
+        deps: Deps | None = None,
+        listeners: Sequence[Listener] = (),
+        grants: Iterable[str] | None = None,
+        approvals: Approvals | None = None,
+        labels: Mapping[str, object] | None = None,
+        environment: Environment | None = None,
+    ) -> AgentRun:
+        """Start a new run with the steps of a recorded run before a given step, and continue differently from there::
+
+            other = Agent("openai:gpt-5", tools=[...], store=agent.store)
+            run = await other.fork("r-17", at=3, prompt="In one sentence, please.")
+
+        The steps before it are kept whole and cost nothing; the original run does not change. The fork records its
+        origin.
+
+        Args:
+            run_id: The run to fork, of an agent of this name.
+            at: The first step that is run again, from 1.
+            prompt: A message added at that step; at step 1 it replaces the question.
+            effects: What happens to calls of tools with side effects (all but ``effect="none"``): ``"refuse"`` them,
+                return the original run's result for each call it made too (``"recorded"``), or run them (``"live"``).
+            new_id: The id of the new run.
+            deps: As for `run`; they are not recorded.
+            listeners: As for `run`.
+            grants: Limits the grants of the original run further.
+            approvals: As for `run`.
+            labels: As for `run`; by default those of the original run.
+            environment: As for `run`.
+
+        Raises:
+            RunNotFound: the store has no such run.
+            RunExists: `new_id` belongs to a run.
+            ConfigurationError: the run has no such step or cannot be forked there; the message says where it can.
+        """
+        options = RunOptions.of(
+            deps=deps,
+            listeners=listeners,
+            run_id=new_id,
+            grants=grants,
+            approvals=approvals,
+            labels=labels,
+            environment=environment,
+        )
+        check_id(run_id)
+        forked = await self._opener.fork(Origin(run_id, at, effects), prompt, new_id, options)
+        return await drive(self, self.name, await self._opener.reopen(forked, {}, options))
+
+    def subscribe(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Heard, None]:
+        """Follow a run by its id, from its start or after a given entry, also while it is in progress::
+
+            async for heard in agent.subscribe("r-17", after=12):
+                print(heard.number, heard.what)
+
+        Recorded entries come complete and in order, whenever the reader joins; pieces of a reply come as they pass.
+        There can be any number of readers; none slows the run.
+
+        Raises:
+            RunNotFound: no such run is in progress or in the store.
+            ConfigurationError: `after` is not the number of an entry.
+        """
+        check_id(run_id)
+        if not isinstance(after, int) or isinstance(after, bool) or after < 0:
+            raise ConfigurationError(f"after is the number of an entry, 0 for the beginning; got {after!r}")
+        return self._runs.subscribe(run_id, after)
+
+    async def record(self, run_id: str) -> bytes:
+        """Return the record of a run as JSON lines.
+
+        Raises:
+            RunNotFound: the store has no such run.
+            JournalCorrupt: an entry is damaged; the message names it.
+        """
+        check_id(run_id)
+        return (await self._runs.read(run_id)).dump()
 
     # -- wrapping ------------------------------------------------------------------------------------------------
 
@@ -213,172 +384,38 @@ class Runnable(OnRecord):
         """Return this as a tool; agents in ``tools=[...]`` become tools automatically."""
         return AgentTool(self, name=name, description=description)
 
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
     # -- within --------------------------------------------------------------------------------------------------
 
-    async def _join(
-        self,
-        ambient: Context,
-        request: AgentRequest,
-        deps: Deps | None,
-        listeners: Sequence[Listener],
-        run_id: str | None,
-        session: str | Session | None,
-    ) -> AgentRun:
-        _check_joins(run_id, session)
+    def _given(self, prompt: Prompt, arguments: RunArguments) -> tuple[AgentRequest, RunOptions, bool]:
+        """Return the request, the options, and whether the run is detached."""
+        given: dict[str, Any] = {**arguments}
+        history, detached = given.pop("history", ()), given.pop("detached", False)
+        request = request_of(prompt, history)
+        if given.get("session") is not None:
+            given["session"] = session_for(given["session"], self.store, history)
+        return request, RunOptions.of(**given), detached
+
+    def _run(self, request: AgentRequest, options: RunOptions, detached: bool) -> Coroutine[Any, Any, AgentRun]:
+        ambient = self._surroundings(detached=detached)
+        if ambient is None or detached:
+            return self._run_as_root(ambient, request, options)
+        return self._join(ambient, request, options)
+
+    async def _run_as_root(self, ambient: Context | None, request: AgentRequest, options: RunOptions) -> AgentRun:
+        if ambient is not None and ambient.listens(Warned):
+            await ambient.emit(Warned(ambient.path, f"{self.name} was started as a run of its own (detached)"))
+        return await drive(self, self.name, await self._opener.open(request, options))
+
+    async def _join(self, ambient: Context, request: AgentRequest, options: RunOptions) -> AgentRun:
+        _check_joins(options)
         loop = loop_elsewhere()
         if loop is not None:  # called from a thread with an event loop of its own
-            return POOL.run_on(loop, lambda: self._join(ambient, request, deps, listeners, run_id, session))
-        ctx = with_deps(ambient.under(self.name), deps)
+            return POOL.run_on(loop, lambda: self._join(ambient, request, options))
         beside = ambient.state(ConcurrentAgents, ConcurrentAgents)
-        return await beside.run(enter(self, request, ctx.heard_by(*listeners) if listeners else ctx))
-
-    async def _open_and_drive(
-        self,
-        request: AgentRequest,
-        deps: Deps | None,
-        listeners: Sequence[Listener],
-        run_id: str | None,
-        session: Session | None = None,
-    ) -> AgentRun:
-        ctx, journal, *runs = await self._open_record(request, deps, run_id, session)
-        asked = request_in(ctx, request)
-        return await self._drive(asked, with_listeners(ctx, listeners), journal, *runs, named=run_id is not None)
-
-    async def _open_record(
-        self, request: AgentRequest, deps: Deps | None, run_id: str | None, session: Session | None = None
-    ) -> Opening:
-        """Open the record of a new run, or of the run with this id."""
-        if session is not None:
-            return await self._open_in_session(session, request, deps, run_id)
-        runs, given_deps = self._runs, {} if deps is None else deps
-        if isinstance(runs, InMemoryRunStore):
-            here = None if run_id is None else self._reopen_here(runs, request, deps, run_id)
-            return *(here or self._open(request, deps, run_id)), runs
-        known = None if run_id is None else await self._reopen_stored(runs, run_id, digest(request), deps)
-        if known is not None:
-            return known
-        new_id = run_id or given_deps.get(IDS, fresh_id)()
-        try:
-            journal = await runs.create(new_id, self.name, request, given_deps, self._screen, conditions_of(deps))
-        except RunExists:  # another process has begun it since we looked
-            known = None if run_id is None else await self._reopen_stored(runs, run_id, digest(request), deps)
-            if known is None:
-                raise
-            return known
-        return self._root(journal, new_id, deps), journal, runs
-
-    async def _reopen_stored(
-        self, runs: StoredRuns, run_id: str, asked: str, deps: Deps | None, session: Session | None = None
-    ) -> Opening | None:
-        """Open the record of the run with this id and check that its request is the same; None if there is none."""
-        info = await runs.find(run_id)
-        if info is None:
-            return None
-        if info.request != asked:
-            raise RunExists(f"the run {run_id!r} exists with another request; choose another id")
-        if is_finished(info):
-            return await self._open_copy(run_id, deps)
-        stored = await runs.take(run_id, deps or {})
-        try:
-            ctx, known, _ = await self._reopen(stored, run_id, deps, {}, session)
-        except BaseException:
-            await runs.let_go(run_id, stored)
-            raise
-        return ctx, known, runs
-
-    async def _open_in_session(
-        self, session: Session, request: AgentRequest, deps: Deps | None, run_id: str | None
-    ) -> Opening:
-        """Open the record of a run that holds a session until it ends; the session's messages come first."""
-        runs, asked = self._runs, request_digest(request, session)
-        while True:
-            if run_id is not None:
-                if isinstance(runs, InMemoryRunStore):
-                    known = await self._reopen_in_session(runs, run_id, request, deps, session)
-                else:
-                    known = await self._reopen_stored(runs, run_id, asked, deps, session)
-                if known is not None:
-                    return known
-            new_id = run_id or (deps or {}).get(IDS, fresh_id)()
-            check_new_id(new_id, "run_id")
-            writer = await open_session(session, new_id, request)
-            try:
-                conditions = writer.conditions(conditions_of(deps), self.store)
-                if isinstance(runs, InMemoryRunStore):
-                    if runs.find(writer.run_id) is not None:
-                        raise RunExists(f"the run {writer.run_id!r} exists; choose another id")
-                    runs.check_idle(writer.run_id)
-                    return *self._open(writer.request, deps, writer.run_id, conditions, writer), runs
-                journal = await runs.create(
-                    writer.run_id, self.name, writer.request, deps or {}, self._screen, conditions, asked
-                )
-                return self._root(journal, writer.run_id, deps, None, writer), journal, runs
-            except BaseException as error:
-                await writer.leave()
-                if not isinstance(error, RunExists) or run_id is None:  # it was begun while we waited
-                    raise
-
-    async def _reopen_in_session(
-        self, runs: InMemoryRunStore, run_id: str, request: AgentRequest, deps: Deps | None, session: Session
-    ) -> Opening | None:
-        runs.check_idle(run_id)
-        known = runs.find(run_id)
-        if known is None:
-            return None
-        if not is_same_request(self._recorded_request(known, run_id), conditions_in(known), request, session):
-            raise RunExists(f"the run {run_id!r} exists with another request or session; choose another id")
-        ctx, journal, _ = await self._reopen(known, run_id, deps, {}, session)
-        return ctx, journal, runs
-
-    def _reopen_here(
-        self, runs: InMemoryRunStore, request: AgentRequest, deps: Deps | None, run_id: str
-    ) -> tuple[Context, MemoryJournal] | None:
-        """Open the record of the run with this id in this process; None if there is none."""
-        runs.check_idle(run_id)
-        known = runs.find(run_id)
-        if known is None:
-            return None
-        conditions = conditions_in(known)
-        self._screen(known)
-        kept = known.screened(Opened("", run_id, SHAPE_VERSION, 0.0, request))
-        asked = kept.request if isinstance(kept, Opened) else request
-        was = digest(self._recorded_request(known, run_id))
-        if was not in (digest(request), digest(asked)) or conditions.session:
-            raise RunExists(f"the run {run_id!r} exists with another request; choose another id")
-        clock = (deps or {}).get(CLOCK, SYSTEM_CLOCK)
-        known.reopen(run_id, clock.now(), clock)
-        return self._root(known, run_id, deps, conditions), known
-
-    def _open(
-        self,
-        request: AgentRequest,
-        deps: Deps | None,
-        run_id: str | None = None,
-        conditions: RunConditions | None = None,
-        writer: SessionWriter | None = None,
-    ) -> tuple[Context, MemoryJournal]:
-        """Open the record of a new run in this process."""
-        clock: Clock = SYSTEM_CLOCK
-        if deps is not None:
-            clock = deps.get(CLOCK, SYSTEM_CLOCK)
-            run_id = run_id or deps.get(IDS, fresh_id)()
-            conditions = conditions or conditions_of(deps)
-        if run_id is not None:
-            check_new_id(run_id, "run_id")
-        run_id = run_id or fresh_id()
-        journal = MemoryJournal(clock=clock)
-        if self._parts.chain is not None:
-            self._screen(journal)
-        journal.append(Opened("", run_id, SHAPE_VERSION, clock.now(), request, None, None, conditions))
-        return self._root(journal, run_id, deps, None, writer), journal
-
-    async def _run_detached(self, ambient: Context, run: Coroutine[Any, Any, AgentRun]) -> AgentRun:
-        await self._report_detached(ambient)
-        return await run
-
-    async def _report_detached(self, ambient: Context) -> None:
-        if ambient.listens(Warned):
-            await ambient.emit(Warned(ambient.path, f"{self.name} was started as a run of its own (detached)"))
+        return await beside.run(enter(self, request, joined_context(ambient.under(self.name), options)))
 
     def _surroundings(self, *, detached: bool) -> Context | None:
         """Return the context of the user function that calls, None outside of runs; refuse where that is unknown."""
@@ -391,12 +428,12 @@ class Runnable(OnRecord):
         return ambient
 
 
-def _check_joins(run_id: str | None, session: str | Session | None) -> None:
-    if run_id is not None or session is not None:
-        raise ConfigurationError(
-            f"a run inside another has no {'id' if session is None else 'session'} of its own; "
-            "give one with run(..., detached=True)"
-        )
+def _check_joins(options: RunOptions) -> None:
+    for what, given in (("session", options.session), ("id", options.run_id), ("labels", options.labels)):
+        if given is not None:
+            raise ConfigurationError(
+                f"a run inside another has no {what} of its own; give one with run(..., detached=True)"
+            )
 
 
 def _check_on_loop() -> None:
@@ -404,14 +441,3 @@ def _check_on_loop() -> None:
         raise ConfigurationError(
             "a tool that is not async cannot stream: call run_sync(..., listeners=[...]), or make the tool async"
         )
-
-
-class _Heard:
-    """A service whose events also go to listeners."""
-
-    def __init__(self, inner: AgentService, listeners: Sequence[Listener]) -> None:
-        self.inner = inner
-        self.listeners = listeners
-
-    def __call__(self, request: AgentRequest, ctx: Context, /) -> Coroutine[Any, Any, AgentRun]:
-        return self.inner(request, ctx.heard_by(*self.listeners) if self.listeners else ctx)

@@ -168,12 +168,14 @@ class Steering:
             if steer is None:
                 return taken
             at = self._ctx.at(f"steering-{self._number + 1}")
-            await at.once("steering", steer, _itself, returns=Steer)
             self._number += 1
-            if steer.verb == "cancel" and known and not replaying:
+            outdated = steer.verb == "cancel" and known and not replaying
+            if not outdated:
+                self._due.extend(steer.messages)  # before the wait, which may be cancelled: the act is recorded then
+                taken.append(steer)
+            await at.once("steering", steer, _itself, returns=Steer)
+            if outdated:
                 continue  # it stopped the run then, and the run has been resumed since
-            self._due.extend(steer.messages)
-            taken.append(steer)
             if at.listens(Steered):
                 await at.emit(Steered(at.path, steer.verb, steer.step, known))
 

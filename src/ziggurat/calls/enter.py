@@ -3,7 +3,7 @@
 look up the record > before_agent > record the entry > wrap_agent > the agent's layers > its loop > after_agent > record
 """
 
-__all__ = ["AGENT", "AgentParts", "AgentService", "Setup", "enter"]
+__all__ = ["AGENT", "MAX_DEPTH", "MAX_DEPTH_KEY", "AgentParts", "AgentService", "Setup", "enter", "report_changes"]
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, Chain, hooked, tell, wrap
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import contained
-from ziggurat.core.context import METER, Context
+from ziggurat.core.context import METER, RUN_ID, Context
 from ziggurat.core.entries import Entered, Outcome, Record, Result
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.event import SILENCE, Diverged
@@ -107,10 +107,10 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
         if record is not None and record.result is not None:
             recorded = _read_run(record.result, as_type(record.result.value, AgentRun), parts)
             return _compare_replay(run, recorded, ctx, journal, chain)
-        if run.model_calls != frame.model_calls or run.tool_calls != frame.tool_calls:  # layers ran others too
-            run = replace(run, usage=frame.usage, model_calls=frame.model_calls, tool_calls=frame.tool_calls)
+        run = _counted(run, frame, ctx)
         for middleware in reversed(chain.hooks["after_agent"]):
             run = await hooked(middleware, "after_agent", middleware.after_agent, run, ctx)
+            run = _counted(run, frame, ctx)
     except BaseException as raised:  # noqa: BLE001 - raised again
         error = contained(raised)
         if isinstance(error, Exception):
@@ -122,6 +122,14 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
     if ctx.emit is not SILENCE:
         await ctx.emit(AgentEnded(ctx.path, run))
     return run
+
+
+def _counted(run: AgentRun, frame: AgentCall, ctx: Context) -> AgentRun:
+    """Return a run with the usage of all that was called for it, by layers and hooks too, and the id of this run."""
+    if run.model_calls != frame.model_calls or run.tool_calls != frame.tool_calls:
+        run = replace(run, usage=frame.usage, model_calls=frame.model_calls, tool_calls=frame.tool_calls)
+    run_id = ctx.scope.get(RUN_ID) or run.id
+    return run if run.id == run_id else replace(run, id=run_id)  # a cache has answered with another run
 
 
 async def _apply_before_agent(
@@ -210,13 +218,28 @@ def _check_stands(frame: AgentCall, ctx: Context) -> None:
 
 async def _recorded_request(parts: AgentParts, entered: Entered, ctx: Context) -> AgentRequest:
     """Return the request recorded when the agent was first entered; report parts of the agent that have changed."""
+    await _report_changes(parts, entered, ctx)
+    ctx.scope[AGENT_CALL].began = entered.elapsed
+    return as_type(entered.request, AgentRequest)
+
+
+async def report_changes(agent: AgentService, entered: Entered, ctx: Context) -> None:
+    """Emit `Diverged` for each part of an agent that has changed since it was entered.
+
+    Raises:
+        JournalMismatch: the journal is strict.
+    """
+    parts = fact(agent, AGENT)
+    if parts is not None:
+        await _report_changes(parts, entered, ctx)
+
+
+async def _report_changes(parts: AgentParts, entered: Entered, ctx: Context) -> None:
     journal = journal_of(ctx)
     before = as_type(entered.setup, dict[str, str])
     kept = journal.screened(Entered(ctx.path, parts.name, None, parts.setup.known()))
     after = kept.setup if isinstance(kept, Entered) else {}
     for what, now in as_type(after, dict[str, str]).items():
-        event = journal.diverged(ctx.path, what, before.get(what, ""), now)
+        event = journal.diverged(ctx.path, what, before.get(what, now), now)
         if event is not None and ctx.listens(Diverged):
             await ctx.emit(event)
-    ctx.scope[AGENT_CALL].began = entered.elapsed
-    return as_type(entered.request, AgentRequest)

@@ -132,18 +132,17 @@ def run(
     from ziggurat.cli.question import question_of
     from ziggurat.cli.run import Output, run_question
     from ziggurat.cli.store import where_kept
-    from ziggurat.core.entries import LABELS
 
     chosen = AgentOptions(
         model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory
     )
     asked = question_of(question)
-    deps = {**(approving(chosen.approve) or {}), LABELS: labels_of(chosen)}
+    approvals, labels = approving(chosen.approve), labels_of(chosen)
     made = agent_of(chosen, store)
     check_session(made, session)
     warn_of_unfitting(made, chosen.approve)
     where = where_kept(made.store, agent, store)
-    raise typer.Exit(run_question(made, asked, Output(json, quiet, where), deps, session))
+    raise typer.Exit(run_question(made, asked, Output(json, quiet, where), approvals, labels, session))
 
 
 @_app.command()
@@ -177,17 +176,16 @@ def chat(
     from ziggurat.cli.build import agent_of, check_session
     from ziggurat.cli.chat import Chat
     from ziggurat.cli.store import where_kept
-    from ziggurat.core.entries import LABELS
 
     chosen = AgentOptions(
         model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory
     )
-    deps = {**(approving(chosen.approve) or {}), LABELS: labels_of(chosen)}
+    approvals, labels = approving(chosen.approve), labels_of(chosen)
     made = agent_of(chosen, store)
     check_session(made, session)
     warn_of_unfitting(made, chosen.approve)
     where = where_kept(made.store, agent, store)
-    raise typer.Exit(Chat(made, quiet=quiet, deps=deps, session=session, where=where).run())
+    raise typer.Exit(Chat(made, quiet=quiet, approvals=approvals, labels=labels, session=session, where=where).run())
 
 
 add_run_commands(_app)

@@ -8,17 +8,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from threading import Lock, Thread
-from typing import Any
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.decisions import misfit_of
 from ziggurat.cli.terminal import note, read_line, write
-from ziggurat.core.scope import Key
 from ziggurat.core.visible import visible_line
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
 from ziggurat.messages.canonical import canonical
-from ziggurat.tools.approval import APPROVALS, Approvals
+from ziggurat.tools.approval import Approvals
 
 NO = "the person said no"
 """The default reason of a denial."""
@@ -31,13 +29,13 @@ _TURN = Lock()
 """Held for as long as a person decides on one call, so that questions at one terminal never mix."""
 
 
-def approving(patterns: Sequence[str]) -> dict[Key[Any], Any] | None:
-    """Return dependencies that require approval for calls of tools whose names match a pattern, at any depth.
+def approving(patterns: Sequence[str]) -> Approvals | None:
+    """Return rules that require approval for calls of tools whose names match a pattern; None without patterns.
 
     Raises:
         ConfigurationError: a pattern is empty.
     """
-    return {APPROVALS: (Approvals(*patterns),)} if patterns else None
+    return Approvals(*patterns) if patterns else None
 
 
 def warn_of_unfitting(agent: Runnable, patterns: Sequence[str]) -> None:

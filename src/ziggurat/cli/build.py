@@ -10,12 +10,11 @@ from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli.agent_options import MODEL, AgentOptions
 from ziggurat.cli.load import BUILTIN_TOOLS, load_agent, load_tool
-from ziggurat.cli.store import open_store
+from ziggurat.cli.store import is_lasting, open_store
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Model
 from ziggurat.models.resolve import resolve
-from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.tools.toolbox import Tool
 
 
@@ -81,7 +80,7 @@ def check_session(agent: Runnable, session: str | None) -> None:
     Raises:
         ConfigurationError: the conversation would be lost at the end of the command.
     """
-    if session is not None and isinstance(agent.store, InMemoryRunStore):
+    if session is not None and not is_lasting(agent.store):
         raise ConfigurationError(
             f"--session {session}: with the store memory: no conversation outlives the command; leave --session away, "
             "or name a store that lasts, as in --store sqlite:///runs.db"
@@ -120,7 +119,7 @@ def _load(spec: str, folder: str | None) -> Runnable:
 
 def _with_store(agent: Runnable, store: str | None) -> Runnable:
     """Return the agent with its runs in a store: its own, if that is persistent and no other is named."""
-    if store is None and not isinstance(agent.store, InMemoryRunStore):
+    if store is None and is_lasting(agent.store):
         return agent
     return Runnable(agent, name=agent.name, store=open_store(store))
 

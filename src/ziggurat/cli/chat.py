@@ -4,6 +4,7 @@ __all__ = ["Chat"]
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack, redirect_stdout, suppress
 from difflib import get_close_matches
 
@@ -20,8 +21,8 @@ from ziggurat.messages.message import Message
 from ziggurat.observe.console import ConsoleView
 from ziggurat.observe.formatting import shortened
 from ziggurat.runs.drive import partial_of
-from ziggurat.runs.options import Deps
 from ziggurat.stores.session import Session
+from ziggurat.tools.approval import Approvals
 
 _COMMANDS = {
     "/help": "show this",
@@ -37,7 +38,8 @@ class Chat:
     Args:
         agent: The agent that answers.
         quiet: Show answers only.
-        deps: The dependencies passed to every run.
+        approvals: Which calls a person must approve, in every run.
+        labels: Plain values to store with every run.
         session: The stored session to continue or to start; None to store no session.
         where: The options with which another command finds the runs; None if they are not stored.
     """
@@ -47,13 +49,15 @@ class Chat:
         agent: Runnable,
         *,
         quiet: bool = False,
-        deps: Deps | None = None,
+        approvals: Approvals | None = None,
+        labels: Mapping[str, object] | None = None,
         session: str | None = None,
         where: str | None = None,
     ) -> None:
         self._session = None if session is None else Session(session, agent.store)
         self._agent = agent
-        self._deps = deps
+        self._approvals = approvals
+        self._labels = labels
         self._quiet = quiet
         self._where = where
         self._history: tuple[Message, ...] = ()
@@ -154,12 +158,17 @@ class Chat:
         listeners = [] if view is None else [view]
         try:
             if decisions is not None:
-                return await self._agent.resume(run_id, decisions, deps=self._deps, listeners=listeners)
+                return await self._agent.resume(run_id, decisions, approvals=self._approvals, listeners=listeners)
             history = self._history if self._session is None else ()
             if self._session is not None:
                 await tell_if_busy(self._agent.store, self._session.id)
             return await self._agent.run(
-                question, history=history, deps=self._deps, listeners=listeners, session=self._session
+                question,
+                history=history,
+                approvals=self._approvals,
+                labels=self._labels,
+                listeners=listeners,
+                session=self._session,
             )
         except asyncio.CancelledError as error:
             self._partial = partial_of(error)

@@ -39,7 +39,7 @@ RECORD = (
 
 def test_run_{name}() -> None:
     agent = {agent}
-    run = asyncio.run(replay_record(agent, RECORD{deps}))
+    run = asyncio.run(replay_record(agent, RECORD{approvals}))
     assert type(run.stop).__name__ == {stop}
     assert run.text == {text}
 '''
@@ -58,10 +58,10 @@ def as_test(info: LogInfo, journal: MemoryJournal, agent: str | None) -> str:
     """
     options = options_for(info.id, journal, AgentOptions(agent=agent))
     made, imports, how = _agent(options)
-    deps = ""
+    approvals = ""
     if options.approve:
         imports.append("from ziggurat.cli.approve import approving")
-        deps = f", deps=approving({_literal(list(options.approve))})"
+        approvals = f", approvals=approving({_literal(list(options.approve))})"
     imports.append("from ziggurat.testing import replay_record")
     lines = [_literal(line.decode() + "\n") for line in journal.dump().splitlines()]
     stop = next((entry.stop for entry in reversed(journal.entries) if isinstance(entry, Ended)), info.status)
@@ -73,7 +73,7 @@ def as_test(info: LogInfo, journal: MemoryJournal, agent: str | None) -> str:
         lines="\n".join(f"    {line}  # noqa: E501" for line in lines),
         name=_NOT_IN_A_NAME.sub("_", info.id)[:60],
         agent=made,
-        deps=deps,
+        approvals=approvals,
         stop=_literal(stop),
         text=_literal(_last_text(info, journal)),
     )

@@ -26,7 +26,6 @@ from ziggurat.databases.files import private_opener
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.observe.formatting import duration, plural, shortened
-from ziggurat.stores.connect import rows_of
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -100,7 +99,7 @@ def _status(given: str) -> str:
 async def _list(
     store: str | None, status: str | None, agent: str | None, after: float | None, limit: int
 ) -> list[_ListedRun]:
-    place = rows_of(kept_store(store))
+    place = kept_store(store)
     try:
         infos = await place.logs("run:", agent=agent, status=status, limit=limit)
         return [await _list_entry(place, info) for info in infos if after is None or info.updated >= after]
@@ -157,9 +156,9 @@ def accept_loss_of(name: str, store: str | None, *, session: bool) -> int:
         place = kept_store(store)
         try:
             log = session_log(name) if session else run_log(name)
-            if not session and await acknowledged_in(rows_of(place), log) is None:
+            if not session and await acknowledged_in(place, log) is None:
                 log = (await find_run(place, name)).log
-            return await accept_loss(rows_of(place), log)
+            return await accept_loss(place, log)
         finally:
             await closed(place)
 
@@ -173,7 +172,7 @@ def vacuum_runs(store: str | None, *, older: str, unfinished: bool) -> int:
     """Remove runs that have not changed for some time; return the exit code."""
 
     async def removed() -> int:
-        place = rows_of(kept_store(store))
+        place = kept_store(store)
         try:
             return await place.vacuum(time.time() - seconds_of(older, "--older-than"), unfinished=unfinished)
         finally:

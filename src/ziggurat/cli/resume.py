@@ -20,7 +20,7 @@ from ziggurat.cli.store import closed, find_run, kept_store, record_in, where_ke
 from ziggurat.cli.terminal import note, shell_word
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import as_type
-from ziggurat.core.entries import LABELS, Pending
+from ziggurat.core.entries import Pending
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.event import Listener
 from ziggurat.core.journal import MemoryJournal
@@ -30,16 +30,15 @@ from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHap
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.parts import ToolCall
 from ziggurat.observe.formatting import call_text, plural
-from ziggurat.runs.options import Deps
 from ziggurat.runs.replay import Live
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.tools.approval import Approvals
 from ziggurat.tools.fork_effects import Effects
 
 
 def _rebuild(run: str, given: AgentOptions, store: str | None) -> tuple[str, Runnable, MemoryJournal, AgentOptions]:
     """Find a run and build its agent again."""
 
-    async def known(place: InMemoryRunStore | Store, *, keep: bool) -> tuple[str, MemoryJournal]:
+    async def known(place: Store, *, keep: bool) -> tuple[str, MemoryJournal]:
         try:
             info = await find_run(place, run)
             found = info.id, await record_in(place, info.id)
@@ -70,15 +69,15 @@ def _continue(
     agent: Runnable,
     run_id: str,
     decisions: Mapping[str, Decision],
-    deps: Deps | None,
+    approvals: Approvals | None,
     output: Output,
     *,
     strict: bool = False,
 ) -> int:
     def begin(listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
-        return agent.resume(run_id, decisions, strict=strict, deps=deps, listeners=listeners)
+        return agent.resume(run_id, decisions, strict=strict, approvals=approvals, listeners=listeners)
 
-    return show_run(agent, begin, output, deps, run_id)
+    return show_run(agent, begin, output, approvals, run_id)
 
 
 class Said(Struct, frozen=True):
@@ -166,7 +165,7 @@ def replay_run(run: str, given: AgentOptions, store: str | None, *, live: Live) 
 
     async def replayed() -> AgentRun:
         try:
-            return await agent.replay(run_id, live=live, deps=approving(options.approve))
+            return await agent.replay(run_id, live=live, approvals=approving(options.approve))
         finally:
             await closed(agent.store)
 
@@ -183,13 +182,22 @@ def fork_run(
     """Start a new run from a step of a run; return the exit code."""
     run_id, agent, _, options = _rebuild(run, given, store)
     forked = new_id()
-    deps = {**(approving(options.approve) or {}), LABELS: labels_of(options)}
+    approvals, labels = approving(options.approve), labels_of(options)
 
     def begin(listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
-        return agent.fork(run_id, step, prompt, effects=effects, new_id=forked, deps=deps, listeners=listeners)
+        return agent.fork(
+            run_id,
+            step,
+            prompt,
+            effects=effects,
+            new_id=forked,
+            approvals=approvals,
+            labels=labels,
+            listeners=listeners,
+        )
 
     output = replace(output, where=where_kept(agent.store, given.agent, store))
-    code = show_run(agent, begin, output, deps, forked)
+    code = show_run(agent, begin, output, approvals, forked)
     if code != INTERRUPTED:  # an interrupted run is named in the message on how to continue
         note(f"this is the run {forked}")
     return code

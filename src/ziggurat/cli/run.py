@@ -4,7 +4,7 @@ __all__ = ["Begin", "Output", "explain", "run_question", "show_run", "tell_how_t
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout
 from typing import Any, TextIO
 
@@ -28,7 +28,7 @@ from ziggurat.observe.console import ConsoleView
 from ziggurat.observe.formatting import call_text, plural, stop_text
 from ziggurat.observe.jsonl import JsonLines
 from ziggurat.runs.drive import partial_of
-from ziggurat.runs.options import Deps
+from ziggurat.tools.approval import Approvals
 
 
 class Output(Struct, frozen=True):
@@ -50,7 +50,12 @@ Begin = Callable[[Sequence[Listener]], Coroutine[Any, Any, AgentRun]]
 
 
 def run_question(
-    agent: Runnable, question: str, output: Output, deps: Deps | None = None, session: str | None = None
+    agent: Runnable,
+    question: str,
+    output: Output,
+    approvals: Approvals | None = None,
+    labels: Mapping[str, object] | None = None,
+    session: str | None = None,
 ) -> int:
     """Ask an agent, in a stored session if one is named, and write its answer; return the exit code."""
     run_id = new_id()
@@ -58,12 +63,14 @@ def run_question(
     async def begin(listeners: Sequence[Listener]) -> AgentRun:
         if session is not None:
             await tell_if_busy(agent.store, session)
-        return await agent.run(question, deps=deps, listeners=listeners, run_id=run_id, session=session)
+        return await agent.run(
+            question, approvals=approvals, labels=labels, listeners=listeners, run_id=run_id, session=session
+        )
 
-    return show_run(agent, begin, output, deps, run_id)
+    return show_run(agent, begin, output, approvals, run_id)
 
 
-def show_run(agent: Runnable, begin: Begin, output: Output, deps: Deps | None, run_id: str) -> int:
+def show_run(agent: Runnable, begin: Begin, output: Output, approvals: Approvals | None, run_id: str) -> int:
     """Show a run live and write its answer; return the exit code."""
     out = sys.stdout
     whole = out.isatty() and not output.json and not output.quiet
@@ -75,7 +82,7 @@ def show_run(agent: Runnable, begin: Begin, output: Output, deps: Deps | None, r
         view = None
         if not output.quiet:
             view = ConsoleView(out if whole else sys.stderr, text=whole, reasons=False)
-        run = _by_hand(agent, begin, view, deps, run_id)
+        run = _by_hand(agent, begin, view, approvals, run_id)
         if isinstance(run, bool):
             stack.close()
             return _report_interrupted(run_id, output.where if run else None)
@@ -83,7 +90,7 @@ def show_run(agent: Runnable, begin: Begin, output: Output, deps: Deps | None, r
 
 
 def _by_hand(
-    agent: Runnable, begin: Begin, view: ConsoleView | None, deps: Deps | None, run_id: str
+    agent: Runnable, begin: Begin, view: ConsoleView | None, approvals: Approvals | None, run_id: str
 ) -> AgentRun | bool:
     """Run to the end, asking for pending decisions if there is a person to ask.
 
@@ -99,7 +106,7 @@ def _by_hand(
             while run.pending and by_hand():
                 decisions = ask_decisions(agent, run, read_line, write)
                 with view or ExitStack():
-                    run = runner.run(agent.resume(run.id, decisions, deps=deps, listeners=listeners))
+                    run = runner.run(agent.resume(run.id, decisions, approvals=approvals, listeners=listeners))
         except KeyboardInterrupt:
             return runner.run(is_kept(agent.store, run_id))
     return run

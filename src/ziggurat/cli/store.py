@@ -6,6 +6,7 @@ __all__ = [
     "default_store",
     "find_run",
     "is_kept",
+    "is_lasting",
     "kept_store",
     "open_store",
     "record_in",
@@ -24,9 +25,9 @@ from ziggurat.core.store import LogInfo, Store, run_log, session_log
 from ziggurat.core.visible import visible_line
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.owner import is_gone
-from ziggurat.runs.stored import StoredRuns, record_of, runs_in
+from ziggurat.runs.registry import runs_of
 from ziggurat.stores.connect import connect
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 
 STORE = "ZIGGURAT_STORE"
 """The environment variable with the default store, used when no option names one."""
@@ -45,7 +46,7 @@ def default_store() -> Path:
     return folder / "ziggurat" / "runs.db"
 
 
-def open_store(given: str | None) -> InMemoryRunStore | Store:
+def open_store(given: str | None) -> Store:
     """Return the store of an option, else of the environment, else the default one.
 
     Raises:
@@ -70,7 +71,7 @@ def open_store(given: str | None) -> InMemoryRunStore | Store:
     return connect(f"sqlite:///{path}")
 
 
-def kept_store(given: str | None) -> InMemoryRunStore | Store:
+def kept_store(given: str | None) -> Store:
     """Return the store to find a run in; a store that is named must exist.
 
     Raises:
@@ -85,7 +86,7 @@ def kept_store(given: str | None) -> InMemoryRunStore | Store:
     return store
 
 
-def where_kept(store: InMemoryRunStore | Store, agent: str | None, given: str | None) -> str | None:
+def where_kept(store: Store, agent: str | None, given: str | None) -> str | None:
     """Return the options with which another command finds the runs of a store; None if the store is not persistent.
 
     Args:
@@ -93,7 +94,7 @@ def where_kept(store: InMemoryRunStore | Store, agent: str | None, given: str | 
         agent: The value of ``--agent``.
         given: The value of ``--store``.
     """
-    if isinstance(store, InMemoryRunStore):
+    if not is_lasting(store):
         return None
     if given is not None:
         return f" --store {shell_word(without_secrets(given))}"
@@ -102,15 +103,19 @@ def where_kept(store: InMemoryRunStore | Store, agent: str | None, given: str | 
     return f" --agent {shell_word(agent)}"  # the agent has a store of its own
 
 
-async def closed(store: InMemoryRunStore | Store) -> None:
+def is_lasting(store: Store) -> bool:
+    """Return whether what a store keeps outlives this process."""
+    return not isinstance(store, LocalLogs)
+
+
+async def closed(store: Store) -> None:
     """Close a store."""
-    if not isinstance(store, InMemoryRunStore):
-        await store.close()
+    await store.close()
 
 
-async def is_kept(store: InMemoryRunStore | Store, run_id: str) -> bool:
+async def is_kept(store: Store, run_id: str) -> bool:
     """Return whether another command can find the run on record; False also if the store cannot be read."""
-    if isinstance(store, InMemoryRunStore):
+    if not is_lasting(store):
         return False
     try:
         return await store.find(run_log(run_id)) is not None
@@ -118,14 +123,14 @@ async def is_kept(store: InMemoryRunStore | Store, run_id: str) -> bool:
         return False
 
 
-async def tell_if_busy(store: InMemoryRunStore | Store, session: str) -> None:
+async def tell_if_busy(store: Store, session: str) -> None:
     """Report that another run is writing the session, so that waiting does not look like hanging."""
-    info = None if isinstance(store, InMemoryRunStore) else await store.find(session_log(session))
+    info = await store.find(session_log(session))
     if info is not None and info.owner and not is_gone(info.owner):
         note(f"another run writes the session {session!r}; waiting for its end (Ctrl-C leaves)")
 
 
-async def find_run(store: InMemoryRunStore | Store, run: str) -> LogInfo:
+async def find_run(store: Store, run: str) -> LogInfo:
     """Return the run with an id, or with a unique prefix of it.
 
     Raises:
@@ -134,7 +139,7 @@ async def find_run(store: InMemoryRunStore | Store, run: str) -> LogInfo:
     """
     if not run.strip():  # an empty prefix would match every run
         raise ConfigurationError("which run? its id is empty; ziggurat runs lists them")
-    if isinstance(store, InMemoryRunStore):
+    if not is_lasting(store):
         raise ConfigurationError("with --store memory: no run outlives the command; leave it away")
     exact = await store.find(f"run:{run}")
     if exact is not None:
@@ -148,9 +153,6 @@ async def find_run(store: InMemoryRunStore | Store, run: str) -> LogInfo:
     raise RunNotFound(f"there is no run {run!r} (the latest: {latest}); ziggurat runs lists them")
 
 
-async def record_in(store: InMemoryRunStore | Store, run_id: str) -> MemoryJournal:
+async def record_in(store: Store, run_id: str) -> MemoryJournal:
     """Return the record of a run, for reading."""
-    runs = runs_in(store)
-    if isinstance(runs, StoredRuns):
-        return await runs.read(run_id)
-    return MemoryJournal.load(await record_of(runs, run_id))
+    return await runs_of(store).read(run_id)

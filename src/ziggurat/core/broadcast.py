@@ -41,11 +41,14 @@ class Broadcast:
     Args:
         journal: The run's record.
         outer: The `Emit` that receives each event after the subscribers.
+        pieces: Whether pieces of replies are wanted though nobody has subscribed yet: whoever does so in the middle of
+            a reply hears the rest of it.
     """
 
-    def __init__(self, journal: MemoryJournal, outer: Emit) -> None:
+    def __init__(self, journal: MemoryJournal, outer: Emit, *, pieces: bool = False) -> None:
         self.journal = journal
         self.outer = outer
+        self.pieces = pieces
         self.readers: list[_Reader] = []
         self._number = 0
         self._index = 0
@@ -57,7 +60,7 @@ class Broadcast:
 
     def listens(self, kind: type[Event], /) -> bool:
         """Return whether there is a subscriber, or `outer` listens to this kind of event."""
-        return bool(self.readers) or self.outer.listens(kind)
+        return bool(self.readers) or (self.pieces and kind.piece) or self.outer.listens(kind)
 
     async def __call__(self, event: Event, /) -> None:
         """Deliver an event to all readers, then to `outer`."""

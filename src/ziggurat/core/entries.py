@@ -1,7 +1,6 @@
 """Journal entries, one frozen struct per kind, and `Record`, the entries of one call taken together."""
 
 __all__ = [
-    "LABELS",
     "Decided",
     "Ended",
     "Entered",
@@ -19,11 +18,9 @@ __all__ = [
     "Screen",
 ]
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from msgspec import Struct
-
-from ziggurat.core.scope import Key
 
 
 class Entry(Struct, frozen=True, gc=False, tag=True, tag_field="entry"):
@@ -138,6 +135,8 @@ class Ended(Entry, frozen=True, gc=False):
 
     stop: str
     elapsed: float = 0.0
+    run: object = None
+    """The run as it was returned, if it ended with an error; otherwise it is the result of its agent."""
 
 
 class LossAccepted(Entry, frozen=True, gc=False):
@@ -149,9 +148,6 @@ class LossAccepted(Entry, frozen=True, gc=False):
 
 
 Outcome = Result | Failure
-
-LABELS = Key[Mapping[str, object]]("labels")
-"""Plain values to store with a run from its start: ``run(..., deps={LABELS: {"asked by": "ada"}})``."""
 
 Screen = Callable[[Entry], Entry]
 """Returns an entry without what must not be stored, such as secrets."""

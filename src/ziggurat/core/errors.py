@@ -4,6 +4,7 @@
 
     ZigguratError
     ├── ConfigurationError          the caller: wrong use, found where it was made
+    │   ├── AlreadyDecided          … a call that waited was decided in another way before
     │   ├── MissingExtra            … an optional package is not installed
     │   ├── RunExists               … this run id belongs to another request
     │   └── RunNotFound             … no run with this id is known here
@@ -30,6 +31,7 @@
 """
 
 __all__ = [
+    "AlreadyDecided",
     "CircuitOpen",
     "ConfigurationError",
     "ContextOverflow",
@@ -103,6 +105,10 @@ class MissingExtra(ConfigurationError):
     def __init__(self, what: str, extra: str) -> None:
         self.extra = extra
         super().__init__(f"{what} needs the extra {extra!r}: pip install 'ziggurat[{extra}]'")
+
+
+class AlreadyDecided(ConfigurationError):
+    """Raised when a call was decided already, in another way; the first decision stands."""
 
 
 class RunExists(ConfigurationError):

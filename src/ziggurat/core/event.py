@@ -21,7 +21,7 @@ __all__ = [
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from msgspec import Struct
 
@@ -32,6 +32,9 @@ logger = logging.getLogger("ziggurat")
 
 class Event(Struct, frozen=True, tag=True, tag_field="event"):
     """A record of something that happened at `path`; every event is a subclass."""
+
+    piece: ClassVar[bool] = False
+    """Whether it is a piece of something longer, such as of a reply."""
 
     path: str
 

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION
 from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.entries import Ended, Entry, Opened, Pending, Record, Result
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt
+from ziggurat.core.entries import Decided, Ended, Entered, Entry, Opened, Pending, Record, Result
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost
 from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.path import parent_of
 from ziggurat.core.recorder import Mode, Recorder
@@ -19,6 +19,10 @@ from ziggurat.core.shield import ring
 
 _READING = threading.Lock()
 """Held while a journal's list of waiting readers is created."""
+
+
+_BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
+"""The stops after which the call that ended the run is made again when the run is resumed."""
 
 
 class MemoryJournal(Recorder):
@@ -30,7 +34,12 @@ class MemoryJournal(Recorder):
         clock: Measures the run's time allowance.
     """
 
-    __slots__ = ()
+    __slots__ = ("_begun", "_closed")
+
+    def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
+        super().__init__(mode, strict=strict, clock=clock)
+        self._begun = 1  # the number of entries with which the run was opened
+        self._closed: LeaseLost | None = None
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -75,6 +84,11 @@ class MemoryJournal(Recorder):
         last = self.entries[-1] if self.entries else None
         return last if isinstance(last, Ended) else None
 
+    @property
+    def went_on(self) -> bool:
+        """Whether anything was recorded since the run was opened, other than that its agent was entered."""
+        return any(not isinstance(entry, Entered) for entry in self.entries[self._begun :])
+
     async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, Entry]]:
         """Yield the entries after number `after` with their numbers, until the run has ended.
 
@@ -117,7 +131,13 @@ class MemoryJournal(Recorder):
     # -- writing -------------------------------------------------------------------------------------------------
 
     def append(self, entry: Entry, /) -> Awaitable[None] | None:
-        """Record an entry; always return None, since nothing has to be awaited."""
+        """Record an entry; always return None, since nothing has to be awaited.
+
+        Raises:
+            LeaseLost: the run has ended.
+        """
+        if self._closed is not None:
+            raise self._closed
         if self._screens is not None:
             entry = self.screened(entry)
         self.entries.append(entry)
@@ -127,6 +147,19 @@ class MemoryJournal(Recorder):
         if self._readers:
             self.wake()
         return None
+
+    def close(self) -> None:
+        """Record nothing more: the run has ended, or is no longer driven from here."""
+        if self._closed is None:
+            self._closed = LeaseLost("the run has ended; resume it to go on")
+            self.refusing = True
+            self.wake()
+
+    def missing(self, path: str, what: str, /) -> None:
+        """Raise if the run has ended, or in `replay`; the call is not made then."""
+        if self._closed is not None:
+            raise self._closed
+        super().missing(path, what)
 
     def settled(self) -> Awaitable[None] | None:
         """Return None: there is nothing to wait for in memory."""
@@ -181,29 +214,46 @@ class MemoryJournal(Recorder):
         Raises:
             JournalCorrupt: a line cannot be read; the message names it.
         """
-        self._index()
-        self._reading = self.reopened = True
+        entries: list[Entry] = []
         for number, line in enumerate(lines, 1):
             try:
                 entry = read_entry(line)
             except JournalCorrupt as error:
                 raise JournalCorrupt(f"entry {number} cannot be read: {error}") from error
+            if isinstance(entry, Opened) and entry.version > SHAPE_VERSION:
+                raise JournalCorrupt(f"entry {number} was written by a newer version ({entry.version})")
+            entries.append(entry)
+        self.take_over(entries)
+
+    def take_over(self, entries: Iterable[Entry]) -> None:
+        """Append entries that were recorded before."""
+        self._index()
+        self._reading = self.reopened = True
+        for entry in entries:
             if isinstance(entry, Opened):
-                if entry.version > SHAPE_VERSION:
-                    raise JournalCorrupt(f"entry {number} was written by a newer version ({entry.version})")
-                self._ask_again()  # the process that continued the run did the same here
+                self._ask_again()  # whoever continued the run did the same here
             MemoryJournal.append(self, entry)
             self._elapsed = max(self._elapsed, getattr(entry, "elapsed", 0.0))
         self._reading = False
+        self._begun = len(self.entries)
+
+    def copy(self, mode: Mode = "resume", *, clock: Clock = SYSTEM_CLOCK) -> "MemoryJournal":
+        """Return a journal of its own with the entries so far, by reference."""
+        journal = MemoryJournal(mode, clock=clock)
+        journal.take_over(self.entries)
+        return journal
 
     def _ask_again(self) -> None:
         """If the run ended with a failure, remove the failures that ended it, so that their calls are made again.
 
         A failure did not end the run if a call above it has an answer, or if another alternative answered instead.
         """
-        if self.ended is None or self.ended.stop in ("Suspended", "Cancelled"):
+        if self.ended is None or self.ended.stop not in _BROKEN_OFF:
             return
         records = [self.find(path) for path in self.paths()]
+        for record in records:
+            if record is not None and record.result is not None and not parent_of(record.result.path):
+                record.outcomes.clear()  # the agent's own, such as a run that stopped at a budget: it goes on now
         failed = [record for record in records if record is not None and record.has_failed]
         if not failed:
             return
@@ -216,8 +266,17 @@ class MemoryJournal(Recorder):
             while not at and record.has_failed:
                 record.outcomes.pop()
 
-    def reopen(self, run_id: str, at: float, clock: Clock | None = None) -> Awaitable[None] | None:
-        """Continue a run: time since it stopped does not count, and calls whose failure ended it are made again."""
+    def reopen(self, run_id: str, at: float, clock: Clock | None = None, decided: Iterable[Decided] = ()) -> None:
+        """Continue a run: time since it stopped does not count, and calls whose failure ended it are made again.
+
+        What this appends becomes durable together with the next entry, so a run that does not go on is left unchanged.
+
+        Args:
+            run_id: The id of the run.
+            at: The time, in POSIX seconds.
+            clock: Measures the run's time from now on.
+            decided: Decisions on calls that wait.
+        """
         self.reopened = True
         ended = next((entry for entry in reversed(self.entries) if isinstance(entry, (Ended, Opened))), None)
         if self.mode != "replay":
@@ -231,7 +290,13 @@ class MemoryJournal(Recorder):
         if clock is not None:
             self._monotonic = clock.monotonic
         self._since = self._monotonic()
-        return self.append(Opened("", run_id, SHAPE_VERSION, at))
+        for entry in (*decided, Opened("", run_id, SHAPE_VERSION, at)):
+            self.hold(entry)
+        self._begun = len(self.entries)
+
+    def hold(self, entry: Entry, /) -> None:
+        """Record an entry that becomes durable with the next one only."""
+        MemoryJournal.append(self, entry)
 
 
 def _is_alternative(path: str) -> bool:

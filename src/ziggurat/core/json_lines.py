@@ -16,7 +16,7 @@ from ziggurat.core.codec import Raw, decode, digest, encode
 from ziggurat.core.entries import Entry, Failure, Result
 from ziggurat.core.errors import ForeignError, JournalCorrupt, ZigguratError, is_transient
 
-_RAW = frozenset({"request", "value", "error", "decision", "setup", "labels", "terms"})
+_RAW = frozenset({"request", "value", "error", "decision", "setup", "labels", "terms", "run"})
 
 
 def _line_type(kind: type[Entry]) -> type[Struct]:

@@ -19,7 +19,7 @@ from ziggurat.core.codec import Raw, as_type, decode
 from ziggurat.core.containment import contained
 from ziggurat.core.context import METER, Context
 from ziggurat.core.entries import Entered, Entry, Failure, Outcome, Record, Result, Screen
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalMismatch
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, JournalMismatch
 from ziggurat.core.event import Diverged, difference
 from ziggurat.core.json_lines import as_error, fingerprint
 from ziggurat.core.path import is_beneath, is_model_call, parent_of
@@ -239,7 +239,9 @@ class Recorder:
     async def write_failure(
         self, ctx: Context, name: str, request: object, error: Exception, spent: Sequence[object] = ()
     ) -> None:
-        """Record a failed try of a call, and wait until it is durable."""
+        """Record a failed try of a call, and wait until it is durable; a mistake of the caller is no outcome."""
+        if isinstance(error, (ConfigurationError, JournalError)):
+            return
         self._errors[id(error)] = (error, False)
         await self.write(Failure(ctx.path, name, request, error, tuple(spent), self.elapsed))
 

@@ -31,7 +31,7 @@ from msgspec import Struct
 
 from ziggurat.core.errors import JournalCorrupt
 
-UNFINISHED = frozenset({"running", "Suspended", "Cancelled", "Failed", "Timeout"})
+UNFINISHED = frozenset({"running", "Suspended", "Cancelled", "Failed", "Timeout", "Denied", "BudgetExceeded"})
 """The states of runs that can be continued."""
 
 

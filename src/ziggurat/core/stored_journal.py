@@ -1,6 +1,6 @@
 """A durable journal: kept in memory as usual, and written to a store."""
 
-__all__ = ["BLOB_BYTES", "PROBE", "StoredJournal", "lines_of", "read_rows"]
+__all__ = ["BLOB_BYTES", "StoredJournal", "lines_of", "read_rows"]
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -17,14 +17,10 @@ from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.json_lines import write_entry
 from ziggurat.core.path import is_question
 from ziggurat.core.recorder import Mode
-from ziggurat.core.scope import Key
 from ziggurat.core.store import Row, Store, acknowledged_in, loss
 
 BLOB_BYTES = 64 * 1024
 """An entry longer than this is stored as a separate large value, and its row has only the digest."""
-
-PROBE: Key[Callable[[str, str], None]] = Key("probe")
-"""Called with a point (``before intent``, ``after result`` ...) and a path, for tests that crash a run there."""
 
 _POINTS: dict[type[Entry], str] = {Intent: "intent", Result: "result", Decided: "decision", Ended: "end"}
 
@@ -51,7 +47,7 @@ class StoredJournal(MemoryJournal):
         epoch: The epoch of the lease.
         mode: As for any journal.
         clock: Measures the run's time allowance.
-        probe: See `PROBE`.
+        probe: Called with a point (``before intent``, ``after result`` ...) and a path, to crash a run there in a test.
     """
 
     __slots__ = (
@@ -105,6 +101,15 @@ class StoredJournal(MemoryJournal):
         for row in rows:
             self._digest = row.digest
         self._stable = len(self.entries)
+
+    def hold(self, entry: Entry, /) -> None:
+        """Record an entry that is written to the store with the next one only."""
+        if self._probe is not None:
+            self._call_probe("before", entry)
+        if self._screens is not None:
+            entry = self.screened(entry)
+        self._rows.append((entry, self.written(entry)))
+        self._keep(entry)
 
     def begun(self, opened: Entry) -> None:
         """Add the first entry, with which the log was created."""
@@ -250,8 +255,13 @@ class StoredJournal(MemoryJournal):
             raise self._failed
         super().missing(path, what)
 
+    def close(self) -> None:
+        """Record nothing more, not even what was to be written with the next entry."""
+        if self._failed is None:
+            self._fail(LeaseLost(f"{self._log} is no longer driven here; resume it to go on"))
+
     def release(self) -> Awaitable[None]:
-        """Release the lease without writing an entry; for a run that was opened and not executed."""
+        """Release the lease; no effect if the run ended, or another process has it."""
         return self._store.release(self._log, self._epoch)
 
     def _call_probe(self, when: str, entry: Entry) -> None:

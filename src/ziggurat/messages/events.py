@@ -26,6 +26,8 @@ __all__ = [
     "Warned",
 ]
 
+from typing import ClassVar
+
 from ziggurat.core.event import (
     CacheHit,
     CircuitChanged,
@@ -87,6 +89,8 @@ class ModelStarted(Event, frozen=True):
 class Delta(Event, frozen=True):
     """A piece of a model's reply."""
 
+    piece: ClassVar[bool] = True
+
     delta: PartDelta
 
 
@@ -105,6 +109,8 @@ class ToolStarted(Event, frozen=True):
 
 class ToolDelta(Event, frozen=True):
     """A tool reports progress as text."""
+
+    piece: ClassVar[bool] = True
 
     name: str
     text: str

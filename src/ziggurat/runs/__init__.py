@@ -1,7 +1,10 @@
 """Runs: how a run is opened, recorded, continued, replayed and forked.
 
-- What a run is given: `prompt`, `options`; what its record keeps of that: `conditions`.
-- Where runs are kept: `stored`.
+A verb of `Runnable` turns what it was given into `options`, opens the run (`opening`), and drives it to its end
+(`drive`).
+
+- What a run is given: `prompt`, `options`. What its record keeps of that: `conditions`.
+- Where runs are kept: the protocol `runs`, `local` (by reference, in this process), `stored`; `registry` finds them.
 - The session of a run: `session_writer`.
-- From its root to its end: `drive`. From its record: `replay`, `fork`.
+- From a record: `replay`, `fork`.
 """

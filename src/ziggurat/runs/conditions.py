@@ -1,6 +1,6 @@
 """RunConditions: the grants and the session a run was started with, recorded so that they still apply on resume."""
 
-__all__ = ["RunConditions", "conditions_in", "conditions_of", "limit_grants"]
+__all__ = ["RunConditions", "conditions_in", "limit_grants"]
 
 from typing import Any, cast
 
@@ -10,7 +10,6 @@ from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Opened
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Key
-from ziggurat.runs.options import Deps
 from ziggurat.tools.permissions import DECLARED_ONLY, GRANTS
 
 
@@ -35,12 +34,6 @@ class RunConditions(Struct, frozen=True, omit_defaults=True):
 _NONE = RunConditions()
 
 
-def conditions_of(deps: Deps | None) -> RunConditions | None:
-    """Return the conditions to record for a run with these dependencies, None if there are none."""
-    grants = None if deps is None else deps.get(GRANTS)
-    return None if grants is None else RunConditions(tuple(sorted(grants)))
-
-
 def conditions_in(journal: MemoryJournal) -> RunConditions:
     """Return the conditions of a recorded run; a fork belongs to no session."""
     opened = journal.entries[0] if journal.entries else None
@@ -50,11 +43,9 @@ def conditions_in(journal: MemoryJournal) -> RunConditions:
     return conditions if opened.forked is None else RunConditions(conditions.grants)
 
 
-def limit_grants(values: dict[Key[Any], Any], conditions: RunConditions) -> bool:
-    """Limit the grants in `values` to those in the conditions; return whether the conditions have any."""
-    if conditions.grants is None:
-        return False
-    grants = frozenset(conditions.grants)
-    values[GRANTS] = grants & values.get(GRANTS, grants)
-    values[DECLARED_ONLY] = True
-    return True
+def limit_grants(values: dict[Key[Any], Any], conditions: RunConditions) -> None:
+    """Limit the grants in `values` to those in the conditions, if these have any."""
+    if conditions.grants is not None:
+        grants = frozenset(conditions.grants)
+        values[GRANTS] = grants & values.get(GRANTS, grants)
+        values[DECLARED_ONLY] = True

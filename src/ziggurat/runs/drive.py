@@ -4,24 +4,25 @@ __all__ = ["drive", "empty_run", "partial_of"]
 
 import asyncio
 import logging
+from typing import cast
 
 from msgspec.structs import replace
 
-from ziggurat.calls.enter import AgentService, enter
+from ziggurat.calls.enter import AgentService, enter, report_changes
+from ziggurat.core.codec import as_type
 from ziggurat.core.containment import contained
-from ziggurat.core.context import RUN_ID, Context
-from ziggurat.core.entries import Ended
-from ziggurat.core.errors import ConfigurationError, JournalError, LeaseLost, StoreError, Suspend
+from ziggurat.core.context import JOURNAL
+from ziggurat.core.entries import Ended, Entry
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, RunExists, StoreError, Suspend
 from ziggurat.core.event import SILENCE
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.shield import finished
-from ziggurat.core.store import UNFINISHED
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import AgentEnded
-from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter
-from ziggurat.stores.running import Running
+from ziggurat.runs.opening import Opening
+from ziggurat.runs.session_writer import SessionWriter
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.permissions import GRANTS
 from ziggurat.tools.thread_guard import rules_hold, run_ended
@@ -43,39 +44,38 @@ def partial_of(error: BaseException) -> AgentRun | None:
 logger = logging.getLogger("ziggurat")
 
 
-async def drive(
-    agent: AgentService, name: str, request: AgentRequest, ctx: Context, journal: MemoryJournal, store: Running
-) -> AgentRun:
-    """Run an agent as the root of a run and return the run, with the reason it stopped in ``run.stop``.
+async def drive(agent: AgentService, name: str, opening: Opening) -> AgentRun:
+    """Drive an open run to its end and return it, with the reason it stopped in ``run.stop``.
+
+    A mistake of the caller is raised and not recorded: a run that was continued is as it was before, unless it went on
+    meanwhile, and a new one is removed.
 
     Raises:
         ConfigurationError: something was used wrongly.
         JournalError: the record cannot be read, written or followed.
     """
-    run_id, path, emit, writer = ctx.scope[RUN_ID], ctx.path, ctx.emit, ctx.scope.get(SESSION_WRITER)
-    store.begin(run_id, journal)
-    if ctx.scope.get(APPROVALS) or GRANTS in ctx.scope:
-        rules_hold(ctx)
+    if opening.state == "ended":
+        return await _answer(agent, name, opening)
+    journal, writer, request, run_id = opening.journal, opening.writer, opening.request, opening.run_id
+    if APPROVALS in opening.ctx.scope or GRANTS in opening.ctx.scope:
+        rules_hold(opening.ctx)
+    path, emit = opening.ctx.path, opening.ctx.emit
     run: AgentRun | None = None
     task = asyncio.current_task()
     try:
-        entering = enter(agent, request, ctx)
-        del ctx  # the agent derives its own; this one and its scope can be freed while the run goes on
-        run = await entering
+        run = await enter(agent, request, opening.ctx)
         if writer is not None:
             run = await writer.close(run)
-        waiting = journal.append(Ended("", type(run.stop).__name__, journal.elapsed))
-        if waiting is not None:
-            await waiting
-    except (ConfigurationError, JournalError) as error:
-        if writer is not None and run is None and not isinstance(error, LeaseLost):
-            await _save_session(writer, _stopped_run(error, name, request, run_id))
-        await _record_end_anyway(journal, "Failed")
+        await _record(journal, Ended("", type(run.stop).__name__, journal.elapsed))
+    except ConfigurationError:
+        opening.mistaken = True
+        raise
+    except JournalError:
         raise
     except asyncio.CancelledError as error:
         stopped = _stopped_run(error, name, request, run_id) if run is None else run
         error.partial = stopped if writer is None else await _save_session(writer, stopped)  # type: ignore[attr-defined]
-        await _record_end_anyway(journal, "Cancelled")
+        await _record_cancelled(journal, stopped)
         raise
     except BaseException as raised:
         failure = contained(raised, task)
@@ -91,9 +91,36 @@ async def drive(
         await _record_end(journal, run)
     finally:
         run_ended(run_id)
-        last = journal.entries[-1]
-        store.keep(run_id, journal, finished=isinstance(last, Ended) and last.stop not in UNFINISHED)
+        await opening.leave()
     return run
+
+
+async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
+    """Return a run that has ended as its record has it; nothing is called.
+
+    Raises:
+        RunExists: the agent has another type of output now, which the recorded answer does not fit.
+    """
+    ctx, journal = opening.ctx, opening.journal
+    record, ended = journal.find(ctx.path), journal.ended
+    if record is not None and record.entered is not None:
+        await report_changes(agent, record.entered, ctx)
+    run = None if ended is None else as_type(ended.run, cast("type[AgentRun | None]", AgentRun | None))
+    if run is not None:
+        if ctx.emit is not SILENCE:
+            await ctx.emit(AgentEnded(ctx.path, run))
+        return run
+    if record is None or record.result is None:  # written before runs that broke off were kept as a whole
+        replayed = journal.copy("replay")
+        replayed.reopen(opening.run_id, 0.0)
+        again = Opening("continued", opening.run_id, opening.request, ctx.within(JOURNAL, replayed), replayed)
+        return await drive(agent, name, again)
+    try:
+        return await enter(agent, opening.request, ctx)
+    except JournalCorrupt as error:
+        raise RunExists(
+            f"the run {opening.run_id!r} exists with another type of output: {error}; choose another id"
+        ) from error
 
 
 async def _save_session(writer: SessionWriter, run: AgentRun) -> AgentRun:
@@ -104,9 +131,20 @@ async def _save_session(writer: SessionWriter, run: AgentRun) -> AgentRun:
         return run
 
 
+async def _record(journal: MemoryJournal, entry: Entry) -> None:
+    waiting = journal.append(entry)
+    if waiting is not None:
+        await waiting
+
+
+def _end_of(journal: MemoryJournal, run: AgentRun) -> Ended:
+    """Return the entry for a run that an error ended; one that waits for a decision is not kept as a whole."""
+    return Ended("", type(run.stop).__name__, journal.elapsed, None if run.pending else run)
+
+
 async def _record_end(journal: MemoryJournal, run: AgentRun) -> None:
     """Record how a run ended; if cancelled meanwhile, attach the run to the error."""
-    waiting = journal.append(Ended("", type(run.stop).__name__, journal.elapsed))
+    waiting = journal.append(_end_of(journal, run))
     if waiting is None:
         return
     try:
@@ -116,17 +154,16 @@ async def _record_end(journal: MemoryJournal, run: AgentRun) -> None:
         raise
 
 
-async def _record_end_anyway(journal: MemoryJournal, stop: str) -> None:
-    """Record the end of a run before its error is raised; a failure to store it must not hide that error."""
-    waiting = journal.append(Ended("", stop, journal.elapsed))
-    if waiting is None:
-        return
+async def _record_cancelled(journal: MemoryJournal, run: AgentRun) -> None:
+    """Record that a run was cancelled before its error is raised; a failure to store it must not hide that error."""
     try:
-        await finished(waiting)
+        waiting = journal.append(_end_of(journal, replace(run, stop=stops.Cancelled())))
+        if waiting is not None:
+            await finished(waiting)
     except asyncio.CancelledError:  # cancelled again; the end is recorded by now
         return
     except StoreError as error:
-        logger.warning("the end of a run (%s) could not be stored: %s", stop, error)
+        logger.warning("the end of a cancelled run could not be stored: %s", error)
 
 
 def empty_run(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = "") -> AgentRun:

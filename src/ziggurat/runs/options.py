@@ -1,48 +1,221 @@
-"""The options of a run: dependencies, listeners, ids; checked when they are passed, before anything is written."""
+"""The options of a run, checked when they are passed, before anything is written."""
 
-__all__ = ["Deps", "RunOptions", "check_id", "check_options", "with_deps"]
+__all__ = [
+    "NO_OPTIONS",
+    "Deps",
+    "Environment",
+    "RunArguments",
+    "RunOptions",
+    "check_arguments",
+    "check_id",
+    "joined_context",
+    "root_context",
+]
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from ziggurat.core.context import Context
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.calls.enter import MAX_DEPTH, MAX_DEPTH_KEY
+from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, new_id
+from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Listener
-from ziggurat.core.scope import Key
+from ziggurat.core.event import SILENCE, Emit, Listener
+from ziggurat.core.scope import Key, Scope
 from ziggurat.core.store import ID, is_id
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.message import Message
 from ziggurat.stores.session import Session
-from ziggurat.tools.approval import APPROVALS
-from ziggurat.tools.permissions import DECLARED_ONLY, GRANTS, narrow_grants
+from ziggurat.tools.approval import APPROVALS, Approvals
+from ziggurat.tools.permissions import AUDIT, DECLARED_ONLY, GRANTS, Audit, known, narrow_grants
 
 Deps = Mapping[Key[Any], Any] | Mapping[object, Any]
 """Dependencies of a run, read with ``ctx.scope[KEY]``; `object` because mypy joins keys of several types to it."""
 
+Probe = Callable[[str, str], None]
 
-class RunOptions(TypedDict, total=False):
-    """The options of `run` other than the prompt."""
+
+class Environment(Struct, frozen=True, eq=False):
+    """What a run takes from the world around it: time, ids and chance, and how far it may go there.
+
+    ::
+
+        clock = HandClock(auto=True)
+        run = await agent.run("...", environment=Environment(clock=clock, ids=iter("abc").__next__))
+
+    Attributes:
+        clock: Tells the time and waits.
+        ids: Makes a new id, a string, at each call.
+        random: Returns a number from [0, 1) at each call; None for the system's.
+        max_depth: How deep agents may be nested.
+        audit: Collects the checks of permissions.
+        probe: Called with a point of the record (``before intent``, ``after result`` ...) and a path, for tests that
+            crash a run there.
+    """
+
+    clock: Clock = SYSTEM_CLOCK
+    ids: Callable[[], str] = new_id
+    random: Callable[[], float] | None = None
+    max_depth: int = MAX_DEPTH
+    audit: Audit | None = None
+    probe: Probe | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(getattr(self.clock, "monotonic", None)):
+            raise ConfigurationError(f"clock is a Clock, such as testing.clock.HandClock(); got {self.clock!r}")
+        for name, function in (("ids", self.ids), ("random", self.random), ("probe", self.probe)):
+            if function is not None and not callable(function):
+                raise ConfigurationError(f"{name} is a function, got {function!r}")
+        if not isinstance(self.max_depth, int) or isinstance(self.max_depth, bool) or self.max_depth < 1:
+            raise ConfigurationError(f"max_depth is a whole number of at least 1, got {self.max_depth!r}")
+        if self.audit is not None and not isinstance(self.audit, Audit):
+            raise ConfigurationError(f"audit is an Audit(), got {self.audit!r}")
+
+    def values(self) -> dict[Key[Any], Any]:
+        """Return what differs from the system's own, as values of a scope."""
+        given: dict[Key[Any], Any] = {}
+        if self.clock is not SYSTEM_CLOCK:
+            given[CLOCK] = self.clock
+        if self.ids is not new_id:
+            given[IDS] = self.ids
+        if self.random is not None:
+            given[RANDOM] = self.random
+        if self.max_depth != MAX_DEPTH:
+            given[MAX_DEPTH_KEY] = self.max_depth
+        if self.audit is not None:
+            given[AUDIT] = self.audit
+        return given
+
+
+SYSTEM = Environment()
+
+_SETTINGS: dict[Key[Any], str] = {
+    CLOCK: "environment=Environment(clock=...)",
+    IDS: "environment=Environment(ids=...)",
+    RANDOM: "environment=Environment(random=...)",
+    MAX_DEPTH_KEY: "environment=Environment(max_depth=...)",
+    AUDIT: "environment=Environment(audit=...)",
+    GRANTS: "grants=[...]",
+    DECLARED_ONLY: "grants=[...]",
+    APPROVALS: "approvals=Approvals(...)",
+    JOURNAL: "store=",
+    RUN_ID: "run_id=",
+}
+"""Keys that are no dependencies, and the option that is meant."""
+
+
+class RunOptions(Struct, frozen=True, eq=False):
+    """What a run is given besides its prompt.
+
+    Attributes:
+        deps: The user's dependencies.
+        listeners: Called with every event.
+        run_id: The id that the user chose.
+        session: The conversation to continue.
+        grants: The permissions of the run; None for those of its agents.
+        approvals: Which calls a person must approve, in addition to the agents' own rules.
+        labels: Plain values to store with the run.
+        environment: Clock, ids, chance.
+        values: More values for the scope of the run.
+        emit: Where events go after the listeners.
+
+    Raises:
+        ConfigurationError: one of them has the wrong form; the message says how to give it.
+    """
+
+    deps: Deps | None = None
+    listeners: Sequence[Listener] = ()
+    run_id: str | None = None
+    session: Session | None = None
+    grants: frozenset[str] | None = None
+    approvals: Approvals | None = None
+    labels: Mapping[str, object] | None = None
+    environment: Environment = SYSTEM
+    values: Mapping[Key[Any], Any] | None = None
+    emit: Emit = SILENCE
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        deps: Deps | None = None,
+        listeners: Sequence[Listener] = (),
+        run_id: str | None = None,
+        session: Session | None = None,
+        grants: Iterable[str] | None = None,
+        approvals: Approvals | None = None,
+        labels: Mapping[str, object] | None = None,
+        environment: Environment | None = None,
+    ) -> "RunOptions":
+        """Check what a user has passed and return it as options."""
+        if deps is not None:
+            _check_deps(deps)
+        if listeners != ():
+            _check_listeners(listeners)
+        if run_id is not None and (not isinstance(run_id, str) or not run_id or not is_id(run_id)):
+            raise ConfigurationError(f"run_id must be {ID}, got {run_id!r:.200}")
+        if session is not None and not isinstance(session, Session):
+            raise ConfigurationError(
+                f"session takes a Session, where it is in another store than the run; got {session!r}"
+            )
+        if approvals is not None and not isinstance(approvals, Approvals):
+            raise ConfigurationError(f"approvals takes Approvals(...), got {approvals!r}")
+        if labels is not None and not (isinstance(labels, Mapping) and all(isinstance(name, str) for name in labels)):
+            raise ConfigurationError(f"labels is a mapping from names to plain values, got {labels!r:.200}")
+        if environment is not None and not isinstance(environment, Environment):
+            raise ConfigurationError(f"environment takes Environment(...), got {environment!r}")
+        permissions = None if grants is None else _permissions(grants)
+        surrounding = SYSTEM if environment is None else environment
+        return cls(deps, listeners, run_id, session, permissions, approvals, labels, surrounding)
+
+    def heard_by(self, listeners: Sequence[Listener]) -> "RunOptions":
+        """Return the options with more listeners."""
+        return replace(self, listeners=(*self.listeners, *listeners)) if listeners else self
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the run."""
+        return self.environment.clock
+
+    def scope(self) -> dict[Key[Any], Any]:
+        """Return the values of these options in the scope of a run."""
+        scope: dict[Any, Any] = {} if self.deps is None else dict(self.deps)
+        if self.environment is not SYSTEM:
+            scope.update(self.environment.values())
+        if self.values is not None:
+            scope.update(self.values)
+        if self.grants is not None:
+            scope[GRANTS], scope[DECLARED_ONLY] = self.grants, True
+        if self.approvals is not None:
+            scope[APPROVALS] = (self.approvals,)
+        return scope
+
+
+NO_OPTIONS = RunOptions()
+
+
+class RunArguments(TypedDict, total=False):
+    """The arguments of `run` other than the prompt."""
 
     history: Sequence[Message]
     deps: Deps | None
     listeners: Sequence[Listener]
     run_id: str | None
     session: str | Session | None
+    grants: Iterable[str] | None
+    approvals: Approvals | None
+    labels: Mapping[str, object] | None
+    environment: Environment | None
     detached: bool
 
 
-def check_options(deps: Deps | None, listeners: Sequence[Listener], run_id: str | None = None) -> None:
-    """Check the dependencies, listeners and id of a run.
-
-    Raises:
-        ConfigurationError: one of them has the wrong form; the message says how to give it.
-    """
-    if deps is not None:
-        _check_deps(deps)
-    if listeners != ():
-        _check_listeners(listeners)
-    if run_id is not None and (not isinstance(run_id, str) or not run_id or not is_id(run_id)):
-        raise ConfigurationError(f"run_id must be {ID}, got {run_id!r:.200}")
+def check_arguments(verb: str, arguments: RunArguments) -> None:
+    """Raise TypeError, as Python does, for an argument that `run` does not have."""
+    for name in arguments:
+        if name not in RunArguments.__annotations__:
+            raise TypeError(f"{verb}() got an unexpected keyword argument {name!r}")
 
 
 def check_id(run_id: object) -> None:
@@ -64,6 +237,8 @@ def _check_deps(deps: Deps) -> None:
             "deps maps keys to values: make one with DB = Key[Database]('database') and pass deps={DB: db}; "
             f"got {'the key ' if isinstance(deps, Mapping) else ''}{wrong!r}"
         )
+    for key in _SETTINGS.keys() & deps.keys():
+        raise ConfigurationError(f"deps is for your own dependencies; instead of {key!r} give {_SETTINGS[key]}")
 
 
 def _check_listeners(listeners: Sequence[Listener]) -> None:
@@ -74,18 +249,30 @@ def _check_listeners(listeners: Sequence[Listener]) -> None:
             raise ConfigurationError(f"listeners must be callable with an event, sync or async; got {each!r}")
 
 
-def with_deps(ctx: Context, deps: Deps | None) -> Context:
-    """Return a context with these dependencies in its scope.
+def _permissions(grants: Iterable[str]) -> frozenset[str]:
+    if isinstance(grants, str) or not isinstance(grants, Iterable):
+        raise ConfigurationError(f"grants is a list of permissions, such as ['network']; got {grants!r}")
+    return known(grants)
 
-    Inside a run they can only restrict: approvals are added and grants are narrowed.
+
+def root_context(path: str, scope: dict[Key[Any], Any], options: RunOptions) -> Context:
+    """Return the first context of a run."""
+    ctx = Context(path, options.emit, None, Scope(scope))
+    return ctx.heard_by(*options.listeners) if options.listeners else ctx
+
+
+def joined_context(ctx: Context, options: RunOptions) -> Context:
+    """Return the context of a run that joins another, with its options.
+
+    They can only restrict: approvals are added and grants are narrowed.
     """
-    if not deps:
+    if options is NO_OPTIONS:
         return ctx
-    values: dict[Any, Any] = dict(deps)
-    if GRANTS in values:
-        values[GRANTS] = narrow_grants(ctx, values[GRANTS])
-    if APPROVALS in values:
-        values[APPROVALS] = (*(ctx.scope.get(APPROVALS) or ()), *values[APPROVALS])
-    if ctx.scope.get(DECLARED_ONLY):
-        values[DECLARED_ONLY] = True
-    return ctx.scoped(ctx.scope.with_values(values))
+    values = options.scope()
+    if options.grants is not None:
+        values[GRANTS] = narrow_grants(ctx, options.grants)
+    if options.approvals is not None:
+        values[APPROVALS] = (*(ctx.scope.get(APPROVALS) or ()), options.approvals)
+    if values:
+        ctx = ctx.scoped(ctx.scope.with_values(values))
+    return ctx.heard_by(*options.listeners) if options.listeners else ctx

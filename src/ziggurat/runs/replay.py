@@ -10,7 +10,6 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.entries import Ended, Entered, Entry, Failure, Intent, Result, Returned
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import MemoryJournal
-from ziggurat.core.json_lines import write_entry
 from ziggurat.core.path import parent_of
 
 Live = Literal["nothing", "tools", "models"]
@@ -38,7 +37,7 @@ class PartialJournal(MemoryJournal):
         self.live = live
         self._whole = whole
         self._made = {path for entry in whole if isinstance(entry, Entered) for path in _upwards(entry.path)}
-        self.read_in([write_entry(entry) for entry in whole if self._answers(entry)])
+        self.take_over(entry for entry in whole if self._answers(entry))
 
     @property
     def original(self) -> Sequence[Entry]:
@@ -74,24 +73,24 @@ def _is_of_tool(path: str) -> bool:
 
 
 def replay_journal(
-    data: bytes, live: Live = "nothing", *, strict: bool = True, clock: Clock = SYSTEM_CLOCK
+    entries: Sequence[Entry], live: Live = "nothing", *, strict: bool = True, clock: Clock = SYSTEM_CLOCK
 ) -> MemoryJournal:
     """Return a journal that replays a record.
 
     Args:
-        data: The record, as JSON lines.
+        entries: The record.
         live: What is called again.
         strict: Raise if anything differs from the record, instead of emitting `Diverged`.
         clock: The clock that measures the run's time.
 
     Raises:
         ConfigurationError: `live` has an unknown value.
-        JournalCorrupt: a line cannot be read; the message names it.
     """
     if live not in get_args(Live):
         raise ConfigurationError(f"live is one of {', '.join(get_args(Live))}; got {live!r}")
-    whole = MemoryJournal.load(data, "replay", clock=clock)
+    if live != "nothing":
+        return PartialJournal(entries, live, strict=strict, clock=clock)
+    whole = MemoryJournal("replay", strict=strict, clock=clock)
     whole.strict = strict
-    if live == "nothing":
-        return whole
-    return PartialJournal(whole.entries, live, strict=strict, clock=clock)
+    whole.take_over(entries)
+    return whole

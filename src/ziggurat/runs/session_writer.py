@@ -32,7 +32,6 @@ from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
 from ziggurat.messages.rewriting import Past
 from ziggurat.runs.conditions import RunConditions
-from ziggurat.stores.memory import InMemoryRunStore
 from ziggurat.stores.session import Session, SessionLease
 from ziggurat.stores.session.log import Said, SessionEntry, Shortened, latest, whole
 
@@ -81,7 +80,7 @@ class SessionWriter:
         """The session's id."""
         return self._lease.session.id
 
-    def conditions(self, conditions: RunConditions | None, store: InMemoryRunStore | Store) -> RunConditions:
+    def conditions(self, conditions: RunConditions | None, store: Store) -> RunConditions:
         """Return the conditions of the run with the facts about its session."""
         elsewhere = self._lease.session.store is not store
         return replace(
@@ -213,7 +212,7 @@ def session_writer_of(ctx: Context) -> SessionWriter | None:
     return None if writer is None or ctx.scope[AGENT_CALL].depth else writer
 
 
-def session_for(session: str | Session, store: InMemoryRunStore | Store, history: Sequence[Message]) -> Session:
+def session_for(session: str | Session, store: Store, history: Sequence[Message]) -> Session:
     """Return the session for a run's `session` argument.
 
     Raises:
@@ -265,7 +264,7 @@ async def reopen_session(
     conditions: RunConditions,
     run_id: str,
     request: AgentRequest,
-    store: InMemoryRunStore | Store,
+    store: Store,
 ) -> SessionWriter:
     """Wait until a resumed run may write its session.
 

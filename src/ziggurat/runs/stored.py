@@ -1,33 +1,26 @@
 """StoredRuns: runs in a store; one process at a time drives a run, and any process can read it."""
 
-__all__ = ["StoredRuns", "effects_of", "is_finished", "plant", "record_of", "runs_in"]
+__all__ = ["StoredRuns"]
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import suppress
-from typing import Any
-from weakref import WeakValueDictionary
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
 
-from ziggurat.core.broadcast import Heard, subscribe
-from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK, Clock
-from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
-from ziggurat.core.entries import LABELS, Ended, Entry, Opened
-from ziggurat.core.errors import JournalCorrupt, RunExists, RunNotFound, StoreError
-from ziggurat.core.ids import check_new_id, check_new_name
+from ziggurat.core.broadcast import Broadcast, Heard, subscribe
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.codec import as_type, digest
+from ziggurat.core.entries import Ended, Entry, Opened
+from ziggurat.core.errors import JournalCorrupt, RunNotFound, StoreError
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.recorder import Mode
 from ziggurat.core.shield import finished
-from ziggurat.core.store import UNFINISHED, LogInfo, Store, Wakes, run_log
-from ziggurat.core.stored_journal import PROBE, StoredJournal, lines_of, read_rows
+from ziggurat.core.store import LogInfo, Store, Wakes, run_log
+from ziggurat.core.stored_journal import StoredJournal, lines_of, read_rows
 from ziggurat.messages.agent import AgentRequest
-from ziggurat.runs.conditions import RunConditions
-from ziggurat.runs.fork import effects_gate
-from ziggurat.runs.options import Deps
-from ziggurat.stores.memory import InMemoryRunStore
-from ziggurat.stores.running import Running
-from ziggurat.tools.fork_effects import FORK_EFFECTS
+from ziggurat.runs.options import Environment
+from ziggurat.runs.runs import InProgress, Screening
 
 logger = logging.getLogger("ziggurat")
 
@@ -38,89 +31,57 @@ WAIT = 1.0
 """The same for stores that notify of writes by other processes."""
 
 
-class StoredRuns(Running):
+class StoredRuns:
     """The runs of one store, shared by the agents of this process.
 
     Args:
         store: The store.
     """
 
-    finished = True
+    keeps_ended = True
 
     def __init__(self, store: Store) -> None:
-        super().__init__()
         self.store = store
+        self._in_progress = InProgress()
 
     async def find(self, run_id: str) -> LogInfo | None:
-        """Return the status and request digest of a run, None if there is none."""
+        """Return the status and request digest of a run; see `Runs`."""
         return await self.store.find(run_log(run_id))
 
-    async def create(
-        self,
-        run_id: str,
-        agent: str,
-        request: AgentRequest,
-        deps: Deps,
-        screen: Callable[[MemoryJournal], None],
-        conditions: RunConditions | None = None,
-        asked: str = "",
-    ) -> StoredJournal:
-        """Begin a run; when this returns, its first entry is stored and this process has its lease.
+    async def list(self, *, agent: str | None = None, status: str | None = None, limit: int = 100) -> Sequence[LogInfo]:
+        """Return the runs; see `Runs`."""
+        return await self.store.logs("run:", agent=agent, status=status, limit=limit)
 
-        Args:
-            run_id: The id of the run.
-            agent: The name of its agent.
-            request: The request.
-            deps: The dependencies.
-            screen: Sets the functions that redact entries before they are stored.
-            conditions: The grants and the session of the run.
-            asked: The digest that identifies the same request later; the request's own digest if empty.
-
-        Raises:
-            RunExists: another process has begun a run with this id.
-            StoreError: the store cannot be written.
-            ConfigurationError: the id or a label's name has a character that it may not have.
-        """
-        check_new_id(run_id, "run_id")
-        for name in deps.get(LABELS) or ():
-            check_new_name(name, "a label's name")
-        self.check_idle(run_id)
-        self._running[run_id] = None
+    async def open(
+        self, opened: Opened, agent: str, asked: str, screening: Screening, environment: Environment
+    ) -> MemoryJournal:
+        """Begin a run; when this returns, its first entry is stored and this process has its lease; see `Runs`."""
+        run_id, log = opened.run_id, run_log(opened.run_id)
+        request = asked or digest(opened.request)
+        self._in_progress.begin(run_id)
         try:
-            clock = deps.get(CLOCK, SYSTEM_CLOCK)
-            log = run_log(run_id)
-            journal = StoredJournal(self.store, log, 1, clock=clock, probe=deps.get(PROBE))
-            screen(journal)
-            labels = deps.get(LABELS)
-            opened = journal.screened(Opened("", run_id, SHAPE_VERSION, clock.now(), request, None, labels, conditions))
-            rows, blobs = journal.rows_of([journal.written(opened)])
-            info = LogInfo(log, agent, asked or digest(request), clock.now())
-            creating = asyncio.ensure_future(self.store.create(info, rows, blobs))
+            journal = StoredJournal(self.store, log, 1, clock=environment.clock, probe=environment.probe)
+            screening(journal)
+            first = journal.screened(opened)
+            rows, blobs = journal.rows_of([journal.written(first)])
+            creating = asyncio.ensure_future(self.store.create(LogInfo(log, agent, request, opened.at), rows, blobs))
             try:
                 await finished(creating)
-            finally:
+            except asyncio.CancelledError:
                 if not creating.cancelled() and creating.exception() is None:
-                    journal.begun(opened)
-        except asyncio.CancelledError:
-            if journal.entries:  # the run exists, but nothing will drive it
-                await self.let_go(run_id, journal)
-            self._running.pop(run_id, None)
-            raise
+                    journal.begun(first)
+                    await finished(_cancel(journal))
+                raise
+            journal.begun(first)
         except BaseException:
-            del self._running[run_id]
+            self._in_progress.end(run_id)
             raise
+        self._in_progress.add(run_id, journal)
         return journal
 
-    async def take(self, run_id: str, deps: Deps) -> StoredJournal:
-        """Take over a run that stopped, so that only this process drives it.
-
-        Raises:
-            RunNotFound: there is no run with this id.
-            LeaseHeld: another process drives it.
-            JournalCorrupt: an entry is damaged; the message names it.
-        """
-        self.check_idle(run_id)
-        self._running[run_id] = None
+    async def take(self, run_id: str, environment: Environment) -> MemoryJournal:
+        """Take over a run that stopped; see `Runs`."""
+        self._in_progress.begin(run_id)
         log = run_log(run_id)
         epoch = 0
 
@@ -131,52 +92,54 @@ class StoredRuns(Running):
         try:
             self._check_sound(await self._known(run_id))
             await finished(lease())
-            clock = deps.get(CLOCK, SYSTEM_CLOCK)
-            journal = StoredJournal(self.store, log, epoch, "resume", clock=clock, probe=deps.get(PROBE))
+            journal = StoredJournal(self.store, log, epoch, "resume", clock=environment.clock, probe=environment.probe)
             rows = await read_rows(self.store, log)
             journal.take_in(rows, await lines_of(self.store, log, rows))
         except BaseException:
-            del self._running[run_id]
+            self._in_progress.end(run_id)
             if epoch:
                 await finished(self.store.release(log, epoch))
             raise
+        self._in_progress.add(run_id, journal)
         return journal
 
-    async def plant(self, run_id: str, agent: str, lines: Sequence[bytes]) -> None:
-        """Create a run with these entries, to be resumed later.
+    async def leave(self, run_id: str, journal: MemoryJournal, *, mistaken: bool = False) -> None:
+        """Release a run; see `Runs`."""
+        assert isinstance(journal, StoredJournal)  # those of `open` and `take` are
+        try:
+            if journal.ended is None or not journal.went_on:
+                await finished(self._withdraw(run_id, journal, mistaken))
+        finally:
+            self._in_progress.end(run_id)
 
-        Raises:
-            RunExists: there is a run with this id.
-            StoreError: the store cannot be written.
-        """
-        log = run_log(run_id)
-        opened = read_entry(lines[0])
+    async def _withdraw(self, run_id: str, journal: StoredJournal, mistaken: bool) -> None:
+        """Release the lease of a run that did not end; what waits to be written is written first."""
+        unbegun = mistaken and not journal.reopened and not journal.went_on
+        with suppress(StoreError):
+            waiting = journal.settled()
+            if waiting is not None:
+                await waiting
+        journal.close()
+        await journal.release()
+        if unbegun:
+            await self.store.delete(run_log(run_id))
+
+    def announce(self, run_id: str, broadcast: Broadcast) -> None:
+        """Let the events of a run be heard; see `Runs`."""
+        self._in_progress.announce(run_id, broadcast)
+
+    async def plant(self, run_id: str, agent: str, entries: Sequence[Entry]) -> None:
+        """Create a run from entries; see `Runs`."""
+        log, opened = run_log(run_id), entries[0]
         assert isinstance(opened, Opened)
-        rows, blobs = StoredJournal(self.store, log, 1).rows_of(list(lines))
+        last = entries[-1] if isinstance(entries[-1], Ended) else None
+        rows, blobs = StoredJournal(self.store, log, 1).rows_of([write_entry(entry) for entry in entries], last)
         request = digest(as_type(opened.request, AgentRequest))
         epoch = await self.store.create(LogInfo(log, agent, request, opened.at), rows, blobs)
         await self.store.release(log, epoch)
 
-    async def let_go(self, run_id: str, journal: StoredJournal) -> None:
-        """Release a run that was opened but not driven; it is recorded as cancelled, unless it has ended before."""
-        self._running.pop(run_id, None)
-        if not isinstance(journal.entries[-1], Ended):
-            waiting = journal.append(Ended("", "Cancelled", journal.elapsed))
-            try:
-                if waiting is not None:
-                    await finished(waiting)
-                return
-            except StoreError as error:
-                logger.warning("the end of the run %s could not be stored: %s", run_id, error)
-        await finished(journal.release())
-
     async def read(self, run_id: str, mode: Mode = "resume", clock: Clock = SYSTEM_CLOCK) -> MemoryJournal:
-        """Return a copy of a run's record; the run may be in progress elsewhere.
-
-        Raises:
-            RunNotFound: there is no run with this id.
-            JournalCorrupt: an entry is damaged; the message names it.
-        """
+        """Return a copy of a run's record; see `Runs`."""
         log = run_log(run_id)
         self._check_sound(await self._known(run_id))
         journal = MemoryJournal(mode, clock=clock)
@@ -186,7 +149,7 @@ class StoredRuns(Running):
     async def _known(self, run_id: str) -> LogInfo:
         info = await self.find(run_id)
         if info is None:
-            kept = ", ".join(each.id for each in await self.store.logs("run:", limit=5)) or "none"
+            kept = ", ".join(each.id for each in await self.list(limit=5)) or "none"
             raise RunNotFound(f"no run {run_id!r} is kept here (the latest: {kept})")
         return info
 
@@ -196,11 +159,13 @@ class StoredRuns(Running):
             raise JournalCorrupt(f"the run {info.id!r} is set apart: {info.problem}")
 
     async def subscribe(self, run_id: str, after: int) -> AsyncGenerator[Heard, None]:
-        """Yield the entries and events of a run, whichever process drives it."""
-        journal = self._running.get(run_id)
+        """Yield the entries and events of a run, whichever process drives it; see `Runs`."""
+        await self._in_progress.opened(run_id)
+        journal = self._in_progress.journal(run_id)
         if journal is not None:
-            async for heard in subscribe(journal, self.broadcast(run_id), after=after):
-                yield heard
+            async with aclosing(subscribe(journal, self._in_progress.broadcast(run_id), after=after)) as items:
+                async for heard in items:
+                    yield heard
             return
         log, number, before = run_log(run_id), 0, ""
         await self._known(run_id)
@@ -221,61 +186,12 @@ class StoredRuns(Running):
                     await SYSTEM_CLOCK.sleep(POLL)
 
 
-_runs: "WeakValueDictionary[int, StoredRuns]" = WeakValueDictionary()
-
-
-def runs_in(store: InMemoryRunStore | Store) -> InMemoryRunStore | StoredRuns:
-    """Return the runs of a store, the same object for every agent that uses the store."""
-    if isinstance(store, InMemoryRunStore):
-        return store
-    runs = _runs.get(id(store))  # a StoredRuns keeps its store alive, so the id is not reused
-    if runs is None:
-        runs = _runs[id(store)] = StoredRuns(store)
-    return runs
-
-
-async def record_of(runs: InMemoryRunStore | StoredRuns, run_id: str) -> bytes:
-    """Return the record of a run as JSON lines.
-
-    Raises:
-        RunNotFound: there is no run with this id.
-        JournalCorrupt: an entry is damaged; the message names it.
-    """
-    return runs.dump(run_id) if isinstance(runs, InMemoryRunStore) else (await runs.read(run_id)).dump()
-
-
-async def plant(runs: InMemoryRunStore | StoredRuns, run_id: str, agent: str, entries: Sequence[Entry]) -> None:
-    """Create a run from existing entries; resume it to continue.
-
-    Raises:
-        RunExists: there is a run with this id.
-        StoreError: the store cannot be written.
-        ConfigurationError: the id has a character that it may not have.
-    """
-    check_new_id(run_id, "new_id")
-    lines = [write_entry(entry) for entry in entries]
-    if isinstance(runs, StoredRuns):
-        await runs.plant(run_id, agent, lines)
-        return
-    runs.check_idle(run_id)
-    if runs.find(run_id) is not None:
-        raise RunExists(f"the run {run_id!r} exists; choose another id")
-    runs.load(run_id, b"\n".join(lines))
-
-
-async def effects_of(runs: InMemoryRunStore | StoredRuns, journal: MemoryJournal, deps: Deps | None) -> Deps | None:
-    """Return the dependencies, for a fork with the gate on its side effects added."""
-    opened = journal.entries[0]
-    if not isinstance(opened, Opened) or opened.forked is None:
-        return deps
-    before: list[Entry] = []
-    if opened.forked.effects == "recorded":
-        with suppress(RunNotFound):  # the original run may have been removed
-            before = MemoryJournal.load(await record_of(runs, opened.forked.run_id)).entries
-    kept = effects_gate(opened.forked, before)
-    return deps if kept is None else dict[Any, Any](deps or {}) | {FORK_EFFECTS: kept}
-
-
-def is_finished(info: LogInfo) -> bool:
-    """Return whether a run has ended for good, so that it is answered from its record."""
-    return info.status not in UNFINISHED
+async def _cancel(journal: StoredJournal) -> None:
+    """Record that a run was cancelled while it was opened, so that nothing drives it."""
+    try:
+        waiting = journal.append(Ended("", "Cancelled", journal.elapsed))
+        if waiting is not None:
+            await waiting
+    except StoreError as error:
+        logger.warning("the end of a run that was cancelled could not be stored: %s", error)
+        await journal.release()

@@ -1,6 +1,6 @@
 """Opening stores by their URL."""
 
-__all__ = ["connect", "rows_of"]
+__all__ = ["connect"]
 
 import threading
 from collections.abc import Callable
@@ -13,21 +13,25 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.store import Store
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.writer import closed_when_unused
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 
 _KNOWN = (
     "'memory:', 'sqlite:///file.db' (an absolute path has four slashes), 'file:///folder' "
     "and 'postgresql://user@host/database'"
 )
+LOCAL_RUNS = 1000
+"""How many runs a store of this process keeps; beyond that the oldest are dropped."""
+
 _open: "WeakValueDictionary[str, Store]" = WeakValueDictionary()
 _lock = threading.Lock()
 
 
-def connect(url: str | InMemoryRunStore | Store, *, key: Key = None) -> InMemoryRunStore | Store:
+def connect(url: str | Store, *, key: Key = None) -> Store:
     """Open the store at a URL; the same URL and key in this process give the same object.
 
     ::
 
+        connect("memory:")                                 # in this process, for tests and short-lived use
         connect("sqlite:///agents.db")                     # in the current folder; sqlite:////var/agents.db elsewhere
         connect("sqlite:///agents.db?synchronous=NORMAL")  # faster; a power loss may lose the last moments
         connect("file:///var/agents")                      # a folder of JSON lines
@@ -44,13 +48,13 @@ def connect(url: str | InMemoryRunStore | Store, *, key: Key = None) -> InMemory
         MissingExtra: the driver for a PostgreSQL store is not installed.
     """
     if not isinstance(url, str):
-        if not isinstance(url, (InMemoryRunStore, Store)):
+        if not isinstance(url, Store):
             raise ConfigurationError(f"a store is an address or an object with the verbs of a Store; got {url!r}")
         if key is not None:
             raise ConfigurationError(f"pass the key where {url!r} is made")
         return url
     if url == "memory:":
-        return InMemoryRunStore()
+        return LocalLogs(limit=LOCAL_RUNS)
     scheme, colon, rest = url.partition(":")
     name = Chain(key).name
     if scheme in ("postgresql", "postgres"):
@@ -127,8 +131,3 @@ def _seconds(url: str, options: dict[str, str], name: str, default: float) -> fl
     if not 0 < seconds < float("inf"):
         raise ConfigurationError(f"{url!r}: {name} is a positive number of seconds, got {given!r}")
     return seconds
-
-
-def rows_of(store: InMemoryRunStore | Store) -> Store:
-    """Return the store of logs other than runs: the store itself, or the rows beside runs stored by reference."""
-    return store.rows if isinstance(store, InMemoryRunStore) else store

@@ -19,8 +19,10 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.recorded import first_difference
 from ziggurat.runs.options import Deps
 from ziggurat.runs.prompt import Prompt, request_of
+from ziggurat.runs.registry import runs_of
 from ziggurat.runs.replay import Live
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
+from ziggurat.tools.approval import Approvals
 
 RECORD = "ZIGGURAT_RECORD"
 """The environment variable for when cassettes are recorded: ``always``, ``never``, or when ``missing``.
@@ -39,6 +41,7 @@ async def replay_record(
     live: Live = "nothing",
     deps: Deps | None = None,
     listeners: Sequence[Listener] = (),
+    approvals: Approvals | None = None,
 ) -> AgentRun:
     """Replay a record with an agent, as `Runnable.replay` does with a stored run.
 
@@ -48,14 +51,16 @@ async def replay_record(
         live: What is called: ``"nothing"``, ``"tools"`` or ``"models"``.
         deps: The dependencies for tools.
         listeners: Called with every event.
+        approvals: Which calls a person must approve, if the run was given some.
 
     Raises:
         JournalMismatch: the agent behaves differently; the message names the path and shows the difference.
     """
-    store = InMemoryRunStore()
-    store.load("record", record.encode() if isinstance(record, str) else record)
+    store = LocalLogs()
+    entries = MemoryJournal.load(record.encode() if isinstance(record, str) else record).entries
+    await runs_of(store).plant("record", agent.name, entries)
     return await Runnable(agent, name=agent.name, store=store).replay(
-        "record", live=live, deps=deps, listeners=listeners
+        "record", live=live, deps=deps, listeners=listeners, approvals=approvals
     )
 
 
@@ -122,11 +127,10 @@ class Cassette:
         deps: Deps | None,
         listeners: Sequence[Listener],
     ) -> AgentRun:
-        store = InMemoryRunStore()
-        recorder = Runnable(agent, name=agent.name, store=store)
+        recorder = Runnable(agent, name=agent.name, store=LocalLogs())
         run_id = self.path.stem
         run = await recorder.run(prompt, history=history, deps=deps, listeners=listeners, run_id=run_id, detached=True)
         if not isinstance(run.stop, _BROKEN):  # a run that broke is not worth replaying
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.write_bytes(store.dump(run_id))
+            self.path.write_bytes(await recorder.record(run_id))
         return run

@@ -8,7 +8,6 @@ __all__ = [
     "Audit",
     "AuditEntry",
     "check",
-    "granting",
     "known",
     "narrow_grants",
     "note_unknown",
@@ -16,7 +15,6 @@ __all__ = [
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from msgspec import Struct
 
@@ -68,7 +66,7 @@ class Audit:
     """Keeps the last permission checks, allowed and denied, and counts all of them::
 
         audit = Audit()
-        await agent.run("...", deps=granting("network", audit=audit))
+        await agent.run("...", grants=["network"], environment=Environment(audit=audit))
         [entry.tool for entry in audit if not entry.allowed]
 
     Args:
@@ -103,25 +101,6 @@ class Audit:
 
 AUDIT: Key[Audit] = Key("audit")
 """The audit of a run's permission checks."""
-
-
-def granting(*grants: str, audit: Audit | None = None) -> dict[Key[Any], Any]:
-    """Return dependencies that limit one run to these permissions::
-
-        await agent.run("...", deps=granting("network", "file_read"))
-
-    Its agents get the intersection with their own grants. Tools that declare no permissions are denied; a tool that
-    needs none declares ``permissions=[]``. Grants are stored with the run; pass an audit to `resume` again.
-
-    Args:
-        grants: Permissions; none grants nothing.
-        audit: Records the checks.
-
-    Raises:
-        ConfigurationError: a permission is unknown.
-    """
-    given: dict[Key[Any], Any] = {GRANTS: known(grants), DECLARED_ONLY: True}
-    return given if audit is None else {**given, AUDIT: audit}
 
 
 def check(spec: ToolSpec, ctx: Context) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.agents.compaction.support import compacted
 from tests.agents.support import assert_sendable, elsewhere, texts, timeless
+from tests.stores.records import journal_of
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.compaction import (
     Compaction,
@@ -32,7 +33,7 @@ from ziggurat.messages.message import Message, assistant, system, user
 from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 
 
 def search(text: str) -> str:
@@ -151,7 +152,7 @@ def test_when_nothing_helps_the_model_is_asked_as_it_was() -> None:
 
 def test_it_counts_in_budgets_and_has_a_path_of_its_own() -> None:
     async def main() -> None:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         usage = Usage(input=100, output=10, requests=1)
         summariser = ScriptedModel(always="in short", usage=usage)
         agent = Agent(
@@ -164,7 +165,7 @@ def test_it_counts_in_budgets_and_has_a_path_of_its_own() -> None:
         run = await agent.run("go", run_id="r")
         assert len(summariser.calls) == 1
         assert (run.model_calls, run.usage.requests) == (6, 6)
-        paths = [entry.path for entry in store.open("r").entries]
+        paths = [entry.path for entry in journal_of(store, "r").entries]
         assert "agent/step-4/rewrite-1/Summary/model" in paths
 
         class Refusing(ScriptedModel):
@@ -184,7 +185,7 @@ def test_it_counts_in_budgets_and_has_a_path_of_its_own() -> None:
 
 def test_a_run_that_was_broken_off_goes_on_with_the_same_conversation() -> None:
     async def main() -> None:
-        store = InMemoryRunStore()
+        store = LocalLogs()
         summariser = ScriptedModel(always="in short")
         middleware = [compacting(reduce=Summary(model=summariser))]
         model = searching(5, ConnectionError("gone"), "done")

@@ -25,7 +25,7 @@ from ziggurat.messages.events import MemoryKept, MemoryRecalled, Warned
 from ziggurat.messages.message import MEMORY, assistant, user
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import Reply, ScriptedModel
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.function import tool
 
@@ -330,7 +330,7 @@ def test_a_user_cannot_take_the_name_of_an_agent_beneath_another() -> None:
 def test_a_session_keeps_what_was_said_and_recalls_anew(place: str, tmp_path: Path) -> None:
     async def main() -> None:
         store = open_memory("memory:" if place == "memory" else f"sqlite:///{tmp_path}/agents.db")
-        runs = InMemoryRunStore() if place == "memory" else f"sqlite:///{tmp_path}/agents.db"
+        runs = LocalLogs() if place == "memory" else f"sqlite:///{tmp_path}/agents.db"
         memory = AgentMemory(store, "ann")
         await memory.remember("The train leaves at nine.", kind="semantic")
         await memory.remember("Ada is the sister of Ann.", kind="semantic")
@@ -354,7 +354,7 @@ def test_a_session_keeps_what_was_said_and_recalls_anew(place: str, tmp_path: Pa
 
 def test_a_fork_has_what_was_recalled_before_and_another_question_recalls_anew() -> None:
     async def main() -> None:
-        store, runs = Counting(), InMemoryRunStore()
+        store, runs = Counting(), LocalLogs()
         memory = AgentMemory(store, "ann")
         await memory.remember("The train leaves at nine.", kind="semantic")
         await memory.remember("Ada is the sister of Ann.", kind="semantic")

@@ -16,7 +16,6 @@ from ziggurat.messages.parts import ToolResult, tool_call
 from ziggurat.messages.tool import SPEC
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.tools.function import tool
-from ziggurat.tools.permissions import granting
 
 
 def talk(store: InMemoryStore, *script: Any, **options: Any) -> AgentRun:
@@ -161,7 +160,7 @@ def test_they_declare_what_they_need() -> None:
         "forget": ((WRITE,), "repeatable"),
     }
     store = InMemoryStore()
-    run = talk(store, tool_call("remember", fact="Ann likes tea."), deps=granting(READ))
+    run = talk(store, tool_call("remember", fact="Ann likes tea."), grants=[READ])
     assert results(run)[0].error == "denied"
     assert not contents(store)
 

@@ -30,7 +30,7 @@ from ziggurat.models.function import FunctionModel
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.key_mask import KeyFilter, KeyMask, mask_of, secrets_in
 from ziggurat.models.http.providers import Provider
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.server import FakeProvider
 from ziggurat.tools.function import tool
 
@@ -130,7 +130,7 @@ async def everything_seen(url: str, wire: str, streamed: bool) -> str:
     """Run an agent against the server and return all that anybody can see of it afterwards."""
     model = Provider(DIALECTS[wire])("m", base_url=f"{url}/v1", key=CANARY)
     heard: list[Event] = []
-    agent = Agent(model, tools=[look], max_steps=1, store=InMemoryRunStore())
+    agent = Agent(model, tools=[look], max_steps=1, store=LocalLogs())
     run = await agent.run("x", run_id="r", listeners=[heard.append] if streamed else [])
     seen = [repr(heard), repr(run), repr(list(run.messages)), repr(run.error), repr(agent), repr(model), str(run.stop)]
     seen.append((await agent.record("r")).decode())

@@ -18,8 +18,8 @@ from ziggurat.core.ids import check_new_id
 from ziggurat.core.store import ID, LogInfo, Remembers, Row, Store, acknowledged_in, is_id, session_log
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
 from ziggurat.messages.message import Message
-from ziggurat.stores.connect import connect, rows_of
-from ziggurat.stores.memory import InMemoryRunStore
+from ziggurat.stores.connect import connect
+from ziggurat.stores.local import LocalLogs
 from ziggurat.stores.session.log import (
     Added,
     Cleared,
@@ -120,7 +120,7 @@ class Session:
     def __init__(
         self,
         session_id: str,
-        store: str | InMemoryRunStore | Store | None = None,
+        store: str | Store | None = None,
         *,
         limit: int | None = None,
         conflict: Conflict = "queue",
@@ -140,9 +140,8 @@ class Session:
         self.conflict = conflict
         self.timeout = timeout
         self.clock = clock
-        self.store = InMemoryRunStore() if store is None else connect(store)
-        self._rows = rows_of(self.store)
-        self._writers = _writers_by_store.setdefault(self._rows, _LocalWriters())
+        self.store = LocalLogs() if store is None else connect(store)
+        self._writers = _writers_by_store.setdefault(self.store, _LocalWriters())
         self._log = session_log(session_id)
 
     def __repr__(self) -> str:
@@ -185,10 +184,10 @@ class Session:
 
     async def _state(self) -> SessionState:
         await self._check_sound()
-        return await self._writers.state(self._rows, self._log)
+        return await self._writers.state(self.store, self._log)
 
     async def _check_sound(self) -> bool:
-        info = await self._rows.find(self._log)
+        info = await self.store.find(self._log)
         if info is not None and info.status == "Quarantined":
             raise JournalCorrupt(f"the session {self.id!r} is set apart: {info.problem}")
         return info is not None
@@ -274,12 +273,12 @@ class Session:
         try:
             return SessionLease(self, epoch, await self._state())
         except BaseException:
-            await self._rows.release(self._log, epoch)
+            await self.store.release(self._log, epoch)
             raise
 
     async def _epoch(self, until: float) -> int:
         """Acquire the lease of the session, creating it if needed; retry while another process holds it."""
-        store, pause = self._rows, _FIRST_LOOK
+        store, pause = self.store, _FIRST_LOOK
         while True:
             try:
                 if await self._check_sound():
@@ -296,7 +295,7 @@ class Session:
 
     async def _branch(self) -> "SessionLease":
         """Copy the session under a new id, and lease the copy."""
-        store = self._rows
+        store = self.store
         rows = await store.read(self._log)
         number = 2
         while True:
@@ -356,12 +355,12 @@ class SessionLease:
             if state.missing:
                 await self._replace_missing(rows)
             else:
-                await session._rows.append(session._log, self.epoch, rows, release=release)
+                await session.store.append(session._log, self.epoch, rows, release=release)
         except BaseException:
             session._writers.forget(session._log)  # it is unknown which rows were written
             raise
         if release and state.missing:
-            await session._rows.release(session._log, self.epoch)
+            await session.store.release(session._log, self.epoch)
         take_rows(rows, state)
         if release:
             self._leave()
@@ -369,8 +368,8 @@ class SessionLease:
     async def _replace_missing(self, rows: Sequence[Row]) -> None:
         """Write rows in place of those that are missing at the end."""
         session, missing = self.session, self.state.missing
-        assert isinstance(session._rows, Remembers)
-        await session._rows.accept_loss(session._log, self.epoch, rows)
+        assert isinstance(session.store, Remembers)
+        await session.store.accept_loss(session._log, self.epoch, rows)
         logger.warning(
             "the session %r goes on without its entries %d to %d, which were acknowledged and are lost",
             session.id,
@@ -382,7 +381,7 @@ class SessionLease:
         """Release the lease; does nothing if it is released or lost already."""
         if self._held:
             try:
-                await self.session._rows.release(self.session._log, self.epoch)
+                await self.session.store.release(self.session._log, self.epoch)
             finally:
                 self._leave()
 

@@ -1,15 +1,16 @@
-"""Logs as rows in this process: the smallest store, for tests and short-lived use."""
+"""LocalLogs: logs in this process, the smallest store, for tests and short-lived use."""
 
-__all__ = ["MemoryRows"]
+__all__ = ["LocalLogs"]
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.errors import LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.errors import ConfigurationError, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
 from ziggurat.databases.owner import lease_held, new_owner
 
@@ -22,16 +23,31 @@ class _Log(Struct):
     blobs: dict[str, bytes] = {}
 
 
-class MemoryRows:
+class LocalLogs:
     """Hold logs in memory, with every guarantee of a store except durability.
 
     Args:
         clock: The clock.
         lease: Seconds after which a lease expires.
         shared: Another one to share the logs with, as two processes share a disk.
+        limit: The maximum number of runs; beyond it the oldest that nobody drives are dropped. All by default.
+
+    Raises:
+        ConfigurationError: `limit` is not a whole number of at least 1.
     """
 
-    def __init__(self, *, clock: Clock = SYSTEM_CLOCK, lease: float = 30.0, shared: "MemoryRows | None" = None) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        lease: float = 30.0,
+        shared: "LocalLogs | None" = None,
+        limit: int | None = None,
+    ) -> None:
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+            raise ConfigurationError(f"LocalLogs(limit=...) is a whole number of at least 1, got {limit!r}")
+        self.limit = limit
+        self._idle: OrderedDict[str, None] = OrderedDict()  # runs that nobody drives, the oldest first
         self.clock = clock
         self.seconds = lease
         self.owner = new_owner()
@@ -68,6 +84,7 @@ class MemoryRows:
         known.epoch += 1
         known.until = now + self.seconds
         known.info = replace(known.info, owner=self.owner)
+        self._idle.pop(log, None)
         self._held[log] = known.epoch
         return known.epoch
 
@@ -105,12 +122,26 @@ class MemoryRows:
             updated=now,
             owner="" if release else info.owner,
         )
+        if release:
+            self._rest(log)
+
+    def _rest(self, log: str) -> None:
+        """Drop the oldest runs that nobody drives, beyond the limit."""
+        if self.limit is None or not log.startswith("run:"):
+            return
+        self._idle[log] = None
+        self._idle.move_to_end(log)
+        while len(self._idle) > self.limit:
+            oldest, _ = self._idle.popitem(last=False)
+            self._logs.pop(oldest, None)
+            self._held.pop(oldest, None)
 
     async def release(self, log: str, epoch: int) -> None:
         """Give a lease back; see `Store`."""
         known = self._logs.get(log)
         if known is not None and known.epoch == epoch and known.info.owner == self.owner:
             known.info = replace(known.info, owner="")
+            self._rest(log)
 
     async def find(self, log: str) -> LogInfo | None:
         """Return the description of a log; see `Store`."""
@@ -152,6 +183,7 @@ class MemoryRows:
 
     async def delete(self, log: str) -> bool:
         """Remove a log; see `Store`."""
+        self._idle.pop(log, None)
         return self._logs.pop(log, None) is not None
 
     async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:

@@ -1,0 +1,308 @@
+"""Open a run: a new one, one to continue, or one that has ended and is answered from its record."""
+
+__all__ = ["Opener", "Opening"]
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.calls.decisions import decision_entries
+from ziggurat.calls.enter import AgentParts, AgentService
+from ziggurat.calls.hooks import screened
+from ziggurat.core.broadcast import Broadcast
+from ziggurat.core.clock import new_id as fresh_id
+from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
+from ziggurat.core.context import JOURNAL, RUN_ID, Context
+from ziggurat.core.entries import Entered, Entry, Opened, Origin
+from ziggurat.core.errors import JournalCorrupt, RunExists, RunNotFound
+from ziggurat.core.ids import check_new_id, check_new_name
+from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.path import escaped
+from ziggurat.core.store import LogInfo
+from ziggurat.messages.agent import AgentRequest, Decision
+from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
+from ziggurat.runs.fork import effects_gate, fork_entries
+from ziggurat.runs.options import RunOptions, root_context
+from ziggurat.runs.prompt import Prompt
+from ziggurat.runs.replay import Live, replay_journal
+from ziggurat.runs.runs import Runs, is_resumable
+from ziggurat.runs.session_writer import (
+    SESSION_WRITER,
+    SessionWriter,
+    open_session,
+    reopen_session,
+    request_digest,
+)
+from ziggurat.tools.fork_effects import FORK_EFFECTS, ForkEffects
+
+_NOTHING: Mapping[str, Decision] = {}
+
+
+State = Literal["new", "continued", "ended"]
+
+
+class Opening(Struct, eq=False):
+    """A run that is open: what it takes to drive it.
+
+    Attributes:
+        state: Whether the run is ``"new"``, is ``"continued"``, or has ``"ended"``, so that nothing is called for it.
+        run_id: Its id.
+        request: The request of its agent.
+        ctx: Its first context.
+        journal: Its record.
+        runs: Where it is kept; None if nothing of it will be.
+        writer: Writes its session; None without one.
+        mistaken: Whether it stopped for a mistake of the caller, so that a new run that did nothing is removed.
+    """
+
+    state: State
+    run_id: str
+    request: AgentRequest
+    ctx: Context
+    journal: MemoryJournal
+    runs: Runs | None = None
+    writer: SessionWriter | None = None
+    mistaken: bool = False
+
+    async def leave(self) -> None:
+        """Give up the right to drive the run and to write its session."""
+        try:
+            if self.writer is not None:
+                await self.writer.leave()
+        finally:
+            if self.runs is not None:
+                await self.runs.leave(self.run_id, self.journal, mistaken=self.mistaken)
+            self.journal.close()
+
+
+class Opener:
+    """Opens the runs of one agent.
+
+    Args:
+        agent: The agent, as its tools and layers are found.
+        parts: The facts about it.
+        name: Its name.
+        runs: Where its runs are kept.
+    """
+
+    def __init__(self, agent: AgentService, parts: AgentParts, name: str, runs: Runs) -> None:
+        self.runs = runs
+        self.name = name
+        self.path = escaped(name)
+        self._agent = agent
+        self._parts = parts
+
+    async def open(self, request: AgentRequest, options: RunOptions) -> Opening:
+        """Open a new run, or the one that has the id in the options.
+
+        Raises:
+            RunExists: the id belongs to a run with another agent, request or session.
+            LeaseHeld: another process drives that run, or another run writes the session for too long.
+            ConfigurationError: that run is in progress in this process.
+        """
+        session, run_id = options.session, options.run_id
+        if run_id is None and session is None:
+            return await self._open_new(request, options, _new_id(options), "")
+        asked = digest(request) if session is None else request_digest(request, session)
+        while True:
+            known = None if run_id is None else await self.runs.find(run_id)
+            if known is not None:
+                return await self._open_known(known, asked, options)
+            new_id = _new_id(options)
+            writer = None if session is None else await open_session(session, new_id, request)
+            try:
+                return await self._open_new(request, options, new_id, asked, writer)
+            except BaseException as error:
+                if writer is not None:
+                    await writer.leave()
+                if not isinstance(error, RunExists) or run_id is None:
+                    raise
+            # it was begun elsewhere since we looked, perhaps while we waited for the session
+
+    async def _open_new(
+        self,
+        request: AgentRequest,
+        options: RunOptions,
+        run_id: str,
+        asked: str,
+        writer: SessionWriter | None = None,
+    ) -> Opening:
+        for name in options.labels or ():
+            check_new_name(name, "a label's name")
+        conditions = None if options.grants is None else RunConditions(tuple(sorted(options.grants)))
+        if writer is not None:
+            request, conditions = writer.request, writer.conditions(conditions, self.runs.store)
+        at = options.clock.now()
+        opened = Opened("", run_id, SHAPE_VERSION, at, request, None, options.labels, conditions)
+        journal = await self.runs.open(opened, self.name, asked, self._screen, options.environment)
+        return self._opening("new", run_id, request, journal, options, runs=self.runs, writer=writer)
+
+    async def _open_known(self, info: LogInfo, asked: str, options: RunOptions) -> Opening:
+        """Open a run that exists: one that has ended, however, is answered from its record."""
+        if info.agent and info.agent != self.name:
+            raise RunExists(f"the run {info.id!r} exists with another agent, {info.agent!r}; choose another id")
+        if info.request != asked:
+            raise RunExists(f"the run {info.id!r} exists with another request or session; choose another id")
+        if info.status in ("running", "Suspended"):
+            return await self._continue(info.id, _NOTHING, options)
+        return await self._open_ended(info.id, _NOTHING, options)
+
+    async def reopen(
+        self, run_id: str, decisions: Mapping[str, Decision], options: RunOptions, *, strict: bool = False
+    ) -> Opening:
+        """Open a run to continue it; one that has ended for good is answered from its record.
+
+        Raises:
+            RunNotFound: there is no such run.
+            LeaseHeld: another process drives it, or another run writes its session.
+            ConfigurationError: a decision does not fit, or the run is in progress in this process.
+        """
+        info = await self.runs.find(run_id)
+        if info is not None and not is_resumable(info.status) and info.status != "Quarantined":
+            return await self._open_ended(run_id, decisions, options)
+        return await self._continue(run_id, decisions, options, strict=strict)
+
+    async def _continue(
+        self, run_id: str, decisions: Mapping[str, Decision], options: RunOptions, *, strict: bool = False
+    ) -> Opening:
+        journal = await self.runs.take(run_id, options.environment)
+        writer: SessionWriter | None = None
+        try:
+            journal.strict = strict
+            request, conditions = self._recorded_request(journal, run_id), conditions_in(journal)
+            self._screen(journal)
+            clock = options.clock
+            decided = decision_entries(journal, decisions, clock.now(), self._agent)
+            if conditions.session:
+                writer = await reopen_session(options.session, conditions, run_id, request, self.runs.store)
+            effects = await self._effects(journal)
+            journal.reopen(run_id, clock.now(), clock, decided)
+            return self._opening(
+                "continued",
+                run_id,
+                request,
+                journal,
+                options,
+                runs=self.runs,
+                conditions=conditions,
+                writer=writer,
+                effects=effects,
+            )
+        except BaseException:
+            if writer is not None:
+                await writer.leave()
+            await self.runs.leave(run_id, journal)
+            raise
+
+    async def _open_ended(self, run_id: str, decisions: Mapping[str, Decision], options: RunOptions) -> Opening:
+        """Open a copy of the record of a run that has ended; nothing is called and nothing is written.
+
+        Raises:
+            JournalCorrupt: it does not end as its status says.
+        """
+        journal = await self.runs.read(run_id, clock=options.clock)
+        info = await self.runs.find(run_id)
+        if info is not None and info.status != "running" and (not journal.ended or journal.ended.stop != info.status):
+            raise JournalCorrupt(
+                f"the run {run_id!r} has ended by its status, but not by its entries: its status was changed, or its "
+                "last entries are lost; restore the store from a backup"
+            )
+        request = self._recorded_request(journal, run_id)
+        decision_entries(journal, decisions, 0.0, self._agent)
+        return self._opening("ended", run_id, request, journal, options, runs=None)
+
+    async def replay(self, run_id: str, live: Live, options: RunOptions, *, strict: bool) -> Opening:
+        """Open a copy of a run's record whose calls are answered from it, all or in part; nothing is recorded."""
+        journal = replay_journal((await self.runs.read(run_id)).entries, live, strict=strict)
+        request = self._recorded_request(journal, run_id)
+        journal.reopen(run_id, 0.0)
+        conditions = conditions_in(journal)
+        return self._opening("continued", run_id, request, journal, options, runs=None, conditions=conditions)
+
+    async def fork(self, origin: Origin, prompt: Prompt | None, new_id: str | None, options: RunOptions) -> str:
+        """Create a run with the first steps of another, to be continued; return its id.
+
+        Raises:
+            RunNotFound: there is no such run.
+            RunExists: `new_id` belongs to a run.
+            ConfigurationError: the run has no such step or cannot be forked there.
+        """
+        before = await self.runs.read(origin.run_id)
+        self._recorded_request(before, origin.run_id)
+        forked = new_id or options.environment.ids()
+        check_new_id(forked, "new_id")
+        entries = fork_entries(before.entries, self.path, forked, origin, prompt, options.clock.now())
+        if options.labels is not None:
+            entries[0] = replace(entries[0], labels=options.labels)
+        screens = MemoryJournal()
+        self._screen(screens)
+        await self.runs.plant(forked, self.name, [screens.screened(entry) for entry in entries])
+        return forked
+
+    # -- within --------------------------------------------------------------------------------------------------
+
+    def _opening(
+        self,
+        state: State,
+        run_id: str,
+        request: AgentRequest,
+        journal: MemoryJournal,
+        options: RunOptions,
+        *,
+        runs: Runs | None,
+        conditions: RunConditions | None = None,
+        writer: SessionWriter | None = None,
+        effects: ForkEffects | None = None,
+    ) -> Opening:
+        scope = options.scope()
+        scope[JOURNAL], scope[RUN_ID] = journal, run_id
+        if conditions is not None:
+            limit_grants(scope, conditions)
+        if effects is not None:
+            scope[FORK_EFFECTS] = effects
+        if writer is not None:
+            scope[SESSION_WRITER] = writer
+            writer.journal, writer.path = journal, self.path
+        ctx = root_context(self.path, scope, options)
+        if runs is not None and (runs.keeps_ended or options.run_id is not None or state == "continued"):
+            broadcast = Broadcast(journal, ctx.emit, pieces=options.run_id is not None)  # someone may subscribe
+            runs.announce(run_id, broadcast)
+            ctx = ctx.emitting(broadcast)
+        return Opening(state, run_id, request, ctx, journal, runs, writer)
+
+    async def _effects(self, journal: MemoryJournal) -> ForkEffects | None:
+        """Return the gate on the side effects of a fork; None for other runs."""
+        opened = journal.entries[0]
+        if not isinstance(opened, Opened) or opened.forked is None:
+            return None
+        before: list[Entry] = []
+        if opened.forked.effects == "recorded":
+            with suppress(RunNotFound):  # the original run may have been removed
+                before = (await self.runs.read(opened.forked.run_id)).entries
+        return effects_gate(opened.forked, before)
+
+    def _screen(self, journal: MemoryJournal) -> None:
+        """Set the agent's middleware to screen entries of the run as a whole, before the agent is entered."""
+        if self._parts.chain is not None:
+            screened(journal, self._parts.chain, "")
+
+    def _recorded_request(self, journal: MemoryJournal, run_id: str) -> AgentRequest:
+        opened = journal.entries[0] if journal.entries else None
+        record = journal.find(self.path)
+        begun = any(isinstance(entry, Entered) for entry in journal.entries)  # False if cancelled in a hook
+        if not isinstance(opened, Opened) or opened.request is None or (begun and (not record or not record.entered)):
+            raise RunNotFound(f"the run {run_id!r} was not begun by an agent named {self.name!r}")
+        return as_type(opened.request, AgentRequest)
+
+
+def _new_id(options: RunOptions) -> str:
+    """Return the id of a new run: the one that the user chose, or a fresh one."""
+    ids = options.environment.ids
+    if options.run_id is None and ids is fresh_id:
+        return fresh_id()
+    run_id = options.run_id or ids()
+    check_new_id(run_id, "run_id")
+    return run_id
