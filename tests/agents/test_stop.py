@@ -347,7 +347,7 @@ def test_errors_of_the_model_become_stops(error: Exception, stop: stops.Stop, ra
         (lambda: max_steps(0), "at least 1"),
         (lambda: max_steps(True), "at least 1"),
         (lambda: max_steps("3"), "whole number"),  # type: ignore[arg-type]
-        (lambda: until_tool_called(""), "name of a tool"),
+        (lambda: until_tool_called(""), "name of a tool that is not empty"),
         (lambda: stop_when("x"), "function"),  # type: ignore[arg-type]
         (lambda: any_of(lambda progress: True), "stop_when"),  # type: ignore[arg-type]
         (lambda: all_of(), "at least one policy"),

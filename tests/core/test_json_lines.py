@@ -4,7 +4,19 @@ from hypothesis import strategies as st
 
 from ziggurat.core import errors
 from ziggurat.core.codec import Raw, as_type, encode
-from ziggurat.core.entries import Decided, Ended, Entered, Entry, Failure, Intent, Opened, Pending, Result, Returned
+from ziggurat.core.entries import (
+    Decided,
+    Ended,
+    Entered,
+    Entry,
+    Failure,
+    Intent,
+    LossAccepted,
+    Opened,
+    Pending,
+    Result,
+    Returned,
+)
 from ziggurat.core.json_lines import as_error, fingerprint, read_entry, write_entry
 
 ENTRIES: list[Entry] = [
@@ -17,6 +29,7 @@ ENTRIES: list[Entry] = [
     Pending("run/c", "id-1", "pay", {"amount": 3}, "over the limit"),
     Decided("run/c", "id-1", {"decision": "approve"}),
     Ended("", "Completed", 3.25),
+    LossAccepted("", 17, 12.5),
 ]
 
 

@@ -1,26 +1,214 @@
-"""Checks of setting values: which are numbers, and which are functions."""
+"""Settings are checked by their annotations, and the error says where, which, what would do, and what was passed."""
+
+import asyncio
+import math
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from inspect import signature
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Meta, Struct
 
-from ziggurat.core.settings import is_finite, is_function
+from tests.wrong import wrong
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import (
+    SHARED,
+    Fraction,
+    NonEmptyText,
+    NonNegativeInt,
+    NonNegativeSeconds,
+    PositiveInt,
+    Seconds,
+    SecondsOrForever,
+    Settings,
+    Share,
+    check_fields,
+    checked,
+)
+
+if TYPE_CHECKING:
+    pass
+
+T = TypeVar("T")
+NAN, INF = math.nan, math.inf
 
 
-@pytest.mark.parametrize("value", [0, -3, 2.5, 10**300])
-def test_numbers(value: object) -> None:
-    assert is_finite(value)
+class Gate:
+    def __repr__(self) -> str:
+        return "Gate()"
 
 
-@pytest.mark.parametrize("value", [True, "3", None, 1j, float("nan"), float("inf"), 10**400, [1]])
-def test_what_is_no_number(value: object) -> None:
-    assert not is_finite(value)
+class Unknown(Protocol):
+    def __call__(self, text: str) -> str: ...
 
 
-async def _awaited(error: Exception) -> bool:
-    return False
+class Quiet(Protocol):
+    name: str
 
 
-def test_functions() -> None:
-    assert is_function(len)
-    assert is_function(lambda: None)
-    assert not is_function(_awaited)
-    assert not is_function("len")
+def sync(value: object) -> bool:
+    return True
+
+
+async def waits(value: object) -> bool:
+    return True
+
+
+def allows(annotation: object, value: object) -> bool:
+    return not refusal(annotation, value)
+
+
+def refusal(annotation: object, value: object) -> str:
+    def function(setting: object) -> None: ...
+
+    function.__annotations__ = {"setting": annotation}
+    try:
+        Settings(["setting"], function).check("f", {"setting": value})
+    except ConfigurationError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("annotation", "good", "bad", "words"),
+    [
+        (int, [0, -1, 10**400], [True, 1.0, NAN, "1", None], "a whole number"),
+        (PositiveInt, [1, 10**400], [0, -1, True, False, 1.5, NAN], "a whole number of at least 1"),
+        (NonNegativeInt, [0, 1], [-1, False, INF], "a whole number of at least 0"),
+        (float, [0, 1.5, -2], [True, NAN, INF, -INF, 10**400, "1"], "a number"),
+        (Seconds, [1, 0.1], [0, 0.0, -1, NAN, INF, True, None], "a number of seconds above 0"),
+        (NonNegativeSeconds, [0, 1], [-0.1, NAN, INF], "a number of seconds, at least 0"),
+        (SecondsOrForever, [0, INF], [-INF, NAN, -1, True], "a number of seconds, at least 0"),
+        (Fraction, [0, 0.5, 1], [-0.1, 1.1, NAN, True], "a number from 0 to 1"),
+        (Share, [0.1, 1], [0, 1.1, NAN], "a number above 0 and up to 1"),
+        (Annotated[float, Meta(gt=1)], [1.1], [1, NAN], "a number above 1"),
+        (Annotated[int, Meta(lt=3)], [2, -9], [3], "a whole number below 3"),
+        (Annotated[PositiveInt, Meta(description="tries")], [1], [0], "a whole number of at least 1, tries"),
+        (Annotated[Seconds, Meta(le=9)], [9], [0, 10], "a number of seconds above 0 and up to 9"),
+        (bool, [True, False], [0, 1, None, "yes"], "True or False"),
+        (str, ["", "a"], [b"a", 1, None], "a text"),
+        (NonEmptyText, ["a"], ["", "  \n", 3], "a text that is not empty"),
+        (Annotated[str, Meta(max_length=3)], ["", "abc"], ["abcd"], "a text of at most 3 characters"),
+        (Literal["full", "none"], ["full"], ["half", None, ["full"]], "'full' or 'none'"),
+        (Literal[1, "a", "b"], [1, "a"], [True, 1.0, "c"], "1, 'a' or 'b'"),
+        (PositiveInt | None, [None, 1], [0, False], "a whole number of at least 1 or None"),
+        (None | Gate | str, [None, "x"], [3], "a Gate or a text or None"),
+        (Gate, [Gate()], [3, None], "a Gate"),
+        (Annotated[Gate, SHARED], [Gate()], [3], "a Gate, made once and passed to all that share it"),
+        (Annotated[int, "no bounds"], [1], [True], "a whole number"),
+        (type[int], [int, str], [3], "a class"),
+        (Callable[[Any], bool], [sync, len], [waits, 3, None], "a function, not an async one"),
+        (Callable[[Any], Awaitable[bool]], [sync, waits], [3], "a function"),
+        (Callable[[Any], bool | Awaitable[bool]], [sync, waits], [3], "a function"),
+        (Callable[[Any], object], [sync, waits], [3], "a function"),
+        (Callable[..., Any], [sync, waits], ["f"], "a function"),
+        (Unknown, [sync], [3], "a function that is an Unknown"),
+        (Sequence[str], [[], ["a"], ("a", "b")], ["abc", ["a", 1], {"a"}, 3], "a list, each item a text"),
+        (tuple[PositiveInt, ...], [(), (1, 2)], [[1], (0,)], "a tuple, each item a whole number of at least 1"),
+        (Iterable[str], [["a"], iter("ab"), {"a": 1}], ["ab", [1]], "a list, each item a text"),
+        (Sequence[Any], [[1, "a"]], ["ab", 3], "a list"),
+        (frozenset[str], [frozenset("a")], [{"a"}, frozenset([1])], "a frozenset, each item a text"),
+        (Mapping[str, int], [{}, {"a": 1}], [[], None], "a mapping"),
+        ("PositiveInt | None", [None, 1], [0], "a whole number of at least 1 or None"),
+        (Sequence["Gate"], [[Gate()]], [[3]], "a list, each item a Gate"),
+    ],
+)
+def test_an_annotation_says_what_is_allowed(
+    annotation: object, good: list[object], bad: list[object], words: str
+) -> None:
+    for value in good:
+        assert allows(annotation, value), value
+    for value in bad:
+        assert refusal(annotation, value).startswith(f"f(setting=...) is {words}; got "), value
+
+
+@pytest.mark.parametrize("annotation", [Any, object, T, Quiet, "Path", "Path | None", Any | None])
+def test_what_cannot_be_checked_is_allowed(annotation: object) -> None:
+    assert allows(annotation, 3)
+    assert allows(annotation, None)
+
+
+@given(
+    value=st.one_of(st.integers(), st.floats(), st.booleans(), st.text(max_size=3), st.none()),
+    low=st.integers(-3, 3),
+    high=st.integers(-3, 3),
+)
+def test_bounds_hold_for_every_number(value: object, low: int, high: int) -> None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
+    whole = isinstance(value, int) and number
+    inside = isinstance(value, (int, float)) and number and low <= value <= high
+    assert allows(Annotated[float, Meta(ge=low, le=high)], value) == inside
+    assert allows(Annotated[int, Meta(ge=low, le=high)], value) == (whole and inside)
+
+
+def test_what_was_passed_is_shown_in_short() -> None:
+    assert refusal(int, "x" * 10_000).endswith("...")
+    assert len(refusal(int, "x" * 10_000)) < 300
+    assert "got the class Gate; make an object of it" in refusal(Gate, Gate)
+
+
+class Bulkhead:
+    @checked
+    def __init__(self, limit: PositiveInt, *, queue: NonNegativeInt = 7) -> None:
+        """Make one."""
+        self.limit, self.queue = limit, queue
+
+
+class Special(Bulkhead):
+    """A subclass, which is named in errors."""
+
+
+def test_a_constructor_checks_its_arguments_however_they_are_passed() -> None:
+    made = Bulkhead(2)
+    assert (made.limit, made.queue) == (2, 7)
+    mistakes: list[tuple[Callable[[], Bulkhead], str]] = [
+        (lambda: Bulkhead(0), "Bulkhead(limit=...) is a whole number of at least 1; got 0"),
+        (lambda: Bulkhead(limit=True), "Bulkhead(limit=...) is a whole number of at least 1; got True"),
+        (lambda: Bulkhead(1, queue=-1), "Bulkhead(queue=...) is a whole number of at least 0; got -1"),
+        (lambda: Special(0), "Special(limit=...) is a whole number of at least 1; got 0"),
+    ]
+    for wrongly, message in mistakes:
+        with pytest.raises(ConfigurationError, match=f"^{re.escape(message)}$"):
+            wrongly()
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        Bulkhead()  # type: ignore[call-arg]
+    assert str(signature(Bulkhead)).startswith("(limit: ")
+    assert Bulkhead.__init__.__doc__ == "Make one."
+
+
+def test_a_function_checks_before_it_does_anything_also_an_async_one() -> None:
+    begun: list[float] = []
+
+    @checked
+    async def advance(seconds: NonNegativeSeconds, *more: int, **others: int) -> float:
+        begun.append(seconds)
+        return seconds
+
+    assert asyncio.run(advance(1.5, 3, other=4)) == 1.5
+    with pytest.raises(ConfigurationError, match=r"advance\(seconds=...\)"):
+        wrong(advance)(-1)  # not awaited
+    assert begun == [1.5]
+
+
+class Base(Struct, frozen=True):
+    limit: NonNegativeInt = 10
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+class Query(Base, frozen=True, kw_only=True):
+    text: str | None = None
+
+
+def test_a_struct_checks_its_fields_those_of_its_bases_too() -> None:
+    assert Query(limit=0, text="a").limit == 0
+    with pytest.raises(ConfigurationError, match=r"^Query\(limit=...\) is a whole number of at least 0; got -1$"):
+        Query(limit=-1)
+    with pytest.raises(ConfigurationError, match=r"^Query\(text=...\) is a text or None; got 3$"):
+        Query(text=wrong(3))
+    with pytest.raises(ConfigurationError, match=r"^Base\(limit=...\)"):
+        Base(limit=wrong(True))

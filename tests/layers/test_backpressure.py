@@ -129,7 +129,7 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> No
 
 def test_the_layer_takes_a_gate_and_shows_it() -> None:
     wrong: Any = 100
-    with pytest.raises(ConfigurationError, match="make one and pass it"):
+    with pytest.raises(ConfigurationError, match="made once and passed"):
         backpressure(gate=wrong)
     assert repr(backpressure(gate=Gate(10, soft=8))) == "backpressure(gate=Gate(10, soft=8))"
     assert repr(Gate(10)) == "Gate(10)"

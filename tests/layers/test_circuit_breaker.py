@@ -354,7 +354,7 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], says:
 
 def test_the_layer_takes_a_breaker() -> None:
     wrong: Any = 5
-    with pytest.raises(ConfigurationError, match="make one and pass it"):
+    with pytest.raises(ConfigurationError, match="made once and passed"):
         circuit_breaker(breaker=wrong)
 
 

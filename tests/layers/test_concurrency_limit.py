@@ -248,6 +248,6 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> No
 
 def test_the_layer_takes_a_bulkhead_and_shows_it() -> None:
     wrong: Any = 3
-    with pytest.raises(ConfigurationError, match="make one and pass it"):
+    with pytest.raises(ConfigurationError, match="made once and passed"):
         concurrency_limit(bulkhead=wrong)
     assert repr(concurrency_limit(bulkhead=Bulkhead(3))) == "concurrency_limit(bulkhead=Bulkhead(3, queue=1000))"

@@ -375,7 +375,7 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], says:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"limiter": 5}, "make one and pass it"),
+        ({"limiter": 5}, "made once and passed"),
         ({"limiter": RateLimiter(weight=5)}, "estimate"),
         ({"limiter": RateLimiter(weight=5), "estimate": 5}, "estimate"),
         ({"limiter": RateLimiter(weight=5), "estimate": float, "measure": 5}, "measure"),

@@ -335,7 +335,37 @@ def test_errors_that_lead_back_to_themselves_are_mended_once() -> None:
     inner = ValueError(SECRETS[7])
     group = ExceptionGroup("several", [inner])
     inner.__context__ = group
-    assert SECRETS[7] not in "".join(traceback.format_exception(Redaction().masked(group)))
+    masked = Redaction().masked(group)
+    assert SECRETS[7] not in "".join(traceback.format_exception(masked))
+    assert masked is group
+
+
+@pytest.mark.parametrize("message", ["several", SECRETS[7]])
+def test_an_error_that_cannot_be_changed_is_replaced_wherever_it_is_referred_to(message: str) -> None:
+    def raises() -> None:
+        raise Stubborn
+
+    try:
+        raises()
+    except Stubborn as caught:
+        stubborn = caught
+    stubborn.retry_after = 3.0  # type: ignore[attr-defined]
+    stubborn.add_note("a note")
+    plain = LookupError("plain")
+    group = ExceptionGroup(message, [plain, ExceptionGroup("inner", [stubborn])])
+    stubborn.__cause__, plain.__context__ = plain, group
+    masked = Redaction().masked(group)
+    shown = "".join(traceback.format_exception(masked))
+    assert SECRETS[7] not in shown
+    assert "raises()" in shown, "where it was raised is still shown"
+    assert masked.exceptions[0] is plain
+    assert plain.__context__ is masked
+    inner = masked.exceptions[1]
+    assert isinstance(inner, ExceptionGroup)
+    replaced = inner.exceptions[0]
+    assert isinstance(replaced, ForeignError)
+    assert (replaced.type_name, str(replaced), replaced.retry_after) == ("Stubborn", "stubborn [REDACTED]", 3.0)
+    assert (replaced.__notes__, replaced.__cause__) == (["a note"], plain)
 
 
 def test_a_retry_tells_of_the_error_without_it() -> None:

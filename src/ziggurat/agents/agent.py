@@ -25,7 +25,6 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import fact, name_of
 from ziggurat.core.ids import check_new_name
-from ziggurat.core.layer import passage
 from ziggurat.core.service import Service
 from ziggurat.core.store import Store
 from ziggurat.messages.budget import Budget
@@ -99,7 +98,7 @@ class Agent(Runnable):
             raise ConfigurationError(f"the name {FINAL_ANSWER!r} is taken by the output; give your tool another one")
         self.settings = LoopSettings(
             name,
-            passage(service),
+            service,
             name_of(service),
             box,
             box.specs if final is None else (*box.specs, final),

@@ -26,14 +26,14 @@ __all__ = [
 
 from collections.abc import Awaitable, Callable
 from inspect import iscoroutine
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Protocol, TypeVar, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
-from ziggurat.core.settings import is_function
+from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.messages import stops
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
@@ -172,10 +172,9 @@ class _ToolCalled(BasePolicy):
         return f"until_tool_called({self.name!r})"
 
 
-def until_tool_called(name: str) -> BasePolicy:
+@checked
+def until_tool_called(name: Annotated[NonEmptyText, Meta(title="name of a tool")]) -> BasePolicy:
     """Stop after a step in which this tool ran and succeeded; after a denied or failed call the run goes on."""
-    if not isinstance(name, str) or not name:
-        raise ConfigurationError(f"until_tool_called() needs the name of a tool, got {name!r}")
     return _ToolCalled(name)
 
 
@@ -190,10 +189,9 @@ class _MaxSteps(BasePolicy):
         return f"max_steps({self.limit})"
 
 
-def max_steps(limit: int) -> BasePolicy:
+@checked
+def max_steps(limit: PositiveInt) -> BasePolicy:
     """Stop after this many steps; the tools of the last one still run."""
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise ConfigurationError(f"max_steps must be a whole number of at least 1, got {limit!r}")
     return _MaxSteps(limit)
 
 
@@ -209,13 +207,12 @@ class _MaxToolCalls(BasePolicy):
         return f"max_tool_calls({self.limit})"
 
 
-def max_tool_calls(limit: int) -> BasePolicy:
+@checked
+def max_tool_calls(limit: PositiveInt) -> BasePolicy:
     """Stop after the step in which the number of tool calls reaches `limit`; calls of agents below count.
 
     The calls of one reply all run; ``Budget(tool_calls=...)`` also refuses those beyond the limit.
     """
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise ConfigurationError(f"max_tool_calls must be a whole number of at least 1, got {limit!r}")
     return _MaxToolCalls(limit)
 
 
@@ -237,13 +234,12 @@ class _StopWhen(BasePolicy):
         return f"stop_when({getattr(self.condition, '__name__', self.condition)})"
 
 
+@checked
 def stop_when(condition: Callable[[Progress], bool | str | None]) -> BasePolicy:
     """Stop when `condition` returns true for a response; a string it returns is the reason.
 
     The tool calls of that response are not executed.
     """
-    if not is_function(condition):
-        raise ConfigurationError(f"stop_when() needs a function of the Progress, not an async one; got {condition!r}")
     return _StopWhen(condition)
 
 

@@ -4,7 +4,8 @@
 - A call: `context`, `scope`, `path`, `clock`, `event`, `stream`, `broadcast`, `shield`, `containment`.
 - The record of a run: `entries`, `journal`, `recorder`, `codec`, `json_lines`, `reuse`. In a store: `store`,
   `stored_journal`, `chain`, `loss`.
-- Errors: `errors`; checks of settings: `settings`; ids: `ids`; texts without hidden characters: `visible`.
+- Errors: `errors`; settings and what they may be: `settings`, `rules`; ids: `ids`; texts without hidden characters:
+  `visible`.
 
 Nothing here knows about models, tools or agents.
 """

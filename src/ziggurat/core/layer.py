@@ -1,15 +1,15 @@
 """Layers: functions that wrap a service and keep its request and response types."""
 
-__all__ = ["Layer", "Layered", "layer", "passage", "stack"]
+__all__ = ["Layer", "Layered", "layer", "stack"]
 
 from collections.abc import Awaitable, Callable, Coroutine
-from types import FunctionType
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import name_of
 from ziggurat.core.service import Service
+from ziggurat.core.settings import Settings
 
 P = ParamSpec("P")
 Q = TypeVar("Q")
@@ -27,50 +27,22 @@ class Layer(Protocol[Q, R]):
 class Layered(Generic[Q, R]):
     """A service with one layer around it; `inner` is the wrapped service."""
 
-    __slots__ = ("_body", "_passage", "_settings", "_title", "inner")
+    __slots__ = ("_body", "_settings", "_title", "inner")
 
     def __init__(
-        self, body: Callable[..., Awaitable[R]], settings: dict[str, object], title: str, inner: Service[Q, R]
+        self, body: Callable[..., Coroutine[Any, Any, R]], settings: dict[str, object], title: str, inner: Service[Q, R]
     ) -> None:
         self._body = body
         self._settings = settings
-        self._passage: Service[Q, R] = _bind(body, settings, inner)
         self._title = title
         self.inner = inner
 
     def __call__(self, request: Q, ctx: Context, /) -> Coroutine[Any, Any, R]:
         """Send the request through the layer."""
-        return self._passage(request, ctx)
-
-    def around(self, inner: Service[Q, R]) -> "Layered[Q, R]":
-        """Return the same layer around another service."""
-        return Layered(self._body, self._settings, self._title, inner)
+        return self._body(request, ctx, self.inner, **self._settings)
 
     def __repr__(self) -> str:
         return f"{self._title} > {_describe(self.inner)}"
-
-
-def passage(service: Service[Q, R]) -> Service[Q, R]:
-    """Return the plain function behind a layered service; calling it does the same, a little faster."""
-    return service._passage if isinstance(service, Layered) else service
-
-
-def _bind(body: Callable[..., Awaitable[R]], settings: dict[str, object], inner: Service[Q, R]) -> Service[Q, R]:
-    """Return a copy of a layer's function with the wrapped service and the settings as default arguments.
-
-    Layers call each other through these plain functions, so only the outermost costs the look-up of `__call__`.
-    The settings, keyword-only in the source, are positional here, which Python fills in faster. The wrapped service
-    stays available as `inner`, for facts.
-    """
-    function = cast("FunctionType", body)
-    code, given = function.__code__, {**(function.__kwdefaults__ or {}), **settings}
-    names = code.co_varnames[3 : 3 + code.co_kwonlyargcount]
-    flat = code.replace(co_argcount=3 + len(names), co_kwonlyargcount=0)
-    defaults = (passage(inner), *[given[name] for name in names])
-    bound = FunctionType(flat, function.__globals__, function.__name__, defaults, function.__closure__)
-    bound.__qualname__ = function.__qualname__
-    vars(bound)["inner"] = inner
-    return cast("Service[Q, R]", bound)
 
 
 class _Configured:
@@ -78,7 +50,7 @@ class _Configured:
 
     __slots__ = ("_body", "_settings", "_title")
 
-    def __init__(self, body: Callable[..., Awaitable[Any]], settings: dict[str, object]) -> None:
+    def __init__(self, body: Callable[..., Coroutine[Any, Any, Any]], settings: dict[str, object]) -> None:
         self._body = body
         self._settings = settings
         shown = ", ".join(f"{name}={_describe(value)}" for name, value in settings.items())
@@ -116,11 +88,12 @@ def layer(*, check: Callable[..., None]) -> Callable[[_Body[Q, R, P]], _Configur
 def layer(body: Any = None, /, *, check: Callable[..., None] | None = None) -> Any:
     """Make a layer from one flat async function.
 
-    Its third argument is the wrapped service, named after its kind; settings are keyword-only::
+    Its third argument is the wrapped service, named after its kind; settings are keyword-only, and their annotations
+    say what is allowed (`core.settings`)::
 
         @layer
         async def polite(request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse],
-                         *, word: str = "please") -> ModelResponse:
+                         *, word: NonEmptyText = "please") -> ModelResponse:
             return await model(request, ctx)
 
         stack(model, polite(word="kindly"))
@@ -130,7 +103,8 @@ def layer(body: Any = None, /, *, check: Callable[..., None] | None = None) -> A
 
     Args:
         body: The function.
-        check: Called with all settings as keywords when the layer is made; must raise for wrong values.
+        check: Called with all settings as keywords when the layer is made, for what annotations cannot say, such as how
+            settings relate to each other; must raise for wrong values.
 
     Raises:
         ConfigurationError: the function does not have this form.
@@ -140,7 +114,9 @@ def layer(body: Any = None, /, *, check: Callable[..., None] | None = None) -> A
     return _layer(body, check)
 
 
-def _layer(body: Callable[..., Awaitable[Any]], check: Callable[..., None] | None) -> Callable[..., _Configured]:
+def _layer(
+    body: Callable[..., Coroutine[Any, Any, Any]], check: Callable[..., None] | None
+) -> Callable[..., _Configured]:
     code = getattr(body, "__code__", None)
     if code is None or code.co_argcount != 3 or code.co_flags & 0x04:
         raise ConfigurationError(
@@ -152,6 +128,7 @@ def _layer(body: Callable[..., Awaitable[Any]], check: Callable[..., None] | Non
     names = code.co_varnames[3 : 3 + code.co_kwonlyargcount]
     defaults: dict[str, object] = getattr(body, "__kwdefaults__", None) or {}
     needed = [name for name in names if name not in defaults]
+    declared = Settings(names, body)
 
     def configure(*args: object, **settings: object) -> _Configured:
         title = name_of(body)
@@ -163,6 +140,7 @@ def _layer(body: Callable[..., Awaitable[Any]], check: Callable[..., None] | Non
                 f"{title}() takes the keywords {', '.join(names) or 'none'}; "
                 + ("it takes no positional arguments" if args else said)
             )
+        declared.check(title, settings)
         if check is not None:
             check(**{**defaults, **settings})
         return _Configured(body, settings)

@@ -1,25 +1,154 @@
-"""Checks of setting values, used where settings are passed."""
+"""Settings: their types and bounds are declared in annotations, and checked where they are passed.
 
-__all__ = ["is_finite", "is_function"]
+::
 
-from inspect import iscoroutinefunction
-from math import isfinite
-from typing import TypeGuard
+    class Bulkhead:
+        @checked
+        def __init__(self, limit: PositiveInt, *, queue: NonNegativeInt = 1_000) -> None: ...
+
+A value that does not fit raises `ConfigurationError`: "Bulkhead(limit=...) is a whole number of at least 1; got 0". The
+bounds are those of `msgspec.Meta`. A boolean is no number here, and a number is finite. What an annotation cannot say,
+such as how settings relate to each other, is checked by code. Annotations with type variables, `Any`, or protocols
+and names that only the type checker knows are not checked.
+"""
+
+__all__ = [
+    "SHARED",
+    "Fraction",
+    "NonEmptyText",
+    "NonNegativeFloat",
+    "NonNegativeInt",
+    "NonNegativeSeconds",
+    "PositiveFloat",
+    "PositiveInt",
+    "Seconds",
+    "SecondsOrForever",
+    "Settings",
+    "Share",
+    "check_fields",
+    "checked",
+]
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Annotated, Any, ParamSpec, TypeVar
+
+from msgspec import Meta, Struct
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.rules import ANYTHING, Rule, rule_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PositiveInt = Annotated[int, Meta(ge=1)]
+"""A whole number of at least 1."""
+
+NonNegativeInt = Annotated[int, Meta(ge=0)]
+"""A whole number of at least 0."""
+
+PositiveFloat = Annotated[float, Meta(gt=0)]
+"""A number above 0."""
+
+NonNegativeFloat = Annotated[float, Meta(ge=0)]
+"""A number of at least 0."""
+
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+"""A number from 0 to 1."""
+
+Share = Annotated[float, Meta(gt=0, le=1)]
+"""A number above 0 and up to 1."""
+
+Seconds = Annotated[float, Meta(gt=0, title="number of seconds")]
+"""A time in seconds, above 0."""
+
+NonNegativeSeconds = Annotated[float, Meta(ge=0, title="number of seconds")]
+"""A time in seconds, which may be 0."""
+
+SecondsOrForever = Annotated[float, Meta(ge=0, title="number of seconds", extra={"infinite": True})]
+"""A time in seconds, which may be 0 or infinite."""
+
+NonEmptyText = Annotated[str, Meta(min_length=1)]
+"""A text that is not blank."""
+
+SHARED = Meta(description="made once and passed to all that share it")
+"""For objects that several layers or agents share."""
+
+_LONGEST = 200
 
 
-def is_finite(value: object) -> TypeGuard[float]:
-    """Return whether a value is a finite int or float.
+class Settings:
+    """The rules of settings, read from their annotations when they are first checked.
 
-    Booleans and infinity are numbers in Python, but never meant as settings.
+    Args:
+        names: The names of the settings.
+        owner: The function that has them as parameters, or the class that has them as fields.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    try:
-        return isfinite(value)
-    except OverflowError:  # an int too large for a float
-        return False
+
+    def __init__(self, names: Iterable[str], owner: Any) -> None:
+        self._names = tuple(names)
+        self._owner = owner
+        self._rules: dict[str, Rule] | None = None
+
+    def check(self, where: str, values: Mapping[str, object]) -> None:
+        """Check values by their names; those of other names are ignored.
+
+        Raises:
+            ConfigurationError: one does not fit; the message says where, which, what would, and what was passed.
+        """
+        if self._rules is None:
+            self._rules = self._read()
+        for name, value in values.items():
+            rule = self._rules.get(name)
+            if rule is not None and not rule.allows(value):
+                raise ConfigurationError(f"{where}({name}=...) is {rule.words}; got {_describe(value)}")
+
+    def _read(self) -> dict[str, Rule]:
+        owner = self._owner
+        owners = reversed(owner.__mro__[:-1]) if isinstance(owner, type) else (owner,)
+        rules: dict[str, Rule] = {}
+        for each in owners:
+            space = vars(sys.modules[each.__module__]) if isinstance(each, type) else each.__globals__
+            annotations: dict[str, object] = getattr(each, "__annotations__", {})
+            rules |= {name: rule_of(annotations[name], space) for name in self._names if name in annotations}
+        return {name: rule for name, rule in rules.items() if rule is not ANYTHING}
 
 
-def is_function(value: object) -> bool:
-    """Return whether a value is a plain callable; a coroutine function is not, since a coroutine is always true."""
-    return callable(value) and not iscoroutinefunction(value)
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Check the arguments of a function, or of a constructor, by their annotations; defaults are not checked."""
+    code = function.__code__
+    positional = code.co_varnames[: code.co_argcount]
+    settings = Settings(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], function)
+    constructs = function.__name__ == "__init__"
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        where = type(args[0]).__name__ if constructs else function.__name__
+        settings.check(where, {**dict(zip(positional, args, strict=False)), **kwargs})
+        return function(*args, **kwargs)
+
+    return call
+
+
+_FIELDS: dict[type, Settings] = {}
+
+
+def check_fields(struct: Struct) -> None:
+    """Check the fields of a struct by their annotations; for its ``__post_init__``.
+
+    Raises:
+        ConfigurationError: a field has a wrong value.
+    """
+    kind, names = type(struct), struct.__struct_fields__
+    settings = _FIELDS.get(kind)
+    if settings is None:
+        settings = _FIELDS[kind] = Settings(names, kind)
+    settings.check(kind.__name__, {name: getattr(struct, name) for name in names})
+
+
+def _describe(value: object) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}; make an object of it"
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

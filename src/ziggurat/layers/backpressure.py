@@ -2,13 +2,14 @@
 
 __all__ = ["Gate", "backpressure"]
 
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.event import UnderPressure
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
+from ziggurat.core.settings import SHARED, PositiveInt, checked
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -27,10 +28,8 @@ class Gate:
         ConfigurationError: a limit is not a whole number of at least 1, or `soft` is not below `hard`.
     """
 
-    def __init__(self, hard: int, *, soft: int | None = None) -> None:
-        for name, value in (("hard", hard), ("soft", hard if soft is None else soft)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigurationError(f"Gate({name}=...) is a whole number of at least 1, got {value!r}")
+    @checked
+    def __init__(self, hard: PositiveInt, *, soft: PositiveInt | None = None) -> None:
         if soft is not None and soft >= hard:
             raise ConfigurationError(f"Gate(soft={soft}) warns before hard={hard} refuses, so it must be below it")
         self.hard = hard
@@ -45,16 +44,8 @@ class Gate:
         return f"Gate({self.hard})" if self.soft is None else f"Gate({self.hard}, soft={self.soft})"
 
 
-def _check(*, gate: Gate) -> None:
-    if not isinstance(gate, Gate):
-        raise ConfigurationError(
-            f"backpressure(gate=...) takes a Gate, got {type(gate).__name__}; "
-            "make one and pass it to all that should be counted together"
-        )
-
-
-@layer(check=_check)
-async def backpressure(request: Q, ctx: Context, inner: Service[Q, R], *, gate: Gate) -> R:
+@layer
+async def backpressure(request: Q, ctx: Context, inner: Service[Q, R], *, gate: Annotated[Gate, SHARED]) -> R:
     """Refuse a call at once when too many are in progress, and warn before that; no call waits.
 
     Callers should slow down or use another service. Make it the outermost layer, so that a refused call costs nothing::

@@ -14,7 +14,7 @@ from ziggurat.core.layer import layer
 from ziggurat.core.reuse import key_of, recalled
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
-from ziggurat.core.settings import is_finite, is_function
+from ziggurat.core.settings import PositiveInt, Seconds, checked
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -44,9 +44,8 @@ class CacheStore(MutableMapping[str, Cached]):
         ConfigurationError: `size` is not a whole number of at least 1.
     """
 
-    def __init__(self, size: int = 1024) -> None:
-        if not isinstance(size, int) or size < 1:
-            raise ConfigurationError(f"CacheStore(size=...) is a whole number of at least 1, got {size!r}")
+    @checked
+    def __init__(self, size: PositiveInt = 1024) -> None:
         self.size = size
         self._kept: dict[str, Cached] = {}  # in order of use, the most recent last
 
@@ -74,16 +73,7 @@ class CacheStore(MutableMapping[str, Cached]):
         return f"CacheStore({self.size})"
 
 
-def _check(*, store: MutableMapping[str, Cached], key: Callable[[Any], str] | None, seconds: float | None) -> None:
-    if not isinstance(store, MutableMapping):
-        raise ConfigurationError(f"cache(store=...) takes a mapping such as CacheStore(), got {type(store).__name__}")
-    if key is not None and not is_function(key):
-        raise ConfigurationError(f"cache(key=...) takes a function of the request, no async one; got {key!r}")
-    if seconds is not None and (not is_finite(seconds) or seconds <= 0):
-        raise ConfigurationError(f"cache(seconds=...) takes a number of seconds above 0, or None; got {seconds!r}")
-
-
-@layer(check=_check)
+@layer
 async def cache(
     request: Q,
     ctx: Context,
@@ -91,7 +81,7 @@ async def cache(
     *,
     store: MutableMapping[str, Cached],
     key: Callable[[Any], str] | None = None,
-    seconds: float | None = None,
+    seconds: Seconds | None = None,
 ) -> R:
     """Answer an equal request from a cache; failures are never cached.
 

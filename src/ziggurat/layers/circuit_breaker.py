@@ -4,14 +4,14 @@ __all__ = ["CircuitBreaker", "circuit_breaker", "tells_of_health"]
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import CircuitOpen, ConfigurationError, LimitExceeded, is_transient
 from ziggurat.core.event import CircuitChanged
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
-from ziggurat.core.settings import is_finite, is_function
+from ziggurat.core.settings import SHARED, PositiveInt, Seconds, Share, checked
 from ziggurat.layers.circuit import (
     FAILED,
     SLOW,
@@ -66,18 +66,19 @@ class CircuitBreaker:
         ConfigurationError: a setting has a wrong value.
     """
 
+    @checked
     def __init__(
         self,
         *,
-        consecutive: int | None = None,
-        failure_rate: float | None = None,
-        slow_rate: float | None = None,
-        slow_seconds: float = 30.0,
-        window_calls: int | None = None,
-        window_seconds: float | None = None,
-        minimum_calls: int = 10,
-        open_seconds: float = 30.0,
-        permits: int = 1,
+        consecutive: PositiveInt | None = None,
+        failure_rate: Share | None = None,
+        slow_rate: Share | None = None,
+        slow_seconds: Seconds = 30.0,
+        window_calls: PositiveInt | None = None,
+        window_seconds: Seconds | None = None,
+        minimum_calls: PositiveInt = 10,
+        open_seconds: Seconds = 30.0,
+        permits: PositiveInt = 1,
         when: Callable[[Exception], bool] = tells_of_health,
         name: str = "circuit",
         backend: BreakerBackend | None = None,
@@ -86,15 +87,8 @@ class CircuitBreaker:
         if consecutive is None and not has_rate:
             consecutive = 5
         if has_rate and window_calls is None and window_seconds is None:
-            window_calls = max(100, minimum_calls) if isinstance(minimum_calls, int) else 100
-        _whole(consecutive=consecutive, window_calls=window_calls, minimum_calls=minimum_calls, permits=permits)
-        _seconds(slow_seconds=slow_seconds, window_seconds=window_seconds, open_seconds=open_seconds)
-        _share(failure_rate=failure_rate, slow_rate=slow_rate)
-        _window(has_rate, window_calls, window_seconds, minimum_calls)
-        if not is_function(when):
-            raise ConfigurationError(
-                f"CircuitBreaker(when=...) takes a function of the error, no async one; got {when!r}"
-            )
+            window_calls = max(100, minimum_calls)
+        _check_window(has_rate, window_calls, window_seconds, minimum_calls)
         self.rules = BreakerRules(
             consecutive,
             failure_rate,
@@ -136,25 +130,7 @@ def _state_of(circuit: Circuit) -> CircuitState:
     return circuit.state
 
 
-def _whole(**settings: object) -> None:
-    for name, value in settings.items():
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise ConfigurationError(f"CircuitBreaker({name}=...) takes a whole number of at least 1, got {value!r}")
-
-
-def _seconds(**settings: float | None) -> None:
-    for name, value in settings.items():
-        if value is not None and (not is_finite(value) or value <= 0):
-            raise ConfigurationError(f"CircuitBreaker({name}=...) takes a number of seconds above 0, got {value!r}")
-
-
-def _share(**settings: float | None) -> None:
-    for name, value in settings.items():
-        if value is not None and (not is_finite(value) or not 0 < value <= 1):
-            raise ConfigurationError(f"CircuitBreaker({name}=...) takes a share above 0 and up to 1, got {value!r}")
-
-
-def _window(has_rate: bool, calls: int | None, seconds: float | None, minimum: int) -> None:
+def _check_window(has_rate: bool, calls: int | None, seconds: float | None, minimum: int) -> None:
     if calls is not None and seconds is not None:
         raise ConfigurationError("CircuitBreaker() has one window: give window_calls or window_seconds, not both")
     if not has_rate and (calls is not None or seconds is not None):
@@ -165,16 +141,10 @@ def _window(has_rate: bool, calls: int | None, seconds: float | None, minimum: i
         )
 
 
-def _check(*, breaker: CircuitBreaker) -> None:
-    if not isinstance(breaker, CircuitBreaker):
-        raise ConfigurationError(
-            f"circuit_breaker(breaker=...) takes a CircuitBreaker, got {type(breaker).__name__}; "
-            "make one and pass it to all that should share it"
-        )
-
-
-@layer(check=_check)
-async def circuit_breaker(request: Q, ctx: Context, inner: Service[Q, R], *, breaker: CircuitBreaker) -> R:
+@layer
+async def circuit_breaker(
+    request: Q, ctx: Context, inner: Service[Q, R], *, breaker: Annotated[CircuitBreaker, SHARED]
+) -> R:
     """Refuse calls with `CircuitOpen` while the service keeps failing.
 
     Put it inside a retry, so that every try is counted, and around a timeout, so that late calls are failures::

@@ -4,13 +4,14 @@ __all__ = ["Bulkhead", "concurrency_limit"]
 
 import asyncio
 from collections import deque
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, LimitExceeded
+from ziggurat.core.errors import LimitExceeded
 from ziggurat.core.event import Queued
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
+from ziggurat.core.settings import SHARED, NonNegativeInt, PositiveInt, checked
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -29,10 +30,8 @@ class Bulkhead:
         ConfigurationError: `limit` is not a whole number of at least 1, or `queue` of at least 0.
     """
 
-    def __init__(self, limit: int, *, queue: int = 1_000) -> None:
-        for name, value, least in (("limit", limit, 1), ("queue", queue, 0)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ConfigurationError(f"Bulkhead({name}=...) is a whole number of at least {least}, got {value!r}")
+    @checked
+    def __init__(self, limit: PositiveInt, *, queue: NonNegativeInt = 1_000) -> None:
         self.limit = limit
         self.queue = queue
         self.running = 0
@@ -93,16 +92,10 @@ class Bulkhead:
         return f"Bulkhead({self.limit}, queue={self.queue})"
 
 
-def _check(*, bulkhead: Bulkhead) -> None:
-    if not isinstance(bulkhead, Bulkhead):
-        raise ConfigurationError(
-            f"concurrency_limit(bulkhead=...) takes a Bulkhead, got {type(bulkhead).__name__}; "
-            "make one and pass it to all that should share it"
-        )
-
-
-@layer(check=_check)
-async def concurrency_limit(request: Q, ctx: Context, inner: Service[Q, R], *, bulkhead: Bulkhead) -> R:
+@layer
+async def concurrency_limit(
+    request: Q, ctx: Context, inner: Service[Q, R], *, bulkhead: Annotated[Bulkhead, SHARED]
+) -> R:
     """Let a limited number of calls run at the same time; others wait for a slot, or are refused if the queue is full.
 
     Put it inside a retry and a timeout, so that a pause between tries holds no slot and the wait for one is limited::

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from ziggurat.core.context import RUN_ID, Context
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import CacheHit, Joined
 from ziggurat.core.layer import layer
 from ziggurat.core.path import is_beneath
 from ziggurat.core.reuse import key_of, recalled
 from ziggurat.core.service import Service
-from ziggurat.core.settings import is_finite, is_function
+from ziggurat.core.settings import PositiveInt, Seconds, checked
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -63,11 +62,8 @@ class DedupeStore:
         ConfigurationError: `seconds` is not above 0 and finite, or `size` is not a whole number of at least 1.
     """
 
-    def __init__(self, *, seconds: float = 60.0, size: int = 1024) -> None:
-        if not is_finite(seconds) or seconds <= 0:
-            raise ConfigurationError(f"DedupeStore(seconds=...) takes a number of seconds above 0, got {seconds!r}")
-        if not isinstance(size, int) or size < 1:
-            raise ConfigurationError(f"DedupeStore(size=...) is a whole number of at least 1, got {size!r}")
+    @checked
+    def __init__(self, *, seconds: Seconds = 60.0, size: PositiveInt = 1024) -> None:
         self.seconds = seconds
         self.size = size
         self._answers: dict[str, _Outcome[Any]] = {}  # the oldest first
@@ -111,14 +107,7 @@ class DedupeStore:
             flight.over.set_result(outcome)
 
 
-def _check(*, store: DedupeStore, key: Callable[[Any], str] | None) -> None:
-    if not isinstance(store, DedupeStore):
-        raise ConfigurationError(f"dedupe(store=...) takes a DedupeStore, got {type(store).__name__}")
-    if key is not None and not is_function(key):
-        raise ConfigurationError(f"dedupe(key=...) takes a function of the request, no async one; got {key!r}")
-
-
-@layer(check=_check)
+@layer
 async def dedupe(
     request: Q, ctx: Context, inner: Service[Q, R], *, store: DedupeStore, key: Callable[[Any], str] | None = None
 ) -> R:

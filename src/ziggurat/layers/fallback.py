@@ -9,7 +9,7 @@ from ziggurat.core.combinator import Combinator, annotate
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied, InvalidArguments, ServiceError, described, is_transient
 from ziggurat.core.service import Service
-from ziggurat.core.settings import is_function
+from ziggurat.core.settings import checked
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -51,6 +51,7 @@ class _Fallback(Combinator[Q, R]):
             raise
 
 
+@checked
 def fallback(
     first: Service[Q, R], *others: Service[Q, R], when: Callable[[Exception], bool] = may_succeed_elsewhere
 ) -> Service[Q, R]:
@@ -75,6 +76,4 @@ def fallback(
     """
     if not others:
         raise ConfigurationError("fallback() needs at least two services; with one, use it as it is")
-    if not is_function(when):
-        raise ConfigurationError(f"fallback(when=...) takes a function of the error, no async one; got {when!r}")
     return _Fallback(first, *others, when=when)

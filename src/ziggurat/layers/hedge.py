@@ -12,7 +12,7 @@ from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, described
 from ziggurat.core.facts import name_of, strongest
 from ziggurat.core.service import Service
-from ziggurat.core.settings import is_finite
+from ziggurat.core.settings import NonNegativeSeconds, checked
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -133,7 +133,8 @@ async def _end(tasks: Iterable["asyncio.Task[R]"]) -> None:
         raise cancelled
 
 
-def hedge(service: Service[Q, R], *others: Service[Q, R], delay: float) -> Service[Q, R]:
+@checked
+def hedge(service: Service[Q, R], *others: Service[Q, R], delay: NonNegativeSeconds) -> Service[Q, R]:
     """Call `service`; if it has not answered after `delay` seconds, or fails, call the next one as well.
 
     The first answer wins. The others are cancelled and awaited, their usage is counted if known, and listeners are
@@ -155,8 +156,6 @@ def hedge(service: Service[Q, R], *others: Service[Q, R], delay: float) -> Servi
         ConfigurationError: `delay` is negative or not finite, or something is not a service, or has side effects.
         Exception: when called and all fail, the error of the last to fail, with notes on those before.
     """
-    if not is_finite(delay) or delay < 0:
-        raise ConfigurationError(f"hedge(delay=...) takes a finite number of seconds, 0 or more; got {delay!r}")
     effect = strongest((service, *others))
     if effect != "none":
         raise ConfigurationError(

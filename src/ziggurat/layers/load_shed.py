@@ -3,13 +3,15 @@
 __all__ = ["LatencyGradient", "load_shed"]
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+from msgspec import Meta
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, Timeout
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
-from ziggurat.core.settings import is_finite, is_function
+from ziggurat.core.settings import NonNegativeSeconds, PositiveInt, checked
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -32,15 +34,14 @@ class LatencyGradient:
             is negative or not finite.
     """
 
-    def __init__(self, *, tolerance: float = 2.0, minimum_calls: int = 50, floor: float = 0.01) -> None:
-        if not is_finite(tolerance) or tolerance <= 1:
-            raise ConfigurationError(f"LatencyGradient(tolerance=...) takes a number above 1, got {tolerance!r}")
-        if not isinstance(minimum_calls, int) or isinstance(minimum_calls, bool) or minimum_calls < 1:
-            raise ConfigurationError(
-                f"LatencyGradient(minimum_calls=...) is a whole number of at least 1, got {minimum_calls!r}"
-            )
-        if not is_finite(floor) or floor < 0:
-            raise ConfigurationError(f"LatencyGradient(floor=...) takes a number of seconds, 0 or more; got {floor!r}")
+    @checked
+    def __init__(
+        self,
+        *,
+        tolerance: Annotated[float, Meta(gt=1)] = 2.0,
+        minimum_calls: PositiveInt = 50,
+        floor: NonNegativeSeconds = 0.01,
+    ) -> None:
         self.tolerance = tolerance
         self.minimum_calls = minimum_calls
         self.floor = floor
@@ -73,10 +74,6 @@ class LatencyGradient:
 def _check(*, when: Callable[[], bool] | None, gradient: LatencyGradient | None) -> None:
     if when is None and gradient is None:
         raise ConfigurationError("load_shed() never sheds: give when=bulkhead.is_full, or gradient=LatencyGradient()")
-    if when is not None and not is_function(when):
-        raise ConfigurationError(f"load_shed(when=...) takes a function without arguments, no async one; got {when!r}")
-    if gradient is not None and not isinstance(gradient, LatencyGradient):
-        raise ConfigurationError(f"load_shed(gradient=...) takes a LatencyGradient, got {type(gradient).__name__}")
 
 
 @layer(check=_check)

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from ziggurat.core.clock import Clock, Timer
 from ziggurat.core.context import Context
@@ -14,7 +14,15 @@ from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.event import Queued
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
-from ziggurat.core.settings import is_finite, is_function
+from ziggurat.core.settings import (
+    SHARED,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    Seconds,
+    SecondsOrForever,
+    checked,
+)
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -65,27 +73,18 @@ class RateLimiter:
         ConfigurationError: a setting has a wrong value, or nothing is limited.
     """
 
+    @checked
     def __init__(
         self,
         *,
-        requests: int | None = None,
-        weight: float | None = None,
-        seconds: float = 60.0,
-        max_wait: float = 60.0,
-        queue: int = 1_000,
+        requests: PositiveInt | None = None,
+        weight: PositiveFloat | None = None,
+        seconds: Seconds = 60.0,
+        max_wait: SecondsOrForever = 60.0,
+        queue: NonNegativeInt = 1_000,
     ) -> None:
         if requests is None and weight is None:
             raise ConfigurationError("RateLimiter() limits nothing: give requests=..., weight=... or both")
-        for name, value, least in (("requests", requests, 1), ("queue", queue, 0)):
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-                raise ConfigurationError(
-                    f"RateLimiter({name}=...) is a whole number of at least {least}, got {value!r}"
-                )
-        for name, number in (("weight", weight), ("seconds", seconds)):
-            if number is not None and (not is_finite(number) or number <= 0):
-                raise ConfigurationError(f"RateLimiter({name}=...) takes a number above 0, got {number!r}")
-        if not isinstance(max_wait, (int, float)) or not max_wait >= 0:
-            raise ConfigurationError(f"RateLimiter(max_wait=...) takes seconds, 0 or more; got {max_wait!r}")
         self.requests = requests
         self.weight = weight
         self.seconds = seconds
@@ -253,14 +252,6 @@ def _check(
     estimate: Callable[[Any], float] | None,
     measure: Callable[[Any], float | None] | None,
 ) -> None:
-    if not isinstance(limiter, RateLimiter):
-        raise ConfigurationError(
-            f"rate_limit(limiter=...) takes a RateLimiter, got {type(limiter).__name__}; "
-            "make one and pass it to all that should share it"
-        )
-    for name, value in (("estimate", estimate), ("measure", measure)):
-        if value is not None and not is_function(value):
-            raise ConfigurationError(f"rate_limit({name}=...) takes a function, no async one; got {value!r}")
     if limiter.weight is not None and estimate is None:
         raise ConfigurationError(f"{limiter!r} limits weight: give rate_limit(estimate=...), a function of the request")
 
@@ -271,7 +262,7 @@ async def rate_limit(
     ctx: Context,
     inner: Service[Q, R],
     *,
-    limiter: RateLimiter,
+    limiter: Annotated[RateLimiter, SHARED],
     estimate: Callable[[Any], float] | None = None,
     measure: Callable[[Any], float | None] | None = None,
 ) -> R:

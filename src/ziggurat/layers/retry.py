@@ -4,14 +4,16 @@ __all__ = ["RetryBudget", "retry"]
 
 from collections import deque
 from collections.abc import Callable
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
+
+from msgspec import Meta
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, described, is_transient
+from ziggurat.core.errors import described, is_transient
 from ziggurat.core.event import SILENCE, Dropped, Emit, Event, Retrying
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
-from ziggurat.core.settings import is_finite, is_function
+from ziggurat.core.settings import NonNegativeFloat, NonNegativeSeconds, PositiveInt, Seconds, checked
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -37,10 +39,10 @@ class RetryBudget:
         ConfigurationError: a setting is negative, not finite, or `seconds` is 0.
     """
 
-    def __init__(self, *, ratio: float = 0.2, minimum_per_second: float = 10, seconds: float = 10) -> None:
-        _not_negative("RetryBudget", ratio=ratio, minimum_per_second=minimum_per_second, seconds=seconds)
-        if seconds == 0:
-            raise ConfigurationError("RetryBudget(seconds=...) must be above 0")
+    @checked
+    def __init__(
+        self, *, ratio: NonNegativeFloat = 0.2, minimum_per_second: NonNegativeFloat = 10, seconds: Seconds = 10
+    ) -> None:
         self.ratio = ratio
         self.minimum_per_second = minimum_per_second
         self.seconds = seconds
@@ -107,52 +109,20 @@ class _Watch:
         return self.outer.listens(kind)
 
 
-def _not_negative(where: str, **settings: float) -> None:
-    for name, value in settings.items():
-        if not is_finite(value) or value < 0:
-            raise ConfigurationError(f"{where}({name}=...) takes a finite number, 0 or more; got {value!r}")
-
-
-def _check(
-    *,
-    attempts: int,
-    base: float,
-    cap: float,
-    jitter: str,
-    budget: RetryBudget | None,
-    when: Callable[[Exception], bool],
-    after_delta: bool,
-    max_retry_after: float,
-) -> None:
-    if not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1:
-        raise ConfigurationError(
-            f"retry(attempts=...) counts all tries, the first included, so it is at least 1; got {attempts!r}"
-        )
-    _not_negative("retry", base=base, cap=cap, max_retry_after=max_retry_after)
-    if jitter not in ("full", "none"):
-        raise ConfigurationError(f"retry(jitter=...) is 'full' or 'none', got {jitter!r}")
-    if budget is not None and not isinstance(budget, RetryBudget):
-        raise ConfigurationError(f"retry(budget=...) takes a RetryBudget, got {type(budget).__name__}")
-    if not is_function(when):
-        raise ConfigurationError(f"retry(when=...) takes a function of the error, no async one; got {when!r}")
-    if not isinstance(after_delta, bool):
-        raise ConfigurationError(f"retry(after_delta=...) is True or False, got {after_delta!r}")
-
-
-@layer(check=_check)
+@layer
 async def retry(
     request: Q,
     ctx: Context,
     inner: Service[Q, R],
     *,
-    attempts: int = 3,
-    base: float = 0.5,
-    cap: float = 30.0,
+    attempts: Annotated[PositiveInt, Meta(description="which counts all tries, the first included")] = 3,
+    base: NonNegativeSeconds = 0.5,
+    cap: NonNegativeSeconds = 30.0,
     jitter: Literal["full", "none"] = "full",
     budget: RetryBudget | None = None,
     when: Callable[[Exception], bool] = is_transient,
     after_delta: bool = True,
-    max_retry_after: float = 60.0,
+    max_retry_after: NonNegativeSeconds = 60.0,
 ) -> R:
     """Make a call again, after a delay, when it failed with a transient error; the last error is raised unchanged.
 

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
 
@@ -20,13 +19,7 @@ Look = Callable[[Any, Context], object]
 """Called with a request, a response or an error, and the call's context; an awaitable that it returns is awaited."""
 
 
-def _check(*, on_request: Look | None, on_response: Look | None, on_error: Look | None) -> None:
-    for name, look in (("on_request", on_request), ("on_response", on_response), ("on_error", on_error)):
-        if look is not None and not callable(look):
-            raise ConfigurationError(f"tap({name}=...) takes a function of what passes and the context, got {look!r}")
-
-
-@layer(check=_check)
+@layer
 async def tap(
     request: Q,
     ctx: Context,

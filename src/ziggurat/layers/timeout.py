@@ -5,22 +5,16 @@ __all__ = ["timeout"]
 from typing import TypeVar
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
-from ziggurat.core.settings import is_finite
+from ziggurat.core.settings import Seconds
 
 Q = TypeVar("Q")
 R = TypeVar("R")
 
 
-def _check(*, seconds: float) -> None:
-    if not is_finite(seconds) or seconds <= 0:
-        raise ConfigurationError(f"timeout(seconds=...) takes a number of seconds above 0, got {seconds!r}")
-
-
-@layer(check=_check)
-async def timeout(request: Q, ctx: Context, inner: Service[Q, R], *, seconds: float) -> R:
+@layer
+async def timeout(request: Q, ctx: Context, inner: Service[Q, R], *, seconds: Seconds) -> R:
     """Cancel a call that takes longer than `seconds`, and raise `Timeout`, which is transient.
 
     Inside a retry it limits each try, outside a retry all tries together. The service gets the deadline in its context.

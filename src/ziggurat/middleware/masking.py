@@ -4,6 +4,7 @@ __all__ = ["Masking"]
 
 import copy
 import dataclasses
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ from ziggurat.messages.parts import File, Thinking, ToolCall, ToolResult
 from ziggurat.middleware.secrets import Secrets
 
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
 
 _DEEPEST = 200
 _LONGEST_CHAIN = 50
@@ -133,9 +135,13 @@ class Masking:
     def error(self, error: BaseException) -> BaseException:
         """Return an error with secrets masked in its text, arguments, attributes and causes.
 
-        It is the same object, or a `ForeignError` if the object cannot be changed.
+        It is the same object, or, where the object cannot be changed, a `ForeignError` or another group in its place.
         """
-        return self._mask_error(error, {})
+        known: dict[int, BaseException] = {}
+        masked = self._mask_error(error, known)
+        for each in known.values():  # errors that lead back to one that was replaced
+            _lead(each, lambda one: known.get(id(one), one))
+        return masked
 
     def _mask_error(self, error: BaseException, known: dict[int, BaseException]) -> BaseException:
         if id(error) in known:
@@ -144,19 +150,28 @@ class Masking:
         if len(known) > _LONGEST_CHAIN:
             error.__cause__ = error.__context__ = None
         self._mask_attributes(error, known)
+        _lead(error, lambda one: self._mask_error(one, known))
         if isinstance(error, BaseExceptionGroup):
-            for each in error.exceptions:
-                self._mask_error(each, known)
-        if error.__cause__ is not None:
-            silent = error.__suppress_context__
-            error.__cause__ = self._mask_error(error.__cause__, known)
-            error.__suppress_context__ = silent
-        if error.__context__ is not None:
-            error.__context__ = self._mask_error(error.__context__, known)
-        if not self._has_secret(error):
+            masked: BaseException = self._mask_group(
+                error, [self._mask_error(each, known) for each in error.exceptions]
+            )
+        elif isinstance(error, Exception) and self._has_secret(error):
+            masked = self._replacement_for(error)
+        else:
             return error
-        known[id(error)] = veiled = self._with_masked_text(error)
-        return veiled
+        known[id(error)] = masked
+        return masked
+
+    def _mask_group(
+        self, group: BaseExceptionGroup[BaseException], members: list[BaseException]
+    ) -> BaseExceptionGroup[BaseException]:
+        """Return the group if nothing in it was replaced, else another with the masked members and message."""
+        message = self.secrets.masked(group.message)
+        if message != group.message:
+            return _in_place_of(group, BaseExceptionGroup(message, members))
+        if all(one is other for one, other in zip(members, group.exceptions, strict=True)):
+            return group
+        return _in_place_of(group, group.derive(members))
 
     def _mask_attributes(self, error: BaseException, known: dict[int, BaseException]) -> None:
         error.args = self._mask_attribute(error.args, known)
@@ -190,25 +205,33 @@ class Masking:
         """Return whether an error's text or repr still has a secret."""
         return any(self.secrets.masked(text) != text for text in (described(error), _shown(error)))
 
-    def _with_masked_text(self, error: BaseException) -> BaseException:
-        """Return the error with masked text, by a subclass of its class, or a replacement if that is not possible."""
+    def _replacement_for(self, error: Exception) -> BaseException:
         text = self.secrets.masked(described(error).partition(": ")[2])
-        shown = self.secrets.masked(_shown(error))
-        kind = type(error)
-        says = {"__str__": lambda _: text, "__repr__": lambda _: shown, "__module__": kind.__module__, "__slots__": ()}
-        try:
-            error.__class__ = type(kind.__name__, (kind,), says)
-        except TypeError:
-            return self._replacement_for(error, text)
-        return error
-
-    def _replacement_for(self, error: BaseException, text: str) -> BaseException:
         other = ForeignError(type_name_of(error), text, transient=is_transient(error))
-        other.__traceback__ = error.__traceback__
-        partial = getattr(error, "partial", None)
-        if partial is not None:
-            other.partial = self._mask(partial, 1)
-        return other
+        for name in ("retry_after", "usage", "partial"):
+            if (value := getattr(error, name, None)) is not None:
+                setattr(other, name, self._mask(value, 1))
+        return _in_place_of(error, other)
+
+
+def _in_place_of(error: BaseException, other: E) -> E:
+    """Return `other` with the traceback, the notes and the causes of an error."""
+    other.__traceback__ = error.__traceback__
+    other.__cause__, other.__context__ = error.__cause__, error.__context__
+    other.__suppress_context__ = error.__suppress_context__
+    for note in getattr(error, "__notes__", ()):
+        other.add_note(note)
+    return other
+
+
+def _lead(error: BaseException, to: Callable[[BaseException], BaseException]) -> None:
+    """Replace the errors that led to an error."""
+    silent = error.__suppress_context__
+    if error.__cause__ is not None:
+        error.__cause__ = to(error.__cause__)
+        error.__suppress_context__ = silent
+    if error.__context__ is not None:
+        error.__context__ = to(error.__context__)
 
 
 def _shown(error: BaseException) -> str:

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import is_finite
+from ziggurat.core.settings import NonNegativeSeconds, checked
 from ziggurat.databases.writer import is_busy
 
 _TURNS = 10_000
@@ -114,14 +113,13 @@ class HandClock:
         """The number of pending timers and sleepers."""
         return sum(timer.callback is not None for _, _, timer in self._timers)
 
-    async def advance(self, seconds: float) -> None:
+    @checked
+    async def advance(self, seconds: NonNegativeSeconds) -> None:
         """Move the clock; timers that fall due run in order of time, and the event loop settles after each.
 
         Raises:
             ConfigurationError: `seconds` is negative or not finite.
         """
-        if not is_finite(seconds) or seconds < 0:
-            raise ConfigurationError(f"advance() takes a finite number of seconds, 0 or more; got {seconds!r}")
         target = self._elapsed + seconds
         await settle()
         while self._run_next(target):

@@ -27,7 +27,6 @@ from ziggurat.core.entries import Returned
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolError
 from ziggurat.core.facts import EFFECT, NAME, Fact
 from ziggurat.core.journal import journal_of
-from ziggurat.core.layer import Layered
 from ziggurat.core.path import is_beneath
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
@@ -226,8 +225,6 @@ def with_door(service: Service[ToolCall, ToolResult]) -> Service[ToolCall, ToolR
     if inner is None or SPEC in getattr(service, "facts", {}):
         return _Door(service)
     behind = with_door(inner)
-    if isinstance(service, Layered):
-        return service.around(behind)
     layered = copy(service)
     try:
         layered.inner = behind  # type: ignore[attr-defined]

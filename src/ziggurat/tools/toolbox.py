@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import COMPOSITE, fact
-from ziggurat.core.layer import passage
 from ziggurat.core.service import Service
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
@@ -232,4 +231,4 @@ def _entry_of(each: Tool) -> Entry:
         innermost = inner
     if not composite and not isinstance(innermost, FunctionTool):
         service = with_door(service)
-    return Entry(passage(service), spec, fact(service, NORMALIZE) or plain_form, composite, ToolStatistics())
+    return Entry(service, spec, fact(service, NORMALIZE) or plain_form, composite, ToolStatistics())

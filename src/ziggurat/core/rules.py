@@ -1,0 +1,190 @@
+"""Rules: what an annotation allows as a value, as a predicate and in words."""
+
+__all__ = ["ANYTHING", "Rule", "rule_of"]
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from inspect import iscoroutinefunction
+from math import isfinite, isnan
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Meta
+
+_CALLABLE = get_origin(Callable[[], None])
+_PLAIN: dict[object, tuple[type | tuple[type, ...], str]] = {
+    int: (int, "whole number"),
+    float: ((int, float), "number"),
+    str: (str, "text"),
+    bytes: (bytes, "value of bytes"),
+}
+_COLLECTIONS: dict[object, str] = {
+    tuple: "tuple",
+    frozenset: "frozenset",
+    set: "set",
+    Mapping: "mapping",
+    dict: "dictionary",
+}
+_META = ("ge", "gt", "le", "lt", "min_length", "max_length", "title", "description", "extra")
+
+
+class Rule(NamedTuple):
+    """What a setting may be.
+
+    Attributes:
+        allows: Returns whether a value is allowed.
+        words: What is allowed, to stand after "is".
+    """
+
+    allows: Callable[[object], bool]
+    words: str
+
+
+ANYTHING = Rule(lambda value: True, "anything")
+"""The rule of annotations that say nothing that could be checked."""
+
+
+def rule_of(annotation: object, names: dict[str, Any]) -> Rule:
+    """Return the rule of an annotation.
+
+    Args:
+        annotation: The annotation, or its text.
+        names: The global names that it may contain. If one is missing, as those of imports for the type checker are,
+            anything is allowed.
+    """
+    holder = SimpleNamespace(__annotations__={"value": annotation})
+    try:
+        return _rule(get_type_hints(holder, names, include_extras=True)["value"])
+    except NameError:
+        return ANYTHING
+
+
+def _rule(annotation: Any) -> Rule:
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _annotated(args[0], _merged([each for each in args[1:] if isinstance(each, Meta)]))
+    if origin is Union or origin is UnionType:
+        return _either([_rule(each) for each in args])
+    if origin is Literal:
+        return Rule(lambda value: value.__class__ in map(type, args) and value in args, _or(map(repr, args)))
+    if annotation is None or annotation is NoneType:
+        return Rule(lambda value: value is None, "None")
+    if annotation is bool:
+        return Rule(lambda value: isinstance(value, bool), "True or False")
+    if annotation in _PLAIN:
+        return _bounded(annotation, Meta())
+    return _of_class(annotation if origin is None else origin, args)
+
+
+def _of_class(kind: Any, args: tuple[Any, ...]) -> Rule:
+    if kind is _CALLABLE:
+        if not args or _may_be_async(args[-1]):
+            return Rule(callable, "a function")
+        return Rule(lambda value: callable(value) and not iscoroutinefunction(value), "a function, not an async one")
+    if not isinstance(kind, type) or kind in (Any, object):
+        return ANYTHING
+    if kind is type:
+        return Rule(lambda value: isinstance(value, type), "a class")
+    if getattr(kind, "_is_protocol", False) and not getattr(kind, "_is_runtime_protocol", False):
+        return Rule(callable, f"a function that is {_a(kind.__name__)}") if "__call__" in vars(kind) else ANYTHING
+    items = [_rule(each) for each in args if each is not ...]
+    if len(items) == 1 and issubclass(kind, Iterable):
+        return _of_items(kind, items[0])
+    return Rule(lambda value: isinstance(value, kind), _a(_COLLECTIONS.get(kind) or kind.__name__))
+
+
+def _of_items(kind: type, item: Rule) -> Rule:
+    """Return the rule for several values; those of an iterator are not looked at, since that would consume them."""
+
+    def allows(values: object) -> bool:
+        if not isinstance(values, kind) or isinstance(values, (str, bytes)):
+            return False
+        return not isinstance(values, Collection) or all(map(item.allows, values))
+
+    words = f"a {_COLLECTIONS.get(kind, 'list')}"
+    return Rule(allows, words if item is ANYTHING else f"{words}, each item {item.words}")
+
+
+def _may_be_async(returns: Any) -> bool:
+    if get_origin(returns) in (Union, UnionType):
+        return any(map(_may_be_async, get_args(returns)))
+    name = getattr(get_origin(returns) or returns, "__name__", "")
+    return returns is Any or returns is object or name in ("Awaitable", "Coroutine", "TypeVar")
+
+
+def _either(rules: list[Rule]) -> Rule:
+    if ANYTHING in rules:
+        return ANYTHING
+    checks = [rule.allows for rule in rules]
+    words = sorted(dict.fromkeys(rule.words for rule in rules), key=lambda each: each == "None")
+    return Rule(lambda value: any(check(value) for check in checks), " or ".join(words))
+
+
+def _merged(metas: Iterable[Meta]) -> Meta:
+    """Return several annotations in one; the last one wins."""
+    found = {name: value for meta in metas for name in _META if (value := getattr(meta, name)) is not None}
+    return Meta(**found)
+
+
+def _annotated(kind: Any, meta: Meta) -> Rule:
+    allows, words = _bounded(kind, meta) if kind in _PLAIN else _rule(kind)
+    return Rule(allows, f"{words}, {meta.description}" if meta.description else words)
+
+
+def _bounded(kind: Any, meta: Meta) -> Rule:
+    classes, noun = _PLAIN[kind]
+    noun = meta.title or noun
+    infinite = bool((meta.extra or {}).get("infinite"))
+
+    def allows(value: object) -> bool:
+        return isinstance(value, classes) and not isinstance(value, bool) and holds(value)
+
+    def holds(value: Any) -> bool:
+        if kind in (str, bytes):
+            return _has_length(value, meta)
+        return (infinite or kind is int or _is_finite(value)) and _is_within(value, meta)
+
+    return Rule(allows, _text_words(noun, meta) if kind in (str, bytes) else _number_words(noun, meta))
+
+
+def _has_length(value: Any, meta: Meta) -> bool:
+    shown = value.strip() if isinstance(value, str) and meta.min_length else value
+    return (meta.min_length or 0) <= len(shown) and (meta.max_length is None or len(value) <= meta.max_length)
+
+
+def _is_within(value: float, meta: Meta) -> bool:
+    return (
+        not (isinstance(value, float) and isnan(value))
+        and (meta.ge is None or value >= meta.ge)
+        and (meta.gt is None or value > meta.gt)
+        and (meta.le is None or value <= meta.le)
+        and (meta.lt is None or value < meta.lt)
+    )
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return isfinite(value)
+    except OverflowError:  # a whole number too large for a float
+        return False
+
+
+def _number_words(noun: str, meta: Meta) -> str:
+    if meta.ge is not None and meta.le is not None:
+        return f"a {noun} from {meta.ge:g} to {meta.le:g}"
+    of = "," if " of " in noun else " of"  # "a number of seconds, at least 1"
+    bounds = (f"{of} at least", meta.ge), (" above", meta.gt), (" up to", meta.le), (" below", meta.lt)
+    return f"a {noun}" + " and".join(f"{words} {bound:g}" for words, bound in bounds if bound is not None)
+
+
+def _text_words(noun: str, meta: Meta) -> str:
+    longest = "" if meta.max_length is None else f" of at most {meta.max_length} characters"
+    return f"a {noun}{longest}{' that is not empty' if meta.min_length else ''}"
+
+
+def _or(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _a(name: str) -> str:
+    return f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}"
