@@ -113,6 +113,7 @@ def test_no_bytes_break_the_reader(line: bytes) -> None:
 OURS = [
     errors.ConfigurationError("bad"),
     errors.MissingExtra("yaml", "yaml"),
+    errors.AlreadyDecided("denied"),
     errors.RunExists("r"),
     errors.RunNotFound("r"),
     errors.InvalidArguments("bad"),
