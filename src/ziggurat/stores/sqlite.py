@@ -7,6 +7,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -97,7 +98,7 @@ class SqliteStore:
             self._together,
             self._renew,
             min(1.0, lease / 4),
-            self._end,
+            partial(_close_all, self._database, self._marks),  # which does not keep the store alive
             (lambda jobs: self._together(jobs, at_once=True)) if synchronous == "NORMAL" else None,
         )
 
@@ -110,10 +111,6 @@ class SqliteStore:
         return self._writer.closed
 
     # -- in the writer thread ------------------------------------------------------------------------------------
-
-    def _end(self) -> None:
-        self._database.close()
-        self._marks.close()
 
     def _together(self, jobs: Sequence[Job[Any]], *, at_once: bool = False) -> bool:
         """Run writing jobs in one transaction; if it fails, all of them fail. Return whether it was tried."""
@@ -404,6 +401,11 @@ def _info_of(row: Sequence[Any]) -> LogInfo:
         return convert(dict(zip(LogInfo.__struct_fields__, row, strict=True)), LogInfo)
     except ValidationError as error:
         return LogInfo(str(row[0]), status="Quarantined", problem=f"its description is damaged: {error}")
+
+
+def _close_all(database: SqliteConnection, marks: Marks) -> None:
+    database.close()
+    marks.close()
 
 
 def _is_small(rows: Sequence[Row], blobs: Mapping[str, bytes] | None) -> bool:
