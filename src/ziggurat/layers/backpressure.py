@@ -2,6 +2,7 @@
 
 __all__ = ["Gate", "backpressure"]
 
+from threading import RLock
 from typing import Annotated, TypeVar
 
 from ziggurat.core.context import Context
@@ -18,7 +19,7 @@ R = TypeVar("R")
 class Gate:
     """Counts the calls in progress: warns from `soft` on, refuses at `hard`.
 
-    Make one and pass it to all layers whose calls should be counted together.
+    Make one and pass it to all layers whose calls should be counted together, in any thread or event loop.
 
     Args:
         hard: The number of calls in progress at which further ones are refused.
@@ -35,10 +36,24 @@ class Gate:
         self.hard = hard
         self.soft = soft
         self.depth = 0
+        self._lock = RLock()  # reentrant: a collected coroutine may leave at any point
 
     def is_full(self) -> bool:
         """Return whether a new call would be refused now."""
         return self.depth >= self.hard
+
+    def enter(self) -> int:
+        """Count a call unless too many are in progress, and return how many there were; give it back with `leave`."""
+        with self._lock:
+            depth = self.depth
+            if depth < self.hard:
+                self.depth = depth + 1
+            return depth
+
+    def leave(self) -> None:
+        """Count the end of a call."""
+        with self._lock:
+            self.depth -= 1
 
     def __repr__(self) -> str:
         return f"Gate({self.hard})" if self.soft is None else f"Gate({self.hard}, soft={self.soft})"
@@ -61,7 +76,7 @@ async def backpressure(request: Q, ctx: Context, inner: Service[Q, R], *, gate: 
     """
     if ctx.replayed:
         return await inner(request, ctx)
-    depth = gate.depth
+    depth = gate.enter()
     if depth >= gate.hard:
         raise LimitExceeded(
             "backpressure",
@@ -70,10 +85,9 @@ async def backpressure(request: Q, ctx: Context, inner: Service[Q, R], *, gate: 
             f"{depth} calls are under way, and no more than {gate.hard} may be: try again later",
             transient=True,
         )
-    gate.depth = depth + 1
     try:
         if gate.soft is not None and depth >= gate.soft and ctx.listens(UnderPressure):
             await ctx.emit(UnderPressure(ctx.path, depth + 1, gate.soft, gate.hard))
         return await inner(request, ctx)
     finally:
-        gate.depth -= 1
+        gate.leave()

@@ -3,6 +3,7 @@
 __all__ = ["CACHE_POLICY", "CachePolicy", "CacheStore", "Cached", "cache"]
 
 from collections.abc import Callable, Iterator, MutableMapping
+from threading import RLock
 from typing import Any, Literal, TypeVar, get_args
 
 from msgspec import Struct
@@ -48,20 +49,24 @@ class CacheStore(MutableMapping[str, Cached]):
     def __init__(self, size: PositiveInt = 1024) -> None:
         self.size = size
         self._kept: dict[str, Cached] = {}  # in order of use, the most recent last
+        self._lock = RLock()
 
     def __getitem__(self, key: str) -> Cached:
-        cached = self._kept.pop(key)
-        self._kept[key] = cached
-        return cached
+        with self._lock:
+            cached = self._kept.pop(key)
+            self._kept[key] = cached
+            return cached
 
     def __setitem__(self, key: str, cached: Cached) -> None:
-        self._kept.pop(key, None)
-        self._kept[key] = cached
-        if len(self._kept) > self.size:
-            del self._kept[next(iter(self._kept))]
+        with self._lock:
+            self._kept.pop(key, None)
+            self._kept[key] = cached
+            if len(self._kept) > self.size:
+                del self._kept[next(iter(self._kept))]
 
     def __delitem__(self, key: str) -> None:
-        del self._kept[key]
+        with self._lock:
+            del self._kept[key]
 
     def __iter__(self) -> Iterator[str]:
         return iter(tuple(self._kept))  # reading changes the order of use

@@ -13,6 +13,7 @@ __all__ = [
 ]
 
 from collections.abc import Awaitable, Callable
+from threading import RLock
 from typing import Literal, Protocol, TypeVar, TypeVarTuple
 
 from msgspec import Struct
@@ -184,10 +185,11 @@ class BreakerBackend(Protocol):
 
 
 class MemoryBackend:
-    """A backend that stores circuits in this process."""
+    """A backend that stores circuits in this process, for any thread or event loop."""
 
     def __init__(self) -> None:
         self._circuits: dict[str, Circuit] = {}
+        self._lock = RLock()  # reentrant: a collected coroutine may end its call at any point
 
     def time(self, clock: Clock) -> float:
         """Return the clock's `monotonic`."""
@@ -195,7 +197,8 @@ class MemoryBackend:
 
     def update(self, name: str, change: Callable[[Circuit, *A], T], /, *args: *A) -> T:
         """Apply `change` at once."""
-        circuit = self._circuits.get(name)
-        if circuit is None:
-            circuit = self._circuits[name] = Circuit()
-        return change(circuit, *args)
+        with self._lock:
+            circuit = self._circuits.get(name)
+            if circuit is None:
+                circuit = self._circuits[name] = Circuit()
+            return change(circuit, *args)

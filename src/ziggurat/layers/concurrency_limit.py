@@ -24,31 +24,16 @@ Place = tuple[str, str]
 """The id of a run and a path in it, by which calls beneath a call are known."""
 
 
-class _Occupant:
-    """A call that has a slot, or for a while the slot of a call above it.
+class _Waiter:
+    """A call that waits for a slot.
 
     Attributes:
-        place: Where the call is.
-        outer: The occupant with the same place around this one: the same bulkhead is around the call twice.
-        lender: The call above whose slot it uses; None if the slot is its own.
-        borrower: The call beneath that uses its slot at present.
-        waiting: The number of calls beneath it, and beneath no other occupant in between, that wait for a slot.
+        above: Its own place and those of all calls above it, if one of these has a slot.
     """
 
-    __slots__ = ("borrower", "lender", "outer", "place", "waiting")
-
-    def __init__(self, place: Place, outer: "_Occupant | None", lender: "_Occupant | None") -> None:
-        self.place = place
-        self.outer = outer
-        self.lender = lender
-        self.borrower: _Occupant | None = None
-        self.waiting = 0
-
-
-class _Waiter:
     __slots__ = ("above", "granted", "place", "turn")
 
-    def __init__(self, place: Place | None, above: _Occupant | None) -> None:
+    def __init__(self, place: Place | None, above: list[Place]) -> None:
         self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.place = place
         self.above = above
@@ -78,8 +63,10 @@ class Bulkhead:
         self.queue = queue
         self.running = 0
         self._waiting: deque[_Waiter] = deque()
-        self._nested = 0  # how many of the waiting calls are beneath an occupant
-        self._occupants: dict[Place, _Occupant | None] = {}  # made into objects only where calls wait
+        self._inside: dict[Place, int] = {}  # how many calls at a place have a slot, their own or a borrowed one
+        self._borrowed: dict[Place, int] = {}
+        self._blocked: dict[Place, int] = {}  # how many calls at or beneath a place wait, if one above has a slot
+        self._known = 0  # how many of the slots belong to calls whose place is known
         self._lock = RLock()  # reentrant: a collected coroutine may give its slot back at any point
 
     @property
@@ -102,10 +89,8 @@ class Bulkhead:
                 return False
             self.running += 1
             if place is not None:
-                if place in self._occupants:
-                    self._occupy(place, None)
-                else:
-                    self._occupants[place] = None
+                self._known += 1
+                self._inside[place] = self._inside.get(place, 0) + 1
             return True
 
     async def wait(self, place: Place | None = None) -> None:
@@ -129,13 +114,13 @@ class Bulkhead:
     def release(self, place: Place | None = None) -> None:
         """Pass the slot to the caller that has waited longest, or free it."""
         with self._lock:
-            if place is None or self._vacate(place):
+            if place is None or self._leave(place):
                 while self._waiting:
-                    if self._grant(self._waiting[0], None):
+                    if self._grant(self._waiting[0]):
                         break
                 else:
                     self.running -= 1
-            if self._nested:
+            if self._blocked:
                 self._lend()
 
     def _queue_up(self, place: Place | None) -> _Waiter:
@@ -148,89 +133,71 @@ class Bulkhead:
                 "or raise the limit or the queue",
                 transient=True,
             )
-        waiter = _Waiter(place, None if place is None else self._above(place))
+        waiter = _Waiter(place, [] if place is None else self._places_above(place))
         self._waiting.append(waiter)
-        if waiter.above is not None:
-            waiter.above.waiting += 1
-            self._nested += 1
+        for each in waiter.above:
+            self._blocked[each] = self._blocked.get(each, 0) + 1
+        if waiter.above:
             self._lend()
         return waiter
 
-    def _leave_queue(self, waiter: _Waiter) -> None:
-        if waiter in self._waiting:
-            self._waiting.remove(waiter)
-            if waiter.above is not None:
-                waiter.above.waiting -= 1
-                self._nested -= 1
-
-    def _above(self, place: Place) -> _Occupant | None:
-        """Return the nearest occupant that the call at a place is beneath."""
+    def _places_above(self, place: Place) -> list[Place]:
         run, path = place
+        places: list[Place] = []
         while path:
-            if (run, path) in self._occupants:
-                return self._occupant((run, path))
+            places.append((run, path))
             path = parent_of(path)
-        return None
+        return places if any(each in self._inside for each in places) else []
 
-    def _occupant(self, place: Place) -> _Occupant:
-        occupant = self._occupants[place]
-        if occupant is None:
-            occupant = self._occupants[place] = _Occupant(place, None, None)
-        return occupant
+    def _leave_queue(self, waiter: _Waiter) -> None:
+        if waiter not in self._waiting:
+            return
+        self._waiting.remove(waiter)
+        for each in waiter.above:
+            _count_down(self._blocked, each)
 
-    def _occupy(self, place: Place, lender: _Occupant | None) -> _Occupant:
-        outer = self._occupant(place) if place in self._occupants else None
-        occupant = self._occupants[place] = _Occupant(place, outer, lender)
-        return occupant
+    def _leave(self, place: Place) -> bool:
+        """Note that a call has ended, and return whether it had a slot of its own."""
+        _count_down(self._inside, place)
+        if place in self._borrowed:
+            _count_down(self._borrowed, place)
+            return False
+        self._known -= 1
+        return True
 
-    def _vacate(self, place: Place) -> bool:
-        """Remove the occupant with this place, and return whether its slot is free."""
-        occupant = self._occupants.pop(place)
-        if occupant is None:
-            return True
-        if occupant.outer is not None:
-            self._occupants[place] = occupant.outer
-        lender, borrower = occupant.lender, occupant.borrower
-        if borrower is not None:  # it ended before a call beneath it, which keeps the slot
-            borrower.lender = lender
-        if lender is not None:
-            lender.borrower = borrower
-        return lender is None and borrower is None
-
-    def _grant(self, waiter: _Waiter, lender: _Occupant | None) -> bool:
-        """Let a waiting call go on in a slot of its own or the lender's; return False if it no longer waits."""
+    def _grant(self, waiter: _Waiter, *, borrowed: bool = False) -> bool:
+        """Let a waiting call go on in a slot of its own or one above; return False if it no longer waits."""
         self._leave_queue(waiter)
         if waiter.turn.done() or waiter.turn.get_loop().is_closed():  # cancelled just now, or never continued
             return False
         waiter.granted = True
-        if waiter.place is not None:
-            occupant = self._occupy(waiter.place, lender)
-            if lender is not None:
-                lender.borrower = occupant
+        place = waiter.place
+        if place is not None:
+            self._inside[place] = self._inside.get(place, 0) + 1
+            if borrowed:
+                self._borrowed[place] = self._borrowed.get(place, 0) + 1
+            else:
+                self._known += 1
         ring(waiter.turn)
         return True
 
     def _lend(self) -> None:
         """If all slots are held by calls that wait for calls beneath them, let one of those go on in such a slot."""
-        owned = 0
-        active: list[_Occupant] = []
-        for occupant in self._occupants.values():
-            if occupant is None:
-                return  # it waits for nobody
-            if occupant.borrower is None:
-                active.append(occupant)
-            each: _Occupant | None = occupant
-            while each is not None:
-                owned += each.lender is None
-                each = each.outer
-        if owned < self.running or not all(occupant.waiting for occupant in active):
+        if self._known < self.running or not all(place in self._blocked for place in self._inside):
             return
-        for waiter in [each for each in self._waiting if each.above in active]:
-            if self._grant(waiter, waiter.above):
+        for waiter in [each for each in self._waiting if each.above]:
+            if self._grant(waiter, borrowed=True):
                 return
 
     def __repr__(self) -> str:
         return f"Bulkhead({self.limit}, queue={self.queue})"
+
+
+def _count_down(counts: dict[Place, int], place: Place) -> None:
+    if counts[place] == 1:
+        del counts[place]
+    else:
+        counts[place] -= 1
 
 
 @layer

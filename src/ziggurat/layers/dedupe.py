@@ -4,6 +4,7 @@ __all__ = ["DedupeStore", "dedupe"]
 
 import asyncio
 from collections.abc import Callable
+from threading import RLock
 from typing import Any, Generic, TypeVar
 
 from ziggurat.core.context import RUN_ID, Context
@@ -35,20 +36,24 @@ class _Outcome(Generic[R]):
 
 
 class _Flight:
-    """A call in progress; `over` resolves to its outcome, or to None if its caller was cancelled."""
+    """A call in progress; `over` resolves to its outcome, or to None if its caller was cancelled.
 
-    __slots__ = ("over", "path", "run", "until")
+    Attributes:
+        followers: The contexts of the calls that wait for its outcome.
+    """
+
+    __slots__ = ("followers", "over", "path", "run", "until")
 
     def __init__(self, ctx: Context, until: float) -> None:
         self.path = ctx.path
         self.run = ctx.scope.get(RUN_ID)
         self.until = until
+        self.followers: list[Context] = []
         self.over: asyncio.Future[_Outcome[Any] | None] = asyncio.get_running_loop().create_future()
 
-    def may_be_joined(self, ctx: Context) -> bool:
-        """Return False for a call inside this one, which would wait forever, and for another event loop."""
-        inside = is_beneath(ctx.path, self.path) and ctx.scope.get(RUN_ID) == self.run and ctx.path != self.path
-        return not inside and self.over.get_loop() is asyncio.get_running_loop()
+    def contains(self, ctx: Context) -> bool:
+        """Return whether a call is inside this one."""
+        return is_beneath(ctx.path, self.path) and ctx.scope.get(RUN_ID) == self.run and ctx.path != self.path
 
 
 class DedupeStore:
@@ -68,6 +73,7 @@ class DedupeStore:
         self.size = size
         self._answers: dict[str, _Outcome[Any]] = {}  # the oldest first
         self._flights: dict[str, _Flight] = {}
+        self._lock = RLock()
 
     @property
     def in_progress(self) -> int:
@@ -95,10 +101,31 @@ class DedupeStore:
 
     def _keep(self, key: str, answer: _Outcome[Any], now: float) -> None:
         answers = self._answers
-        answers.pop(key, None)
-        answers[key] = answer
-        while len(answers) > self.size or now >= answers[next(iter(answers))].until:
-            del answers[next(iter(answers))]
+        with self._lock:
+            answers.pop(key, None)
+            answers[key] = answer
+            while len(answers) > self.size or now >= answers[next(iter(answers))].until:
+                del answers[next(iter(answers))]
+
+    def _may_join(self, flight: _Flight, ctx: Context) -> bool:
+        """Return False for another event loop, and for a call that would wait for itself.
+
+        It would if it is inside the call in progress, or inside one that this waits for, whatever calls are between.
+        """
+        if flight.over.get_loop() is not asyncio.get_running_loop():
+            return False
+        with self._lock:
+            waited_for = [each for each in self._flights.values() if each.followers]
+        reached, left = {id(flight)}, [flight]
+        while left:
+            reason = left.pop()
+            if reason.contains(ctx):
+                return False
+            for each in waited_for:
+                if id(each) not in reached and any(map(reason.contains, each.followers)):
+                    reached.add(id(each))
+                    left.append(each)
+        return True
 
     def _end(self, key: str, flight: _Flight, outcome: _Outcome[Any] | None) -> None:
         if self._flights.get(key) is flight:  # not a newer one, begun after this one expired
@@ -120,8 +147,8 @@ async def dedupe(
 
     A waiting caller may be cancelled; the call continues for the others. If the caller that makes the call is
     cancelled, reaches its own deadline or is suspended, one of those waiting makes it instead. A failure is raised for
-    all that wait, and not stored. Use it around models and tools: agents that wait for each other's calls in a circle
-    would wait forever.
+    all that wait, and not stored. A call that would wait for itself, directly or over others, is made instead. Each
+    event loop makes its own calls, and all share the answers.
 
     Args:
         store: The calls in progress and recent answers; share one between all layers that may share calls.
@@ -140,11 +167,15 @@ async def dedupe(
                 await ctx.emit(CacheHit(ctx.path, name))
             return answer.result()  # type: ignore[no-any-return]
         flight = store._flight(name, now)
-        if flight is None or not flight.may_be_joined(ctx):
+        if flight is None or not store._may_join(flight, ctx):
             break
-        if ctx.listens(Joined):
-            await ctx.emit(Joined(ctx.path, name))
-        outcome = await asyncio.shield(flight.over)
+        flight.followers.append(ctx)
+        try:
+            if ctx.listens(Joined):
+                await ctx.emit(Joined(ctx.path, name))
+            outcome = await asyncio.shield(flight.over)
+        finally:
+            flight.followers.remove(ctx)
         if outcome is not None:
             return outcome.result()  # type: ignore[no-any-return]
     return await _ask(request, ctx, inner, store, name)

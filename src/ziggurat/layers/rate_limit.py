@@ -5,10 +5,12 @@ __all__ = ["RateLimiter", "Taken", "rate_limit"]
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from math import inf
+from threading import RLock
 from typing import Annotated, Any, TypeVar
 
-from ziggurat.core.clock import Clock, Timer
+from ziggurat.core.clock import Clock
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.event import Queued
@@ -23,6 +25,7 @@ from ziggurat.core.settings import (
     SecondsOrForever,
     checked,
 )
+from ziggurat.core.shield import ring
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -43,12 +46,19 @@ class Taken:
 
 
 class _Waiter:
-    __slots__ = ("latest", "turn", "weight")
+    """A call that waits for its turn; its bell rings when it should look again whether it has it."""
+
+    __slots__ = ("bell", "latest", "refusal", "taken", "weight")
 
     def __init__(self, weight: float, latest: float) -> None:
-        self.turn: asyncio.Future[Taken] = asyncio.get_running_loop().create_future()
+        self.bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.weight = weight
         self.latest = latest
+        self.taken: Taken | None = None
+        self.refusal: LimitExceeded | None = None
+
+    def ring(self) -> None:
+        ring(self.bell)
 
 
 class RateLimiter:
@@ -58,7 +68,7 @@ class RateLimiter:
     corrected by the actual weight after it. An overestimate is given back at once; what was missing counts from then
     on.
 
-    Make one and pass it to all layers that share the allowance. It belongs to one event loop at a time::
+    Make one and pass it to all layers that share the allowance, in any thread or event loop::
 
         limiter = RateLimiter(requests=500, weight=200_000, seconds=60)
 
@@ -95,7 +105,7 @@ class RateLimiter:
         self._weight = 0.0
         self._closed_until = -inf
         self._waiting: deque[_Waiter] = deque()
-        self._timer: Timer | None = None
+        self._lock = RLock()  # reentrant: a collected coroutine may leave the queue at any point
 
     @property
     def waiting(self) -> int:
@@ -108,15 +118,17 @@ class RateLimiter:
 
     def due(self, weight: float, now: float) -> float:
         """Return when one more call would have its turn, in seconds of `monotonic`, as known at present."""
-        *_, (_, due) = self._due_times(now, (*self._waiting, _Waiter(weight, inf)))
-        return due
+        with self._lock:
+            *_, (_, due) = self._due_times(now, (*self._waiting, _Waiter(weight, inf)))
+            return due
 
     def take(self, weight: float, now: float) -> Taken | None:
         """Take one request and its weight if there is room and no call waits; else return None."""
-        self._remove_expired(now)
-        if self._waiting or now < self._closed_until or not self._fits(self._requests, self._weight, weight):
-            return None
-        return self._add(now, 1, weight)
+        with self._lock:
+            self._remove_expired(now)
+            if self._waiting or now < self._closed_until or not self._fits(self._requests, self._weight, weight):
+                return None
+            return self._add(now, 1, weight)
 
     async def wait(self, weight: float, clock: Clock, deadline: float | None = None) -> Taken:
         """Wait for a turn, first come, first served, then take; a caller cancelled while it waits takes nothing.
@@ -129,45 +141,61 @@ class RateLimiter:
         now = clock.monotonic()
         latest = now + self.max_wait
         waiter = _Waiter(weight, latest if deadline is None else min(latest, deadline))
-        due = self.due(weight, now)
-        if due > waiter.latest or len(self._waiting) >= self.queue:
-            raise self._refusal(due - now)
-        self._waiting.append(waiter)
-        if self._timer is None:
-            self._timer = clock.call_at(due, lambda: self._pump(clock))
+        with self._lock:
+            due = self.due(weight, now)
+            if due > waiter.latest or len(self._waiting) >= self.queue:
+                raise self._refusal(due - now)
+            self._waiting.append(waiter)
         try:
-            return await waiter.turn
+            while True:
+                timer = clock.call_at(due, partial(self._pump, clock, waiter))
+                try:
+                    await waiter.bell
+                finally:
+                    timer.cancel()
+                with self._lock:
+                    if waiter.refusal is not None:
+                        raise waiter.refusal
+                    if waiter.taken is not None:
+                        return waiter.taken
+                    dues = self._due_times(clock.monotonic(), tuple(self._waiting))
+                    due = next(due for each, due in dues if each is waiter)
+                    waiter.bell = asyncio.get_running_loop().create_future()
         except BaseException:
-            if not waiter.turn.cancelled() and waiter.turn.exception() is None:
-                self.give_back(waiter.turn.result(), clock)  # the turn came together with the cancellation
-            elif waiter in self._waiting:
-                self._waiting.remove(waiter)
-                self._pump(clock)
+            with self._lock:
+                if waiter.taken is not None:
+                    self.give_back(waiter.taken, clock)  # the turn came together with the cancellation
+                elif waiter in self._waiting:
+                    self._waiting.remove(waiter)
+                    self._pump(clock)
             raise
 
     def settle(self, taken: Taken, weight: float, clock: Clock) -> None:
         """Replace the weight that was taken by the actual weight."""
-        more = weight - taken.weight
-        if more > 0:
-            self._add(clock.monotonic(), 0, more)
-        elif more < 0 and taken.counts:
-            taken.weight += more
-            self._weight += more
-        if more and self._waiting:
-            self._pump(clock)
+        with self._lock:
+            more = weight - taken.weight
+            if more > 0:
+                self._add(clock.monotonic(), 0, more)
+            elif more < 0 and taken.counts:
+                taken.weight += more
+                self._weight += more
+            if more and self._waiting:
+                self._pump(clock)
 
     def give_back(self, taken: Taken, clock: Clock) -> None:
         """Give everything back: the call was not made."""
-        if taken.counts:
-            self._requests -= taken.requests
-            self._weight -= taken.weight
-            taken.requests, taken.weight = 0, 0.0
-        self._pump(clock)
+        with self._lock:
+            if taken.counts:
+                self._requests -= taken.requests
+                self._weight -= taken.weight
+                taken.requests, taken.weight = 0, 0.0
+            self._pump(clock)
 
     def pause(self, seconds: float, clock: Clock) -> None:
         """Let no call pass for `seconds`, at most `max_wait`; never shortens an earlier pause."""
-        self._closed_until = max(self._closed_until, clock.monotonic() + min(seconds, self.max_wait))
-        self._pump(clock)
+        with self._lock:
+            self._closed_until = max(self._closed_until, clock.monotonic() + min(seconds, self.max_wait))
+            self._pump(clock)
 
     def _fits(self, requests: int, total: float, weight: float) -> bool:
         return (self.requests is None or requests < self.requests) and (
@@ -191,32 +219,40 @@ class RateLimiter:
         if not log:
             self._weight = 0.0  # what rounding has left
 
-    def _pump(self, clock: Clock) -> None:
-        """Let calls pass whose turn has come, refuse those whose turn would be too late, and set the next timer."""
-        now = clock.monotonic()
+    def _pump(self, clock: Clock, timed: _Waiter | None = None) -> None:
+        """Let calls pass whose turn has come, refuse those whose turn would be too late, and wake the next in turn.
+
+        Args:
+            clock: Tells the time.
+            timed: The waiting call whose timer this is; it looks again in any case.
+        """
+        with self._lock:
+            self._let_pass(clock.monotonic())
+            if timed is not None:
+                timed.ring()
+
+    def _let_pass(self, now: float) -> None:
         self._remove_expired(now)
         waiting = self._waiting
         while waiting and now >= self._closed_until:
             waiter = waiting[0]
-            if not waiter.turn.done():  # else it was cancelled just now
+            if not waiter.bell.get_loop().is_closed():  # else it never continues
                 if not self._fits(self._requests, self._weight, waiter.weight):
                     break
-                waiter.turn.set_result(self._add(now, 1, waiter.weight))
+                waiter.taken = self._add(now, 1, waiter.weight)
+                waiter.ring()
             waiting.popleft()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         if waiting:
             self._refuse_late(now)
         if waiting:
-            self._timer = clock.call_at(next(self._due_times(now, waiting))[1], lambda: self._pump(clock))
+            waiting[0].ring()  # its turn may come at another time than it knows
 
     def _refuse_late(self, now: float) -> None:
         late = [(waiter, due) for waiter, due in self._due_times(now, tuple(self._waiting)) if due > waiter.latest]
         for waiter, due in late:
             self._waiting.remove(waiter)
-            if not waiter.turn.done():
-                waiter.turn.set_exception(self._refusal(due - now))
+            waiter.refusal = self._refusal(due - now)
+            waiter.ring()
 
     def _due_times(self, now: float, waiters: Iterable[_Waiter]) -> Iterator[tuple[_Waiter, float]]:
         """Yield when each waiter will have its turn; those too late are not counted for the waiters after them."""

@@ -4,6 +4,7 @@ __all__ = ["RetryBudget", "retry"]
 
 from collections import deque
 from collections.abc import Callable
+from threading import RLock
 from typing import Annotated, Literal, TypeVar
 
 from msgspec import Meta
@@ -49,25 +50,29 @@ class RetryBudget:
         self._slices: deque[list[int]] = deque()  # [slice of time, calls, retries]
         self._calls = 0
         self._retries = 0
+        self._lock = RLock()
 
     def balance(self, now: float) -> float:
         """Return how many retries are left at `now`, in seconds of a clock's `monotonic`."""
-        self._slice(now)
-        return self.minimum_per_second * self.seconds + self.ratio * self._calls - self._retries
+        with self._lock:
+            self._slice(now)
+            return self.minimum_per_second * self.seconds + self.ratio * self._calls - self._retries
 
     def deposit(self, now: float) -> None:
         """Count a call."""
-        self._slice(now)[1] += 1
-        self._calls += 1
+        with self._lock:
+            self._slice(now)[1] += 1
+            self._calls += 1
 
     def withdraw(self, now: float) -> bool:
         """Take one retry; False, and nothing is taken, when none is left."""
-        current = self._slice(now)
-        if self.balance(now) < 1 - 1e-9:
-            return False
-        current[2] += 1
-        self._retries += 1
-        return True
+        with self._lock:
+            current = self._slice(now)
+            if self.balance(now) < 1 - 1e-9:
+                return False
+            current[2] += 1
+            self._retries += 1
+            return True
 
     def _slice(self, now: float) -> list[int]:
         number = int(now * _SLICES / self.seconds)
