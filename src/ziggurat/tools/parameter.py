@@ -10,6 +10,7 @@ import msgspec
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.tools.arguments import expectation, explain, has_infinity, read, shown
+from ziggurat.tools.plain import needs_plain, plain, with_sorted_sets
 from ziggurat.tools.schema import alternatives, is_pydantic, schema_of
 
 
@@ -26,7 +27,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         schema: JSON Schema of a value.
         required: Whether the function has no default for it.
         check: Converts plain JSON data to the annotated type if the decoder alone cannot; raises `Problem`.
-        dump: Converts a value back to plain JSON data if the encoder alone cannot; raises `Problem`.
+        dump: Converts a value back to plain JSON data if the encoder alone cannot; raises `Problem` or TypeError.
         inexact: Whether values may contain floats or decimals, for which texts such as ``"nan"`` must be refused.
         nested: Whether values may contain other values.
     """
@@ -54,11 +55,13 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         written = msgspec.json.encode(schema)
         inexact = b'"number"' in written or b'"decimal"' in written
         wire: Any = Any if annotation is object else annotation
+        written_out = plain if needs_plain(annotation) else None
         try:
             msgspec.json.Decoder(wire)
         except TypeError:
-            return cls(name, Any, schema, required, _by_arms(name, annotation, schema), None, inexact, nested=True)
-        return cls(name, wire, schema, required, None, None, inexact, nested=not _flat(schema))
+            by_arms = _by_arms(name, annotation, schema)
+            return cls(name, Any, schema, required, by_arms, written_out, inexact, nested=True)
+        return cls(name, wire, schema, required, None, written_out, inexact, nested=not _flat(schema))
 
     def convert(self, value: object) -> object:
         """Convert one plain JSON value, repairing unambiguous mistakes.
@@ -84,8 +87,8 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
             Problem: its JSON does not give the value back.
             TypeError: it has no JSON form.
         """
-        plain: object = msgspec.json.decode(canonical(value if self.dump is None else self.dump(value)))
-        return plain
+        data: object = msgspec.json.decode(canonical(value if self.dump is None else self.dump(value)))
+        return data
 
     def is_plain(self, default: object) -> bool:
         """Return whether the parameter's default can be passed as JSON; null stands for the default None."""
@@ -167,11 +170,11 @@ def _by_pydantic(name: str, annotation: Any) -> tuple[Callable[[object], object]
             raise Problem("\n".join(lines)) from None
 
     def dump(value: object) -> object:
-        plain: object = adapter.dump_python(value, mode="json", by_alias=True, round_trip=True)
-        again = adapter.dump_python(check(plain), round_trip=True)
-        if again != adapter.dump_python(value, round_trip=True):
-            raise Problem(f"{name}: {shown(plain)} as JSON is not the value that {name} would be given")
-        return plain
+        data: object = adapter.dump_python(value, mode="json", by_alias=True, round_trip=True)
+        kept = adapter.dump_python(value, round_trip=True)
+        if adapter.dump_python(check(data), round_trip=True) != kept:
+            raise Problem(f"{name}: {shown(data)} as JSON is not the value that {name} would be given")
+        return with_sorted_sets(data, kept)
 
     return check, dump
 
