@@ -32,7 +32,7 @@ from ziggurat.observe.line_wrapper import LineWrapper
 from ziggurat.testing import ScriptedModel
 from ziggurat.testing.server.quirk import parsed as parsed_quirk
 from ziggurat.testing.server.script_file import load_script
-from ziggurat.tools.arguments import explain, has_infinity, listing, near, read, shown
+from ziggurat.tools.arguments import explain, has_infinity, listing, read, shown
 from ziggurat.tools.arithmetic import evaluate
 from ziggurat.tools.docstring import parse as parse_docstring
 from ziggurat.tools.function import FunctionTool
@@ -41,6 +41,7 @@ from ziggurat.tools.raw_schema import RawSchema
 from ziggurat.tools.results import error_result, result_of, text_of_error
 from ziggurat.tools.schema_cost import Unfolding, weight_of_patterns
 from ziggurat.tools.signature import Signature
+from ziggurat.tools.similar import similar
 from ziggurat.tools.toolbox import Toolbox
 from ziggurat.tools.validator import SchemaValidator
 
@@ -135,8 +136,8 @@ CASES = [
     *given("tools.results.text_of_error", text_of_error, {
         "a group": lambda size: ExceptionGroup("x", [ValueError(str(number)) for number in range(size)]),
     }),
-    *over("tools.arguments.near", lambda text: near(text, ["city", "days"] * 20), TEXT),
-    *given("tools.arguments.near", lambda names: near("cityyy", names), {
+    *over("tools.similar", lambda text: similar(text, ["city", "days"] * 20), TEXT),
+    *given("tools.similar", lambda names: similar("cityyy", names), {
         "names": lambda size: [f"cit{number}y" for number in range(size)],
         "long names": lambda size: ["city" * 20 + str(number) for number in range(size)],
         "one long name": lambda size: ["city" * size],

@@ -2,7 +2,8 @@
 
 - From a function: `function`, with `signature`, `inspection`, `docstring`, `parameter`, `schema` and `declared`. From
   a JSON Schema written by hand: `raw_schema`.
-- Checking arguments: `arguments`, `normal_form`, `validator`, `schema_cost`, `schema_errors`.
+- Checking arguments: `arguments`, `normal_form` with `plain`, `validator`, `schema_cost`, `schema_errors`; names that
+  are `similar`.
 - What a call needs: `permissions`, `approval` rules, `fork_effects`. At the `door` the user's code runs (`threads`,
   `thread_guard`); `results` makes its value fit for a conversation.
 - A set of tools: `toolbox`. Ready-made ones: `builtin`, with `arithmetic`.

@@ -1,13 +1,12 @@
 """Read a model's arguments strictly, and explain its mistakes so that it can correct them."""
 
-__all__ = ["MAX_DEPTH", "MAX_PROBLEMS", "expectation", "explain", "has_infinity", "listing", "near", "read", "shown"]
+__all__ = ["MAX_DEPTH", "MAX_PROBLEMS", "expectation", "explain", "has_infinity", "listing", "read", "shown"]
 
 import functools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
-from itertools import islice
 
 import msgspec
 
@@ -21,8 +20,6 @@ MAX_PROBLEMS = 20
 """Problems listed for one call; the rest are only counted."""
 
 _MAX_LINE = 1_000
-_MAX_NAME = 100  # characters of a name for which a similar one is searched for, and of the similar one
-_MAX_NAMES = 500
 
 _WORDS = {
     "int": "an integer", "float": "a number", "str": "a string", "bool": "true or false", "array": "an array",
@@ -117,22 +114,6 @@ def _holds_infinity(plain: object) -> bool:
         return not plain.is_finite()
     inner = plain.values() if isinstance(plain, dict) else plain if isinstance(plain, (list, tuple, set)) else ()
     return any(map(_holds_infinity, inner))
-
-
-def near(name: str, names: Iterable[str]) -> str | None:
-    """Return the known name closest to an unknown one, ignoring case, underscores and dashes; None if none is close.
-
-    Only names of ordinary length and number are compared.
-    """
-    import difflib
-
-    if len(name) > _MAX_NAME:
-        return None
-    known = [each for each in islice(names, _MAX_NAMES) if len(each) <= _MAX_NAME]
-    folded = {each.lower().replace("_", ""): each for each in known}
-    if (same := folded.get(name.lower().replace("_", "").replace("-", ""))) is not None:
-        return same
-    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.6)), None)
 
 
 def listing(problems: Iterable[str]) -> str:

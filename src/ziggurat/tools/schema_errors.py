@@ -5,7 +5,8 @@ __all__ = ["schema_errors"]
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ziggurat.tools.arguments import expectation, near, shown
+from ziggurat.tools.arguments import expectation, shown
+from ziggurat.tools.similar import similar
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -117,8 +118,8 @@ def _is_of_type(inner: Any, error: "jsonschema_rs.ValidationError") -> bool:
 
 
 def _unknown(name: str, known: list[str], *, nested: bool) -> str:
-    guess = near(name, known)
-    return f"unknown {'field' if nested else 'parameter'}" + (f", did you mean {guess}?" if guess else "")
+    hint = "".join(f", did you mean {guess}?" for guess in similar(name, known))
+    return f"unknown {'field' if nested else 'parameter'}{hint}"
 
 
 def _known(schema: Any, path: list[str | int]) -> list[str]:

@@ -11,12 +11,13 @@ import msgspec
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.messages.limits import check_size
-from ziggurat.tools.arguments import MAX_DEPTH, MAX_PROBLEMS, has_infinity, listing, near, read, shown
+from ziggurat.tools.arguments import MAX_DEPTH, MAX_PROBLEMS, has_infinity, listing, read, shown
 from ziggurat.tools.docstring import Docstring, describe
 from ziggurat.tools.inspection import Inspection, inspect_function
 from ziggurat.tools.normal_form import normal_form
 from ziggurat.tools.parameter import Parameter, Problem
 from ziggurat.tools.results import ended_by
+from ziggurat.tools.similar import similar
 
 _Reader = Callable[[str | bytes], dict[str, object]]
 
@@ -182,8 +183,7 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
         if not self._inputs:
             return f"{name}: unknown parameter, this tool takes none"
         absent = [each for each in self._inputs if each not in given]
-        guess = missing[0] if len(missing) == 1 else near(name, absent)
-        if guess is not None:
+        for guess in missing if len(missing) == 1 else similar(name, absent):
             return f"{name}: unknown parameter, did you mean {guess}?"
         return f"{name}: unknown parameter, the tool takes {', '.join(self._inputs)}"
 

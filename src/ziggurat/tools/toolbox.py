@@ -3,7 +3,7 @@
 __all__ = ["Entry", "Quorum", "Tool", "ToolStatistics", "Toolbox", "quorum"]
 
 from collections.abc import Callable, Iterable, Iterator
-from difflib import get_close_matches
+from itertools import islice
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -17,8 +17,9 @@ from ziggurat.messages.tool import NORMALIZE, SPEC
 from ziggurat.tools.arguments import shown
 from ziggurat.tools.function import FunctionTool, tool, with_door
 from ziggurat.tools.normal_form import plain_form
+from ziggurat.tools.similar import similar
 
-_MAX_NAME = 100  # characters of a name for which similar ones are searched for
+_MAX_LISTED = 50  # names of tools in an error for the model
 
 Tool = Service[ToolCall, ToolResult] | Callable[..., Any]
 
@@ -156,10 +157,10 @@ class Toolbox:
         asked = shown(name)
         if not self.entries:
             return f"unknown tool {asked}: there are no tools"
-        known = {each.lower(): each for each in reversed(self.entries)}
-        short = len(name) <= _MAX_NAME
-        near = [known[each] for each in get_close_matches(name.lower(), known, n=3, cutoff=0.5)] if short else []
-        hint = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(self.entries)}"
+        near = similar(name, self.entries, 3)
+        more = len(self.entries) - _MAX_LISTED
+        known = ", ".join(islice(self.entries, _MAX_LISTED)) + (f" and {more:,} more" if more > 0 else "")
+        hint = f"did you mean {', '.join(near)}?" if near else f"there are: {known}"
         return f"unknown tool {asked}; {hint}"
 
     def only(self, *names: str) -> "Toolbox":
