@@ -136,8 +136,8 @@ CASES = [
     *given("tools.results.text_of_error", text_of_error, {
         "a group": lambda size: ExceptionGroup("x", [ValueError(str(number)) for number in range(size)]),
     }),
-    *over("tools.similar", lambda text: similar(text, ["city", "days"] * 20), TEXT),
-    *given("tools.similar", lambda names: similar("cityyy", names), {
+    *over("tools.similar.similar", lambda text: similar(text, ["city", "days"] * 20), TEXT),
+    *given("tools.similar.similar", lambda names: similar("cityyy", names), {
         "names": lambda size: [f"cit{number}y" for number in range(size)],
         "long names": lambda size: ["city" * 20 + str(number) for number in range(size)],
         "one long name": lambda size: ["city" * size],

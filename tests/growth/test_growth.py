@@ -30,7 +30,6 @@ _READERS = re.compile(r".*(Brackets|Fold|Incoming|Parser|Reader|Secrets|TfIdf|Wr
 """Names of classes that do."""
 
 ELSEWHERE = {
-    "core.combinator.shown": "shows services of the program itself",
     "models.anthropic.blocks.read_block": "is a decoder of models.anthropic.stream.Reader and from_wire",
     "models.http.connection.Parser": "is a protocol; the parser is llhttp",
     "models.http.incoming.Incoming": "joins each piece once, within Limits; needs an event loop and a connection",
