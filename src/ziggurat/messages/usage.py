@@ -1,6 +1,6 @@
 """Token usage of model calls; an unknown figure is None, never zero."""
 
-__all__ = ["TOOL_CALL", "Tally", "Usage", "estimate_tokens"]
+__all__ = ["TOOL_CALL", "Tally", "Usage", "estimate_tokens", "sum_of"]
 
 from msgspec import Struct
 
@@ -29,24 +29,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     requests: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            _sum(self.input, other.input),
-            _sum(self.output, other.output),
-            _sum(self.cache_read, other.cache_read),
-            _sum(self.cache_write, other.cache_write),
-            _sum(self.reasoning, other.reasoning),
-            self.requests + other.requests,
-        )
-
-    def __mul__(self, times: int) -> "Usage":
-        return Usage(
-            None if self.input is None else self.input * times,
-            None if self.output is None else self.output * times,
-            None if self.cache_read is None else self.cache_read * times,
-            None if self.cache_write is None else self.cache_write * times,
-            None if self.reasoning is None else self.reasoning * times,
-            self.requests * times,
-        )
+        return sum_of(self, other)
 
     @property
     def total(self) -> int:
@@ -54,10 +37,21 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
         return (self.input or 0) + (self.output or 0)
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    if one is None:
-        return other
-    return one if other is None else one + other
+def sum_of(*usages: Usage) -> Usage:
+    """Return the usage of several calls together; a figure that none of them has stays unknown."""
+    return Usage(
+        _sum([each.input for each in usages]),
+        _sum([each.output for each in usages]),
+        _sum([each.cache_read for each in usages]),
+        _sum([each.cache_write for each in usages]),
+        _sum([each.reasoning for each in usages]),
+        sum([each.requests for each in usages]),
+    )
+
+
+def _sum(figures: list[int | None]) -> int | None:
+    known = [figure for figure in figures if figure is not None]
+    return sum(known) if known else None
 
 
 _NONE = Usage()
@@ -72,13 +66,12 @@ class Tally:
     Usage is summed when it is read, so that adding costs next to nothing.
     """
 
-    __slots__ = ("_last", "_sum", "_times", "model_calls", "outer", "tool_calls")
+    __slots__ = ("_new", "_sum", "model_calls", "outer", "tool_calls")
 
     def __init__(self, outer: "Tally | None" = None) -> None:
         self.outer = outer
         self._sum = _NONE
-        self._last = self._sum  # models without figures return the same Usage object every time
-        self._times = 0
+        self._new: list[Usage] = []
         self.model_calls = 0
         self.tool_calls = 0
 
@@ -94,24 +87,18 @@ class Tally:
             cost = decode(cost, Usage)
         if isinstance(cost, Usage):
             while tally is not None:
-                if cost is not tally._last:
-                    tally._settle(cost)
-                tally._times += 1
+                tally._new.append(cost)
                 tally.model_calls += 1
                 tally = tally.outer
         elif isinstance(cost, Result) and is_tool_call(cost.path):
             self.add(TOOL_CALL)
 
-    def _settle(self, following: Usage) -> None:
-        if self._times:
-            last = self._last * self._times
-            self._sum = last if self._sum is _NONE else self._sum + last
-        self._last, self._times = following, 0
-
     @property
     def usage(self) -> Usage:
         """The sum of all usage."""
-        self._settle(self._last)
+        if self._new:
+            self._sum = sum_of(self._sum, *self._new)
+            self._new.clear()
         return self._sum
 
 

@@ -132,7 +132,7 @@ class FunctionTool:
             arguments = self.decoded(call)
         else:
             use_approval(call, frozen, ctx)
-            arguments = self.arguments.decode(call.arguments)
+            arguments = self.arguments.decode_normal(call.arguments)
         if self._context is not None:
             arguments[self._context] = ctx
         if self._streams:

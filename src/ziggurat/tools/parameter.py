@@ -80,6 +80,13 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
                     first = problem
         raise first or Problem(f"{self.name}: expected {expectation(self.schema)}, got {shown(value)}")
 
+    @property
+    def is_scalar(self) -> bool:
+        """Whether its values are texts, whole numbers or truth values, which JSON holds as they are."""
+        conversion = self.check or self.dump or self.nested or self.inexact
+        special = self.schema.keys() & {"format", "contentEncoding", "enum"}
+        return not (conversion or special) and self.schema.get("type") in ("string", "integer", "boolean")
+
     def plain(self, value: object) -> object:
         """Return a value of the parameter's type as plain JSON data.
 

@@ -51,6 +51,7 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
     _length: int
     _inexact: tuple[str, ...]
     _checked: bool
+    _plain: bool
 
     def __repr__(self) -> str:
         return f"Signature({self.name}({', '.join(self._inputs)}))"
@@ -96,6 +97,8 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             _length=2 * MAX_DEPTH if any(each.nested for each in inputs.values()) else sys.maxsize,
             _inexact=tuple(each.name for each in inputs.values() if each.inexact),
             _checked=any(each.check is not None for each in inputs.values()),
+            _plain=found.extra is None
+            and all(each.is_scalar for each in inputs.values()),
         )
 
     def decode(self, arguments: str | bytes) -> dict[str, object]:
@@ -136,7 +139,13 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
         Raises:
             InvalidArguments: As for `decode`, or their JSON does not give the same values back.
         """
+        if self._plain:  # numbers, texts and truth values: encoded once, they are read as they were written
+            return self._recode(arguments)
         return normal_form(arguments, self._recode)
+
+    def decode_normal(self, arguments: str) -> dict[str, object]:
+        """Decode arguments in their normal form, which need no further check."""
+        return self._read(arguments) if self._plain else self.decode(arguments)
 
     def _recode(self, arguments: str) -> str:
         """Decode arguments, and encode them with the defaults of those left out."""
