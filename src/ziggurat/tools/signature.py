@@ -97,8 +97,7 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             _length=2 * MAX_DEPTH if any(each.nested for each in inputs.values()) else sys.maxsize,
             _inexact=tuple(each.name for each in inputs.values() if each.inexact),
             _checked=any(each.check is not None for each in inputs.values()),
-            _plain=found.extra is None
-            and all(each.is_scalar for each in inputs.values()),
+            _plain=found.extra is None and all(each.is_scalar for each in inputs.values()),
         )
 
     def decode(self, arguments: str | bytes) -> dict[str, object]:
