@@ -31,6 +31,9 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     def __add__(self, other: "Usage") -> "Usage":
         return sum_of(self, other)
 
+    def __mul__(self, times: int) -> "Usage":
+        return sum_of(*[self] * times)
+
     @property
     def total(self) -> int:
         """Input and output together; unknown figures count as zero."""
