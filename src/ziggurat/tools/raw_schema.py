@@ -77,3 +77,6 @@ class RawSchema(Struct, frozen=True):
         if problems:
             raise InvalidArguments("\n".join(problems))
         return {"arguments": given}
+
+    decode_normal = decode
+    """Arguments in their normal form are decoded and validated as any others."""
