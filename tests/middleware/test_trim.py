@@ -8,9 +8,9 @@ from ziggurat.agents.agent import Agent
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Message, assistant, system, tool_message, user
-from ziggurat.messages.parts import ToolResult, tool_call
+from ziggurat.messages.parts import Text, ToolResult, tool_call
 from ziggurat.messages.usage import estimate_tokens
-from ziggurat.messages.validation import validate_rewrite
+from ziggurat.messages.validation import ValidationPolicy, validate, validate_rewrite
 from ziggurat.middleware import Trim
 from ziggurat.models.scripted import ScriptedModel
 
@@ -32,18 +32,21 @@ def texts(messages: list[Message]) -> list[str]:
 
 
 def test_the_last_messages_and_all_of_the_systems_are_seen() -> None:
-    assert texts(Trim(last=2).view(TALK)) == ["Be kind.", "2", "three"]
+    assert texts(Trim(last=2).view(TALK)) == ["Be kind.", "three"]
     assert Trim(last=100).view(TALK) == TALK
 
 
 def test_calls_and_results_go_together() -> None:
-    for last in (3, 4):
-        assert texts(Trim(last=last).view(TALK)) == ["Be kind.", "2", "three"]
-    assert texts(Trim(last=5).view(TALK)) == ["Be kind.", "assistant", "tool", "tool", "2", "three"]
+    for last in (3, 4, 5):
+        assert texts(Trim(last=last).view(TALK)) == ["Be kind.", "three"]
+    assert texts(Trim(last=6).view(TALK)) == ["Be kind.", "two", "assistant", "tool", "tool", "2", "three"]
+    assert texts(Trim(first=1, last=5).view(TALK)) == ["Be kind.", "one", "assistant", "tool", "tool", "2", "three"]
 
 
 def test_what_must_be_answered_now_is_seen_whatever_the_bound() -> None:
-    assert texts(Trim(last=1).view(TALK[:7])) == ["Be kind.", "assistant", "tool", "tool"]
+    for last in (1, 2, 3, 4):
+        assert texts(Trim(last=last).view(TALK[:7])) == ["Be kind.", "two", "assistant", "tool", "tool"]
+    assert texts(Trim(first=1, last=1).view(TALK[:7])) == ["Be kind.", "one", "two", "assistant", "tool", "tool"]
     assert texts(Trim(tokens=1).view(TALK)) == ["Be kind.", "three"]
 
 
@@ -71,7 +74,8 @@ def test_the_conversation_stays_whole() -> None:
     model = ScriptedModel(*[tool_call("look")] * 5, "done")
     run = asyncio.run(Agent(model, tools=[look], middleware=[Trim(last=3)], instructions="Be brief.").run("go"))
     assert len(run.messages) == 12
-    assert [len(call.messages) for call in model.calls] == [1, 3, 2, 2, 2, 2]
+    assert [len(call.messages) for call in model.calls] == [1, 3, 3, 3, 3, 3]
+    assert all(call.messages[0].text == "go" for call in model.calls)
     assert all(call.instructions == "Be brief." for call in model.calls)
 
 
@@ -80,6 +84,8 @@ def conversations(draw: st.DrawFn) -> list[Message]:
     log: list[Message] = [system("s")] if draw(st.booleans()) else []
     for turn in range(draw(st.integers(1, 6))):
         log.append(user(f"u{turn}" * draw(st.integers(1, 20))))
+        if draw(st.booleans()):
+            log.append(Message("user", (Text(f"a warning {turn}"),), None, "runtime"))
         for step in range(draw(st.integers(0, 3))):
             ids = [f"{turn}-{step}-{number}" for number in range(draw(st.integers(1, 3)))]
             log.append(assistant(*[tool_call("t", id=each) for each in ids]))
@@ -93,8 +99,12 @@ def test_every_view_of_a_valid_conversation_is_valid(log: list[Message], last: i
     for trim in (Trim(last=last), Trim(first=first, last=last), Trim(tokens=tokens)):
         view = trim.view(log)
         assert validate_rewrite(log, view) == []
-        assert view
         assert view[-1] == log[-1]
+        said = [message for message in view if message.role != "system"]
+        assert said[0].role == "user"
+        asked = next(message for message in reversed(log) if message.role == "user" and message.origin is None)
+        assert asked in said
+        assert validate(view, ValidationPolicy.sendable()) is None
 
 
 @pytest.mark.parametrize("wrong", [{}, {"last": 0}, {"tokens": 0}, {"last": 1, "tokens": 1}, {"first": 2, "tokens": 1}])

@@ -2,7 +2,7 @@
 
 __all__ = ["Trim"]
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -19,8 +19,9 @@ from ziggurat.messages.usage import estimate_tokens
 class Trim(Middleware):
     """Sends models the last messages, the first and the last, or as many as fit into a number of tokens.
 
-    System messages are always sent, in front; instructions are not changed. A call and its results stay together, so
-    a few messages fewer than allowed may be sent; the last message, with the call that it answers, is always sent.
+    System messages are always sent, in front; instructions are not changed. A call and its results stay together, and
+    the conversation begins with a user's message, so a few messages fewer than allowed may be sent. What the user asked
+    last, and the last message with the call that it answers, are always sent.
 
     ::
 
@@ -60,17 +61,26 @@ class Trim(Middleware):
         """Return the messages of a conversation that are sent."""
         systems = [message for message in messages if message.role == "system"]
         units = _units([message for message in messages if message.role != "system"])
-        if self.tokens is None:
-            head = _count_within(map(len, units), self.first)
-            rest = units[head:]
-            tail = _count_within(map(len, rest[::-1]), self.last or 1)
+        sizes = [len(unit) if self.tokens is None else sum(map(_tokens, unit)) for unit in units]
+        left = (self.last or 0) if self.tokens is None else self.tokens - sum(map(_tokens, systems))
+        head = _count_within(sizes, self.first)
+        start = _start_within(sizes, head, left)
+        asked = _question(units)
+        if asked is not None and head <= asked < start:  # the question is always sent
+            start = _start_within(sizes, asked + 1, left - sizes[asked])
+            seen = [*units[:head], units[asked], *units[start:]]
         else:
-            head, rest = 0, units
-            left = self.tokens - sum(map(_tokens, systems))
-            tail = _count_within((sum(map(_tokens, unit)) for unit in rest[::-1]), left)
-        tail = max(tail, 1) if rest else 0
-        seen = units[:head] + rest[len(rest) - tail :]
+            if not head and asked is not None:  # a conversation begins with a user's message
+                start = next(number for number in range(start, len(units)) if units[number][0].role == "user")
+            seen = [*units[:head], *units[start:]]
         return [*systems, *(message for unit in seen for message in unit)]
+
+
+def _question(units: list[list[Message]]) -> int | None:
+    """Return the place of what a person asked last, else of the last message in the role of the user."""
+    places = [number for number, unit in enumerate(units) if unit[0].role == "user"]
+    asked = [number for number in places if units[number][0].origin is None]
+    return max(asked or places, default=None)
 
 
 def _units(messages: Sequence[Message]) -> list[list[Message]]:
@@ -84,7 +94,7 @@ def _units(messages: Sequence[Message]) -> list[list[Message]]:
     return units
 
 
-def _count_within(sizes: Iterable[int], bound: int) -> int:
+def _count_within(sizes: Sequence[int], bound: int) -> int:
     """Return how many of these sizes, from the first on, have a sum within the bound."""
     used = taken = 0
     for size in sizes:
@@ -93,6 +103,12 @@ def _count_within(sizes: Iterable[int], bound: int) -> int:
             break
         taken += 1
     return taken
+
+
+def _start_within(sizes: Sequence[int], after: int, bound: int) -> int:
+    """Return from where on the sizes, `after` at the earliest, have a sum within the bound; the last one always has."""
+    rest = sizes[after:]
+    return len(sizes) - max(_count_within(rest[::-1], bound), 1) if rest else len(sizes)
 
 
 def _tokens(message: Message) -> int:
