@@ -4,8 +4,7 @@ __all__ = ["HOOKS", "MIDDLEWARE", "NO_CHAIN", "Chain", "chained", "given", "hook
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.containment import as_failure
@@ -157,20 +156,30 @@ def wrap(
         name: The name of the wrap, for the paths of agents that it runs.
     """
     for middleware in reversed(middlewares):
-        service = partial(_wrapped, middleware, call, name, service)
+        service = _Wrapped(middleware, call, name, service)
     return service
 
 
-async def _wrapped(
-    middleware: Middleware,
-    call: Callable[[Middleware, Q, Context, Service[Q, R]], Awaitable[R]],
-    name: str,
-    inner: Service[Q, R],
-    request: Q,
-    ctx: Context,
-) -> R:
-    token = AMBIENT.set(_place_of(middleware, name, ctx))
-    try:
-        return await call(middleware, request, ctx, inner)
-    finally:
-        AMBIENT.reset(token)
+class _Wrapped(Generic[Q, R]):
+    """A service inside the wrap of one middleware; its facts are those of the service."""
+
+    __slots__ = ("_call", "_middleware", "_name", "inner")
+
+    def __init__(
+        self,
+        middleware: Middleware,
+        call: Callable[[Middleware, Q, Context, Service[Q, R]], Awaitable[R]],
+        name: str,
+        inner: Service[Q, R],
+    ) -> None:
+        self._middleware = middleware
+        self._call = call
+        self._name = name
+        self.inner = inner
+
+    async def __call__(self, request: Q, ctx: Context, /) -> R:
+        token = AMBIENT.set(_place_of(self._middleware, self._name, ctx))
+        try:
+            return await self._call(self._middleware, request, ctx, self.inner)
+        finally:
+            AMBIENT.reset(token)

@@ -9,7 +9,8 @@ hooks: what they call is recorded, counted and admitted by itself, and its layer
 
 __all__ = ["ask", "normalize_request"]
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -21,7 +22,7 @@ from ziggurat.core.codec import decode, encode
 from ziggurat.core.containment import contained
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Record, Result
-from ziggurat.core.errors import InvalidArguments, JournalCorrupt
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import name_of
 from ziggurat.core.journal import MemoryJournal, journal_of
@@ -32,7 +33,10 @@ from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelS
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.validation import ValidationPolicy, validate
 from ziggurat.tools.approval import APPROVALS
+
+_SENDABLE = ValidationPolicy.sendable()
 
 
 async def ask(model: Model, request: ModelRequest, ctx: Context, *, name: str | None = None) -> ModelResponse:
@@ -101,7 +105,10 @@ async def _ask_live(
         if ADMISSION in ctx.scope:
             reserved = admit(request, name, ctx)
         for middleware in chain.hooks["before_model"]:
-            request = await hooked(middleware, "before_model", middleware.before_model, request, ctx)
+            changed = await hooked(middleware, "before_model", middleware.before_model, request, ctx)
+            if changed is not request:
+                _check_sendable(changed, request, f"before_model of {middleware.name}", ctx)
+                request = changed
         if APPROVALS in ctx.scope or record is not None:
             request = await _approve(request, name, record, ctx)
         if chain is NO_CHAIN and ctx.emit is SILENCE:
@@ -149,7 +156,42 @@ async def _call(model: Model, name: str, request: ModelRequest, ctx: Context, ch
 
 
 async def _wrap_model(middleware: Middleware, request: ModelRequest, ctx: Context, model: Model) -> ModelResponse:
-    return await middleware.wrap_model(request, ctx, model)
+    return await middleware.wrap_model(request, ctx, _CheckedModel(model, request, middleware))
+
+
+class _CheckedModel:
+    """The model as a wrap gets it: it takes no request that the wrap has made unsendable."""
+
+    __slots__ = ("_middleware", "_request", "inner")
+
+    def __init__(self, model: Model, request: ModelRequest, middleware: Middleware) -> None:
+        self.inner = model
+        self._request = request
+        self._middleware = middleware
+
+    def __call__(self, request: ModelRequest, ctx: Context, /) -> Coroutine[Any, Any, ModelResponse]:
+        if request is not self._request:
+            _check_sendable(request, self._request, f"wrap_model of {self._middleware.name}", ctx)
+        return self.inner(request, ctx)
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+
+def _check_sendable(changed: ModelRequest, request: ModelRequest, hook: str, ctx: Context) -> None:
+    """Check what a hook made of a request, if it changed the conversation.
+
+    Raises:
+        ConfigurationError: it is no request, or its conversation cannot be sent to a model although the one before
+            could; the message names the hook and what is wrong.
+    """
+    if not isinstance(changed, ModelRequest):
+        raise ConfigurationError(f"{ctx.path}: the hook {hook} passed {changed!r:.200} on, which is no ModelRequest")
+    if changed.messages is request.messages:
+        return
+    wrong = validate(changed.messages, _SENDABLE) if changed.messages else "no message is left"
+    if wrong is not None and validate(request.messages, _SENDABLE) is None:
+        raise ConfigurationError(f"{ctx.path}: the hook {hook} made a conversation that cannot be sent: {wrong}")
 
 
 # -- approval --------------------------------------------------------------------------------------------------------

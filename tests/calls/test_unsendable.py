@@ -1,0 +1,131 @@
+"""A hook that makes a conversation unsendable is named at once, and no model gets it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.layers.cache import CacheStore, cache
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.message import Message, tool_message, user
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.parts import ToolResult, tool_call
+from ziggurat.middleware.around import everywhere
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.function import tool
+
+Messages = list[Message]
+
+
+def without(role: str) -> Callable[[Messages], Messages]:
+    return lambda messages: [message for message in messages if message.role != role]
+
+
+BROKEN: dict[str, Callable[[Messages], Messages]] = {
+    "no results": without("tool"),
+    "no calls": without("assistant"),
+    "one result less": lambda messages: messages[:-1],
+    "a result twice": lambda messages: [*messages, messages[-1]],
+    "results before calls": lambda messages: messages[::-1],
+    "something between": lambda messages: [*messages[:-1], user("and?"), messages[-1]],
+    "a result of another call": lambda messages: [*messages[:-1], tool_message(ToolResult("other", "echo", "x"))],
+    "nothing": lambda messages: [],
+}
+WHOLE: dict[str, Callable[[Messages], Messages]] = {
+    "unchanged": lambda messages: messages,
+    "another question": lambda messages: [user("another"), *messages[1:]],
+    "only the question": lambda messages: messages[:1],
+    "one more message": lambda messages: [*messages, user("more")],
+}
+
+
+@tool
+def echo(text: str) -> str:
+    """Echo a text."""
+    return text
+
+
+class Before(Middleware):
+    name = "Before"
+
+    def __init__(self, change: Callable[[Messages], Messages]) -> None:
+        self.change = change
+
+    async def before_model(self, request: Any, ctx: Any) -> Any:
+        messages = list(request.messages)
+        if len(messages) > 1:
+            return replace(request, messages=Transcript.of(*self.change(messages)))
+        return None
+
+
+class Around(Before):
+    name = "Around"
+
+    async def before_model(self, request: Any, ctx: Any) -> Any:
+        return None
+
+    async def wrap_model(self, request: Any, ctx: Any, model: Any) -> Any:
+        return await model(await Before.before_model(self, request, ctx) or request, ctx)
+
+
+HOOKS = {"before_model of Before": Before, "wrap_model of Around": Around}
+
+
+def run_with(middleware: list[Middleware], streamed: bool) -> tuple[ScriptedModel, AgentRun]:
+    calls = [tool_call("echo", id="1", text="a"), tool_call("echo", id="2", text="b")]
+    model = ScriptedModel(calls, "end")
+    agent = Agent(model, tools=[echo], middleware=middleware)
+    listeners: list[Any] = [lambda event: None] if streamed else []
+    try:
+        return model, asyncio.run(agent.run("go", listeners=listeners))
+    except ConfigurationError:
+        assert len(model.calls) == 1
+        raise
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "among others"])
+@pytest.mark.parametrize("change", BROKEN)
+@pytest.mark.parametrize("hook", HOOKS)
+def test_the_hook_that_breaks_a_conversation_is_named(hook: str, change: str, others: int, streamed: bool) -> None:
+    whole = [made(WHOLE["another question"]) for made in HOOKS.values()] * others
+    with pytest.raises(ConfigurationError, match="cannot be sent") as caught:
+        run_with([*whole[:1], HOOKS[hook](BROKEN[change]), *whole[1:]], streamed)
+    assert f"agent/step-2/model: the hook {hook}" in str(caught.value)
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("change", WHOLE)
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_hook_may_change_a_conversation_in_any_other_way(hook: str, change: str, streamed: bool) -> None:
+    model, run = run_with([HOOKS[hook](WHOLE[change])], streamed)
+    assert run.text == "end"
+    asked = [user("go"), *run.messages[1:-1]]
+    assert list(model.last.messages) == WHOLE[change](asked)
+
+
+@pytest.mark.parametrize("wrong", ["text", 3, user("x"), []])
+def test_a_hook_that_returns_something_else_is_named(wrong: Any) -> None:
+    class Wrong(Middleware):
+        async def before_model(self, request: Any, ctx: Any) -> Any:
+            return wrong
+
+    with pytest.raises(ConfigurationError, match=r"before_model of Wrong.*no ModelRequest"):
+        asyncio.run(Agent(ScriptedModel("x"), middleware=[Wrong()]).run("go"))
+
+
+def test_models_inside_several_wraps_keep_their_facts() -> None:
+    """A shared cache takes the name of the model into its key, also through other wraps."""
+    shared = everywhere(model=[cache(store=CacheStore())])
+    around = Around(WHOLE["unchanged"])
+    for middleware in ([shared, around], [around, shared]):
+        said = [
+            asyncio.run(Agent(ScriptedModel(f"I am {name}", name=name), middleware=middleware).run("Who?")).text
+            for name in ("anna", "ben", "anna")
+        ]
+        assert said == ["I am anna", "I am ben", "I am anna"]
