@@ -78,7 +78,7 @@ def test_two_of_one_name_and_wrong_settings_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"two tools are named 'search'"):
         Toolbox([search, tool(name="search")(fetch)])
     for tools in (None, 3, "search"):
-        with pytest.raises(ConfigurationError, match=r"Toolbox\(\) takes a list of functions and tools; got"):
+        with pytest.raises(ConfigurationError, match="tools is a list of functions, tools and agents; got"):
             Toolbox(tools)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="concurrency must be at least 1"):
         Toolbox([search], concurrency=0)

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.loop import AgentLoop, Instructions, LoopSettings
 from ziggurat.agents.output import FINAL_ANSWER, Output
 from ziggurat.agents.pricing import with_prices
@@ -23,14 +22,13 @@ from ziggurat.calls.hooks import HOOKS, Chain, chained
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import fact, name_of
+from ziggurat.core.facts import EFFECT, name_of, strongest
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.service import Service
 from ziggurat.core.store import Store
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
-from ziggurat.messages.tool import SPEC
 from ziggurat.models.resolve import resolve
 from ziggurat.tools.approval import APPROVALS, Approvals
 from ziggurat.tools.permissions import narrow_grants
@@ -89,7 +87,7 @@ class Agent(Runnable):
         store: str | Store | None = None,
     ) -> None:
         service = resolve(model)
-        box = _toolbox(tools)
+        box = tools if isinstance(tools, Toolbox) else Toolbox(tools)
         answer = output if isinstance(output, Output) or output is None else Output.of(output, service)
         _check(name, description, instructions, timeout, grants, budget, approvals, settings)
         max_steps = _limit(max_steps, stop)
@@ -123,7 +121,8 @@ class Agent(Runnable):
         setup = Setup(self._setup)
         parts = AgentParts(name, prepare, setup, description, needs, self._grants, read, self._chain)
         loop = AgentLoop(self.settings)
-        loop.facts = {AGENT: parts, STEERABLE: Steerable.among(chain.middlewares), TOOLS: box}
+        effect = strongest(entry.service for entry in box.entries.values())
+        loop.facts = {AGENT: parts, STEERABLE: Steerable.among(chain.middlewares), TOOLS: box, EFFECT: effect}
         super().__init__(loop, name=name, store=store)
 
     @property
@@ -173,19 +172,6 @@ def _policy(stop: Policy | None, budget: Budget | None) -> Policy | None:
     limit = None if budget is None else budget.tool_calls
     given = [*([] if stop is None else [stop]), *([] if limit is None else [max_tool_calls(limit)])]
     return any_of(*given) if given else None
-
-
-def _toolbox(tools: "Iterable[Tool | Runnable] | Toolbox") -> Toolbox:
-    if isinstance(tools, Toolbox):
-        return tools
-    if isinstance(tools, (str, bytes)) or not isinstance(tools, Iterable):
-        raise ConfigurationError(f"tools is a list of functions, tools and agents; got {tools!r}")
-    return Toolbox(
-        [
-            AgentTool(each) if fact(each, AGENT) is not None and fact(each, SPEC) is None else each  # type: ignore[arg-type]
-            for each in tools
-        ]
-    )
 
 
 def _check(

@@ -30,6 +30,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
 from ziggurat.messages.events import Warned
 from ziggurat.messages.message import Message
+from ziggurat.messages.tool import AS_TOOL
 from ziggurat.runs.drive import drive, empty_run
 from ziggurat.runs.opening import Opener
 from ziggurat.runs.options import (
@@ -81,7 +82,7 @@ class Runnable:
             given = name or str(getattr(service, "__name__", "agent"))
             parts = AgentParts(given, None, Setup(dict))
         self.name = name or parts.name
-        self.facts: dict[Fact[Any], Any] = {AGENT: parts, COMPOSITE: True, NAME: self.name}
+        self.facts: dict[Fact[Any], Any] = {AGENT: parts, COMPOSITE: True, NAME: self.name, AS_TOOL: AgentTool}
         runs = runs_of(None if store is None else connect(store))
         self.store = runs.store
         self._runs = runs

@@ -1,6 +1,6 @@
 """Layers: functions that wrap a service and keep its request and response types."""
 
-__all__ = ["Layer", "Layered", "layer", "stack"]
+__all__ = ["Enclosed", "Layer", "Layered", "layer", "stack"]
 
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
@@ -41,8 +41,36 @@ class Layered(Generic[Q, R]):
         """Send the request through the layer."""
         return self._body(request, ctx, self.inner, **self._settings)
 
+    def around(self, inner: Service[Q, R]) -> "Layered[Q, R]":
+        """Return the same layer around another service."""
+        return Layered(self._body, self._settings, self._title, inner)
+
     def __repr__(self) -> str:
         return f"{self._title} > {_describe(self.inner)}"
+
+
+class Enclosed(Generic[Q, R]):
+    """A service that a plain function made as a layer around `inner`, whose facts it has."""
+
+    __slots__ = ("_layer", "_service", "inner")
+
+    def __init__(
+        self, layer: Callable[[Service[Q, R]], Service[Q, R]], service: Service[Q, R], inner: Service[Q, R]
+    ) -> None:
+        self._layer = layer
+        self._service = service
+        self.inner = inner
+
+    def __call__(self, request: Q, ctx: Context, /) -> Coroutine[Any, Any, R]:
+        """Send the request through the layer."""
+        return self._service(request, ctx)
+
+    def around(self, inner: Service[Q, R]) -> Service[Q, R]:
+        """Return the same layer around another service."""
+        return _around(self._layer, inner)
+
+    def __repr__(self) -> str:
+        return f"{_describe(self._layer)} > {_describe(self.inner)}"
 
 
 class _Configured:
@@ -196,7 +224,9 @@ def _around(each: Callable[[Service[Q, R]], Service[Q, R]], service: Service[Q, 
         ) from error
     if not callable(made) or isinstance(made, type):
         raise ConfigurationError(f"a layer returns a service; {_describe(each)} returned {_describe(made)}")
-    return made
+    if made is service or hasattr(made, "inner") or hasattr(made, "facts"):
+        return made
+    return Enclosed(each, made, service)
 
 
 def _describe_first(given: object) -> str:

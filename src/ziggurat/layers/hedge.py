@@ -160,6 +160,7 @@ def hedge(service: Service[Q, R], *others: Service[Q, R], delay: NonNegativeSeco
     if effect != "none":
         raise ConfigurationError(
             f"hedge() may make a call twice at a time, but {', '.join(map(name_of, (service, *others)))} has effects "
-            f'({effect}); declare effect="none" for a tool that only reads, or use fallback()'
+            f'({effect}), its own or those of its tools; declare effect="none" for tools that only read, or use '
+            "fallback()"
         )
     return _Hedge(service, *(others or (service,)), delay=delay)

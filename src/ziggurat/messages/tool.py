@@ -1,8 +1,9 @@
 """Facts of tool services, readable through any layers around them, and reserved names."""
 
-__all__ = ["FINAL_ANSWER", "GRAPH_ADDED", "GRAPH_ORIGIN", "NORMALIZE", "SPEC"]
+__all__ = ["AS_TOOL", "FINAL_ANSWER", "GRAPH_ADDED", "GRAPH_ORIGIN", "NORMALIZE", "SPEC"]
 
 from collections.abc import Callable
+from typing import Any
 
 from ziggurat.core.facts import Fact
 from ziggurat.messages.model import ToolSpec
@@ -10,6 +11,9 @@ from ziggurat.messages.parts import ToolCall
 
 SPEC: Fact[ToolSpec | None] = Fact("spec", None)
 """The tool's name, schema and declarations."""
+
+AS_TOOL: Fact[Callable[[Any], Any] | None] = Fact("as tool", None)
+"""Makes a tool of a service that is none, such as an agent, with the layers around it."""
 
 NORMALIZE: Fact[Callable[[ToolCall], ToolCall] | None] = Fact("normalize", None)
 """Returns a call with the arguments that the tool will receive: checked, converted, defaults filled in, as canonical

@@ -10,10 +10,11 @@ from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import COMPOSITE, fact
+from ziggurat.core.layer import Enclosed, Layered
 from ziggurat.core.service import Service
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.tool import NORMALIZE, SPEC
+from ziggurat.messages.tool import AS_TOOL, NORMALIZE, SPEC
 from ziggurat.tools.arguments import shown
 from ziggurat.tools.function import FunctionTool, tool, with_door
 from ziggurat.tools.normal_form import plain_form
@@ -98,7 +99,7 @@ class Toolbox:
     """Tools by name.
 
     Args:
-        tools: Functions, tools, layered tools, or services that state a `SPEC`.
+        tools: Functions, tools, agents, any of these with layers, or services that state a `SPEC`.
         concurrency: How many calls of one reply may run at once; None for all.
         join: When the other calls of a reply are cancelled: ``"join_all"`` never; ``"fail_fast"`` when one fails;
             ``quorum(n)`` when n have succeeded.
@@ -117,7 +118,7 @@ class Toolbox:
         on_error: Literal["return", "raise"] = "return",
     ) -> None:
         if isinstance(tools, (str, bytes)) or not isinstance(tools, Iterable):
-            raise ConfigurationError(f"Toolbox() takes a list of functions and tools; got {tools!r}")
+            raise ConfigurationError(f"tools is a list of functions, tools and agents; got {tools!r}")
         whole = isinstance(concurrency, int) and not isinstance(concurrency, bool)
         if concurrency is not None and (not whole or concurrency < 1):
             raise ConfigurationError(f"concurrency must be at least 1, or None for no limit; got {concurrency!r}")
@@ -210,22 +211,31 @@ class Toolbox:
         return f"Toolbox({', '.join(self.entries)})"
 
 
+def _as_function_tool(each: Any) -> Any:
+    """Return a function as a tool, with the layers that are around it."""
+    if isinstance(each, (Layered, Enclosed)):
+        return each.around(_as_function_tool(each.inner))
+    return tool(each)
+
+
 def _entry_of(each: Tool) -> Entry:
     """Make the entry of a tool, so that its calls need not inspect it.
 
     Raises:
         ConfigurationError: it is neither a function nor a service with a `SPEC`.
     """
-    spec = fact(each, SPEC)
     service: Any = each
+    spec = fact(each, SPEC)
     if spec is None:
         if not callable(each) or isinstance(each, type):
             raise ConfigurationError(
                 "a tool is a typed function, something made by @tool, or an agent; got "
                 + (f"the class {each.__name__}" if isinstance(each, type) else f"{type(each).__name__}: {each!r:.200}")
             )
-        service = tool(each)
-        spec = service.spec
+        convert = fact(each, AS_TOOL)
+        service = _as_function_tool(each) if convert is None else convert(each)
+        spec = fact(service, SPEC)
+        assert spec is not None
     composite = fact(service, COMPOSITE)
     innermost = service
     while (inner := getattr(innermost, "inner", None)) is not None:

@@ -1,0 +1,177 @@
+"""Everything that can be a tool, with everything that can be around it, in a list or a toolbox."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, fact, name_of
+from ziggurat.core.layer import Enclosed, layer, stack
+from ziggurat.layers.fallback import fallback
+from ziggurat.layers.hedge import hedge
+from ziggurat.layers.retry import retry
+from ziggurat.layers.timeout import timeout
+from ziggurat.messages import stops
+from ziggurat.messages.facts import WINDOW
+from ziggurat.messages.parts import tool_call
+from ziggurat.messages.tool import SPEC
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.function import tool
+from ziggurat.tools.toolbox import Toolbox
+
+passed: list[str] = []
+
+
+def counting(inner: Any) -> Any:
+    """A layer written as a plain function."""
+
+    async def counted(request: Any, ctx: Context) -> Any:
+        passed.append("closure")
+        return await inner(request, ctx)
+
+    return counted
+
+
+class Counting:
+    """A layer written as a class, whose instances say nothing of what they wrap."""
+
+    def __init__(self, inner: Any) -> None:
+        self.wrapped = inner
+
+    async def __call__(self, request: Any, ctx: Context) -> Any:
+        passed.append("class")
+        return await self.wrapped(request, ctx)
+
+
+@layer
+async def noting(request: Any, ctx: Context, inner: Any) -> Any:
+    passed.append("layer")
+    return await inner(request, ctx)
+
+
+def look(text: str) -> str:
+    """Look something up."""
+    return f"found {text}"
+
+
+async def look_async(text: str) -> str:
+    """Look something up."""
+    return f"found {text}"
+
+
+look_async.__name__ = "look"
+
+
+def inner_agent() -> Agent:
+    return Agent(ScriptedModel(always="found a"), name="look", description="Looks something up.")
+
+
+THINGS: dict[str, Callable[[], Any]] = {
+    "function": lambda: look,
+    "async function": lambda: look_async,
+    "tool": lambda: tool(look),
+    "agent": inner_agent,
+    "agent as tool": lambda: inner_agent().as_tool(),
+}
+AROUND: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
+    "nothing": (lambda thing: thing, []),
+    "layer": (lambda thing: stack(thing, noting()), ["layer"]),
+    "closure": (lambda thing: stack(thing, counting), ["closure"]),
+    "class": (lambda thing: stack(thing, Counting), ["class"]),
+    "all": (
+        lambda thing: stack(thing, noting(), counting, timeout(seconds=5), Counting),
+        ["layer", "closure", "class"],
+    ),
+    "stacks of stacks": (lambda thing: stack(stack(thing, counting), retry(), noting()), ["layer", "closure"]),
+}
+
+
+@pytest.mark.parametrize("place", [list, Toolbox], ids=["list", "toolbox"])
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("thing", THINGS)
+def test_it_works_as_a_tool(thing: str, around: str, place: Callable[[Any], Any]) -> None:
+    wrap, layers = AROUND[around]
+    arguments = {"input": "a"} if "agent" in thing else {"text": "a"}
+    model = ScriptedModel(tool_call("look", **arguments), "end")
+    passed.clear()
+    run = asyncio.run(Agent(model, tools=place([wrap(THINGS[thing]())])).run("x"))
+    assert run.stop == stops.Completed()
+    assert run.observations == ("found a",)
+    assert run.failed_tool_calls == 0
+    assert passed == layers
+    (spec,) = model.calls[0].tools
+    assert spec.name == "look"
+    assert spec.description.startswith("Look")
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_facts_are_readable_through_all_layers(around: str) -> None:
+    wrap, _ = AROUND[around]
+    model = wrap(ScriptedModel("x", window=77))
+    agent = wrap(inner_agent())
+    once = wrap(tool(effect="once")(look))
+    assert fact(model, WINDOW) == 77
+    assert name_of(model) == "scripted"
+    assert fact(agent, COMPOSITE)
+    assert (fact(once, EFFECT), getattr(fact(once, SPEC), "name", "")) == ("once", "look")
+
+
+def test_a_closure_shows_in_the_stack_and_what_states_its_own_facts_keeps_them() -> None:
+    model = ScriptedModel("x")
+    assert repr(stack(model, retry(), counting)).startswith("retry() > counting > ")
+    assert isinstance(stack(model, counting), Enclosed)
+
+    def second(inner: Any) -> Any:
+        return fallback(inner, ScriptedModel("y", name="other"))
+
+    both = stack(model, second)
+    assert fact(both, NAME) == "fallback(scripted, other)"
+    assert stack(model, lambda inner: inner) is model
+
+
+def test_an_agent_layered_with_a_closure_is_an_agent() -> None:
+    agent = inner_agent().layered(counting)
+    passed.clear()
+    assert asyncio.run(agent.run("x")).text == "found a"
+    assert passed == ["closure"]
+    assert agent.name == "look"
+
+
+# -- combinators and effects -----------------------------------------------------------------------------------------
+
+EFFECTS = ["none", "repeatable", "once"]
+
+
+def with_effect(effect: Any) -> Any:
+    return tool(effect=effect)(look)
+
+
+HOLDERS: dict[str, Callable[[Any], Any]] = {
+    "tool": lambda each: each,
+    "agent": lambda each: Agent(ScriptedModel("x"), tools=[each], name="holder"),
+    "nested agent": lambda each: Agent(
+        ScriptedModel("x"), tools=[Agent(ScriptedModel("x"), tools=[each], name="inner")], name="outer"
+    ),
+    "agent with other tools": lambda each: Agent(
+        ScriptedModel("x"), tools=[tool(name="a", effect="none")(look), each, tool(name="b", effect="none")(look)]
+    ),
+    "agent with layers": lambda each: Agent(ScriptedModel("x"), tools=[each]).layered(retry(), counting),
+    "agent as a tool": lambda each: Agent(ScriptedModel("x"), tools=[each]).as_tool(),
+}
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_a_race_refuses_what_has_effects_however_deep(holder: str, effect: str) -> None:
+    made = HOLDERS[holder](with_effect(effect))
+    if effect == "none":
+        hedge(made, delay=1)
+        hedge(ScriptedModel("x"), made, delay=1)
+    else:
+        for services in ((made,), (ScriptedModel("x"), made), (made, ScriptedModel("x"))):
+            with pytest.raises(ConfigurationError, match=rf"has effects \({effect}\)"):
+                hedge(*services, delay=1)
