@@ -4,8 +4,8 @@ import asyncio
 import tempfile
 from collections.abc import Sequence
 
-from ziggurat import Agent, Approve, Message, tool
-from ziggurat.core.errors import ConfigurationError
+from ziggurat import Agent, Approve, Deny, Message, tool
+from ziggurat.core.errors import AlreadyDecided
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.function import FunctionModel
 from ziggurat.runs.options import Environment
@@ -41,9 +41,9 @@ async def main() -> None:
     run = await agent().resume("r-1", {ann.id: Approve()}, environment=Environment(clock=clock))
     print(f"{run.stop} waiting for {ben.shown}: {run.pending[0].id == ben.id}")
     try:
-        await agent().resume("r-1", {ann.id: Approve()}, environment=Environment(clock=clock))
-    except ConfigurationError as error:
-        print(f"once only: {str(error)[:24]}")
+        await agent().resume("r-1", {ann.id: Deny("no")}, environment=Environment(clock=clock))
+    except AlreadyDecided as error:
+        print(f"the first decision stands: {type(error).__name__}")
     await clock.advance(2 * DAY)
     run = await agent().resume("r-1", {ben.id: Approve()}, environment=Environment(clock=clock))
     print(run.text)

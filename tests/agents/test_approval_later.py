@@ -64,8 +64,8 @@ def test_each_phase_is_another_process(kind: str, tmp_path: Path) -> None:
     assert partly["stop"] == "Suspended"
     assert partly["waiting"] == {"ada": ada}, "the rest stays pending under its id"
     again, ended, after = in_a_process(url, ledger, "resume", {ben: "deny"}, {ada: "modify"}, {ada: "approve"})
-    assert "no call with the id" in again["error"], "a decision is used once"
-    assert "no call with the id" in after["error"], "also when the run has ended"
+    assert "AlreadyDecided" in again["error"], "a decision stands"
+    assert "AlreadyDecided" in after["error"], "also when the run has ended"
     assert ended["stop"] == "Completed"
     assert ended["results"] == ["ada is known", "paid 1 to ada", "paid 5 to ben"]
     assert ledger.read_text() == "looked ada up\npaid 5 to ben\npaid 1 to ada\n", "nothing is done twice"

@@ -11,7 +11,7 @@ from tests.stores.records import dump_of
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.errors import ConfigurationError, JournalMismatch, ModelError, RunNotFound
+from ziggurat.core.errors import AlreadyDecided, ConfigurationError, JournalMismatch, ModelError, RunNotFound
 from ziggurat.core.event import Event
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
@@ -84,8 +84,9 @@ def test_a_bad_decision_is_refused_and_nothing_is_written(decisions: Any, told: 
             await agent.resume("r", {item.id: Approve()}, listeners=[3])  # type: ignore[list-item]
         assert dump_of(store, "r") == before
         assert (await agent.resume("r", {item.id: Approve()})).text == "done"
-        with pytest.raises(ConfigurationError, match="waiting: nothing"):
-            await agent.resume("r", {item.id: Approve()})
+        assert (await agent.resume("r", {item.id: Approve()})).text == "done", "the same decision again"
+        with pytest.raises(AlreadyDecided, match=r"decided already: Approve\(\)"):
+            await agent.resume("r", {item.id: Deny("no")})
 
     asyncio.run(run())
 

@@ -9,13 +9,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from msgspec.structs import replace
-
 from ziggurat.agents.steering import Mailbox
 from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.event import Listener
 from ziggurat.core.stream import EventStream
-from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.message import Message
 from ziggurat.messages.steer import Verb
@@ -71,7 +68,7 @@ class RunHandle:
             if not self._cancelled:
                 raise
             partial = partial_of(error)  # None if its record was still being opened
-            return self._unbegun if partial is None else replace(partial, stop=stops.Cancelled())
+            return self._unbegun if partial is None else partial
 
     @property
     def done(self) -> bool:

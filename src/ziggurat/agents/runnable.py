@@ -2,6 +2,7 @@
 
 __all__ = ["Runnable"]
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Unpack
@@ -408,7 +409,12 @@ class Runnable:
     async def _run_as_root(self, ambient: Context | None, request: AgentRequest, options: RunOptions) -> AgentRun:
         if ambient is not None and ambient.listens(Warned):
             await ambient.emit(Warned(ambient.path, f"{self.name} was started as a run of its own (detached)"))
-        return await drive(self, self.name, await self._opener.open(request, options))
+        try:
+            opening = await self._opener.open(request, options)
+        except asyncio.CancelledError as error:
+            error.partial = empty_run(self.name, request, stops.Cancelled(), options.run_id or "")  # type: ignore[attr-defined]
+            raise
+        return await drive(self, self.name, opening)
 
     async def _join(self, ambient: Context, request: AgentRequest, options: RunOptions) -> AgentRun:
         _check_joins(options)

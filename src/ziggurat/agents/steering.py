@@ -169,7 +169,7 @@ class Steering:
                 return taken
             at = self._ctx.at(f"steering-{self._number + 1}")
             self._number += 1
-            outdated = steer.verb == "cancel" and known and not replaying
+            outdated = steer.verb == "cancel" and known and (not replaying or self._went_on(steer))
             if not outdated:
                 self._due.extend(steer.messages)  # before the wait, which may be cancelled: the act is recorded then
                 taken.append(steer)
@@ -178,6 +178,10 @@ class Steering:
                 continue  # it stopped the run then, and the run has been resumed since
             if at.listens(Steered):
                 await at.emit(Steered(at.path, steer.verb, steer.step, known))
+
+    def _went_on(self, steer: Steer) -> bool:
+        """Return whether a run that was stopped before a step was continued."""
+        return journal_of(self._ctx).find(f"{self._ctx.path}/step-{steer.step}/model") is not None
 
     def _next(self) -> Steer | None:
         record = journal_of(self._ctx).find(f"{self._ctx.path}/steering-{self._number + 1}")

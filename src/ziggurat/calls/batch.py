@@ -9,7 +9,7 @@ from ziggurat.calls.tool_call import act
 from ziggurat.core.containment import contained
 from ziggurat.core.context import METER, Context
 from ziggurat.core.entries import Result
-from ziggurat.core.errors import Suspend, ToolError
+from ziggurat.core.errors import RecordEnds, Suspend, ToolError
 from ziggurat.core.journal import journal_of
 from ziggurat.core.path import escaped
 from ziggurat.messages.events import ToolEnded
@@ -39,7 +39,7 @@ def call_tool(box: Toolbox, call: ToolCall, ctx: Context, step: str) -> Awaitabl
 
 async def _call_or_raise(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     result = await act(box, call, ctx)
-    _raise_failures(box, (result,))
+    await _raise_failures(box, (result,), [ctx])
     return result
 
 
@@ -59,7 +59,7 @@ async def call_tools(
     contexts = [ctx.at(f"{step}/tool-{number}:{escaped(call.name)}") for number, call in enumerate(calls, 1)]
     results = await _call_together(box, calls, contexts, ctx, dropped)
     if box.on_error == "raise":
-        _raise_failures(box, results)
+        await _raise_failures(box, results, contexts)
     return results
 
 
@@ -88,9 +88,12 @@ async def _call_together(
         await _outcome(box, task, call, at, why, at.path in begun)
         for task, call, at in zip(tasks, calls, contexts, strict=True)
     ]
-    pending = tuple(item for outcome in outcomes if isinstance(outcome, Suspend) for item in outcome.pending)
-    if pending:
-        raise Suspend(pending)
+    suspends = [outcome for outcome in outcomes if isinstance(outcome, Suspend)]
+    for suspend in suspends:
+        if isinstance(suspend, RecordEnds):
+            raise suspend
+    if suspends:
+        raise Suspend(tuple(item for suspend in suspends for item in suspend.pending))
     return tuple(outcome for outcome in outcomes if isinstance(outcome, ToolResult))
 
 
@@ -104,6 +107,7 @@ async def _catch_suspend(call: Awaitable[ToolResult]) -> ToolResult | Suspend:
         raise contained(error)  # noqa: B904 - it has its cause already
 
 
+_NO_FAILURE = (None, "interrupted")
 _FAILED = "another call of the batch failed"
 _ENOUGH = "enough other calls have succeeded"
 _REDIRECTED = "the run was redirected"
@@ -184,14 +188,19 @@ async def _outcome(
     return result
 
 
-def _raise_failures(box: Toolbox, results: tuple[ToolResult, ...]) -> None:
-    failed = [result for result in results if result.error not in (None, "interrupted")]
+async def _raise_failures(box: Toolbox, results: tuple[ToolResult, ...], contexts: list[Context]) -> None:
+    """Raise if a call failed; its failure is recorded after its result, so that the call is made again on resume."""
+    failed = [(result, ctx) for result, ctx in zip(results, contexts, strict=True) if result.error not in _NO_FAILURE]
     if not failed or (isinstance(box.join, Quorum) and _reason_to_cancel(box, [*results])):
         return
+    texts = [f"{result.name}: {result.text}" for result, _ in failed]
+    for (result, ctx), text in zip(failed, texts, strict=True):
+        error = ToolError(text, kind=result.error or "permanent")
+        await journal_of(ctx).write_failure(ctx, result.name, result.name, error)
+    kind = failed[0][0].error or "permanent"
     if box.join == "fail_fast" or len(failed) == 1:
-        raise ToolError(f"{failed[0].name}: {failed[0].text}", kind=failed[0].error or "permanent")
-    texts = "; ".join(f"{result.name}: {result.text}" for result in failed)
-    raise ToolError(f"one or more tools failed: {texts}", kind=failed[0].error or "permanent")
+        raise ToolError(texts[0], kind=kind)
+    raise ToolError(f"one or more tools failed: {'; '.join(texts)}", kind=kind)
 
 
 def not_executed(calls: tuple[ToolCall, ...], why: str) -> tuple[ToolResult, ...]:

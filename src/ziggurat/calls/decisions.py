@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from ziggurat.calls.gate import Normalize, expired, misfit
 from ziggurat.calls.model_call import normalize_request
 from ziggurat.core.entries import Decided
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import AlreadyDecided, ConfigurationError
 from ziggurat.core.facts import Fact, fact
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.path import is_tool_call
-from ziggurat.messages.agent import Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
+from ziggurat.messages.agent import Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem, decision_of
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.toolbox import Toolbox
 
@@ -58,6 +58,21 @@ _UNSETTLED = (
 )
 
 
+def _was_decided(journal: MemoryJournal, item_id: str, decision: Decision) -> bool:
+    """Return whether a call was decided in this way before.
+
+    Raises:
+        AlreadyDecided: it was decided in another way.
+    """
+    for entry in journal.entries:
+        if isinstance(entry, Decided) and entry.id == item_id:
+            before = decision_of(entry.decision)
+            if before == decision:
+                return True
+            raise AlreadyDecided(f"the call {item_id!r} was decided already: {before!r}; that decision stands")
+    return False
+
+
 def decision_entries(
     journal: MemoryJournal, decisions: Mapping[str, Decision], now: float, agent: object
 ) -> list[Decided]:
@@ -71,6 +86,7 @@ def decision_entries(
 
     Raises:
         ConfigurationError: something is not a decision, does not fit, or names no pending item (they are listed).
+        AlreadyDecided: a call was decided in another way before; deciding again in the same way has no effect.
     """
     if not isinstance(decisions, Mapping):
         raise ConfigurationError(
@@ -84,6 +100,8 @@ def decision_entries(
             raise ConfigurationError(
                 f"a call that waits is named by its id: give item.id ({item_id.id!r}), not the item"
             )
+        if item_id not in pending and _was_decided(journal, item_id, decision):
+            continue
         if item_id not in pending:
             waiting = ", ".join(pending) or "nothing"
             raise ConfigurationError(f"no call with the id {item_id!r} waits for a decision (waiting: {waiting})")

@@ -21,6 +21,7 @@ from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.event import SILENCE, Diverged
 from ziggurat.core.facts import Fact, fact
 from ziggurat.core.journal import MemoryJournal, journal_of
+from ziggurat.core.path import parent_of
 from ziggurat.core.scope import Key, Scope
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -151,7 +152,7 @@ async def _recorded_run(record: Record, parts: AgentParts, ctx: Context) -> Agen
     """Return the recorded run, raise its recorded error, or return None if the agent must run."""
     outcome = record.answer()
     journal = journal_of(ctx)
-    if outcome is None or (isinstance(outcome, Result) and journal.replaying):
+    if outcome is None or (journal.replaying and (isinstance(outcome, Result) or not parent_of(ctx.path))):
         return None  # a replay runs the loop again, to find differences
     run = _read_run(outcome, await journal.answer(ctx, outcome, parts.name, None, AgentRun), parts)
     if ctx.emit is not SILENCE:

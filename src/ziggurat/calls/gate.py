@@ -42,6 +42,7 @@ from ziggurat.core.errors import (
     described,
 )
 from ziggurat.core.journal import MemoryJournal, journal_of
+from ziggurat.core.path import is_beneath, is_tool_call
 from ziggurat.messages.agent import Approve, Decision, Deny, Happened, Modify, PendingItem, Stage, decision_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
@@ -252,7 +253,18 @@ def refuse(record: Record | None, name: str, stage: Stage, ctx: Context, journal
     """Raise if the journal refuses live calls at this path; in a replay, as Suspend if the call was waiting."""
     if journal.replaying and record is not None and record.pending is not None and record.waits:
         raise Suspend((_waiting_item(as_type(record.pending.request, ToolCall), stage, record, ctx),))
+    if journal.replaying:
+        below = [pending for pending in journal.pending() if is_beneath(pending.path, ctx.path)]
+        if below:  # in an agent that a function calls, which is not called again
+            raise Suspend(tuple(map(_item_below, below)))
     journal.missing(ctx.path, name)
+
+
+def _item_below(pending: Pending) -> PendingItem:
+    stage: Stage = "tool" if is_tool_call(pending.path) else "model"
+    return PendingItem(
+        pending.id, pending.path, as_type(pending.request, ToolCall), pending.reason, stage, pending.until
+    )
 
 
 async def suspend(item: PendingItem, record: Record | None, ctx: Context) -> None:

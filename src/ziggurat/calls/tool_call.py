@@ -52,9 +52,11 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     started = monotonic()
     if ctx.emit is not SILENCE:
         await ctx.emit(ToolStarted(ctx.path, call))
-    if journal.refusing:
-        refuse(record, call.name, "tool", ctx, journal)
     entry = box.entries.get(call.name)
+    if journal.refusing and not (
+        journal.replaying and entry is not None and entry.composite and journal.is_entered(ctx.path)
+    ):
+        refuse(record, call.name, "tool", ctx, journal)
     result = await _act_live(box, entry, record, call, ctx, journal)
     await journal.write(Result(ctx.path, call.name, call, result, (), journal.elapsed if journal.durable else 0.0))
     meter = scope.get(METER)

@@ -47,6 +47,7 @@ __all__ = [
     "MissingExtra",
     "ModelError",
     "ModelErrorKind",
+    "RecordEnds",
     "RunExists",
     "RunNotFound",
     "ServiceError",
@@ -321,6 +322,14 @@ class Suspend(BaseException):
     def __init__(self, pending: tuple[object, ...]) -> None:
         super().__init__(f"waiting for {len(pending)} decision(s)")
         self.pending = pending
+
+
+class RecordEnds(Suspend):
+    """A replay has come to where the run had broken off: it was cancelled then, or ran out of time."""
+
+    def __init__(self, stop: str) -> None:
+        super().__init__(())
+        self.stop = stop
 
 
 def is_transient(error: BaseException) -> bool:

@@ -85,6 +85,11 @@ class MemoryJournal(Recorder):
         return last if isinstance(last, Ended) else None
 
     @property
+    def last_end(self) -> Ended | None:
+        """The last entry that ended the run, also if it was continued; None if there is none."""
+        return next((entry for entry in reversed(self.entries) if isinstance(entry, Ended)), None)
+
+    @property
     def went_on(self) -> bool:
         """Whether anything was recorded since the run was opened, other than that its agent was entered."""
         return any(not isinstance(entry, Entered) for entry in self.entries[self._begun :])
@@ -265,6 +270,8 @@ class MemoryJournal(Recorder):
                 at = parent_of(at)
             while not at and record.has_failed:
                 record.outcomes.pop()
+                if record.result is not None:  # the failure of a call that had a result, so that its run failed
+                    record.outcomes.pop()
 
     def reopen(self, run_id: str, at: float, clock: Clock | None = None, decided: Iterable[Decided] = ()) -> None:
         """Continue a run: time since it stopped does not count, and calls whose failure ended it are made again.

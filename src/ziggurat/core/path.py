@@ -4,7 +4,12 @@ A path is text: names joined by ``/``. It contains only names and positions, nev
 so a replayed run has the same paths.
 """
 
-__all__ = ["escaped", "is_beneath", "is_model_call", "is_question", "is_tool_call", "parent_of"]
+__all__ = ["escaped", "is_beneath", "is_model_call", "is_question", "is_tool_call", "parent_of", "step_of"]
+
+import re
+
+_INNERMOST_STEP = re.compile(r"(.*)/step-(\d+)/([^/]+)(?:/.*)?")
+_STEP = re.compile(r"step-(\d+)/(.*)")
 
 
 def escaped(name: str) -> str:
@@ -44,3 +49,21 @@ def is_question(path: str) -> bool:
     """Return whether `path` is that of the model call of an agent's step: ``.../step-2/model``."""
     above, _, name = path.rpartition("/")
     return (name == "model" or name.startswith("model#")) and above.rpartition("/")[2].startswith("step-")
+
+
+def step_of(path: str, agent: str | None = None) -> tuple[str, int, str]:
+    """Return the agent of a call made in a step, the number of the step, and what follows: ``model`` or ``tool-1:x``.
+
+    Args:
+        path: The path of the call; of one below a tool of `agent`, that tool counts.
+        agent: The agent; by default the innermost one.
+
+    Returns:
+        The path itself, 0 and an empty string if the call is in no step.
+    """
+    if agent is None:
+        found = _INNERMOST_STEP.fullmatch(path)
+        return (path, 0, "") if found is None else (found[1], int(found[2]), found[3])
+    under = path[len(agent) + 1 :] if path.startswith(agent + "/") else ""
+    step = _STEP.match(under)
+    return (agent, 0, "") if step is None else (agent, int(step[1]), step[2])

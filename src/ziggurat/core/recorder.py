@@ -18,11 +18,11 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import Raw, as_type, decode
 from ziggurat.core.containment import contained
 from ziggurat.core.context import METER, Context
-from ziggurat.core.entries import Entered, Entry, Failure, Outcome, Record, Result, Screen
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, JournalMismatch
+from ziggurat.core.entries import Ended, Entered, Entry, Failure, Outcome, Record, Result, Screen
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, JournalMismatch, RecordEnds
 from ziggurat.core.event import Diverged, difference
 from ziggurat.core.json_lines import as_error, fingerprint
-from ziggurat.core.path import is_beneath, is_model_call, parent_of
+from ziggurat.core.path import is_beneath, is_model_call, parent_of, step_of
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -71,6 +71,10 @@ def must_be(value: object, returns: type, name: str, ctx: Context) -> None:
         raise ConfigurationError(
             f"{name} at {ctx.path} must answer with a {returns.__name__}, it did with {type(value).__name__}"
         )
+
+
+_CUT_OFF = frozenset({"Cancelled", "Timeout", "Failed", "BudgetExceeded", "Denied"})
+"""The stops of runs whose record may end in the middle of a call."""
 
 
 class Recorder:
@@ -154,9 +158,31 @@ class Recorder:
         return self._elapsed + self._monotonic() - self._since
 
     def missing(self, path: str, what: str, /) -> None:
-        """Raise JournalMismatch in `replay`, because the record has no answer for this call."""
+        """Raise in `replay`, because the record has no answer for this call.
+
+        Raises:
+            RecordEnds: the run broke off here.
+            JournalMismatch: it did not.
+        """
         if self.mode == "replay":
+            broken_off = self._broke_off()
+            if broken_off and not self._goes_on_after(path):
+                raise RecordEnds(broken_off)
             raise JournalMismatch(f"replay came to {path} ({what}), which the record does not hold")
+
+    def _broke_off(self) -> str:
+        """Return the stop of a run that was cut off by what came from outside; empty if it was not."""
+        ends = [entry.stop for entry in self.entries if isinstance(entry, Ended)]
+        return ends[-1] if ends and ends[-1] in _CUT_OFF else ""
+
+    def _goes_on_after(self, path: str) -> bool:
+        """Return whether something is recorded that follows the call at `path` in the steps of its agent."""
+        agent, step, place = step_of(path)
+        for known in self.paths() if step else ():
+            other = step_of(known, agent)
+            if other[1] > step or (other[1] == step and place == "model" and other[2].startswith("tool-")):
+                return True
+        return False
 
     def diverged(self, path: str, what: str, recorded: str, asked: str, /) -> Diverged | None:
         """Return the event that reports a difference, None if there is none; raise if the journal is strict."""
@@ -323,6 +349,15 @@ class Recorder:
                     path = parent_of(path)
         self._looked_at = len(self.entries)
         return composite
+
+    def answers_with(self, outcome: Outcome, /) -> bool:
+        """Return whether a recorded outcome still answers its call, and was not withdrawn when the run went on."""
+        record = self.find(outcome.path)
+        return record is not None and record.number(outcome) > 0
+
+    def is_entered(self, path: str, /) -> bool:
+        """Return whether a composite was entered at or below `path`."""
+        return path in self._composites()
 
     async def answer(self, ctx: Context, outcome: Outcome, name: str, request: object, returns: type[R]) -> R:
         """Answer a call with its recorded outcome: compare the requests, count the usage, pass over the calls below.

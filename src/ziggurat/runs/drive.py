@@ -9,11 +9,19 @@ from typing import cast
 from msgspec.structs import replace
 
 from ziggurat.calls.enter import AgentService, enter, report_changes
-from ziggurat.core.codec import as_type
+from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import contained
 from ziggurat.core.context import JOURNAL
-from ziggurat.core.entries import Ended, Entry
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, RunExists, StoreError, Suspend
+from ziggurat.core.entries import Ended
+from ziggurat.core.errors import (
+    ConfigurationError,
+    JournalCorrupt,
+    JournalError,
+    RecordEnds,
+    RunExists,
+    StoreError,
+    Suspend,
+)
 from ziggurat.core.event import SILENCE
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.shield import finished
@@ -56,26 +64,17 @@ async def drive(agent: AgentService, name: str, opening: Opening) -> AgentRun:
     """
     if opening.state == "ended":
         return await _answer(agent, name, opening)
-    journal, writer, request, run_id = opening.journal, opening.writer, opening.request, opening.run_id
-    if APPROVALS in opening.ctx.scope or GRANTS in opening.ctx.scope:
-        rules_hold(opening.ctx)
-    path, emit = opening.ctx.path, opening.ctx.emit
-    run: AgentRun | None = None
+    ctx, run_id = opening.ctx, opening.run_id
+    if APPROVALS in ctx.scope or GRANTS in ctx.scope:
+        rules_hold(ctx)
+    del ctx  # so that it can be freed while the run goes on
     task = asyncio.current_task()
     try:
-        run = await enter(agent, request, opening.ctx)
-        if writer is not None:
-            run = await writer.close(run)
-        await _record(journal, Ended("", type(run.stop).__name__, journal.elapsed))
+        return await _to_the_end(agent, name, opening)
     except ConfigurationError:
         opening.mistaken = True
         raise
-    except JournalError:
-        raise
-    except asyncio.CancelledError as error:
-        stopped = _stopped_run(error, name, request, run_id) if run is None else run
-        error.partial = stopped if writer is None else await _save_session(writer, stopped)  # type: ignore[attr-defined]
-        await _record_cancelled(journal, stopped)
+    except (asyncio.CancelledError, JournalError):
         raise
     except BaseException as raised:
         failure = contained(raised, task)
@@ -83,15 +82,44 @@ async def drive(agent: AgentService, name: str, opening: Opening) -> AgentRun:
             logger.debug("the run %s stopped", run_id, exc_info=failure)
         elif not isinstance(failure, Suspend):
             raise
-        run = _stopped_run(failure, name, request, run_id)
-        if writer is not None:
-            run = await writer.close_anyway(run)
-        if emit is not SILENCE:
-            await emit(AgentEnded(path, run))
-        await _record_end(journal, run)
+        return await _end_broken(failure, _stopped_run(failure, name, opening), opening)
     finally:
         run_ended(run_id)
         await opening.leave()
+
+
+async def _to_the_end(agent: AgentService, name: str, opening: Opening) -> AgentRun:
+    """Run an agent, save its session, and record its end; a cancellation is recorded and raised."""
+    journal, writer = opening.journal, opening.writer
+    run: AgentRun | None = None
+    try:
+        run = await enter(agent, opening.request, opening.ctx)
+        if writer is not None:
+            run = await writer.close(run)
+        waiting = journal.append(Ended("", type(run.stop).__name__, journal.elapsed))
+        if waiting is not None:
+            await finished(waiting)
+    except asyncio.CancelledError as error:
+        if run is None or journal.ended is None:  # otherwise the cancellation came when all was done
+            run = _stopped_run(error, name, opening)
+            if writer is not None:
+                run = await _save_session(writer, run)
+            await _record_cancelled(journal, run)
+        error.partial = run  # type: ignore[attr-defined]
+        raise
+    return run
+
+
+async def _end_broken(failure: BaseException, run: AgentRun, opening: Opening) -> AgentRun:
+    """Save the session of a run that an error or a call that waits has ended, and record its end."""
+    journal, writer, ctx = opening.journal, opening.writer, opening.ctx
+    if journal.replaying:
+        run = _replayed_end(failure, run, journal, ctx.path)
+    if writer is not None:
+        run = await writer.close_anyway(run)
+    if ctx.emit is not SILENCE:
+        await ctx.emit(AgentEnded(ctx.path, run))
+    await _record_end(journal, run)
     return run
 
 
@@ -131,10 +159,25 @@ async def _save_session(writer: SessionWriter, run: AgentRun) -> AgentRun:
         return run
 
 
-async def _record(journal: MemoryJournal, entry: Entry) -> None:
-    waiting = journal.append(entry)
-    if waiting is not None:
-        await waiting
+def _replayed_end(failure: BaseException, run: AgentRun, journal: MemoryJournal, path: str) -> AgentRun:
+    """Return a replayed run that did not end with an answer, as recorded, after comparing the two.
+
+    Raises:
+        JournalMismatch: it differs, and the replay is strict.
+    """
+    ended = journal.last_end
+    recorded = None if ended is None else as_type(ended.run, cast("type[AgentRun | None]", AgentRun | None))
+    cut_off = isinstance(failure, RecordEnds) or (ended is not None and ended.stop == "Cancelled")
+    if recorded is None:
+        return replace(run, stop=stops.Cancelled(), pending=()) if cut_off else run
+    if cut_off:  # more may be on record than the run had come to know when it was cut off
+        known = min(len(recorded.messages), len(run.messages))
+        journal.diverged(path, "conversation", digest(recorded.messages[:known]), digest(run.messages[:known]))
+    else:
+        if recorded.stop != run.stop:
+            journal.diverged(path, "stop", repr(recorded.stop), repr(run.stop))
+        journal.diverged(path, "conversation", recorded.messages.digest(), run.messages.digest())
+    return recorded
 
 
 def _end_of(journal: MemoryJournal, run: AgentRun) -> Ended:
@@ -157,7 +200,7 @@ async def _record_end(journal: MemoryJournal, run: AgentRun) -> None:
 async def _record_cancelled(journal: MemoryJournal, run: AgentRun) -> None:
     """Record that a run was cancelled before its error is raised; a failure to store it must not hide that error."""
     try:
-        waiting = journal.append(_end_of(journal, replace(run, stop=stops.Cancelled())))
+        waiting = journal.append(_end_of(journal, run))
         if waiting is not None:
             await finished(waiting)
     except asyncio.CancelledError:  # cancelled again; the end is recorded by now
@@ -172,10 +215,10 @@ def empty_run(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = 
     return AgentRun(Transcript.of(*request.messages), stop, None, id=run_id, start=start, agent=name)
 
 
-def _stopped_run(error: BaseException, name: str, request: AgentRequest, run_id: str) -> AgentRun:
+def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
     stop = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
     partial = partial_of(error)
-    if partial is None or partial.agent != name or partial.id != run_id:  # several runs may raise one error
-        partial = empty_run(name, request, stop)
+    if partial is None or partial.agent != name or partial.id != opening.run_id:  # several runs may raise one error
+        partial = empty_run(name, opening.request, stop)
     pending = pending_of(error) if isinstance(error, Suspend) else ()
-    return replace(partial, stop=stop, pending=pending, id=run_id)
+    return replace(partial, stop=stop, pending=pending, id=opening.run_id)

@@ -91,7 +91,8 @@ def _before(entries: Iterable[Entry], agent: str, step: int) -> Iterable[Entry]:
                 yield entry
         elif _is_steering(entry, agent):
             assert isinstance(entry, Result)
-            if as_type(entry.value, Steer).step < step:
+            steer = as_type(entry.value, Steer)
+            if steer.step < step or (steer.step == step and steer.place == "before"):
                 yield entry
         elif not reached:
             yield entry

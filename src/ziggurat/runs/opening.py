@@ -16,7 +16,7 @@ from ziggurat.core.broadcast import Broadcast
 from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
-from ziggurat.core.entries import Entered, Entry, Opened, Origin
+from ziggurat.core.entries import Entered, Entry, Failure, Opened, Origin
 from ziggurat.core.errors import JournalCorrupt, RunExists, RunNotFound
 from ziggurat.core.ids import check_new_id, check_new_name
 from ziggurat.core.journal import MemoryJournal
@@ -234,7 +234,9 @@ class Opener:
         self._recorded_request(before, origin.run_id)
         forked = new_id or options.environment.ids()
         check_new_id(forked, "new_id")
-        entries = fork_entries(before.entries, self.path, forked, origin, prompt, options.clock.now())
+        before.reopen(origin.run_id, 0.0)  # failures that ended it are no part of its steps
+        valid = [entry for entry in before.entries if not isinstance(entry, Failure) or before.answers_with(entry)]
+        entries = fork_entries(valid, self.path, forked, origin, prompt, options.clock.now())
         if options.labels is not None:
             entries[0] = replace(entries[0], labels=options.labels)
         screens = MemoryJournal()

@@ -37,7 +37,7 @@ class PartialJournal(MemoryJournal):
         self.live = live
         self._whole = whole
         self._made = {path for entry in whole if isinstance(entry, Entered) for path in _upwards(entry.path)}
-        self.take_over(entry for entry in whole if self._answers(entry))
+        self.take_over(entry for entry in whole if self._answers(entry) or (entry is not whole[-1] and _ends(entry)))
 
     @property
     def original(self) -> Sequence[Entry]:
@@ -58,6 +58,10 @@ class PartialJournal(MemoryJournal):
         if not isinstance(entry, Result | Failure | Intent | Returned):
             return not isinstance(entry, Ended)
         return entry.path not in self._made and not self.is_live(entry.path)
+
+
+def _ends(entry: Entry) -> bool:
+    return isinstance(entry, Ended)
 
 
 def _upwards(path: str) -> Iterator[str]:

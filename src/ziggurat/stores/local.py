@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.core.chain import Chain
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import ConfigurationError, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
@@ -46,6 +47,7 @@ class LocalLogs:
     ) -> None:
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
             raise ConfigurationError(f"LocalLogs(limit=...) is a whole number of at least 1, got {limit!r}")
+        self.chain = Chain(None)
         self.limit = limit
         self._idle: OrderedDict[str, None] = OrderedDict()  # runs that nobody drives, the oldest first
         self.clock = clock

@@ -1,0 +1,1 @@
+"""The life of a run, checked against a small specification."""

@@ -1,0 +1,98 @@
+"""What should happen to a run, said without journals, stores and services: the whole life of a run on one page.
+
+A run follows its plan. It stops at the first step that asks for a decision not made yet, that the model breaks at, or
+that the budget has no call for; otherwise it completes. Where it stopped is all that a store needs to know: asking
+again answers the same, and only an explicit resume goes on.
+"""
+
+from dataclasses import dataclass, field
+
+from tests.life.world import Call, Plan, inner_calls
+
+ASKED = ("send", "wire")
+"""The tools whose calls wait for a person."""
+
+
+@dataclass
+class Outcome:
+    """How a run stands: the name of its stop, the calls that wait, the calls that were carried out, its model calls."""
+
+    stop: str
+    waiting: list[Call] = field(default_factory=list)
+    done: list[Call] = field(default_factory=list)
+    refused: list[Call] = field(default_factory=list)
+    turns: int = 0
+    model_calls: int = 0
+
+
+@dataclass
+class Life:
+    """What is known of one run.
+
+    Attributes:
+        plan: What it does.
+        decisions: What was decided, by the number of the call: an approval, or a denial.
+        stop: How it stood when it was last heard of; "absent" before it began, "lost" when its process died.
+        turns: The number of its own model calls that are on record; None if that is not known.
+        model_calls: The number of all its model calls that are on record.
+        parent: The run that it is a fork of.
+    """
+
+    plan: Plan
+    decisions: dict[int, str] = field(default_factory=dict)
+    stop: str = "absent"
+    turns: int | None = 0
+    model_calls: int = 0
+    parent: str = ""
+
+    def outcome(self, breaks_at: int | None = None, requests: int | None = None) -> Outcome:
+        """Return how the run stands after it was driven as far as it goes."""
+        outcome = Outcome("Completed")
+        for turn in range(len(self.plan.steps) + 1):
+            outcome.turns = turn
+            if turn == breaks_at:
+                outcome.stop = "Failed"
+                return outcome
+            if requests is not None and outcome.model_calls >= requests:
+                outcome.stop = "BudgetExceeded"
+                return outcome
+            outcome.model_calls += 1
+            outcome.turns += 1
+            if turn == len(self.plan.steps):
+                return outcome
+            for call in self.plan.steps[turn]:
+                self._carry_out(call, outcome)
+            if outcome.waiting:
+                outcome.stop = "Suspended"
+                return outcome
+        return outcome
+
+    def _carry_out(self, call: Call, outcome: Outcome) -> None:
+        name, n = call
+        if name == "helper":
+            outcome.model_calls += 1
+            before = len(outcome.waiting)
+            for inner in inner_calls(n):
+                self._carry_out(inner, outcome)
+            if len(outcome.waiting) == before:
+                outcome.model_calls += 1
+                outcome.done.append(call)
+        elif name not in ASKED:
+            outcome.done.append(call)
+        elif n not in self.decisions:
+            outcome.waiting.append(call)
+        elif self.decisions[n] == "deny":
+            outcome.refused.append(call)
+        else:
+            outcome.done.append(call)
+
+    def within_budget(self, requests: int) -> bool:
+        """Return whether a budget would end the run between two steps of its own, not within the nested agent."""
+        calls = 0
+        for step in self.plan.steps:
+            calls += 1
+            nested = 2 * sum(name == "helper" for name, _ in step)
+            if calls <= requests < calls + nested:
+                return False
+            calls += nested
+        return True

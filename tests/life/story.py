@@ -1,0 +1,424 @@
+"""One random story: thirty actions on a few runs, each checked against the specification.
+
+Run one by hand with ``python -m tests.life.story SEED [--place sqlite]``, many with ``make life``.
+"""
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.life.specification import ASKED, Life
+from tests.life.world import PER_CALL, Call, MortalStore, Plan, Process, World, inner_calls
+from ziggurat import Approve, ConfigurationError, Deny, Modify
+from ziggurat.core.errors import LeaseHeld, RunExists, StoreError
+from ziggurat.core.store import run_log
+from ziggurat.messages.agent import AgentRun, PendingItem
+from ziggurat.messages.validation import ValidationPolicy, validate
+from ziggurat.stores.file import FileStore
+from ziggurat.stores.local import LocalLogs
+from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.testing.clock import HandClock
+
+PLACES = ("rows", "sqlite", "file")
+LEASE = 30.0
+
+
+class Story:
+    """Random actions on a place, and what must hold after each.
+
+    Args:
+        seed: Decides everything that happens.
+        place: The kind of store.
+        folder: Where a store on disk is kept.
+    """
+
+    def __init__(self, seed: int, place: str, folder: Path) -> None:
+        self.random = random.Random(seed)
+        self.place, self.folder = place, folder
+        self.clock = HandClock()
+        self.rows = LocalLogs(clock=self.clock, lease=LEASE)
+        self.world = World()
+        self.lives: dict[str, Life] = {}
+        self.last: dict[str, AgentRun] = {}
+        self.numbers = 0
+        self.log: list[str] = []
+        self.opened: list[MortalStore] = []
+
+    # -- the actors ----------------------------------------------------------------------------------------------
+
+    def process(self, lives: int | None = None, **options: Any) -> Process:
+        """Start a process; it dies at its append number `lives`."""
+        store: Any
+        if self.place == "rows":
+            store = LocalLogs(clock=self.clock, lease=LEASE, shared=self.rows)
+        elif self.place == "sqlite":
+            store = SqliteStore(self.folder / "runs.db", synchronous="NORMAL", clock=self.clock, lease=LEASE)
+        else:
+            store = FileStore(self.folder / "runs", clock=self.clock, lease=LEASE)
+        mortal = MortalStore(store, lives)
+        self.opened.append(mortal)
+        return Process(self.world, mortal, **options)
+
+    async def end(self, process: Process) -> None:
+        """End a process; what it leased lapses if it died."""
+        if self.place != "rows" or not process.store.dead:
+            await process.store.inner.close()
+        if process.store.dead:
+            await self.clock.advance(LEASE + 1)
+
+    def plan(self) -> Plan:
+        """Draw a plan of up to four steps."""
+        steps: list[tuple[Call, ...]] = []
+        for _ in range(self.random.randint(0, 4)):
+            names = self.random.choices(
+                ["look", "pay", "send", "wire", "fail", "helper"], [4, 3, 3, 2, 1, 1], k=self.random.randint(1, 3)
+            )
+            if names.count("helper") > 1:
+                names = ["helper", "look"]
+            batch = []
+            for name in names:
+                self.numbers += 1
+                batch.append((name, self.numbers))
+            steps.append(tuple(batch))
+        return Plan(f"plan-{len(self.lives)}", tuple(steps))
+
+    # -- what must hold ------------------------------------------------------------------------------------------
+
+    async def check(self, run_id: str, run: AgentRun, process: Process) -> None:
+        """Compare a run as it was answered with the specification, the ledger and its own replay."""
+        life = self.lives[run_id]
+        expected = life.outcome(process.breaks_at, process.requests)
+        life.turns, life.model_calls = expected.turns, expected.model_calls
+        if life.stop == "Cancelled":
+            life.turns = None
+            assert type(run.stop).__name__ in ("Cancelled", expected.stop)
+        else:
+            assert type(run.stop).__name__ == expected.stop, f"{run.stop} {run.error}, expected {expected}"
+            waiting = sorted(item.call.arguments for item in run.pending)
+            assert waiting == sorted(f'{{"n":{n}}}' for _, n in expected.waiting), f"{waiting}, expected {expected}"
+            if expected.stop == "Completed":
+                assert run.text == f"done after {len(life.plan.steps)}"
+                assert run.usage.total == PER_CALL * expected.model_calls, f"{run.usage}, expected {expected}"
+        assert validate(run.messages, ValidationPolicy.sendable()) is None
+        self.check_effects(run_id, run)
+        self.last[run_id] = run
+
+    def check_effects(self, run_id: str, run: AgentRun | None = None) -> None:
+        """Check the ledger: what must happen once happened once, and nothing that no person approved."""
+        life = self.lives[run_id]
+        for name in ("pay", "wire"):
+            keys = [key for key, _ in self.world.effects(name, run_id)]
+            assert len(keys) == len(set(keys)), f"{name} was carried out twice in {run_id}"
+        for name in ASKED:
+            for _, n in self.world.effects(name, run_id):
+                decided = life.decisions.get(n % CHANGED)
+                assert decided in ("approve", "modify"), f"{name} {n} of {run_id} was never approved: {decided}"
+                assert (n >= CHANGED) == (decided == "modify"), f"{name} {n} of {run_id} was decided: {decided}"
+        if run is None or type(run.stop).__name__ != "Completed":
+            return
+        for step in run.trace():
+            for call, result in zip(step.calls, step.results, strict=True):
+                if result.error is None and call.name in ("look", "pay", "send", "wire"):
+                    n = int(result.text.split()[-1])
+                    assert n in self.happened(call.name, run_id), f"{result.text} never happened"
+
+    def happened(self, name: str, run_id: str) -> set[int]:
+        """Return the numbers with which a tool took effect in a run, or in the runs that it is a fork of."""
+        own = {n for _, n in self.world.effects(name, run_id)}
+        parent = self.lives[run_id].parent
+        return own | self.happened(name, parent) if parent else own
+
+    # -- the actions ---------------------------------------------------------------------------------------------
+
+    def choose(self, *stops: str) -> str | None:
+        """Choose a run that stands in one of these ways; any run without a name."""
+        fitting = [each for each, life in self.lives.items() if not stops or life.stop in stops]
+        return self.random.choice(fitting) if fitting else None
+
+    async def act(self) -> None:
+        """Do one random action."""
+        names = list(_WEIGHTS)
+        name = self.random.choices(names, [_WEIGHTS[each] for each in names])[0]
+        self.log.append(name)
+        await getattr(self, name)()
+
+    async def drive(self, run_id: str, process: Process, work: Any) -> None:
+        """Await a run or resume, check it, and remember how the run stands; a process that died leaves it lost."""
+        life = self.lives[run_id]
+        try:
+            run = await work
+        except StoreError:
+            if not process.store.dead:
+                raise
+            life.stop, life.turns = "lost", None
+            await self.forget_unwritten(run_id, process)
+            self.check_effects(run_id)
+        else:
+            if process.store.dead and life.stop == "absent":
+                raise AssertionError("a dead process has answered")
+            life.stop = type(run.stop).__name__
+            await self.check(run_id, run, process)
+        finally:
+            await self.end(process)
+
+    async def forget_unwritten(self, run_id: str, process: Process) -> None:
+        """Take decisions out of the specification that a process died before writing."""
+        rows = await process.store.read(run_log(run_id))
+        written = b"".join(row.data for row in rows if b'"Decided"' in row.data)
+        for item in self.last[run_id].pending if run_id in self.last else ():
+            if item.id.encode() not in written:
+                self.lives[run_id].decisions.pop(number_of(item), None)
+
+    def options(self, life: Life) -> dict[str, Any]:
+        """Draw what is wrong with the next process: nothing, a broken model, too small a budget."""
+        kind = self.random.random()
+        if kind > 0.3 or life.turns is None:
+            return {}
+        if kind < 0.15:
+            return {"breaks_at": life.turns + self.random.randint(0, 2)}
+        requests = max(1, life.model_calls) + self.random.randint(0, 4)
+        return {"requests": requests} if life.within_budget(requests) else {}
+
+    async def begin(self) -> None:
+        """Begin a run."""
+        run_id = f"r{len(self.lives)}"
+        self.lives[run_id] = Life(self.plan())
+        process = self.process(**self.options(self.lives[run_id]))
+        await self.drive(run_id, process, process.agent.run(self.lives[run_id].plan.prompt(), run_id=run_id))
+
+    async def crash(self) -> None:
+        """Begin a run, or go on with one, in a process that dies."""
+        run_id = self.choose("lost", "absent")
+        if run_id is None:
+            run_id = f"r{len(self.lives)}"
+            self.lives[run_id] = Life(self.plan())
+        process = self.process(lives=self.random.randint(1, 12))
+        await self.drive(run_id, process, process.agent.run(self.lives[run_id].plan.prompt(), run_id=run_id))
+
+    async def run_again(self) -> None:
+        """Ask for a run again by its id: an ended or waiting one is answered from its record, a lost one goes on."""
+        run_id = self.choose()
+        if run_id is None:
+            return
+        life, asked, effects = self.lives[run_id], self.world.asked, len(self.world.ledger)
+        stop, process = life.stop, self.process()
+        work = process.agent.run(life.plan.prompt(), run_id=run_id)
+        if stop in ("lost", "absent"):
+            await self.drive(run_id, process, work)
+            return
+        run = await work
+        await self.end(process)
+        assert type(run.stop).__name__ == stop, f"{run_id} stood {stop}, now {run.stop}"
+        assert (asked, effects) == (self.world.asked, len(self.world.ledger)), f"{run_id} ended {stop}, and went on"
+        assert run.messages == self.last[run_id].messages, f"{run_id}: another answer than before"
+        assert run.usage == self.last[run_id].usage, f"{run.usage} was {self.last[run_id].usage}"
+
+    async def run_other(self) -> None:
+        """Ask for another request under the id of a run: refused."""
+        run_id = self.choose("Completed", "Suspended", "Failed", "Cancelled", "BudgetExceeded", "lost")
+        if run_id is None:
+            return
+        process, asked = self.process(), self.world.asked
+        existed = await process.store.find(run_log(run_id)) is not None
+        try:
+            if existed:
+                await process.agent.run("plan " + self.plan().name, run_id=run_id)
+        except RunExists:
+            assert asked == self.world.asked
+        else:
+            assert not existed, f"{run_id} was run with another request"
+        await self.end(process)
+
+    async def resume(self) -> None:
+        """Go on with a run, deciding some of the calls that wait, perhaps with a process that dies."""
+        run_id = self.choose("Suspended", "Failed", "Cancelled", "BudgetExceeded", "Completed", "lost")
+        if run_id is None:
+            return
+        life = self.lives[run_id]
+        lives = self.random.randint(1, 12) if self.random.random() < 0.2 else None
+        # a process that dies has a sound model: a failure may be on record, and the end of the run not
+        process = self.process(lives, **({} if life.stop == "Completed" or lives else self.options(life)))
+        if await process.store.find(run_log(run_id)) is None:
+            await self.end(process)
+            return
+        decisions = self.decide(run_id)
+        await self.drive(run_id, process, process.agent.resume(run_id, decisions))
+
+    def decide(self, run_id: str) -> dict[str, Any]:
+        """Decide some of the calls that wait, and write the decisions down in the specification."""
+        life, decisions = self.lives[run_id], {}
+        pending = self.last[run_id].pending if life.stop == "Suspended" else ()
+        for item in pending:
+            n = number_of(item)
+            verdict = self.random.choice(["approve", "deny", "modify", "later"])
+            if verdict == "later":
+                continue
+            life.decisions[n] = verdict
+            values = {"approve": Approve(), "deny": Deny("no"), "modify": Modify(f'{{"n":{n + CHANGED}}}')}
+            decisions[item.id] = values[verdict]
+        return decisions
+
+    async def cancel(self) -> None:
+        """Begin a run in the background and cancel it after some turns of the event loop."""
+        run_id = f"r{len(self.lives)}"
+        life = self.lives[run_id] = Life(self.plan())
+        process = self.process()
+        handle = process.agent.start(life.plan.prompt(), run_id=run_id)
+        for _ in range(self.random.randint(0, 60)):
+            await asyncio.sleep(0)
+        handle.cancel()
+        run = await handle.result()
+        life.stop = type(run.stop).__name__
+        if await process.store.find(run_log(run_id)) is None:
+            life.stop = "absent"
+        else:
+            await self.check(run_id, run, process)
+        await self.end(process)
+
+    async def replay(self) -> None:
+        """Replay a run: the same run, and nothing is called."""
+        run_id = self.choose("Completed", "Suspended", "Failed", "Cancelled", "BudgetExceeded")
+        if run_id is None:
+            return
+        process, asked, effects = self.process(), self.world.asked, len(self.world.ledger)
+        run = await process.agent.replay(run_id)
+        await self.end(process)
+        last = self.last[run_id]
+        assert (asked, effects) == (self.world.asked, len(self.world.ledger))
+        assert type(run.stop) is type(last.stop), f"replayed as {run.stop}, was {last.stop}"
+        assert run.messages == last.messages
+        assert [item.id for item in run.pending] == [item.id for item in last.pending]
+
+    async def fork(self) -> None:
+        """Fork a run at one of its steps; the fork goes its own way, with effects of its own."""
+        run_id = self.choose("Completed", "Suspended", "Failed")
+        if run_id is None or not self.lives[run_id].plan.steps or not self.last[run_id].steps:
+            return
+        at, new_id = self.random.randint(1, self.last[run_id].steps), f"r{len(self.lives)}"
+        old = self.lives[run_id]
+        before = {n for step in old.plan.steps[: at - 1] for call in step for n in numbers(call)}
+        self.lives[new_id] = Life(
+            old.plan, {n: verdict for n, verdict in old.decisions.items() if n in before}, parent=run_id
+        )
+        process = self.process()
+        await self.drive(new_id, process, process.agent.fork(run_id, at, new_id=new_id, effects="live"))
+
+    async def change(self) -> None:
+        """Go on with a suspended run as an agent with other instructions: the record wins."""
+        run_id = self.choose("Suspended")
+        if run_id is None:
+            return
+        process = self.process(instructions="Follow the plan with care.")
+        await self.drive(run_id, process, process.agent.resume(run_id, self.decide(run_id)))
+
+    async def race(self) -> None:
+        """Two processes resume a run at once: one goes on, the other is told, or hears the same answer."""
+        run_id = self.choose("Suspended", "Failed", "Cancelled")
+        if run_id is None:
+            return
+        decisions = self.decide(run_id)
+        first, second = self.process(), self.process()
+        both = await asyncio.gather(
+            first.agent.resume(run_id, decisions), second.agent.resume(run_id, decisions), return_exceptions=True
+        )
+        runs = [each for each in both if isinstance(each, AgentRun)]
+        others = [each for each in both if not isinstance(each, (AgentRun, LeaseHeld))]
+        assert runs, both
+        assert not others, both
+        self.lives[run_id].stop = type(runs[0].stop).__name__
+        for run in runs:
+            await self.check(run_id, run, first)
+        await self.end(first)
+        await self.end(second)
+
+    async def misuse(self) -> None:
+        """Decide what does not wait, or decide it again otherwise: refused, and nothing has changed."""
+        run_id = self.choose("Suspended", "Completed", "Failed")
+        if run_id is None:
+            return
+        process = self.process()
+        before = await process.store.read(run_log(run_id))
+        try:
+            await process.agent.resume(run_id, {"no-such-item": Approve()})
+        except ConfigurationError:
+            pass
+        else:
+            raise AssertionError("a decision on nothing was accepted")
+        info = await process.store.find(run_log(run_id))
+        assert await process.store.read(run_log(run_id)) == before, "a refused decision was recorded"
+        assert info is not None
+        assert info.status == self.lives[run_id].stop, f"{info.status}, was {self.lives[run_id].stop}"
+        await self.end(process)
+
+
+CHANGED = 100_000
+"""Added to the number of a call that a person modified."""
+
+_WEIGHTS = {
+    "begin": 4,
+    "crash": 4,
+    "run_again": 4,
+    "run_other": 1,
+    "resume": 9,
+    "cancel": 2,
+    "replay": 3,
+    "fork": 2,
+    "change": 1,
+    "race": 2,
+    "misuse": 1,
+}
+
+
+def number_of(item: PendingItem) -> int:
+    """Return the number that a waiting call has in its plan."""
+    return int(item.call.arguments.partition(":")[2].rstrip("}"))
+
+
+def numbers(call: Call) -> list[int]:
+    """Return the numbers of a call and, for the nested agent, of its calls."""
+    name, n = call
+    return [n, *(inner for _, inner in inner_calls(n))] if name == "helper" else [n]
+
+
+async def tell(seed: int, place: str, folder: Path, actions: int = 30) -> list[str]:
+    """Do the actions of a story and return their names.
+
+    Raises:
+        AssertionError: something happened that the specification does not allow; the message says what and when.
+    """
+    story = Story(seed, place, folder)
+    try:
+        for _ in range(actions):
+            await story.act()
+    except Exception as error:
+        raise AssertionError(
+            f"story {seed} on {place}, action {len(story.log)} ({story.log[-1]}): {error!r}"
+        ) from error
+    return story.log
+
+
+def main() -> int:
+    """Tell stories from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("seed", type=int, help="the first seed")
+    parser.add_argument("--count", type=int, default=1)
+    parser.add_argument("--place", choices=PLACES, default="rows")
+    options = parser.parse_args()
+    wrong = 0
+    for seed in range(options.seed, options.seed + options.count):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                asyncio.run(tell(seed, options.place, Path(folder)))
+            except AssertionError as error:
+                wrong += 1
+                print(error)
+    print(f"{options.count - wrong} of {options.count} stories as specified")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
