@@ -12,6 +12,7 @@
 #   make conformance      recorded provider traffic, where it lies beside the project
 #   make sessions         ten processes write one session, 1,000 steps each
 #   make approvals        race changes of a call against its approval, 1,000 times for each kind
+#   make life             2,000 random lives of runs, compared with a specification
 #   make composition      3,000 random combinations of features, in every way that they can be run
 #   make faults           cancel runs at every turn, kill them 1,000 times over; cut power and fill the disk at every write; damage files
 #   make memory           measure memory; kill and cut its power while it remembers 10,000 times
@@ -41,7 +42,7 @@ RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
 MODEL_STAMP := $(VENV)/.installed-model
 
-.PHONY: run chat test test-all types lint unit questions fuzz conformance sessions approvals composition faults memory growth golden durable bench bench-knowledge lock clean help
+.PHONY: run chat test test-all types lint unit questions fuzz conformance sessions approvals composition life faults memory growth golden durable bench bench-knowledge lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -87,6 +88,9 @@ sessions: $(TEST_STAMP)  # ten processes write one session, 1,000 steps each
 
 approvals: $(TEST_STAMP)  # the long form of the races against the gate
 	$(BIN)/python -m tests.calls.approval_races 1000
+
+life: $(TEST_STAMP)  # the long form of the lives of runs
+	$(BIN)/python -m tests.life.story $(or $(SEED),0) --count 2000
 
 composition: $(TEST_STAMP)  # the long form of the combinations of features
 	$(BIN)/python -m tests.composition.test_composition 3000 $(SEED)

@@ -1,0 +1,290 @@
+"""Ended is ended; wrong use is not recorded; a replay is whole: on every kind of store."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from tests.stores.places import Place, opening
+from ziggurat import Agent, Approve, Budget, ConfigurationError, Deny, Key, Toolbox, tool
+from ziggurat.core.errors import AlreadyDecided, LeaseHeld, LeaseLost, RunExists
+from ziggurat.core.event import Diverged, Event
+from ziggurat.core.store import run_log
+from ziggurat.layers.cache import CacheStore, cache
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.parts import tool_call
+from ziggurat.middleware import OutputGuardrail
+from ziggurat.models.scripted import PAUSE, Reply, ScriptedModel
+
+USER: Key[str] = Key("user")
+
+
+class Ledger:
+    """What tools did, and the tools."""
+
+    def __init__(self) -> None:
+        self.paid: list[str] = []
+        self.looked = 0
+        self.broken = 0
+        self.hangs = asyncio.Event()
+
+    def tools(self) -> list[Any]:
+        """Return a tool that acts once, one that asks first, and one that may fail or hang."""
+
+        @tool(effect="once")
+        def wire(to: str) -> str:
+            """Wire."""
+            self.paid.append(to)
+            return "wired"
+
+        @tool(approval=True, effect="once")
+        def pay(to: str) -> str:
+            """Pay."""
+            self.paid.append(to)
+            return "paid"
+
+        async def look() -> str:
+            """Look."""
+            self.looked += 1
+            if self.looked <= self.broken:
+                raise ConnectionError("down")
+            return "seen"
+
+        async def hang() -> str:
+            """Hang."""
+            self.hangs.set()
+            await asyncio.Event().wait()
+            return "never"
+
+        return [wire, pay, look, hang]
+
+
+@pytest.fixture(params=["memory", "sqlite", "file"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    with opening(request.param, tmp_path) as place:
+        yield place
+
+
+async def status(agent: Agent, run_id: str = "r") -> str | None:
+    info = await agent.store.find(run_log(run_id))
+    return None if info is None else info.status
+
+
+WIRE = tool_call("wire", to="bank")
+
+ENDS: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[stops.Stop]]] = {
+    "failed": ((WIRE, ConnectionError("gone")), {}, stops.Failed),
+    "denied": (
+        (WIRE, "bad"),
+        {"middleware": [OutputGuardrail(lambda text, ctx: "no" if text == "bad" else None, retries=0)]},
+        stops.Denied,
+    ),
+    "out of budget": ((WIRE, "never"), {"budget": Budget(requests=1)}, stops.BudgetExceeded),
+    "out of calls": ((WIRE, WIRE, "never"), {"budget": Budget(tool_calls=1)}, stops.BudgetExceeded),
+    "max steps": ((WIRE, "never"), {"max_steps": 1}, stops.MaxSteps),
+    "completed": ((WIRE, "done"), {}, stops.Completed),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_same_id_is_answered_from_the_record_however_the_run_ended(end: str, place: Place) -> None:
+    replies, options, kind = ENDS[end]
+
+    async def main() -> None:
+        ledger, model = Ledger(), ScriptedModel(*replies, always=WIRE)
+        first = Agent(model, tools=ledger.tools(), store=place(), **options)
+        run = await first.run("go", run_id="r")
+        assert isinstance(run.stop, kind)
+        calls, paid = len(model.calls), list(ledger.paid)
+        before = await first.store.read(run_log("r"))
+        again = await Agent(model, tools=ledger.tools(), store=place(), **options).run("go", run_id="r")
+        assert (again.stop, again.messages, again.usage, again.id) == (run.stop, run.messages, run.usage, "r")
+        assert (len(model.calls), ledger.paid) == (calls, paid), "nothing is called"
+        assert await first.store.read(run_log("r")) == before, "nothing is written"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("end", ["failed", "denied", "out of budget", "out of calls"])
+def test_a_run_that_broke_off_goes_on_when_it_is_resumed(end: str, place: Place) -> None:
+    replies, options, _ = ENDS[end]
+
+    async def main() -> None:
+        ledger = Ledger()
+        await Agent(ScriptedModel(*replies), tools=ledger.tools(), store=place(), **options).run("go", run_id="r")
+        more = {name: value for name, value in options.items() if name == "middleware"}
+        agents = [Agent(ScriptedModel("done"), tools=ledger.tools(), store=place(), **more) for _ in range(2)]
+        both = await asyncio.gather(*(agent.resume("r") for agent in agents), return_exceptions=True)
+        runs = [each for each in both if isinstance(each, AgentRun)]
+        assert all(isinstance(each, (AgentRun, LeaseHeld)) for each in both), "one goes on, the other is told"
+        assert [run.text for run in runs] == ["done"] * len(runs) != []
+        assert len(ledger.paid) == len(set(ledger.paid)) or end == "out of calls"
+        assert await status(agents[0]) == "Completed"
+        replayed = await Agent(ScriptedModel("never"), tools=ledger.tools(), store=place(), **more).replay("r")
+        assert (replayed.text, replayed.messages) == ("done", runs[0].messages)
+
+    asyncio.run(main())
+
+
+def test_a_failed_tool_of_a_toolbox_that_raises_is_called_again(place: Place) -> None:
+    async def main() -> None:
+        ledger = Ledger()
+        ledger.broken = 1
+        box = Toolbox(ledger.tools(), on_error="raise")
+        agent = Agent(ScriptedModel([tool_call("look"), WIRE], "done"), tools=box, store=place())
+        run = await agent.run("go", run_id="r")
+        assert isinstance(run.stop, stops.Failed)
+        assert (await agent.replay("r")).stop == run.stop
+        run = await Agent(ScriptedModel("done"), tools=box, store=place()).resume("r")
+        assert (run.text, ledger.looked, ledger.paid) == ("done", 2, ["bank"])
+        assert (await agent.replay("r")).text == "done"
+
+    asyncio.run(main())
+
+
+# -- another agent ---------------------------------------------------------------------------------------------------
+
+
+class City(Struct):
+    """An output."""
+
+    name: str
+
+
+class Spot(Struct):
+    """Another output, which a recorded city does not fit."""
+
+    where: int
+
+
+def test_another_agent_output_or_request_is_told_and_never_corrupt(place: Place) -> None:
+    async def main() -> None:
+        model = ScriptedModel(always='{"name": "Ur"}', output_modes=["native"])
+        run = await Agent(model, output=City, store=place()).run("go", run_id="r")
+        heard: list[Event] = []
+        changed = Agent(model, output=City, instructions="Be brief.", store=place())
+        assert await changed.run("go", run_id="r", listeners=[heard.append]) == run
+        assert [event.what for event in heard if isinstance(event, Diverged)] == ["instructions"]
+        with pytest.raises(RunExists, match="another type of output"):
+            await Agent(model, output=Spot, store=place()).run("go", run_id="r")
+        with pytest.raises(RunExists, match="another request"):
+            await changed.run("come", run_id="r")
+        with pytest.raises(RunExists, match="another agent, 'agent'"):
+            await Agent(model, output=City, name="other", store=place()).run("go", run_id="r")
+        assert len(model.calls) == 1
+
+    asyncio.run(main())
+
+
+# -- wrong use -------------------------------------------------------------------------------------------------------
+
+
+def clerk(store: Any, ledger: Ledger, *replies: Any) -> Agent:
+    """Return an agent whose instructions need a dependency."""
+    instructions: Callable[[Any], str] = lambda ctx: ctx.scope[USER]  # noqa: E731
+    return Agent(ScriptedModel(*replies), tools=ledger.tools(), store=store, instructions=instructions)
+
+
+def test_a_mistake_of_the_caller_leaves_status_queue_and_decisions(place: Place) -> None:
+    async def main() -> None:
+        ledger, call = Ledger(), tool_call("pay", to="ada")
+        agent = clerk(place(), ledger, call)
+        with pytest.raises(ConfigurationError, match="not given 'user'"):
+            await agent.run("go", run_id="r")
+        assert await status(agent) is None, "a run that did nothing is not kept"
+        (item,) = (await agent.run("go", run_id="r", deps={USER: "ada"})).pending
+        before = await agent.store.read(run_log("r"))
+        mistakes: list[dict[str, Any]] = [{}, {"deps": {USER: "ada"}, "strict": "no", "listeners": 3}]
+        for mistake in mistakes:
+            for decisions in ({}, {item.id: Approve()}):
+                with pytest.raises(ConfigurationError):
+                    await clerk(place(), ledger).resume("r", decisions, **mistake)
+                assert await agent.store.read(run_log("r")) == before
+                assert await status(agent) == "Suspended"
+        run = await clerk(place(), ledger, "done").resume("r", {item.id: Approve()}, deps={USER: "ada"})
+        assert (run.text, ledger.paid) == ("done", ["ada"])
+
+    asyncio.run(main())
+
+
+def test_deciding_again_is_harmless_in_the_same_way_and_told_otherwise(place: Place) -> None:
+    async def main() -> None:
+        ledger = Ledger()
+        agent = Agent(ScriptedModel(tool_call("pay", to="ada"), "done"), tools=ledger.tools(), store=place())
+        (item,) = (await agent.run("go", run_id="r")).pending
+        first = await agent.resume("r", {item.id: Approve()})
+        assert await agent.resume("r", {item.id: Approve()}) == first
+        with pytest.raises(AlreadyDecided, match="that decision stands"):
+            await agent.resume("r", {item.id: Deny("no")})
+        assert ledger.paid == ["ada"]
+
+    asyncio.run(main())
+
+
+# -- replay, and what belongs to whom --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("how", ["waits", "cancelled", "failed"])
+def test_a_replay_ends_as_the_run_did_at_any_depth(how: str, depth: int, place: Place) -> None:
+    async def main() -> None:
+        ledger = Ledger()
+        last: dict[str, Reply] = {
+            "waits": tool_call("pay", to="ada"),
+            "cancelled": tool_call("hang"),
+            "failed": ConnectionError("gone"),
+        }
+        agent = Agent(ScriptedModel(tool_call("look"), last[how]), tools=ledger.tools(), store=place())
+        for level in range(depth):
+            inner = Agent(agent.settings.model, tools=agent.tools, name=agent.name if level else "inner")
+            model = ScriptedModel([tool_call("look"), tool_call(inner.name, input="x")], "never")
+            agent = Agent(model, tools=[*ledger.tools(), inner], name=f"outer-{level}", store=place())
+        handle = agent.start("go", run_id="r")
+        if how == "cancelled":
+            await ledger.hangs.wait()
+            handle.cancel()
+        run = await handle.result()
+        again = await agent.replay("r")
+        assert (type(again.stop), again.messages) == (type(run.stop), run.messages)
+        assert [item.id for item in again.pending] == [item.id for item in run.pending]
+
+    asyncio.run(main())
+
+
+def test_nothing_is_written_into_a_run_that_has_ended() -> None:
+    async def main() -> None:
+        helper, tasks = Agent(ScriptedModel(always="helped"), name="helper"), list[Any]()
+        over = asyncio.Event()
+
+        async def later() -> AgentRun:
+            await over.wait()
+            return await helper.run("x")
+
+        async def spawn() -> str:
+            """Spawn."""
+            tasks.append(asyncio.ensure_future(later()))
+            return "spawned"
+
+        agent = Agent(ScriptedModel(tool_call("spawn"), [PAUSE, "end"]), tools=[spawn], store="memory:")
+        await agent.run("q", run_id="r")
+        before = await agent.record("r")
+        over.set()
+        with pytest.raises(LeaseLost):
+            await tasks[0]
+        assert await agent.record("r") == before
+        assert [heard async for heard in agent.subscribe("r")]
+
+    asyncio.run(main())
+
+
+def test_a_run_that_a_cache_answers_has_an_id_of_its_own() -> None:
+    async def main() -> None:
+        agent = Agent(ScriptedModel("one")).layered(cache(store=CacheStore()))
+        runs = [await agent.run("q", run_id=run_id) for run_id in ("first", "second")]
+        assert [(run.id, run.text) for run in runs] == [("first", "one"), ("second", "one")]
+
+    asyncio.run(main())
