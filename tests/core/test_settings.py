@@ -41,6 +41,10 @@ class Gate:
         return "Gate()"
 
 
+class Unasked:
+    def __call__(self, value: object) -> None: ...
+
+
 class Unknown(Protocol):
     def __call__(self, text: str) -> str: ...
 
@@ -100,12 +104,12 @@ def refusal(annotation: object, value: object) -> str:
         (Annotated[Gate, SHARED], [Gate()], [3], "a Gate, made once and passed to all that share it"),
         (Annotated[int, "no bounds"], [1], [True], "a whole number"),
         (type[int], [int, str], [3], "a class"),
-        (Callable[[Any], bool], [sync, len], [waits, 3, None], "a function, not an async one"),
+        (Callable[[Any], bool], [sync, len], [waits, 3, None], "a function (not async)"),
         (Callable[[Any], Awaitable[bool]], [sync, waits], [3], "a function"),
         (Callable[[Any], bool | Awaitable[bool]], [sync, waits], [3], "a function"),
-        (Callable[[Any], object], [sync, waits], [3], "a function"),
+        (Callable[[Any], object], [sync, waits, str, Unasked()], [3, Unasked], "a function"),
         (Callable[..., Any], [sync, waits], ["f"], "a function"),
-        (Unknown, [sync], [3], "a function that is an Unknown"),
+        (Unknown, [sync], [3], "an Unknown"),
         (Sequence[str], [[], ["a"], ("a", "b")], ["abc", ["a", 1], {"a"}, 3], "a list, each item a text"),
         (tuple[PositiveInt, ...], [(), (1, 2)], [[1], (0,)], "a tuple, each item a whole number of at least 1"),
         (Iterable[str], [["a"], iter("ab"), {"a": 1}], ["ab", [1]], "a list, each item a text"),

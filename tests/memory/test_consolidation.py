@@ -182,12 +182,12 @@ def test_one_at_a_time_works_on_an_owner() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"min_cluster_size": 0}, "min_cluster_size is 1 or more"),
-        ({"clusters": 0}, "clusters is 1 or more"),
-        ({"keep_recent": -1}, "keep_recent is 0 or more"),
-        ({"max_age": float("nan")}, "max_age is 0 or more"),
-        ({"similarity_threshold": 1.5}, "similarity_threshold is from 0 to 1"),
-        ({"lease": 0}, "lease is a number of seconds above 0"),
+        ({"min_cluster_size": 0}, r"min_cluster_size=...\) is a whole number of at least 1"),
+        ({"clusters": 0}, r"clusters=...\) is a whole number of at least 1 or None"),
+        ({"keep_recent": -1}, r"keep_recent=...\) is a whole number of at least 0"),
+        ({"max_age": float("nan")}, r"max_age=...\) is a number of seconds, at least 0"),
+        ({"similarity_threshold": 1.5}, r"similarity_threshold=...\) is a number from 0 to 1"),
+        ({"lease": 0}, r"lease=...\) is a number of seconds above 0"),
         ({"into": "episodic"}, "need a kind of their own"),
     ],
 )

@@ -149,13 +149,16 @@ def test_a_query_narrows_what_is_weighed() -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: EpisodicMemory(InMemoryStore(), "ann", capacity=0), "capacity is 1 or more, got 0"),
-        (lambda: EpisodicMemory(InMemoryStore(), "ann", max_age=0), "max_age is a number of seconds above 0"),
-        (lambda: EpisodicMemory(InMemoryStore(), ""), "owner is empty"),
-        (lambda: EpisodicMemory(InMemoryStore(), 3), "owner is 3"),  # type: ignore[arg-type]
+        (
+            lambda: EpisodicMemory(InMemoryStore(), "ann", capacity=0),
+            r"capacity=...\) is a whole number of at least 1 or None; got 0",
+        ),
+        (lambda: EpisodicMemory(InMemoryStore(), "ann", max_age=0), r"max_age=...\) is a number of seconds above 0"),
+        (lambda: EpisodicMemory(InMemoryStore(), ""), r"owner=...\) is a text that is not empty; got ''"),
+        (lambda: EpisodicMemory(InMemoryStore(), 3), r"owner=...\) is a text that is not empty; got 3"),  # type: ignore[arg-type]
         (lambda: EpisodicMemory(InMemoryStore(), "ann", capacity="9"), "got '9'"),  # type: ignore[arg-type]
         (lambda: EpisodicMemory("memory:", "ann"), r"open_memory\('memory:'\)"),  # type: ignore[arg-type]
-        (lambda: EpisodicMemory(InMemoryStore(), "ann", embedder=3), "are functions"),  # type: ignore[arg-type]
+        (lambda: EpisodicMemory(InMemoryStore(), "ann", embedder=3), r"embedder=...\) is a Service or None; got 3"),  # type: ignore[arg-type]
     ],
 )
 def test_mistakes_are_told_at_the_door(make: Callable[[], object], says: str) -> None:

@@ -119,7 +119,7 @@ def test_what_contradicts_is_not_merged() -> None:
 
 
 def test_mistakes_are_told_at_the_door() -> None:
-    with pytest.raises(ConfigurationError, match="min_importance is from 0 to 1"):
+    with pytest.raises(ConfigurationError, match=r"min_importance=...\) is a number from 0 to 1"):
         LongTermMemory(InMemoryStore(), "ann", min_importance=2)
     with pytest.raises(ConfigurationError, match="stability_days"):
         LongTermMemory(InMemoryStore(), "ann", stability_days=0)

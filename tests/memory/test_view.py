@@ -185,22 +185,25 @@ def test_tags_may_come_one_by_one() -> None:
     [
         (
             lambda store: LongTermMemory(store, "ann", min_importance=wrong("x")),
-            "min_importance is from 0 to 1, got 'x'",
+            "is a number from 0 to 1; got 'x'",
         ),
         (
             lambda store: LongTermMemory(store, "ann", stability_days=wrong("x")),
-            "stability_days is a number above 0, got 'x'",
+            "is a number above 0; got 'x'",
         ),
         (
             lambda store: EpisodicMemory(store, "ann", max_age=wrong("x")),
-            "max_age is a number of seconds above 0, got 'x'",
+            "is a number of seconds above 0 or None; got 'x'",
         ),
-        (lambda store: EpisodicMemory(store, "ann", score=wrong(3)), "score is a function of a record"),
-        (lambda store: WorkingMemory(store, "ann", capacity=wrong(None)), "capacity is 1 or more, got None"),
-        (lambda store: WorkingMemory(store, wrong(3)), "whose memory is it"),
+        (lambda store: EpisodicMemory(store, "ann", score=wrong(3)), r"EpisodicMemory\(score=...\) is a function"),
+        (
+            lambda store: WorkingMemory(store, "ann", capacity=wrong(None)),
+            r"capacity=...\) is a whole number of at least 1; got None",
+        ),
+        (lambda store: WorkingMemory(store, wrong(3)), r"owner=...\) is a text that is not empty; got 3"),
         (
             lambda store: asyncio.run(LongTermMemory(store, "ann").consolidate(wrong("x"))),
-            "a number from 0 to 1, got 'x'",
+            "a number from 0 to 1; got 'x'",
         ),
         (
             lambda store: asyncio.run(SemanticMemory(store, "ann").about(wrong([]))),

@@ -36,9 +36,9 @@ def test_reading_a_value_keeps_it_and_the_least_recently_used_goes() -> None:
 
 
 def test_mistakes_are_told_at_the_door() -> None:
-    with pytest.raises(ConfigurationError, match="capacity is 1 or more, got 0"):
+    with pytest.raises(ConfigurationError, match=r"capacity=...\) is a whole number of at least 1; got 0"):
         WorkingMemory(InMemoryStore(), "ann", capacity=0)
-    with pytest.raises(ConfigurationError, match="owner is empty"):
+    with pytest.raises(ConfigurationError, match=r"owner=...\) is a text that is not empty"):
         WorkingMemory(InMemoryStore(), "")
 
 

@@ -68,7 +68,7 @@ def test_the_answer_of_every_agent_beneath_is_checked() -> None:
 
 
 def test_mistakes_are_told_of() -> None:
-    with pytest.raises(ConfigurationError, match="takes a function"):
+    with pytest.raises(ConfigurationError, match="is a function; got"):
         OutputGuardrail("x")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="a string, or None; it returned True"):
         Agent(ScriptedModel("x"), middleware=[OutputGuardrail(lambda text, ctx: True)]).run_sync("?")  # type: ignore[arg-type,return-value]

@@ -54,5 +54,5 @@ def test_lines_go_where_they_are_sent(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_counts_are_counts() -> None:
-    with pytest.raises(ConfigurationError, match=r"HookCounts\(\) or nothing, got 3"):
+    with pytest.raises(ConfigurationError, match=r"Logging\(counts=...\) is a HookCounts or None; got 3"):
         Logging(3)  # type: ignore[arg-type]

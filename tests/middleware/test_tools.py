@@ -72,7 +72,7 @@ def test_tools_are_chosen_for_each_step() -> None:
 def test_mistakes_are_told_of() -> None:
     with pytest.raises(ConfigurationError, match="patterns of tools' names"):
         AllowTools("")
-    with pytest.raises(ConfigurationError, match="takes a function"):
+    with pytest.raises(ConfigurationError, match="is a function; got"):
         DynamicTools(["x"])  # type: ignore[arg-type]
     agent = Agent(ScriptedModel("x"), tools=[read_file], middleware=[DynamicTools(lambda request, ctx: "read_file")])
     with pytest.raises(ConfigurationError, match="list of names"):

@@ -1,12 +1,13 @@
 """Rules: what an annotation allows as a value, as a predicate and in words."""
 
-__all__ = ["ANYTHING", "Rule", "rule_of"]
+__all__ = ["ANYTHING", "Rule", "is_finite", "rule_of"]
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from inspect import iscoroutinefunction
 from math import isfinite, isnan
 from types import NoneType, SimpleNamespace, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, Union, get_args, get_origin, get_type_hints
+from weakref import WeakSet
 
 from msgspec import Meta
 
@@ -78,18 +79,34 @@ def _rule(annotation: Any) -> Rule:
 def _of_class(kind: Any, args: tuple[Any, ...]) -> Rule:
     if kind is _CALLABLE:
         if not args or _may_be_async(args[-1]):
-            return Rule(callable, "a function")
-        return Rule(lambda value: callable(value) and not iscoroutinefunction(value), "a function, not an async one")
+            return Rule(_is_callable, "a function")
+        return Rule(lambda value: _is_callable(value) and not iscoroutinefunction(value), "a function (not async)")
     if not isinstance(kind, type) or kind in (Any, object):
         return ANYTHING
     if kind is type:
         return Rule(lambda value: isinstance(value, type), "a class")
     if getattr(kind, "_is_protocol", False) and not getattr(kind, "_is_runtime_protocol", False):
-        return Rule(callable, f"a function that is {_a(kind.__name__)}") if "__call__" in vars(kind) else ANYTHING
+        return Rule(_is_callable, _a(kind.__name__)) if "__call__" in vars(kind) else ANYTHING
+    if getattr(kind, "_is_protocol", False):
+        return _of_protocol(kind)
     items = [_rule(each) for each in args if each is not ...]
     if len(items) == 1 and issubclass(kind, Iterable):
         return _of_items(kind, items[0])
     return Rule(lambda value: isinstance(value, kind), _a(_COLLECTIONS.get(kind) or kind.__name__))
+
+
+def _of_protocol(kind: type) -> Rule:
+    """Return the rule for a protocol; Python looks for each member, which takes 10 microseconds, so once per class."""
+    classes: WeakSet[type] = WeakSet()
+
+    def allows(value: object) -> bool:
+        if type(value) not in classes:
+            if not isinstance(value, kind):
+                return False
+            classes.add(type(value))
+        return True
+
+    return Rule(allows, _a(kind.__name__))
 
 
 def _of_items(kind: type, item: Rule) -> Rule:
@@ -102,6 +119,12 @@ def _of_items(kind: type, item: Rule) -> Rule:
 
     words = f"a {_COLLECTIONS.get(kind, 'list')}"
     return Rule(allows, words if item is ANYTHING else f"{words}, each item {item.words}")
+
+
+def _is_callable(value: object) -> bool:
+    """Return whether a value can be called; a class whose objects are meant to be called cannot stand for one."""
+    forgotten = isinstance(value, type) and any("__call__" in vars(base) for base in value.__mro__)
+    return callable(value) and not forgotten
 
 
 def _may_be_async(returns: Any) -> bool:
@@ -141,7 +164,7 @@ def _bounded(kind: Any, meta: Meta) -> Rule:
     def holds(value: Any) -> bool:
         if kind in (str, bytes):
             return _has_length(value, meta)
-        return (infinite or kind is int or _is_finite(value)) and _is_within(value, meta)
+        return (infinite or kind is int or is_finite(value)) and _is_within(value, meta)
 
     return Rule(allows, _text_words(noun, meta) if kind in (str, bytes) else _number_words(noun, meta))
 
@@ -161,7 +184,10 @@ def _is_within(value: float, meta: Meta) -> bool:
     )
 
 
-def _is_finite(value: float) -> bool:
+def is_finite(value: object) -> TypeGuard[float]:
+    """Return whether a value is a finite number; booleans and infinity are not."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
     try:
         return isfinite(value)
     except OverflowError:  # a whole number too large for a float

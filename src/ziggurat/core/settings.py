@@ -102,7 +102,8 @@ class Settings:
         for name, value in values.items():
             rule = self._rules.get(name)
             if rule is not None and not rule.allows(value):
-                raise ConfigurationError(f"{where}({name}=...) is {rule.words}; got {_describe(value)}")
+                cure = f", write [{value!r}]" if isinstance(value, str) and rule.words.startswith("a list") else ""
+                raise ConfigurationError(f"{where}({name}=...) is {rule.words}; got {_describe(value)}{cure}")
 
     def _read(self) -> dict[str, Rule]:
         owner = self._owner

@@ -121,7 +121,7 @@ class Writer:
         together: Runs writing jobs in one transaction, and stores each one's outcome.
         idle: Called between jobs, at least every `pause` seconds.
         pause: Seconds between calls of `idle`.
-        ended: Called last, in the thread.
+        ended: Called last, in the thread, also for a store that was forgotten: it must not refer to the store.
         at_once: Does what `together` does, in any thread, if it need not wait; returns whether it did.
     """
 

@@ -5,11 +5,11 @@ __all__ = ["GraphStore"]
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.databases.checks import check_path, check_seconds, check_synchronous
+from ziggurat.core.settings import Seconds, checked
+from ziggurat.databases.checks import StorePath, check_path
 from ziggurat.databases.sqlite.batch import write_batch
 from ziggurat.databases.sqlite.connection import SqliteConnection
 from ziggurat.databases.writer import Job, Writer
@@ -45,18 +45,17 @@ class GraphStore:
         connect: Opens the database as `sqlite3.connect` does; replace it to use another file system.
     """
 
+    @checked
     def __init__(
         self,
-        path: str | Path,
+        path: StorePath,
         name: str = "main",
         *,
         synchronous: Literal["FULL", "NORMAL"] = "FULL",
-        timeout: float = 5.0,
+        timeout: Seconds = 5.0,
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
     ) -> None:
         self.path = check_path(path, self)
-        check_seconds(self, timeout=timeout)
-        check_synchronous(self, synchronous)
         self.name = name
         self._database = SqliteConnection(self.path, synchronous, timeout, connect)
         self._writer = Writer(f"ziggurat {self.path.name}", self._together, lambda: None, _PAUSE, self._database.close)

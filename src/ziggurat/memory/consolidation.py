@@ -22,6 +22,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.event import Event
 from ziggurat.core.service import Service
+from ziggurat.core.settings import Fraction, NonNegativeInt, NonNegativeSeconds, PositiveInt, Seconds, check_fields
 from ziggurat.memory.clusters import cluster
 from ziggurat.memory.lease import Lease, leased
 from ziggurat.memory.record import MemoryRecord, pack, unpack
@@ -54,29 +55,18 @@ class ConsolidationPolicy(Struct, frozen=True, kw_only=True):
         lease: Seconds without a renewal after which another worker may take over.
     """
 
-    min_cluster_size: int = 3
-    max_age: float = 3600.0
-    similarity_threshold: float = 0.65
-    clusters: int | None = None
-    iterations: int = 10
-    keep_recent: int = 2
+    min_cluster_size: PositiveInt = 3
+    max_age: NonNegativeSeconds = 3600.0
+    similarity_threshold: Fraction = 0.65
+    clusters: PositiveInt | None = None
+    iterations: PositiveInt = 10
+    keep_recent: NonNegativeInt = 2
     kind: str = "episodic"
     into: str = "semantic"
-    lease: float = 300.0
+    lease: Seconds = 300.0
 
     def __post_init__(self) -> None:
-        for name in ("min_cluster_size", "iterations", "clusters"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ConfigurationError(f"ConsolidationPolicy: {name} is 1 or more, got {value!r}")
-        for name in ("max_age", "keep_recent"):
-            if not getattr(self, name) >= 0:
-                raise ConfigurationError(f"ConsolidationPolicy: {name} is 0 or more, got {getattr(self, name)!r}")
-        if not 0.0 <= self.similarity_threshold <= 1.0:
-            raise ConfigurationError(
-                f"ConsolidationPolicy: similarity_threshold is from 0 to 1, got {self.similarity_threshold!r}"
-            )
-        if not self.lease > 0:
-            raise ConfigurationError(f"ConsolidationPolicy: lease is a number of seconds above 0, got {self.lease!r}")
+        check_fields(self)
         if self.kind == self.into:
             raise ConfigurationError(f"ConsolidationPolicy: summaries of {self.kind!r} need a kind of their own")
 

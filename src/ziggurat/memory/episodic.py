@@ -2,15 +2,14 @@
 
 __all__ = ["EpisodicMemory"]
 
-import math
 from collections.abc import Iterable, Sequence
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import NonEmptyText, Seconds, checked
 from ziggurat.memory.eviction import Eviction, lowest
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Score, importance
-from ziggurat.memory.store import MemoryStore
+from ziggurat.memory.store import OpenedStore
 from ziggurat.memory.view import CANDIDATES, Recalled, View, checked_tags, with_nearness
 from ziggurat.messages.embedding import Embedder
 
@@ -45,13 +44,14 @@ class EpisodicMemory(View):
 
     kind = "episodic"
 
+    @checked
     def __init__(
         self,
-        store: MemoryStore,
-        owner: str,
+        store: OpenedStore,
+        owner: NonEmptyText,
         *,
         score: Score = importance,
-        max_age: float | None = None,
+        max_age: Seconds | None = None,
         capacity: int | None = None,
         evict: Eviction = _LOWEST,
         keep_evicted: bool = True,
@@ -67,11 +67,6 @@ class EpisodicMemory(View):
             embedder=embedder,
             ctx=ctx,
         )
-        if not callable(score):
-            raise ConfigurationError(f"EpisodicMemory: score is a function of a record, as importance; got {score!r}")
-        number = isinstance(max_age, (int, float)) and not isinstance(max_age, bool)
-        if max_age is not None and not (number and 0 < max_age < math.inf):
-            raise ConfigurationError(f"EpisodicMemory: max_age is a number of seconds above 0, got {max_age!r}")
         self.score = score
         self.max_age = max_age
 

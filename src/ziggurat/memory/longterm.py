@@ -8,13 +8,13 @@ from hashlib import blake2b
 from msgspec.structs import replace
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import Fraction, NonEmptyText, PositiveFloat, checked
 from ziggurat.memory.contradiction import contradict
 from ziggurat.memory.eviction import lowest
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Circumstances, decayed, product, retention, similarity
 from ziggurat.memory.similar import duplicates
-from ziggurat.memory.store import MemoryStore
+from ziggurat.memory.store import OpenedStore
 from ziggurat.memory.view import CANDIDATES, Recalled, View, checked_tags, with_nearness
 from ziggurat.messages.embedding import Embedder
 
@@ -46,20 +46,19 @@ class LongTermMemory(View):
 
     kind = "longterm"
 
+    @checked
     def __init__(
         self,
-        store: MemoryStore,
-        owner: str,
+        store: OpenedStore,
+        owner: NonEmptyText,
         *,
         capacity: int | None = 10_000,
-        min_importance: float = 0.05,
-        stability_days: float = 30.0,
+        min_importance: Fraction = 0.05,
+        stability_days: PositiveFloat = 30.0,
         keep_evicted: bool = True,
         embedder: Embedder | None = None,
         ctx: Context | None = None,
     ) -> None:
-        if not _is_number(min_importance) or not 0.0 <= min_importance <= 1.0:
-            raise ConfigurationError(f"LongTermMemory: min_importance is from 0 to 1, got {min_importance!r}")
         self.worth = decayed(retention(stability_days))
         self.min_importance = min_importance
         super().__init__(
@@ -100,7 +99,8 @@ class LongTermMemory(View):
         await self._let_go(faded)
         return len(faded)
 
-    async def consolidate(self, threshold: float = 0.85) -> list[MemoryRecord]:
+    @checked
+    async def consolidate(self, threshold: Fraction = 0.85) -> list[MemoryRecord]:
         """Merge near-duplicates; return the new memories, each with its parts in `history`.
 
         The earliest memory absorbs, one by one, those whose cosine with it is above the threshold and that do not
@@ -114,8 +114,6 @@ class LongTermMemory(View):
             ConfigurationError: `threshold` is not a number from 0 to 1.
             MissingExtra: the memories have embeddings, and NumPy is not installed.
         """
-        if not _is_number(threshold) or not 0.0 <= threshold <= 1.0:
-            raise ConfigurationError(f"consolidate(threshold=...) is a number from 0 to 1, got {threshold!r}")
         records = [record async for record in self.scan()]
         merged: list[MemoryRecord] = []
         for group in _groups(records, threshold):
@@ -123,10 +121,6 @@ class LongTermMemory(View):
             await self.store.put([new, *(replace(record, archived=True) for record in group)])
             merged.append(new)
         return merged
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _groups(records: Sequence[MemoryRecord], threshold: float) -> list[list[MemoryRecord]]:

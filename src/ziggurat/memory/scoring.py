@@ -28,7 +28,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import NonNegativeFloat, PositiveFloat, checked
 from ziggurat.memory.record import MemoryRecord
 
 _HOUR, _DAY = 3600.0, 86400.0
@@ -67,7 +67,8 @@ def frequency(record: MemoryRecord, at: Circumstances) -> float:
     return record.uses / (max(at.most_uses, record.uses) + 1)
 
 
-def half_life(hours: float) -> Score:
+@checked
+def half_life(hours: PositiveFloat) -> Score:
     """Score by age with a half-life: ``exp(-age_in_hours * ln 2 / hours)``, from 1 down to 0.
 
     Args:
@@ -76,11 +77,11 @@ def half_life(hours: float) -> Score:
     Raises:
         ConfigurationError: `hours` is not above 0.
     """
-    _positive("half_life", "hours", hours)
     return _fading("half_life", hours * _HOUR / math.log(2))
 
 
-def recency(hours: float = 24.0) -> Score:
+@checked
+def recency(hours: PositiveFloat = 24.0) -> Score:
     """Score by age: ``exp(-age_in_hours / hours)``, from 1 down to 0.
 
     Args:
@@ -89,11 +90,11 @@ def recency(hours: float = 24.0) -> Score:
     Raises:
         ConfigurationError: `hours` is not above 0.
     """
-    _positive("recency", "hours", hours)
     return _fading("recency", hours * _HOUR)
 
 
-def retention(stability_days: float = 30.0) -> Score:
+@checked
+def retention(stability_days: PositiveFloat = 30.0) -> Score:
     """Score by Ebbinghaus' forgetting curve: ``exp(-days_since_last_use / stability_days)``, from 1 down to 0.
 
     Ebbinghaus measured in 1885 how unrehearsed material is forgotten, fast at first. Recalling a memory rehearses it,
@@ -105,7 +106,6 @@ def retention(stability_days: float = 30.0) -> Score:
     Raises:
         ConfigurationError: `stability_days` is not above 0.
     """
-    _positive("retention", "stability_days", stability_days)
     stability = stability_days * _DAY
 
     def retention(record: MemoryRecord, at: Circumstances) -> float:
@@ -137,7 +137,8 @@ def decayed(decay: Score) -> Score:
     return product(importance, decay)
 
 
-def hybrid(*, recency_weight: float, frequency_weight: float, worth: Score = importance) -> Score:
+@checked
+def hybrid(*, recency_weight: NonNegativeFloat, frequency_weight: NonNegativeFloat, worth: Score = importance) -> Score:
     """Score by worth, recency and frequency of use together.
 
     ``worth + recency_weight * exp(-age_in_hours / 24) + frequency_weight * uses / (most_uses + 1)``
@@ -150,9 +151,6 @@ def hybrid(*, recency_weight: float, frequency_weight: float, worth: Score = imp
     Raises:
         ConfigurationError: a weight is below 0 or not finite.
     """
-    for name, weight in (("recency_weight", recency_weight), ("frequency_weight", frequency_weight)):
-        if not 0 <= weight < math.inf:
-            raise ConfigurationError(f"hybrid: {name} is a number from 0 up, got {weight!r}")
     return weighted((1.0, worth), (recency_weight, recency()), (frequency_weight, frequency))
 
 
@@ -162,8 +160,3 @@ def _fading(name: str, seconds: float) -> Score:
 
     fading.__name__ = name
     return fading
-
-
-def _positive(function: str, name: str, value: float) -> None:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
-        raise ConfigurationError(f"{function}: {name} is a number above 0, got {value!r}")

@@ -4,12 +4,13 @@ __all__ = ["Hit", "MemoryStore", "Query", "findable", "refuse_known", "refuse_un
 
 from collections.abc import AsyncIterator, Container, Sequence
 from math import isfinite
-from typing import Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import NonNegativeInt, check_fields
 from ziggurat.core.store import ID, LONGEST, is_id
 from ziggurat.memory.record import MemoryRecord, unpack
 
@@ -32,15 +33,12 @@ class Query(Struct, frozen=True, kw_only=True):
     owner: str | None = None
     text: str | None = None
     embedding: bytes | None = None
-    limit: int = 10
+    limit: NonNegativeInt = 10
     kind: str | None = None
     tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.limit, int) or isinstance(self.limit, bool) or self.limit < 0:
-            raise ConfigurationError("limit, how many at most, is a whole number that is not below 0")
-        if self.text is not None and not isinstance(self.text, str):
-            raise ConfigurationError(f"what is looked for is text, got {self.text!r}")
+        check_fields(self)
 
 
 class Hit(Struct, frozen=True):
@@ -130,6 +128,10 @@ class MemoryStore(Protocol):
     async def close(self) -> None:
         """Write what is pending and close the store."""
         ...
+
+
+OpenedStore = Annotated[MemoryStore, Meta(description="as open_memory('memory:') returns")]
+"""A store, which is opened already."""
 
 
 def refuse_known(ids: Sequence[str], known: Container[str]) -> None:

@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.memory.eviction import Eviction, lowest
 from ziggurat.memory.record import MemoryRecord, Origin
 from ziggurat.memory.scoring import Circumstances, Score
 from ziggurat.memory.similar import nearness
-from ziggurat.memory.store import Hit, MemoryStore, Query
+from ziggurat.memory.store import Hit, OpenedStore, Query
 from ziggurat.messages.embedding import Embedder, EmbedRequest
 
 _LOWEST = lowest()
@@ -73,26 +74,18 @@ class View:
     kind: str | None = None
     """The kind of record stored; None for a view of all kinds, which creates records of the kind ``"memory"``."""
 
+    @checked
     def __init__(
         self,
-        store: MemoryStore,
-        owner: str,
+        store: OpenedStore,
+        owner: NonEmptyText,
         *,
-        capacity: int | None = None,
+        capacity: PositiveInt | None = None,
         evict: Eviction = _LOWEST,
         keep_evicted: bool = True,
         embedder: Embedder | None = None,
         ctx: Context | None = None,
     ) -> None:
-        kind = type(self).__name__
-        if store is None or isinstance(store, str):  # every call opens its views again: no look at each verb of a store
-            raise ConfigurationError(f"{kind}: a memory is kept in a store, as open_memory('memory:'); got {store!r}")
-        if not isinstance(owner, str) or not owner:
-            raise ConfigurationError(f"{kind}: whose memory is it? owner is {repr(owner) if owner else 'empty'}")
-        if capacity is not None and (not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1):
-            raise ConfigurationError(f"{kind}: capacity is 1 or more, got {capacity!r}")
-        if not callable(evict) or (embedder is not None and not callable(embedder)):
-            raise ConfigurationError(f"{kind}: evict and embedder are functions, got {evict!r} and {embedder!r}")
         self.store = store
         self.owner = owner
         self.capacity = capacity

@@ -4,8 +4,9 @@ __all__ = ["WorkingMemory"]
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.memory.record import MemoryRecord, Origin
-from ziggurat.memory.store import MemoryStore
+from ziggurat.memory.store import OpenedStore
 
 _INSTANT = 1e-6
 
@@ -33,11 +34,10 @@ class WorkingMemory:
 
     kind = "working"
 
-    def __init__(self, store: MemoryStore, owner: str, *, capacity: int = 64, ctx: Context | None = None) -> None:
-        if not isinstance(owner, str) or not owner:
-            raise ConfigurationError(f"WorkingMemory: whose memory is it? owner is {repr(owner) if owner else 'empty'}")
-        if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1:
-            raise ConfigurationError(f"WorkingMemory: capacity is 1 or more, got {capacity!r}")
+    @checked
+    def __init__(
+        self, store: OpenedStore, owner: NonEmptyText, *, capacity: PositiveInt = 64, ctx: Context | None = None
+    ) -> None:
         self.store = store
         self.owner = owner
         self.capacity = capacity

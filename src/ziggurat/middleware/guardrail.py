@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.service import Service
+from ziggurat.core.settings import NonNegativeInt, checked
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.delta import fit
 from ziggurat.messages.message import Message, tool_message
@@ -39,11 +40,8 @@ class OutputGuardrail(Middleware):
         ConfigurationError: `check` cannot be called, or `retries` is not a whole number of at least 0.
     """
 
-    def __init__(self, check: Check, *, retries: int = 2) -> None:
-        if not callable(check):
-            raise ConfigurationError(f"OutputGuardrail() takes a function of the answer and the context, got {check!r}")
-        if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
-            raise ConfigurationError(f"retries is a whole number of at least 0, got {retries!r}")
+    @checked
+    def __init__(self, check: Check, *, retries: NonNegativeInt = 2) -> None:
         self._check = check
         self.retries = retries
 

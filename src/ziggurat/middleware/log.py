@@ -7,7 +7,8 @@ import logging
 from msgspec import Struct
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, type_name_of
+from ziggurat.core.errors import type_name_of
+from ziggurat.core.settings import checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.delta import PartDelta
 from ziggurat.messages.middleware import Middleware
@@ -41,6 +42,7 @@ class Logging(Middleware):
         ConfigurationError: `counts` is not a `HookCounts`.
     """
 
+    @checked
     def __init__(
         self,
         counts: HookCounts | None = None,
@@ -48,8 +50,6 @@ class Logging(Middleware):
         logger: logging.Logger | logging.LoggerAdapter[logging.Logger] | None = None,
         level: int = logging.INFO,
     ) -> None:
-        if counts is not None and not isinstance(counts, HookCounts):
-            raise ConfigurationError(f"Logging() takes HookCounts() or nothing, got {counts!r}")
         self.counts = counts
         self._logger = logger or logging.getLogger("ziggurat.calls")
         self._level = level

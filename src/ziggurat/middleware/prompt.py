@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import checked
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest
 
@@ -28,9 +29,8 @@ class DynamicPrompt(Middleware):
         write: Called with the request and the context; sync or async. None leaves the instructions unchanged.
     """
 
+    @checked
     def __init__(self, write: Write) -> None:
-        if not callable(write):
-            raise ConfigurationError(f"DynamicPrompt() takes a function of the request and the context, got {write!r}")
         self._write = write
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied
+from ziggurat.core.settings import checked
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolCall
@@ -64,9 +65,8 @@ class DynamicTools(Middleware):
         choose: Called with the request and the context; sync or async. Unknown names are ignored.
     """
 
+    @checked
     def __init__(self, choose: Choose) -> None:
-        if not callable(choose):
-            raise ConfigurationError(f"DynamicTools() takes a function of the request and the context, got {choose!r}")
         self._choose = choose
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware
@@ -38,10 +39,10 @@ class Trim(Middleware):
         ConfigurationError: not exactly one of `last` and `tokens` was given, or a number is not valid.
     """
 
-    def __init__(self, *, last: int | None = None, first: int = 0, tokens: int | None = None) -> None:
-        for name, value, least in (("last", last, 1), ("first", first, 0), ("tokens", tokens, 1)):
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-                raise ConfigurationError(f"Trim({name}=...) is a whole number of at least {least}, got {value!r}")
+    @checked
+    def __init__(
+        self, *, last: PositiveInt | None = None, first: NonNegativeInt = 0, tokens: PositiveInt | None = None
+    ) -> None:
         if (last is None) == (tokens is None) or (first and last is None):
             raise ConfigurationError("give Trim(last=...), Trim(first=..., last=...), or Trim(tokens=...)")
         self.first = first

@@ -5,7 +5,7 @@ __all__ = ["Accounts", "UsageAccounting"]
 from msgspec import Struct, field
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import checked
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelResponse
@@ -51,9 +51,8 @@ class UsageAccounting(Middleware):
         ConfigurationError: it is not an `Accounts`.
     """
 
+    @checked
     def __init__(self, accounts: Accounts) -> None:
-        if not isinstance(accounts, Accounts):
-            raise ConfigurationError(f"UsageAccounting() takes Accounts(), got {accounts!r}")
         self.accounts = accounts
 
     async def after_model(self, response: ModelResponse, ctx: Context) -> None:

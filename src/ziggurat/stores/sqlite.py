@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from ziggurat.core.chain import Chain, Key
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import JournalCorrupt, LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.settings import Seconds, checked
 from ziggurat.core.store import UNFINISHED, LogInfo, Mark, Row, loss
-from ziggurat.databases.checks import check_path, check_seconds, check_synchronous
+from ziggurat.databases.checks import StorePath, check_path
 from ziggurat.databases.disk import Disk
 from ziggurat.databases.marks import Marks
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
@@ -66,21 +67,20 @@ class SqliteStore:
         ConfigurationError: an argument has the wrong type or range.
     """
 
+    @checked
     def __init__(
         self,
-        path: str | Path,
+        path: StorePath,
         *,
         synchronous: Literal["FULL", "NORMAL"] = "FULL",
-        timeout: float = 5.0,
-        lease: float = 30.0,
+        timeout: Seconds = 5.0,
+        lease: Seconds = 30.0,
         clock: Clock = SYSTEM_CLOCK,
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
         disk: Disk | None = None,
         key: Key = None,
     ) -> None:
         self.path = check_path(path, self)
-        check_seconds(self, timeout=timeout, lease=lease)
-        check_synchronous(self, synchronous)
         self.seconds = lease
         self.clock = clock
         self.chain = Chain(key)

@@ -50,7 +50,7 @@ def test_recency_decay_is_exponential() -> None:
     assert score(Turn("x", 0)) == 1.0
     assert score(Turn("x", 10)) == pytest.approx(math.exp(-1))
     assert score(Turn("x", 24)) == pytest.approx(0.0907179533)
-    with pytest.raises(ConfigurationError, match="rate of 0 or more"):
+    with pytest.raises(ConfigurationError, match="a number of at least 0"):
         recency_decay(-1)
 
 

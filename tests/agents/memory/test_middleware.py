@@ -401,23 +401,23 @@ def test_a_service_without_a_loop_is_tainted_by_what_its_run_holds() -> None:
     [
         ({"owner": ""}, "owner is a name"),
         ({"owner": "ann/helper"}, "without '/'"),
-        ({"owner": 3}, "owner is a name"),
-        ({"limit": -1}, "below 0"),
+        ({"owner": 3}, r"owner=...\) is a text or a function"),
+        ({"limit": -1}, "at least 0"),
         ({"limit": True}, r"limit=...\) is a whole number"),
         ({"limit": "3"}, r"limit=...\) is a whole number"),
         ({"tokens": 1.5}, r"tokens=...\) is a whole number"),
         ({"tokens": None}, r"tokens=...\) is a whole number"),
-        ({"min_score": "0.2"}, r"min_score=...\) is a score"),
-        ({"min_score": float("nan")}, r"min_score=...\) is a score"),
-        ({"score": 3}, "such as recency"),
-        ({"embedder": 3}, "takes an embedder"),
+        ({"min_score": "0.2"}, r"min_score=...\) is a number; got"),
+        ({"min_score": float("nan")}, r"min_score=...\) is a number; got"),
+        ({"score": 3}, r"such as recency\(\); got 3"),
+        ({"embedder": 3}, "is a Service or None, such as resolve_embedder"),
         ({"embedder": "local"}, r"resolve_embedder\('local'\)"),
-        ({"remember": "all"}, "takes a policy"),
-        ({"remember": FactsBy}, "takes a policy"),
-        ({"share": 3}, "list of agents' names"),
-        ({"share": [3]}, "list of agents' names"),
-        ({"store": None}, "a memory is an address"),
-        ({"share": "helper"}, r"such as \['helper'\]"),
+        ({"remember": "all"}, "is a function or None, such as everything_said"),
+        ({"remember": FactsBy}, "is a function or None, such as everything_said"),
+        ({"share": 3}, "a list, each item a text"),
+        ({"share": [3]}, "a list, each item a text"),
+        ({"store": None}, "is a text or a MemoryStore, such as"),
+        ({"share": "helper"}, r"got 'helper', write \['helper'\]"),
         ({"store": "redis://x"}, "no memory is known"),
     ],
 )
@@ -431,12 +431,12 @@ def test_mistakes_are_told_where_they_are_made(options: dict[str, object], told:
     [
         (lambda: Note(content=" "), "content"),
         (lambda: Note(content=3), "content"),  # type: ignore[arg-type]
-        (lambda: Note(content="x", kind="dream"), "one of episodic, semantic, longterm"),  # type: ignore[arg-type]
+        (lambda: Note(content="x", kind="dream"), "'episodic', 'semantic' or 'longterm'"),  # type: ignore[arg-type]
         (lambda: Note(content="x", key="home"), "with kind='semantic'"),
         (lambda: Note(content="x", importance=2), "from 0 to 1"),
         (lambda: Note(content="x", importance="high"), "from 0 to 1"),  # type: ignore[arg-type]
-        (lambda: Note(content="x", tags="travel"), "tuple of words"),  # type: ignore[arg-type]
-        (lambda: Note(content="x", origin="ann"), "one of user, model, tool, runtime"),  # type: ignore[arg-type]
+        (lambda: Note(content="x", tags="travel"), "a tuple, each item a text"),  # type: ignore[arg-type]
+        (lambda: Note(content="x", origin="ann"), "'user', 'model', 'tool' or 'runtime'"),  # type: ignore[arg-type]
         (lambda: FactsBy(model="local"), r"resolve\('local'\)"),  # type: ignore[arg-type]
         (lambda: FactsBy(model=ScriptedModel("x"), max_facts=0), "max_facts=...\\) is a whole number"),
         (lambda: FactsBy(model=ScriptedModel("x"), max_tokens="9"), "max_tokens=...\\)"),  # type: ignore[arg-type]

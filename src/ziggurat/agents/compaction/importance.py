@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from ziggurat.agents.compaction.checks import check_number
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.rules import is_finite
+from ziggurat.core.settings import NonNegativeFloat, checked
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 
@@ -74,14 +75,13 @@ def entity_density(turn: Turn) -> float:
     return min(1.0, len(entities_in(turn.text)) / words) if words else 0.0
 
 
-def recency_decay(rate: float) -> Importance:
+@checked
+def recency_decay(rate: NonNegativeFloat) -> Importance:
     """Score recent turns higher: ``exp(-rate * age)``, with the age in hours, or in turns if no times are known.
 
     >>> round(recency_decay(0.5)(Turn("x", age=2)), 4)
     0.3679
     """
-    if not check_number("recency_decay(rate)", rate) >= 0:
-        raise ConfigurationError(f"recency_decay() takes a rate of 0 or more, got {rate!r}")
     return lambda turn: math.exp(-rate * turn.age)
 
 
@@ -92,9 +92,8 @@ def composite(*parts: tuple[float, Importance]) -> Importance:
     0.25
     """
     for part in parts:
-        if not isinstance(part, tuple) or len(part) != 2 or not callable(part[1]):
+        if not isinstance(part, tuple) or len(part) != 2 or not is_finite(part[0]) or not callable(part[1]):
             raise ConfigurationError(f"composite() takes pairs, such as (3, entity_density); got {part!r:.200}")
-        check_number("a weight of composite()", part[0])
     total = sum(abs(weight) for weight, _ in parts)
 
     def scored(turn: Turn) -> float:

@@ -3,17 +3,16 @@
 __all__ = ["Compaction"]
 
 from collections.abc import Sequence
-from typing import get_args
 
 from msgspec.structs import replace
 
-from ziggurat.agents.compaction.checks import check_whole
 from ziggurat.agents.compaction.orphans import Orphans, repair_orphans
 from ziggurat.agents.compaction.reducer import Drop, Excerpt, Mask, Reducer
 from ziggurat.agents.compaction.selector import Recent, Selector, Span
 from ziggurat.agents.compaction.trigger import Trigger, at_fraction
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ContextOverflow, ServiceError, described
+from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.conversation import characters
 from ziggurat.messages.events import Warned
 from ziggurat.messages.message import Message
@@ -53,14 +52,15 @@ class Compaction(Middleware):
         ConfigurationError: an argument is invalid.
     """
 
+    @checked
     def __init__(
         self,
         when: Trigger | None = None,
         *,
         keep: Selector | None = None,
         reduce: Reducer | Sequence[Reducer] = REDUCERS,
-        window: int | None = None,
-        tries: int = 4,
+        window: PositiveInt | None = None,
+        tries: PositiveInt = 4,
         orphans: Orphans = "answer",
     ) -> None:
         self.when = when or at_fraction(0.8)
@@ -69,15 +69,8 @@ class Compaction(Middleware):
         self.window = window
         self.tries = tries
         self.orphans = orphans
-        if not isinstance(self.when, Trigger):
-            raise ConfigurationError(f"Compaction() begins with a trigger, such as at_fraction(0.8); got {when!r}")
         if not self.reducers or not all(callable(each) for each in (*self.reducers, self.keep)):
             raise ConfigurationError("Compaction(keep=..., reduce=...) take a selector and at least one reducer")
-        check_whole("Compaction(tries=...)", tries)
-        if window is not None:
-            check_whole("Compaction(window=...)", window)
-        if orphans not in get_args(Orphans):
-            raise ConfigurationError(f"orphans must be one of {get_args(Orphans)}, got {orphans!r}")
 
     async def rewrite(self, outlook: Outlook, ctx: Context) -> Rewriting | None:
         """Return how to shorten the conversation, or None if it is not due.

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.agents.compaction.checks import check_whole
 from ziggurat.agents.compaction.selector import units
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
+from ziggurat.core.settings import NonNegativeInt, PositiveInt, check_fields
 from ziggurat.messages.conversation import characters
 from ziggurat.messages.message import Message, taint_of
 from ziggurat.messages.model import ModelRequest, ModelResponse
@@ -51,7 +50,7 @@ class Drop(Struct, frozen=True):
     note: str = "[{count} earlier messages were left out]"
 
     def __post_init__(self) -> None:
-        _check_text("Drop(note)", self.note)
+        check_fields(self)
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the note."""
@@ -66,12 +65,11 @@ class Mask(Struct, frozen=True, kw_only=True):
         note: The note, with ``{tool}`` and ``{tokens}``.
     """
 
-    min_tokens: int = 100
+    min_tokens: NonNegativeInt = 100
     note: str = "[what {tool} returned, about {tokens} tokens, was left out; call it again if it is needed]"
 
     def __post_init__(self) -> None:
-        check_whole("Mask(min_tokens=...)", self.min_tokens, 0)
-        _check_text("Mask(note=...)", self.note)
+        check_fields(self)
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the excerpt with results replaced by notes."""
@@ -98,10 +96,10 @@ class Concatenate(Struct, frozen=True, kw_only=True):
         max_line: The longest line, in characters.
     """
 
-    max_line: int = 200
+    max_line: PositiveInt = 200
 
     def __post_init__(self) -> None:
-        check_whole("Concatenate(max_line=...)", self.max_line)
+        check_fields(self)
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the text as one message."""
@@ -119,12 +117,10 @@ class Windows(Struct, frozen=True):
     """
 
     inner: Reducer
-    size: int = 10
+    size: PositiveInt = 10
 
     def __post_init__(self) -> None:
-        check_whole("Windows(size=...)", self.size)
-        if not callable(self.inner):
-            raise ConfigurationError(f"Windows(inner) takes a reducer, such as Drop(); got {self.inner!r:.200}")
+        check_fields(self)
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the shortened windows, in order."""
@@ -135,11 +131,6 @@ class Windows(Struct, frozen=True):
             part = excerpt.messages[window[0][0] : window[-1][1]]
             made += await self.inner(replace(excerpt, messages=part), ctx.under("window"))
         return tuple(made)
-
-
-def _check_text(what: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise ConfigurationError(f"{what} takes text, got {value!r:.200}")
 
 
 def text_of_parts(messages: Sequence[Message], limit: int | None = None) -> str:

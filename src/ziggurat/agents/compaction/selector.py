@@ -8,6 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import PositiveInt, check_fields
 from ziggurat.messages.conversation import characters
 from ziggurat.messages.message import Message
 
@@ -59,16 +60,13 @@ class Recent(Struct, frozen=True, kw_only=True):
         first: Keep the user's first message too.
     """
 
-    messages: int | None = None
-    turns: int | None = None
-    tokens: int | None = None
+    messages: PositiveInt | None = None
+    turns: PositiveInt | None = None
+    tokens: PositiveInt | None = None
     first: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("messages", "turns", "tokens"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-                raise ConfigurationError(f"Recent({name}=...) must be a whole number of at least 1, got {value!r}")
+        check_fields(self)
         if self.messages is self.turns is self.tokens is None:
             raise ConfigurationError("Recent() keeps nothing: give messages=..., turns=... or tokens=...")
 

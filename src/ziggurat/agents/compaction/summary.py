@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ziggurat.agents.compaction.checks import check_whole
 from ziggurat.agents.compaction.reducer import Excerpt, runtime_message, text_of_parts
 from ziggurat.agents.compaction.selector import units
 from ziggurat.calls.admission import budgeted
 from ziggurat.calls.model_call import ask
 from ziggurat.calls.rewrite import overflow_of
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, ModelError
+from ziggurat.core.errors import ModelError
 from ziggurat.core.facts import fact
 from ziggurat.core.service import Service
+from ziggurat.core.settings import PositiveInt, check_fields
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.facts import WINDOW
@@ -48,18 +48,12 @@ class Summary(Struct, frozen=True, kw_only=True):
 
     model: Service[ModelRequest, ModelResponse] | None = None
     prompt: str = PROMPT
-    max_tokens: int = 1_000
+    max_tokens: PositiveInt = 1_000
     budget: Budget | None = None
     heading: str = "[Summary of {count} earlier messages]"
 
     def __post_init__(self) -> None:
-        if self.model is not None and not callable(self.model):
-            raise ConfigurationError(f"Summary(model=...) takes a model service, got {self.model!r}")
-        check_whole("Summary(max_tokens=...)", self.max_tokens)
-        if not isinstance(self.prompt, str) or not isinstance(self.heading, str):
-            raise ConfigurationError("Summary(prompt=..., heading=...) take text")
-        if self.budget is not None and not isinstance(self.budget, Budget):
-            raise ConfigurationError(f"Summary(budget=...) takes Budget(...), got {self.budget!r:.200}")
+        check_fields(self)
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the summary as one message.

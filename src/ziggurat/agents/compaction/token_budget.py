@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ziggurat.agents.compaction.checks import check_number, check_whole
 from ziggurat.agents.compaction.importance import Importance, entities_in, entity_density, text_of, turns_of
 from ziggurat.agents.compaction.reducer import Excerpt, runtime_message
 from ziggurat.agents.compaction.selector import units
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import NonNegativeInt, PositiveInt, check_fields
 from ziggurat.messages.conversation import characters
 from ziggurat.messages.message import Message
 
@@ -74,18 +73,13 @@ class TokenBudget(Struct, frozen=True, kw_only=True):
         importance: Scores a turn.
     """
 
-    tokens: int | None = None
-    recent: int = 10
+    tokens: PositiveInt | None = None
+    recent: NonNegativeInt = 10
     threshold: float = 0.3
     importance: Importance = entity_density
 
     def __post_init__(self) -> None:
-        if self.tokens is not None:
-            check_whole("TokenBudget(tokens=...)", self.tokens)
-        check_whole("TokenBudget(recent=...)", self.recent, 0)
-        check_number("TokenBudget(threshold=...)", self.threshold)
-        if not callable(self.importance):
-            raise ConfigurationError("TokenBudget(importance=...) takes a function of a turn, such as entity_density")
+        check_fields(self)
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the remaining messages of an excerpt."""

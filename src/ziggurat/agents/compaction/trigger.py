@@ -4,7 +4,7 @@ __all__ = ["Trigger", "at_fraction", "over_messages", "over_tokens", "over_turns
 
 from collections.abc import Callable
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import PositiveInt, Share, checked
 from ziggurat.messages.rewriting import Outlook
 
 
@@ -49,11 +49,9 @@ class Trigger:
         return self._shown
 
 
-def at_fraction(fraction: float) -> Trigger:
+@checked
+def at_fraction(fraction: Share) -> Trigger:
     """Compact at this fraction of the model's window or more; never if the window is unknown."""
-    number = isinstance(fraction, (int, float)) and not isinstance(fraction, bool)
-    if not number or not 0 < fraction <= 1:
-        raise ConfigurationError(f"at_fraction() takes a fraction of the window, such as 0.8; got {fraction!r}")
 
     def due(outlook: Outlook) -> bool:
         return outlook.window is not None and outlook.tokens >= fraction * outlook.window
@@ -65,24 +63,19 @@ def at_fraction(fraction: float) -> Trigger:
     )
 
 
-def over_tokens(tokens: int) -> Trigger:
+@checked
+def over_tokens(tokens: PositiveInt) -> Trigger:
     """Compact above this many tokens, instructions and tools included."""
-    _check("over_tokens", tokens)
     return Trigger(lambda outlook: outlook.tokens > tokens, lambda outlook: tokens, f"over_tokens({tokens})")
 
 
-def over_turns(turns: int) -> Trigger:
+@checked
+def over_turns(turns: PositiveInt) -> Trigger:
     """Compact above this many user messages."""
-    _check("over_turns", turns)
     return Trigger(lambda outlook: outlook.turns > turns, shown=f"over_turns({turns})")
 
 
-def over_messages(messages: int) -> Trigger:
+@checked
+def over_messages(messages: PositiveInt) -> Trigger:
     """Compact above this many messages of any kind."""
-    _check("over_messages", messages)
     return Trigger(lambda outlook: len(outlook.messages) > messages, shown=f"over_messages({messages})")
-
-
-def _check(name: str, number: int) -> None:
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise ConfigurationError(f"{name}() takes a whole number of at least 1, got {number!r}")

@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from ziggurat.agents.compaction.checks import check_number, check_whole
 from ziggurat.agents.compaction.importance import Importance, Turn, jaccard, turns_of
 from ziggurat.agents.compaction.reducer import Excerpt, runtime_message
 from ziggurat.agents.compaction.selector import units
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import PositiveFloat, PositiveInt, check_fields
 from ziggurat.messages.message import Message
 
 IMPORTANT = 0.8
@@ -77,22 +76,15 @@ class TurnCount(Struct, frozen=True, kw_only=True):
         important: Returns whether a turn is kept whatever its score.
     """
 
-    max_turns: int = 50
-    recent: int = 10
-    window: int = 5
-    duplicate: float = 0.85
+    max_turns: PositiveInt = 50
+    recent: PositiveInt = 10
+    window: PositiveInt = 5
+    duplicate: PositiveFloat = 0.85
     importance: Importance = _nothing
     important: Callable[[Turn], bool] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_turns", "recent", "window"):
-            check_whole(f"TurnCount({name}=...)", getattr(self, name))
-        if not callable(self.importance) or not (self.important is None or callable(self.important)):
-            raise ConfigurationError(
-                "TurnCount(importance=..., important=...) take functions of a turn, such as entity_density"
-            )
-        if not check_number("TurnCount(duplicate=...)", self.duplicate) > 0:
-            raise ConfigurationError(f"TurnCount(duplicate=...) is above 0, got {self.duplicate!r}")
+        check_fields(self)
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
         """Return the remaining messages of an excerpt."""

@@ -3,7 +3,6 @@
 __all__ = ["ACTIVE_MEMORY", "DOUBTS", "ActiveMemory", "Kept", "Note", "keep", "taint_in"]
 
 from collections.abc import Iterable
-from typing import get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,6 +13,7 @@ from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.scope import Key
+from ziggurat.core.settings import Fraction, NonEmptyText, check_fields
 from ziggurat.memory.agent_memory import AgentMemory, Kind
 from ziggurat.memory.contradiction import contradict
 from ziggurat.memory.record import MemoryRecord, Origin
@@ -48,33 +48,20 @@ class Note(Struct, frozen=True, kw_only=True):
         ConfigurationError: one of these is invalid.
     """
 
-    content: str
+    content: NonEmptyText
     kind: Kind = "episodic"
-    key: str | None = None
+    key: NonEmptyText | None = None
     replaces: str | None = None
-    importance: float = 0.5
+    importance: Fraction = 0.5
     tags: tuple[str, ...] = ()
     origin: Origin = "user"
     taint: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.content, str) or not self.content.strip():
-            raise ConfigurationError(f"Note(content=...) is a non-empty string, got {self.content!r}")
-        for name, value, known in (("kind", self.kind, get_args(Kind)), ("origin", self.origin, get_args(Origin))):
-            if value not in known:
-                raise ConfigurationError(f"Note({name}=...) is one of {', '.join(known)}; got {value!r}")
-        if self.key is not None and (not isinstance(self.key, str) or not self.key or self.kind != "semantic"):
-            raise ConfigurationError(f"Note(key=...) says what a fact is about, with kind='semantic'; got {self.key!r}")
-        if self.replaces is not None and (not isinstance(self.replaces, str) or self.kind != "semantic"):
-            raise ConfigurationError(
-                f"Note(replaces=...) is the id of a fact, with kind='semantic'; got {self.replaces!r}"
-            )
-        number = isinstance(self.importance, (int, float)) and not isinstance(self.importance, bool)
-        if not number or not 0 <= self.importance <= 1:
-            raise ConfigurationError(f"Note(importance=...) is a number from 0 to 1, got {self.importance!r}")
-        for name, words in (("tags", self.tags), ("taint", self.taint)):
-            if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words):
-                raise ConfigurationError(f"Note({name}=...) is a tuple of words, such as ('travel',); got {words!r}")
+        check_fields(self)
+        for name in ("key", "replaces"):
+            if getattr(self, name) is not None and self.kind != "semantic":
+                raise ConfigurationError(f"Note({name}=...) is for a fact, with kind='semantic'; got {self.kind!r}")
 
 
 class Kept(Struct, frozen=True):

@@ -3,9 +3,10 @@
 __all__ = ["Remembering"]
 
 import logging
-import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import Annotated
 
+from msgspec import Meta
 from msgspec.structs import replace
 
 from ziggurat.agents.memory.active import ACTIVE_MEMORY, ActiveMemory, Kept, Note, keep
@@ -16,6 +17,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ServiceError, StoreError, described
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.service import Service
+from ziggurat.core.settings import NonNegativeInt, checked
 from ziggurat.databases.writer import closed_when_unused
 from ziggurat.memory.connect import open_memory
 from ziggurat.memory.scoring import Score
@@ -69,27 +71,22 @@ class Remembering(Middleware):
         ConfigurationError: an argument cannot work.
     """
 
+    @checked
     def __init__(
         self,
-        store: str | MemoryStore,
+        store: Annotated[str | MemoryStore, Meta(description="such as 'sqlite:///agents.db'")],
         owner: Owner,
         *,
-        limit: int = 3,
-        tokens: int = 500,
+        limit: NonNegativeInt = 3,
+        tokens: NonNegativeInt = 500,
         min_score: float = 0.0,
-        score: Score | None = None,
-        embedder: Embedder | None = None,
-        remember: Policy | None = None,
+        score: Annotated[Score | None, Meta(description="such as recency()")] = None,
+        embedder: Annotated[Embedder | None, Meta(description="such as resolve_embedder('local')")] = None,
+        remember: Annotated[Policy | None, Meta(description="such as everything_said")] = None,
         share: Collection[str] = (),
     ) -> None:
         if not callable(owner):
             _check_owner(owner)
-        _check_numbers(limit, tokens, min_score)
-        _check_functions(score, embedder, remember)
-        if isinstance(share, str):
-            raise ConfigurationError(f"Remembering(share=...) is a list of agents' names, such as [{share!r}]")
-        if not isinstance(share, Collection) or not all(isinstance(name, str) for name in share):
-            raise ConfigurationError(f"Remembering(share=...) is a list of agents' names, got {share!r}")
         with closed_when_unused():
             self.store = open_memory(store)
         self.owner = owner
@@ -201,24 +198,6 @@ def _check_owner(owner: object) -> None:
             f"Remembering(): owner is a name without '/', or a function of the context that returns one; got {owner!r}"
         )
     check_new_name(owner, "the owner of a memory")
-
-
-def _check_numbers(limit: int, tokens: int, min_score: float) -> None:
-    for name, value in (("limit", limit), ("tokens", tokens)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise ConfigurationError(f"Remembering({name}=...) is a whole number, not below 0; got {value!r}")
-    if not isinstance(min_score, (int, float)) or isinstance(min_score, bool) or not abs(min_score) < math.inf:
-        raise ConfigurationError(f"Remembering(min_score=...) is a score, such as 0.2; got {min_score!r}")
-
-
-def _check_functions(score: object, embedder: object, remember: object) -> None:
-    for name, value, what in (
-        ("score", score, "a function of a record and its circumstances, such as recency()"),
-        ("embedder", embedder, "an embedder, such as resolve_embedder('local')"),
-        ("remember", remember, "a policy, such as everything_said"),
-    ):
-        if value is not None and (not callable(value) or isinstance(value, type)):
-            raise ConfigurationError(f"Remembering({name}=...) takes {what}; got {value!r}")
 
 
 def _notes(noted: object) -> list[Note]:

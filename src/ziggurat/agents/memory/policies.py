@@ -14,6 +14,7 @@ from ziggurat.calls.model_call import ask
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
+from ziggurat.core.settings import NonEmptyText, PositiveInt, check_fields
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.store import Query
@@ -75,24 +76,16 @@ class FactsBy(Struct, frozen=True, kw_only=True):
     """
 
     model: Service[ModelRequest, ModelResponse]
-    prompt: str = PROMPT
-    max_facts: int = 10
-    max_known: int = 10
-    max_tokens: int = 500
+    prompt: NonEmptyText = PROMPT
+    max_facts: PositiveInt = 10
+    max_known: PositiveInt = 10
+    max_tokens: PositiveInt = 500
 
     def __post_init__(self) -> None:
         if not callable(self.model) or isinstance(self.model, type):
             how = f"; name it with resolve({self.model!r})" if isinstance(self.model, str) else ""
             raise ConfigurationError(f"FactsBy(model=...) takes a model service, got {self.model!r}{how}")
-        if not isinstance(self.prompt, str) or not self.prompt.strip():
-            raise ConfigurationError(f"FactsBy(prompt=...) is a non-empty string, got {self.prompt!r}")
-        for name, value in (
-            ("max_facts", self.max_facts),
-            ("max_known", self.max_known),
-            ("max_tokens", self.max_tokens),
-        ):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigurationError(f"FactsBy({name}=...) is a whole number, at least 1; got {value!r}")
+        check_fields(self)
 
     async def __call__(self, run: AgentRun, ctx: Context, /) -> list[Note]:
         """Return the facts.

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from ziggurat.core.errors import MissingExtra
+from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection
 from ziggurat.databases.postgres.schema import prepare
@@ -51,7 +52,8 @@ class PostgresMemoryStore:
         ConfigurationError: `url` is not the URL of a PostgreSQL server.
     """
 
-    def __init__(self, url: str, *, timeout: float = 10.0) -> None:
+    @checked
+    def __init__(self, url: str, *, timeout: Seconds = 10.0) -> None:
         if find_spec("asyncpg") is None:
             raise MissingExtra("memories in PostgreSQL", "postgres")
         self.address = PostgresAddress.of(url)

@@ -18,8 +18,9 @@ from msgspec.structs import replace
 from ziggurat.core.chain import Chain, Key
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
 from ziggurat.core.errors import JournalError, LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.settings import Seconds, checked
 from ziggurat.core.store import UNFINISHED, LogInfo, Mark, Row
-from ziggurat.databases.checks import check_path, check_seconds
+from ziggurat.databases.checks import StorePath, check_path
 from ziggurat.databases.disk import Disk
 from ziggurat.databases.files import read_private
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
@@ -61,18 +62,18 @@ class FileStore:
         ConfigurationError: an argument has the wrong type or range.
     """
 
+    @checked
     def __init__(
         self,
-        path: str | Path,
+        path: StorePath,
         *,
-        timeout: float = 5.0,
-        lease: float = 30.0,
+        timeout: Seconds = 5.0,
+        lease: Seconds = 30.0,
         clock: Clock = SYSTEM_CLOCK,
         disk: Disk | None = None,
         key: Key = None,
     ) -> None:
         self.path = check_path(path, self)
-        check_seconds(self, timeout=timeout, lease=lease)
         self.seconds = lease
         self.clock = clock
         self.chain = Chain(key)

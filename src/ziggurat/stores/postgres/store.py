@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from ziggurat.core.chain import Chain, Key
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import JournalError, LeaseLost, MissingExtra, RunExists, RunNotFound, StoreUnavailable
+from ziggurat.core.settings import Seconds, checked
 from ziggurat.core.store import UNFINISHED, LogInfo, Mark, Row
-from ziggurat.databases.checks import check_seconds
 from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection, opened
@@ -63,19 +63,19 @@ class PostgresStore:
         ConfigurationError: `url` is not the URL of a PostgreSQL server.
     """
 
+    @checked
     def __init__(
         self,
         url: str,
         *,
-        timeout: float = 10.0,
-        lease: float = 30.0,
+        timeout: Seconds = 10.0,
+        lease: Seconds = 30.0,
         clock: Clock | None = None,
         key: Key = None,
     ) -> None:
         if find_spec("asyncpg") is None:
             raise MissingExtra("a PostgreSQL store", "postgres")
         self.address = PostgresAddress.of(url)
-        check_seconds(self, timeout=timeout, lease=lease)
         self.seconds = lease
         self.chain = Chain(key)
         self.owner = new_owner()
