@@ -1,6 +1,6 @@
 """The protocol of memory stores, and their queries."""
 
-__all__ = ["Hit", "MemoryStore", "Query", "findable", "refuse_known", "refuse_unfit"]
+__all__ = ["Hit", "MemoryStore", "OpenedStore", "Query", "findable", "refuse_known", "refuse_unfit"]
 
 from collections.abc import AsyncIterator, Container, Sequence
 from math import isfinite
