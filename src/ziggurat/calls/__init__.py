@@ -1,7 +1,7 @@
 """Calls: the stages that a call goes through, each written once.
 
-- Three stations: `model_call`, with `pieces`, the deltas of a reply; `tool_call`, with `interrupted`; `enter` for
-  agents, with `agent_call`, the state of one entry.
+- Three stations: `model_call`, with `pieces`, the deltas of a reply; `tool_call`; `enter` for agents, with
+  `agent_call`, the state of one entry.
 - What every call passes: `hooks` of middleware, the `gate` of approvals and permissions, `admission` by budgets.
 - Around them: `batch`, the tool calls of one reply; `rewrite`, changes of the conversation; `decisions` on calls that
   wait.

@@ -7,7 +7,7 @@ __all__ = [
     "Judgement",
     "Normalize",
     "Passed",
-    "decided",
+    "decision_on_interrupted",
     "denial",
     "expired",
     "is_waiting",
@@ -16,7 +16,6 @@ __all__ = [
     "misfit",
     "pass_gate",
     "refuse",
-    "suspend",
     "waiting_call",
 ]
 
@@ -108,7 +107,7 @@ async def pass_gate(
         item, decision = await _decide(frozen, stage, judgement, record, ctx, normalize)
     else:
         item = _waiting_item(frozen, stage, record, ctx)
-        decision = decided(item, record)
+        decision = _decided(item, record)
     if ctx.listens(ApprovalDecided):
         await ctx.emit(ApprovalDecided(ctx.path, item.id, _copy_of(frozen), decision))
     if isinstance(decision, Deny):
@@ -267,14 +266,24 @@ def _item_below(pending: Pending) -> PendingItem:
     )
 
 
-async def suspend(item: PendingItem, record: Record | None, ctx: Context) -> None:
-    """Record that a call waits, unless it is recorded already, and suspend the run.
+async def decision_on_interrupted(call: ToolCall, record: Record, ctx: Context) -> Decision:
+    """Return a person's decision on a call that was interrupted, and may or may not have taken effect.
 
     Raises:
-        Suspend: always.
+        Suspend: there is none yet; the approver in this process is not asked.
+        JournalCorrupt: the recorded decision belongs to another call.
     """
-    await _begin_waiting(item, record, ctx)
-    raise Suspend((item,))
+    mark = "interrupted"
+    item = item_of(call, ctx, "it was interrupted, and nobody knows whether it took effect", "tool", None, mark)
+    if record.pending is not None and is_waiting(call, record, ctx, mark):
+        item = replace(item, id=record.pending.id)
+    if record.decided is None:
+        await _begin_waiting(item, record, ctx)
+        raise Suspend((item,))
+    decision = _decided(item, record)
+    if ctx.listens(ApprovalDecided):
+        await ctx.emit(ApprovalDecided(ctx.path, item.id, item.call, decision))
+    return decision
 
 
 async def _begin_waiting(item: PendingItem, record: Record | None, ctx: Context) -> None:
@@ -288,7 +297,7 @@ async def _begin_waiting(item: PendingItem, record: Record | None, ctx: Context)
 # -- decisions -------------------------------------------------------------------------------------------------------
 
 
-def decided(item: PendingItem, record: Record) -> Decision:
+def _decided(item: PendingItem, record: Record) -> Decision:
     """Return the recorded decision on a pending item.
 
     Raises:

@@ -11,9 +11,8 @@ from collections.abc import Awaitable, Callable
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, admit_tool
-from ziggurat.calls.gate import is_waiting, pass_gate, refuse, waiting_call
+from ziggurat.calls.gate import Passed, decision_on_interrupted, is_waiting, pass_gate, refuse, waiting_call
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, Chain, hooked, tell, wrap
-from ziggurat.calls.interrupted import settle_interrupted
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import as_failure
@@ -23,8 +22,10 @@ from ziggurat.core.errors import JournalError, ToolError
 from ziggurat.core.event import SILENCE
 from ziggurat.core.journal import MemoryJournal, journal_of
 from ziggurat.core.service import Service
+from ziggurat.messages.agent import Deny, Happened
 from ziggurat.messages.events import ApprovalExecuted, ToolEnded, ToolStarted
 from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import TOOL_CALL
 from ziggurat.tools.approval import APPROVALS
@@ -32,7 +33,7 @@ from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.function import AGREED, TOOL_DELTAS, Frozen
 from ziggurat.tools.permissions import check as check_permissions
 from ziggurat.tools.permissions import note_unknown
-from ziggurat.tools.results import error_result
+from ziggurat.tools.results import error_result, result_of
 from ziggurat.tools.toolbox import Entry, Toolbox
 
 
@@ -81,16 +82,18 @@ async def _act_live(
     box: Toolbox, entry: Entry | None, record: Record | None, call: ToolCall, ctx: Context, journal: MemoryJournal
 ) -> ToolResult:
     """Make a call that has no recorded result; every failure, a denial too, becomes an error result here."""
+    if journal.refusing:
+        refuse(record, call.name, "tool", ctx, journal)
     chain = ctx.scope.get(MIDDLEWARE) or NO_CHAIN
     try:
         if entry is None:
             note_unknown(call.name, ctx)
             raise ToolError(box.unknown(call.name), kind="not_found")
-        result = _known_result(entry, record, call, ctx)
-        if result is None and record is not None and record.intent is not None:
-            result = await _resume_begun(entry, record, call, ctx, chain)
-        elif result is None:
-            result = await _run(entry, await _freeze(entry, record, call, ctx, journal, chain), ctx, chain)
+        if record is None or (record.intent is None and record.returned is None):
+            passed = await _freeze(entry, record, call, ctx, chain)
+        else:
+            passed = await _resume_begun(entry, record, call, ctx, chain)
+        result = passed if isinstance(passed, ToolResult) else await _run(entry, passed, record, ctx, chain, journal)
     except JournalError:
         raise
     except BaseException as raised:  # noqa: BLE001 - the model is told of any failure of a tool
@@ -107,17 +110,10 @@ async def _act_live(
     return result if result.id == call.id else replace(result, id=call.id)
 
 
-def _known_result(entry: Entry, record: Record | None, call: ToolCall, ctx: Context) -> ToolResult | None:
-    """Return the result that a tool with ``effect="once"`` gave before a crash, or the run that was forked."""
-    effects = None if entry.composite else ctx.scope.get(FORK_EFFECTS)
-    forked = None if effects is None else effects.instead(entry.spec, call, ctx.path)
-    if forked is not None or record is None or record.returned is None:
-        return forked
-    return as_type(record.returned.value, ToolResult)
-
-
-async def _resume_begun(entry: Entry, record: Record, call: ToolCall, ctx: Context, chain: Chain) -> ToolResult:
-    """Run the frozen call of an intent without a result, or return its result if a person has reported it.
+async def _resume_begun(
+    entry: Entry, record: Record, call: ToolCall, ctx: Context, chain: Chain
+) -> Passed | ToolResult:
+    """Return the frozen call of an intent without a result, or the result if it is known.
 
     Raises:
         ToolError: the tool has ``effect="once"`` and it is unknown whether the call took effect.
@@ -125,10 +121,12 @@ async def _resume_begun(entry: Entry, record: Record, call: ToolCall, ctx: Conte
         Denied: a permission it had when it began is no longer granted.
         JournalCorrupt: the record is damaged, or its decision belongs to another call.
     """
+    if record.returned is not None:  # of a tool with effect="once", before layers and hooks processed it
+        return as_type(record.returned.value, ToolResult)
     assert record.intent is not None
     frozen = as_type(record.intent.request, ToolCall)
     if entry.spec.effect == "once":
-        happened = await settle_interrupted(entry.spec, frozen, record, ctx)
+        happened = await _settle_interrupted(entry.spec, frozen, record, ctx)
         if happened is not None:
             return happened
     check_permissions(entry.spec, ctx)
@@ -136,10 +134,26 @@ async def _resume_begun(entry: Entry, record: Record, call: ToolCall, ctx: Conte
         digest, frozen = record.intent.digest, await _apply_before_tool(entry, entry.normalize(call), ctx, chain)
         if digest not in (frozen.fingerprint(), call.fingerprint()):  # older records hold the call as it was asked
             raise _not_kept_error(call)
-    admit_tool(call.name, ctx)
-    if record.pending is not None:
-        await journal_of(ctx).write(Intent(ctx.path, frozen.name, frozen, frozen.fingerprint()))
-    return await _run(entry, frozen, ctx, chain)
+    return Passed(frozen)
+
+
+async def _settle_interrupted(spec: ToolSpec, call: ToolCall, record: Record, ctx: Context) -> ToolResult | None:
+    """Return the result of an interrupted call with ``effect="once"`` as a person reported it; None to run it now.
+
+    The approver in this process is not asked: one that approves everything would let the call run twice.
+    """
+    if spec.interrupted == "retry_if_idempotent":
+        return None
+    unknown = f"{spec.name} was interrupted and acts once only, so it was not run again; "
+    if spec.interrupted == "report":
+        told = "whether it took effect is unknown: find out before you ask for it again"
+        raise ToolError(unknown + told, kind="interrupted")
+    decision = await decision_on_interrupted(call, record, ctx)
+    if isinstance(decision, Happened):
+        return result_of(decision.result, call)
+    if isinstance(decision, Deny):
+        raise ToolError(f"{unknown}whether it took effect is unknown: {decision.reason}", kind="interrupted")
+    return None
 
 
 def _not_kept_error(call: ToolCall) -> ToolError:
@@ -151,10 +165,17 @@ def _not_kept_error(call: ToolCall) -> ToolError:
 
 
 async def _freeze(
-    entry: Entry, record: Record | None, call: ToolCall, ctx: Context, journal: MemoryJournal, chain: Chain
-) -> ToolCall:
-    """Decode, permit, approve, admit and record a call, and return it in its final form."""
+    entry: Entry, record: Record | None, call: ToolCall, ctx: Context, chain: Chain
+) -> Passed | ToolResult:
+    """Decode, permit and approve a call, and return it in its final form.
+
+    In a fork that makes no effects, the result of the original run may take the place of the call.
+    """
     spec = entry.spec
+    if FORK_EFFECTS in ctx.scope and not entry.composite:
+        original = ctx.scope[FORK_EFFECTS].instead(spec, call, ctx.path)
+        if original is not None:
+            return original
     waiting = waiting_call(record, ctx) if record is not None and record.pending is not None else None
     if waiting is not None:
         frozen = entry.normalize(waiting)
@@ -166,18 +187,11 @@ async def _freeze(
         if record is not None and lost and not any(is_waiting(each, record, ctx) for each in (frozen, call)):
             raise _not_kept_error(call)
     check_permissions(spec, ctx)
-    approved = ""
-    if spec.approval or APPROVALS in ctx.scope or waiting is not None:
-        passed = await pass_gate(frozen, "tool", record, ctx, entry.normalize, always=spec.approval)
-        frozen, approved = passed.call, passed.id
-        check_permissions(spec, ctx)
-    if ADMISSION in ctx.scope:
-        admit_tool(call.name, ctx)
-    if spec.effect == "once" or journal.durable or chain.hooks["before_tool"] or approved:
-        await journal.write(Intent(ctx.path, frozen.name, frozen, frozen.fingerprint()))
-    if approved and ctx.listens(ApprovalExecuted):
-        await ctx.emit(ApprovalExecuted(ctx.path, approved, ToolCall(frozen.id, frozen.name, frozen.arguments)))
-    return frozen
+    if not (spec.approval or APPROVALS in ctx.scope or waiting is not None):
+        return Passed(frozen)
+    passed = await pass_gate(frozen, "tool", record, ctx, entry.normalize, always=spec.approval)
+    check_permissions(spec, ctx)
+    return passed
 
 
 async def _apply_before_tool(entry: Entry, call: ToolCall, ctx: Context, chain: Chain) -> ToolCall:
@@ -192,16 +206,35 @@ async def _apply_before_tool(entry: Entry, call: ToolCall, ctx: Context, chain: 
     return entry.normalize(changed)
 
 
-def _run(entry: Entry, frozen: ToolCall, ctx: Context, chain: Chain) -> Awaitable[ToolResult]:
-    """Run the frozen call; the door below all layers refuses every other."""
+async def _run(
+    entry: Entry, passed: Passed, record: Record | None, ctx: Context, chain: Chain, journal: MemoryJournal
+) -> ToolResult:
+    """Admit a frozen call, record that it begins, and run it; the door below all layers refuses every other."""
+    frozen = passed.call
+    intended = _needs_intent(entry, passed, record, chain, journal)
+    if ADMISSION in ctx.scope:
+        admit_tool(frozen.name, ctx)
+    if intended:
+        await journal.write(Intent(ctx.path, frozen.name, frozen, frozen.fingerprint()))
     own = ToolCall(frozen.id, frozen.name, frozen.arguments)  # a copy that nothing below can reach
+    if passed.id and ctx.listens(ApprovalExecuted):
+        await ctx.emit(ApprovalExecuted(ctx.path, passed.id, own))
     ctx = ctx.within(AGREED, own) if entry.composite else ctx.freezing(Frozen(own, entry.spec.effect, ctx.path))
-    if chain is NO_CHAIN:
-        return entry.service(frozen, ctx)
     if chain.hooks["on_tool_delta"]:
         ctx = ctx.within(TOOL_DELTAS, _filter_deltas(chain))
     service = wrap(entry.service, chain.hooks["wrap_tool"], _wrap_tool, "wrap_tool")
-    return service(frozen, ctx)
+    return await service(frozen, ctx)
+
+
+def _needs_intent(entry: Entry, passed: Passed, record: Record | None, chain: Chain, journal: MemoryJournal) -> bool:
+    """Return whether a call must be on record before it begins: its form is not that of the model, or it may be lost.
+
+    One that was begun before has its intent, unless a person has decided about it since.
+    """
+    if record is not None and record.intent is not None:
+        return record.pending is not None
+    altered = bool(chain.hooks["before_tool"] or passed.id)
+    return altered or journal.durable or entry.spec.effect == "once"
 
 
 async def _wrap_tool(

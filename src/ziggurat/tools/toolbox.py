@@ -15,7 +15,6 @@ from ziggurat.core.service import Service
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import AS_TOOL, NORMALIZE, SPEC
-from ziggurat.tools.arguments import shown
 from ziggurat.tools.function import FunctionTool, tool, with_door
 from ziggurat.tools.normal_form import plain_form
 from ziggurat.tools.similar import similar
@@ -155,7 +154,7 @@ class Toolbox:
 
     def unknown(self, name: str) -> str:
         """Return a sentence for the model: there is no such tool, and which names are similar."""
-        asked = shown(name)
+        asked = repr(name if len(name) <= 60 else name[:57] + "...")
         if not self.entries:
             return f"unknown tool {asked}: there are no tools"
         near = similar(name, self.entries, 3)
