@@ -138,6 +138,7 @@ async def _apply_before_agent(
 ) -> AgentRequest:
     """Return the request after the ``before_agent`` hooks, or as recorded when the agent was first entered."""
     if record is not None and record.entered is not None:
+        journal_of(ctx).skip(ctx, record.entered)
         return await _recorded_request(parts, record.entered, ctx)
     for middleware in chain.hooks["before_agent"]:
         request = await hooked(middleware, "before_agent", middleware.before_agent, request, ctx)

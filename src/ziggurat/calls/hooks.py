@@ -1,6 +1,18 @@
 """Chains of middleware, which all calls below an agent inherit, and the functions that call their hooks."""
 
-__all__ = ["HOOKS", "MIDDLEWARE", "NO_CHAIN", "Chain", "chained", "given", "hooked", "screened", "tell", "wrap"]
+__all__ = [
+    "HOOKS",
+    "MIDDLEWARE",
+    "NO_CHAIN",
+    "Chain",
+    "chained",
+    "given",
+    "hooked",
+    "screened",
+    "tell",
+    "without",
+    "wrap",
+]
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -106,7 +118,7 @@ async def hooked(
     """Call one hook with a value; return the value to continue with."""
     if ctx.listens(MiddlewareStarted):
         await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, hook))
-    token = AMBIENT.set(_place_of(middleware, hook, ctx))
+    token = AMBIENT.set(without(middleware, ctx.at(escaped(f"{middleware.name}.{hook}"))))
     try:
         changed = await call(value, ctx)
     finally:
@@ -116,11 +128,10 @@ async def hooked(
     return value if changed is None else changed
 
 
-def _place_of(middleware: Middleware, hook: str, ctx: Context) -> Context:
-    """Return the context of an agent that a hook runs; it does not pass the middleware that runs it."""
-    place = ctx.at(escaped(f"{middleware.name}.{hook}"))
+def without(middleware: Middleware, ctx: Context) -> Context:
+    """Return a context for agents that a hook runs: they do not pass the middleware that runs them."""
     chain = ctx.scope.get(MIDDLEWARE)
-    return place if chain is None else place.within(MIDDLEWARE, chain.without(middleware))
+    return ctx if chain is None else ctx.within(MIDDLEWARE, chain.without(middleware))
 
 
 async def tell(chain: Chain | None, error: BaseException, ctx: Context) -> None:
@@ -178,7 +189,7 @@ class _Wrapped(Generic[Q, R]):
         self.inner = inner
 
     async def __call__(self, request: Q, ctx: Context, /) -> R:
-        token = AMBIENT.set(_place_of(self._middleware, self._name, ctx))
+        token = AMBIENT.set(without(self._middleware, ctx.at(escaped(f"{self._middleware.name}.{self._name}"))))
         try:
             return await self._call(self._middleware, request, ctx, self.inner)
         finally:

@@ -113,7 +113,8 @@ async def _ask_live(
             request = await _approve(request, name, record, ctx)
         if chain is NO_CHAIN and ctx.emit is SILENCE:
             response = await model(request, ctx.as_leaf())
-            must_be(response, ModelResponse, name, ctx)
+            if response.__class__ is not ModelResponse:
+                must_be(response, ModelResponse, name, ctx)
         else:
             response = await _call(model, name, request, ctx, chain)
     except BaseException as raised:  # noqa: BLE001 - raised again
@@ -125,9 +126,9 @@ async def _ask_live(
         if isinstance(error, Exception):
             await journal.write_failure(ctx, name, asked, error, spent)
         raise error  # noqa: B904 - it has its cause already
-    spent = tuple(journal.take_charges(ctx.path))
-    await journal.write(Result(ctx.path, name, asked.kept, response, spent, journal.elapsed))
-    spent = (*spent, response.usage)
+    lost = tuple(journal.take_charges(ctx.path))
+    await journal.write(Result(ctx.path, name, asked.kept, response, lost, journal.elapsed))
+    spent = (*lost, response.usage)
     journal.count(ctx, spent)
     for each in reserved:
         each.settle(spent)

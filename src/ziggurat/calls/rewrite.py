@@ -10,7 +10,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.hooks import MIDDLEWARE
+from ziggurat.calls.hooks import MIDDLEWARE, without
 from ziggurat.calls.model_call import ask
 from ziggurat.core.codec import digest, encode
 from ziggurat.core.context import AMBIENT, Context
@@ -148,6 +148,8 @@ class Rewriters:
             replayed = rewriting is not None
             if rewriting is None and live and not journal.replaying:
                 rewriting = await _call_rewrite(middleware, outlook, at)
+            elif rewriting is None:
+                journal.skip(at)
             if rewriting is None or not rewriting.changes:
                 continue
             before = len(run.conversation)
@@ -195,7 +197,7 @@ async def _call_rewrite(middleware: Middleware, outlook: Outlook, ctx: Context) 
     """Call the middleware, check its rewriting and record it as a composite."""
     if ctx.listens(MiddlewareStarted):
         await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, "rewrite"))
-    token = AMBIENT.set(ctx)
+    token = AMBIENT.set(without(middleware, ctx))
     try:
         rewriting = await middleware.rewrite(outlook, ctx)
     finally:

@@ -130,6 +130,7 @@ async def _resume_begun(
         if happened is not None:
             return happened
     check_permissions(entry.spec, ctx)
+    journal_of(ctx).skip(ctx, record.intent)
     if frozen.fingerprint() != record.intent.digest:
         digest, frozen = record.intent.digest, await _apply_before_tool(entry, entry.normalize(call), ctx, chain)
         if digest not in (frozen.fingerprint(), call.fingerprint()):  # older records hold the call as it was asked
@@ -177,7 +178,8 @@ async def _freeze(
         if original is not None:
             return original
     waiting = waiting_call(record, ctx) if record is not None and record.pending is not None else None
-    if waiting is not None:
+    if record is not None and waiting is not None:
+        journal_of(ctx).skip(ctx, record.pending)
         frozen = entry.normalize(waiting)
     else:
         frozen = entry.normalize(call)
@@ -220,6 +222,8 @@ async def _run(
     if passed.id and ctx.listens(ApprovalExecuted):
         await ctx.emit(ApprovalExecuted(ctx.path, passed.id, own))
     ctx = ctx.within(AGREED, own) if entry.composite else ctx.freezing(Frozen(own, entry.spec.effect, ctx.path))
+    if chain is NO_CHAIN:
+        return await entry.service(frozen, ctx)
     if chain.hooks["on_tool_delta"]:
         ctx = ctx.within(TOOL_DELTAS, _filter_deltas(chain))
     service = wrap(entry.service, chain.hooks["wrap_tool"], _wrap_tool, "wrap_tool")
@@ -233,8 +237,7 @@ def _needs_intent(entry: Entry, passed: Passed, record: Record | None, chain: Ch
     """
     if record is not None and record.intent is not None:
         return record.pending is not None
-    altered = bool(chain.hooks["before_tool"] or passed.id)
-    return altered or journal.durable or entry.spec.effect == "once"
+    return journal.durable or entry.spec.effect == "once" or bool(passed.id or chain.hooks["before_tool"])
 
 
 async def _wrap_tool(

@@ -307,19 +307,25 @@ class Recorder:
         """
         record = self.find(outcome.path)
         spent = [] if record is None else self._take_uncounted(record, outcome)
-        if outcome.path not in self._composites():  # nothing was called below it
-            return spent
-        for entry in self.entries:
-            if entry is outcome:
+        return [*spent, *self._pass_over_below(outcome.path, outcome)]
+
+    def skip(self, ctx: Context, until: Entry | None = None) -> None:
+        """Count what hooks of this call, which are not called again, spent before an entry was recorded."""
+        self.count(ctx, self._pass_over_below(ctx.path, until))
+
+    def _pass_over_below(self, path: str, until: Entry | None) -> list[object]:
+        """Use the outcomes of calls below a path that were recorded before an entry; return the usage not counted."""
+        spent: list[object] = []
+        for entry in self.entries if path in self._composites() else ():  # else nothing was called below it
+            if entry is until:
                 break
-            if not isinstance(entry, (Result, Failure)) or not is_beneath(entry.path, outcome.path):
+            if not isinstance(entry, (Result, Failure)) or entry.path == path or not is_beneath(entry.path, path):
                 continue
             record = self.find(entry.path)
-            if record is None or entry.path == outcome.path:
-                continue
-            spent.extend(self._take_uncounted(record, entry))
-            if isinstance(entry, Failure):
-                record.cursor = max(record.cursor, record.number(entry))
+            if record is not None:
+                spent.extend(self._take_uncounted(record, entry))
+                if isinstance(entry, Failure):
+                    record.cursor = max(record.cursor, record.number(entry))
         return spent
 
     def _take_uncounted(self, record: Record, outcome: Result | Failure) -> list[object]:

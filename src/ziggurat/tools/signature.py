@@ -138,9 +138,10 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
         Raises:
             InvalidArguments: As for `decode`, or their JSON does not give the same values back.
         """
-        if self._plain:  # numbers, texts and truth values: encoded once, they are read as they were written
-            return self._recode(arguments)
-        return normal_form(arguments, self._recode)
+        text = self._recode(arguments)
+        if self._plain or text == arguments:  # numbers, texts and truth values are read as they were written
+            return text
+        return normal_form(text, self._recode)
 
     def decode_normal(self, arguments: str) -> dict[str, object]:
         """Decode arguments in their normal form, which need no further check."""
@@ -151,12 +152,12 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
         values = self.decode(arguments)
         if self._defaults:
             values = {**self._defaults, **values}
-        try:
-            for name, dump in self._dumps.items():
-                if name in values:
+        for name, dump in self._dumps.items():
+            if name in values:
+                try:
                     values[name] = dump(values[name])
-        except Problem as problem:
-            raise InvalidArguments(str(problem)) from None
+                except Problem as problem:
+                    raise InvalidArguments(str(problem)) from None
         return canonical(values).decode()
 
     def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:

@@ -1,0 +1,229 @@
+"""Wherever code of the user may run an agent, what it spends counts, is limited, is on record and is replayed."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ziggurat.agents.agent import Agent
+from ziggurat.core.context import Context
+from ziggurat.core.errors import LimitExceeded
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, Approve, PendingItem
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.message import assistant
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.parts import tool_call
+from ziggurat.messages.usage import Usage
+from ziggurat.middleware import OutputGuardrail
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.tools.approval import Approvals, Rule
+from ziggurat.tools.function import tool
+
+COST = Usage(input=60, output=40, requests=1)
+OWN = Usage(input=6, output=4, requests=1)
+
+
+class Helper:
+    """An agent that code of the user runs, and how often its model was called."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.agent = Agent(self._answer, name="helper")
+
+    async def _answer(self, request: ModelRequest, ctx: Context) -> ModelResponse:
+        self.calls += 1
+        return ModelResponse(assistant("fine"), usage=COST)
+
+    async def ask(self) -> None:
+        run = await self.agent.run("Is this fine?")
+        run.raise_for_stop()
+
+
+def _hook(name: str) -> Callable[[Helper], dict[str, Any]]:
+    def settings(helper: Helper) -> dict[str, Any]:
+        async def hook(self: Middleware, value: Any, ctx: Context) -> None:
+            await helper.ask()
+
+        async def wrap(self: Middleware, value: Any, ctx: Context, inner: Any) -> Any:
+            await helper.ask()
+            return await inner(value, ctx)
+
+        kind = type("Asks", (Middleware,), {name: wrap if name.startswith("wrap_") else hook})
+        return {"middleware": [kind()]}
+
+    return settings
+
+
+def _guardrail(helper: Helper) -> dict[str, Any]:
+    async def check(text: str, ctx: Context) -> None:
+        await helper.ask()
+
+    return {"middleware": [OutputGuardrail(check)]}
+
+
+def _approver(helper: Helper) -> dict[str, Any]:
+    async def decide(item: PendingItem) -> Approve:
+        await helper.ask()
+        return Approve()
+
+    return {"approvals": Approvals("look", approver=decide)}
+
+
+def _rule(helper: Helper) -> dict[str, Any]:
+    async def holds(arguments: dict[str, Any]) -> bool:
+        await helper.ask()
+        return False
+
+    return {"approvals": Approvals(Rule("look", "deny", when=holds))}
+
+
+def _model_rule(helper: Helper) -> dict[str, Any]:
+    async def holds(arguments: dict[str, Any]) -> bool:
+        if "helper" not in str(arguments) and "Is this fine" not in str(arguments):
+            await helper.ask()
+        return False
+
+    return {"approvals": Approvals(Rule("*", "deny", when=holds, stage="model"))}
+
+
+def _instructions(helper: Helper) -> dict[str, Any]:
+    async def told(ctx: Context) -> str:
+        await helper.ask()
+        return "Be brief."
+
+    return {"instructions": told}
+
+
+def _tool(helper: Helper) -> dict[str, Any]:
+    async def look() -> str:
+        """Look."""
+        await helper.ask()
+        return "seen"
+
+    return {"tools": [look]}
+
+
+HOOKS = (
+    "before_agent", "after_agent", "rewrite", "before_model", "after_model", "before_tool", "after_tool", "wrap_model",
+    "wrap_tool", "wrap_agent",
+)  # fmt: skip
+PLACES: dict[str, Callable[[Helper], dict[str, Any]]] = {
+    **{name: _hook(name) for name in HOOKS},
+    "guardrail": _guardrail,
+    "approver": _approver,
+    "rule": _rule,
+    "rule on models": _model_rule,
+    "instructions": _instructions,
+    "tool": _tool,
+}
+
+
+@tool
+async def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def _agent(place: str, helper: Helper, **settings: Any) -> Agent:
+    given: dict[str, Any] = {"tools": [look], **PLACES[place](helper), **settings}
+    return Agent(ScriptedModel(tool_call("look"), "done", usage=OWN), name="desk", **given)
+
+
+async def _run(agent: Agent, streamed: bool) -> AgentRun:
+    if not streamed:
+        return await agent.run("go")
+    async with agent.stream("go") as events:
+        async for _ in events:
+            pass
+    return events.response
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("place", PLACES)
+def test_what_is_spent_there_counts(place: str, streamed: bool) -> None:
+    helper = Helper()
+    agent = _agent(place, helper)
+    run = asyncio.run(_run(agent, streamed))
+    assert run.stop == stops.Completed()
+    assert helper.calls > 0
+    assert run.model_calls == helper.calls + 2
+    assert run.usage.total == 100 * helper.calls + 20
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_budget_holds_there(place: str) -> None:
+    counted = Helper()
+    asyncio.run(_agent(place, counted).run("go"))
+    for limit in range(1, counted.calls + 2):
+        helper = Helper()
+        own = ScriptedModel(tool_call("look"), "done", usage=OWN)
+        agent = Agent(own, name="desk", **{"tools": [look], **PLACES[place](helper)}, budget=Budget(requests=limit))
+        try:
+            run = asyncio.run(agent.run("go"))
+        except LimitExceeded:
+            pass
+        else:
+            assert run.model_calls <= limit
+        assert helper.calls + len(own.calls) <= limit
+    whole = Helper()
+    run = asyncio.run(_agent(place, whole, budget=Budget(requests=counted.calls + 2)).run("go"))
+    assert run.stop == stops.Completed()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_replay_calls_nobody_and_counts_the_same(place: str) -> None:
+    async def both() -> tuple[AgentRun, AgentRun, int, int]:
+        helper = Helper()
+        agent = _agent(place, helper, store="memory:")
+        first = await agent.run("go", run_id="r")
+        before = helper.calls
+        again = await agent.replay("r")
+        return first, again, before, helper.calls
+
+    first, again, before, after = asyncio.run(both())
+    assert before == after
+    assert (again.text, again.model_calls, again.usage) == (first.text, first.model_calls, first.usage)
+
+
+@pytest.mark.parametrize("place", [place for place in PLACES if place not in ("approver", "tool")])
+def test_a_resumed_run_knows_what_was_spent_there(place: str) -> None:
+    async def both() -> tuple[AgentRun, AgentRun, Helper, int]:
+        helper, counts = Helper(), []
+        asks = tool(name="look", approval=True)(look.function)
+        budget = Budget(requests=100, price=None)
+        agent = _agent(place, helper, store="memory:", tools=[asks], budget=budget)
+        first = await agent.run("go", run_id="r")
+        counts.append(helper.calls)
+        (item,) = first.pending
+        return first, await agent.resume("r", {item.id: Approve()}), helper, counts[0]
+
+    first, run, helper, before = asyncio.run(both())
+    assert isinstance(first.stop, stops.Suspended)
+    assert first.usage.total == 100 * before + 10
+    assert run.stop == stops.Completed()
+    assert run.model_calls == helper.calls + 2
+    assert run.usage.total == 100 * helper.calls + 20
+
+
+def test_a_middleware_is_not_applied_to_what_it_runs_itself() -> None:
+    seen: list[str] = []
+    helper = Agent(ScriptedModel(always="fine"), name="helper")
+
+    class Judge(Middleware):
+        async def after_model(self, response: ModelResponse, ctx: Context) -> None:
+            seen.append(f"judge {ctx.path}")
+            await helper.run("Is this fine?")
+
+    class Note(Middleware):
+        async def before_model(self, request: ModelRequest, ctx: Context) -> None:
+            seen.append(f"note {ctx.path}")
+
+    Agent(ScriptedModel("done"), name="desk", middleware=[Judge(), Note()]).run_sync("go")
+    assert seen == [
+        "note desk/step-1/model",
+        "judge desk/step-1/model",
+        "note desk/step-1/model/Judge.after_model/helper/step-1/model",
+    ]
