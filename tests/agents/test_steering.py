@@ -16,6 +16,8 @@ from ziggurat.agents.stop import stop_when
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.event import Event
+from ziggurat.layers.fallback import fallback
+from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -401,3 +403,43 @@ def test_a_run_that_nobody_steers_is_the_same_as_one_that_is_not_started() -> No
 
     run, started = asyncio.run(main())
     assert replace(run, id="", seconds=0.0) == replace(started, id="", seconds=0.0)
+
+
+def _slow(name: str) -> Agent:
+    return Agent(ScriptedModel([PAUSE] * 100), name=name)
+
+
+COMBINED: dict[str, Callable[[], Runnable]] = {
+    "fallback": lambda: Runnable(fallback(_slow("a"), _slow("b")), name="both"),
+    "fallback of one twice": lambda: Runnable(fallback(one := _slow("a"), one), name="both"),
+    "hedge": lambda: Runnable(hedge(_slow("a"), delay=60), name="both"),
+    "layers around a race": lambda: Runnable(hedge(_slow("a"), delay=60), name="both").layered(retry()),
+}
+
+
+@pytest.mark.parametrize("verb", ["inject", "redirect"])
+@pytest.mark.parametrize("combined", COMBINED)
+def test_several_agents_behind_one_front_cannot_be_steered(combined: str, verb: str) -> None:
+    async def main() -> AgentRun:
+        handle = COMBINED[combined]().start("go")
+        with pytest.raises(ConfigurationError, match="has no loop of its own"):
+            getattr(handle, verb)("also this")
+        handle.cancel()
+        return await handle.result()
+
+    assert asyncio.run(main()).stop == stops.Cancelled()
+
+
+def test_one_agent_in_layers_of_any_kind_can_be_steered() -> None:
+    def closure(inner: Any) -> Any:
+        return lambda request, ctx: inner(request, ctx)
+
+    model = ScriptedModel("one")
+
+    async def main() -> AgentRun:
+        handle = Agent(model).layered(retry(), closure).start("go")
+        assert handle.inject("also this")
+        return await handle.result()
+
+    assert asyncio.run(main()).text == "one"
+    assert texts(model.last.messages) == ["go", "also this"]

@@ -1,6 +1,7 @@
 """Stop policies: when a run stops, and which policy decides first."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -206,8 +207,13 @@ def test_a_condition_that_returns_an_awaitable_is_refused() -> None:
     async def never(progress: Progress) -> bool:
         return False
 
-    with pytest.raises(ConfigurationError, match="async"):
-        stop_when(never)  # type: ignore[arg-type]
+    class Never:
+        async def __call__(self, progress: Progress) -> bool:
+            return False
+
+    for condition in (never, partial(never), Never(), Never().__call__):
+        with pytest.raises(ConfigurationError, match="async"):
+            stop_when(condition)  # type: ignore[arg-type]
     policy = stop_when(lambda progress: never(progress))  # type: ignore[arg-type, return-value]
     with pytest.raises(ConfigurationError, match="awaitable"):
         _run(policy)

@@ -13,6 +13,7 @@ from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.blocking import blocking, loop_elsewhere
 from ziggurat.agents.concurrent import ConcurrentAgents
 from ziggurat.agents.handle import RunHandle
+from ziggurat.agents.loop import AgentLoop
 from ziggurat.agents.steering import STEERABLE, STEERING, Mailbox
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import AGENT, AgentParts, AgentService, Setup, enter
@@ -21,7 +22,7 @@ from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.entries import Origin
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE, Listener
-from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact
+from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, innermost
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.layer import stack
 from ziggurat.core.scope import Scope
@@ -210,7 +211,8 @@ class Runnable:
         ambient = self._surroundings(detached=detached)
         outer = None if ambient is None or detached else ambient.scope.get(AGENT_CALL)
         nothing = empty_run(self.name, request, stops.Cancelled(), options.run_id or "")
-        return RunHandle(begin, nothing, fact(self, STEERABLE), 0 if outer is None else outer.depth + 1)
+        steerable = fact(self, STEERABLE) if isinstance(innermost(self), AgentLoop) else None  # not a race of agents
+        return RunHandle(begin, nothing, steerable, 0 if outer is None else outer.depth + 1)
 
     # -- a recorded run ------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ __all__ = [
     "Effect",
     "Fact",
     "fact",
+    "innermost",
     "name_of",
     "returns_of",
     "strongest",
@@ -68,7 +69,8 @@ def strongest(services: Iterable[object]) -> Effect:
     return max((fact(each, EFFECT) for each in services), key=known.index, default="none")
 
 
-def _innermost(service: object) -> object:
+def innermost(service: object) -> object:
+    """Return what is inside all layers of a service; itself if there are none."""
     while (inner := getattr(service, "inner", None)) is not None:
         service = inner
     return service
@@ -79,7 +81,7 @@ def returns_of(service: object) -> type:
     stated = fact(service, RETURNS)
     if stated is not object:
         return stated
-    function = _innermost(service)
+    function = innermost(service)
     function = function if hasattr(function, "__code__") else type(function).__call__
     try:
         annotated = get_type_hints(function).get("return", object)
@@ -93,5 +95,5 @@ def name_of(service: object) -> str:
     stated = fact(service, NAME)
     if stated:
         return stated
-    innermost = _innermost(service)
-    return str(getattr(innermost, "__name__", None) or type(innermost).__name__)
+    inside = innermost(service)
+    return str(getattr(inside, "__name__", None) or type(inside).__name__)

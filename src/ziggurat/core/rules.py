@@ -76,11 +76,16 @@ def _rule(annotation: Any) -> Rule:
     return _of_class(annotation if origin is None else origin, args)
 
 
+def _is_async(value: Any) -> bool:
+    """Return whether calling a value gives a coroutine, also if it is an object whose class has an async `__call__`."""
+    return iscoroutinefunction(value) or iscoroutinefunction(type(value).__call__)
+
+
 def _of_class(kind: Any, args: tuple[Any, ...]) -> Rule:
     if kind is _CALLABLE:
         if not args or _may_be_async(args[-1]):
             return Rule(_is_callable, "a function")
-        return Rule(lambda value: _is_callable(value) and not iscoroutinefunction(value), "a function (not async)")
+        return Rule(lambda value: _is_callable(value) and not _is_async(value), "a function (not async)")
     if not isinstance(kind, type) or kind in (Any, object):
         return ANYTHING
     if kind is type:

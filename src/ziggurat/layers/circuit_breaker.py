@@ -4,6 +4,7 @@ __all__ = ["CircuitBreaker", "circuit_breaker", "tells_of_health"]
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from inspect import iscoroutine
 from typing import Annotated, TypeVar
 
 from ziggurat.core.context import Context
@@ -170,6 +171,7 @@ async def circuit_breaker(
     if verdict.ticket < 0:
         raise _refusal(breaker, verdict)
     outcome: int | None = None
+    closing = False
     try:
         if verdict.change is not None:
             await _tell(breaker, verdict.change, ctx)
@@ -180,16 +182,24 @@ async def circuit_breaker(
         if breaker.when(error):
             outcome = FAILED
         raise
+    except GeneratorExit:
+        closing = True
+        raise
     finally:
         now = backend.time(clock)
         if outcome is not None and now - began - (ctx.emit.blocked - blocked) >= rules.slow_seconds:
             outcome |= SLOW
         change = backend.update(breaker.name, Circuit.settle, rules, verdict.ticket, outcome, now)
-        if change is not None:
-            if not isinstance(change, tuple):
-                change = await asyncio.shield(asyncio.ensure_future(change))
-            if change is not None:
-                await _tell(breaker, change, ctx)
+        if change is not None and not closing:
+            await _tell_settled(breaker, change, ctx)
+        elif iscoroutine(change):
+            change.close()  # a coroutine that is being closed can await nothing: a permit elsewhere lapses
+
+
+async def _tell_settled(breaker: CircuitBreaker, settled: Change | Awaitable[Change | None], ctx: Context) -> None:
+    change = settled if isinstance(settled, tuple) else await asyncio.shield(asyncio.ensure_future(settled))
+    if change is not None:
+        await _tell(breaker, change, ctx)
 
 
 async def _wait_for_verdict(asked: Awaitable[Verdict], breaker: CircuitBreaker, now: float) -> Verdict:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import COMPOSITE, fact
+from ziggurat.core.facts import COMPOSITE, fact, innermost
 from ziggurat.core.layer import Enclosed, Layered
 from ziggurat.core.service import Service
 from ziggurat.messages.model import ToolSpec
@@ -236,9 +236,6 @@ def _entry_of(each: Tool) -> Entry:
         spec = fact(service, SPEC)
         assert spec is not None
     composite = fact(service, COMPOSITE)
-    innermost = service
-    while (inner := getattr(innermost, "inner", None)) is not None:
-        innermost = inner
-    if not composite and not isinstance(innermost, FunctionTool):
+    if not composite and not isinstance(innermost(service), FunctionTool):
         service = with_door(service)
     return Entry(service, spec, fact(service, NORMALIZE) or plain_form, composite, ToolStatistics())
