@@ -30,6 +30,7 @@ _READERS = re.compile(r".*(Brackets|Fold|Incoming|Parser|Reader|Secrets|TfIdf|Wr
 """Names of classes that do."""
 
 ELSEWHERE = {
+    "core.combinator.shown": "shows services of the program itself",
     "models.anthropic.blocks.read_block": "is a decoder of models.anthropic.stream.Reader and from_wire",
     "models.http.connection.Parser": "is a protocol; the parser is llhttp",
     "models.http.incoming.Incoming": "joins each piece once, within Limits; needs an event loop and a connection",
@@ -42,7 +43,6 @@ ELSEWHERE = {
     "models.openai_responses.items.read": "is the decoder of models.openai_responses.stream.Reader",
     "models.react.labels.answer_at": "reads a fixed number of characters",
     "stores.file.log.repaired": "reads files that the store itself wrote",
-    "stores.session.log.state_of": "reads rows that sessions wrote; takes longer with each compaction of a session",
     "testing.server.reading.read_request": "reads the requests of the tests that use the server",
 }
 """Functions with such a name that are not measured, and why."""
