@@ -237,6 +237,21 @@ def test_it_ends_its_call_and_neither_the_task_nor_the_loop(
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
+def test_raised_while_an_entry_is_recorded_it_is_an_error_of_the_run(
+    kind: Callable[[], BaseException], streamed: bool
+) -> None:
+    """Without its record nothing can go on, so this error is raised and not recorded."""
+    if kind is GeneratorExit:
+        pytest.skip("indistinguishable from the end of the coroutine there")
+    raises = Raises(kind)
+    middleware = type("Raising", (Middleware,), {"on_record": raises})()
+    with pytest.raises(ServiceError):
+        asyncio.run(follow(Agent(two_calls(), tools=[echo], middleware=[middleware]), streamed, []))
+    assert raises.calls
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 @pytest.mark.parametrize("make", ["sync", "async"])
 def test_a_listener_that_raises_it_is_logged(
     make: str, kind: Callable[[], BaseException], streamed: bool, caplog: pytest.LogCaptureFixture

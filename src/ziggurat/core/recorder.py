@@ -144,7 +144,10 @@ class Recorder:
         Screens registered at deeper paths are applied first.
         """
         for screen in self._screens_of(entry.path):
-            entry = screen(entry)
+            try:
+                entry = screen(entry)
+            except BaseException as error:  # noqa: BLE001 - raised again
+                raise contained(error)  # noqa: B904 - it has its cause already
         return entry
 
     @property
