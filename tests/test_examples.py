@@ -18,7 +18,7 @@ PRINTED = {
     "agent_as_tool.py": "5 model calls, 3 tool calls, 1200 tokens",
     "approval.py": "(looked)\nSuspended\n(deleted junk.tmp)\ndenied: it is needed; deleted junk.tmp\n",
     "approval_later.py": 'Suspended() waiting for {"to":"ben"}: True\nthe first decision stands: AlreadyDecided',
-    "approval_rules.py": 'executed: {"to": "ben", "amount": 80}\ndecided: Deny pay\npaid 5 to ann\npaid 80 to ben\n',
+    "approval_rules.py": 'executed: {"amount":80,"to":"ben"}\ndecided: Deny pay\npaid 5 to ann\npaid 80 to ben\n',
     "compaction.py": "of 4000: True",
     "memory.py": "known: ['Ann lives in Oslo.']\nwas: ['Ann lives in Rome.']\nforgotten: 1 left: 1\n",
     "budget.py": "BudgetExceeded after 4 calls, 4000 tokens, 5 steps\n3 searches, then: I give up",

@@ -19,6 +19,7 @@ from ziggurat.agents.agent import Agent
 from ziggurat.core.codec import Raw, decode, encode, error_to_json
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ModelError
+from ziggurat.core.facts import name_of
 from ziggurat.core.json_lines import as_error
 from ziggurat.core.service import Service
 from ziggurat.layers.retry import retry
@@ -96,7 +97,7 @@ class Elsewhere(Middleware):
         self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
     ) -> ModelResponse:
         """Have the model called elsewhere."""
-        return await self._leaf(model.__name__, request, ctx, ModelResponse)  # type: ignore[attr-defined]
+        return await self._leaf(name_of(model), request, ctx, ModelResponse)
 
     async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
         """Have a tool called elsewhere, unless it is made of other calls."""

@@ -22,7 +22,7 @@ from ziggurat.core.loss import accept_loss
 from ziggurat.core.store import LogInfo, Store, acknowledged_in, run_log, session_log
 from ziggurat.core.stored_journal import lines_of
 from ziggurat.core.visible import visible_line
-from ziggurat.databases.files import private_opener
+from ziggurat.databases.files import write_private_text
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.observe.formatting import duration, plural, shortened
@@ -127,8 +127,7 @@ def export_run(run: str, store: str | None, *, pytest: bool, agent: str | None, 
         write(text) if pytest else write_json(text)
         return COMPLETED
     try:
-        with open(file, "w", encoding="utf-8", opener=private_opener) as target:
-            target.write(text)
+        write_private_text(file, text)
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}") from error
     note(f"wrote {file}")

@@ -7,6 +7,7 @@ __all__ = [
     "private_opener",
     "read_private",
     "refuse_irregular",
+    "write_private_text",
     "write_problem",
 ]
 
@@ -107,6 +108,16 @@ def private_opener(path: str, flags: int) -> int:
     at = os.open(path, flags | _NEVER_WAIT, _MODE)
     os.set_blocking(at, True)
     return at
+
+
+def write_private_text(path: Path, text: str) -> None:
+    """Write a file that a user has named, in UTF-8; a new one gets mode 0600.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with open(path, "w", encoding="utf-8", opener=private_opener) as file:
+        file.write(text)
 
 
 def read_private(path: Path) -> bytes:

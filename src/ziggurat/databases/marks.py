@@ -23,7 +23,7 @@ SLOT = 64
 _BUCKET = 4 * SLOT
 _FIRST = 64
 _FREE = bytes(SLOT)
-_PLACES = 10_000
+_PLACES = 128
 """How many places of marks are remembered, so that the next mark of a log takes no search."""
 
 

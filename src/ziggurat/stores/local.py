@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.chain import Chain
+from ziggurat.core.chain import Chain
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import ConfigurationError, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
@@ -53,6 +54,7 @@ class LocalLogs:
         self.clock = clock
         self.seconds = lease
         self.owner = new_owner()
+        self.chain = Chain(None)
         self._logs: dict[str, _Log] = {} if shared is None else shared._logs
         self._held: dict[str, int] = {}
         self._closed = False
