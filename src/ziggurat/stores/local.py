@@ -10,7 +10,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.chain import Chain
-from ziggurat.core.chain import Chain
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import ConfigurationError, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
