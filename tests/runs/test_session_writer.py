@@ -140,7 +140,7 @@ def test_a_suspended_run_holds_nothing_and_its_rest_is_appended_later(place: Pla
     async def main() -> None:
         run = await agent(place(), ADD, tool_call("pay", to="ada")).run("Pay", run_id="r", session="alice")
         assert run.stop == stops.Suspended()
-        assert await said(place) == ["Pay", "assistant", "tool"]
+        assert await said(place) == ["Pay", "assistant", "tool", "assistant", "tool"], "the call that waits is shown"
         await agent(place(), "Hello").run("Hi", session=Session("alice", place(), conflict="reject"))
         run = await agent(place(), "Done").resume("r", {run.pending[0].id: Approve()}, session=None)
         assert run.text == "Done"

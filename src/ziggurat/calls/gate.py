@@ -4,11 +4,13 @@ rules > decision: recorded, by an approver in this process, or awaited > the cal
 """
 
 __all__ = [
+    "WAITING_CALLS",
     "Judgement",
     "Normalize",
     "Passed",
     "decision_on_interrupted",
     "denial",
+    "digest_of_call",
     "expired",
     "is_waiting",
     "item_of",
@@ -16,6 +18,7 @@ __all__ = [
     "misfit",
     "pass_gate",
     "refuse",
+    "refuse_second",
     "waiting_call",
 ]
 
@@ -38,10 +41,12 @@ from ziggurat.core.errors import (
     JournalCorrupt,
     Suspend,
     Timeout,
+    ToolError,
     described,
 )
 from ziggurat.core.journal import MemoryJournal, journal_of
 from ziggurat.core.path import is_beneath, is_tool_call
+from ziggurat.core.scope import Key
 from ziggurat.messages.agent import Approve, Decision, Deny, Happened, Modify, PendingItem, Stage, decision_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
@@ -180,6 +185,29 @@ async def _applies(rule: Rule, arguments: str, ctx: Context) -> bool | str:
     finally:
         AMBIENT.reset(token)
     return answer if isinstance(answer, bool) else f"it answered {answer!r:.80}, not True or False"
+
+
+WAITING_CALLS: Key[frozenset[str]] = Key("waiting calls")
+"""Digests of the calls that earlier runs of the same session made and that wait for a decision."""
+
+
+def digest_of_call(call: ToolCall) -> str:
+    """Return a digest of what is called with which arguments, whichever run asked for it."""
+    return digest([call.name, call.arguments])
+
+
+def refuse_second(call: ToolCall, ctx: Context) -> None:
+    """Refuse a call that an earlier run of the session has made already and that waits for a decision.
+
+    Raises:
+        ToolError: it waits; the message is for the model.
+    """
+    if digest_of_call(call) in (ctx.scope.get(WAITING_CALLS) or ()):
+        raise ToolError(
+            f"the same call of {call.name} waits for a person's decision already, since an earlier turn; it was not "
+            "made a second time",
+            kind="denied",
+        )
 
 
 # -- calls that wait -------------------------------------------------------------------------------------------------

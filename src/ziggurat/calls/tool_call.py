@@ -11,7 +11,16 @@ from collections.abc import Awaitable, Callable
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, admit_tool
-from ziggurat.calls.gate import Passed, decision_on_interrupted, is_waiting, pass_gate, refuse, waiting_call
+from ziggurat.calls.gate import (
+    WAITING_CALLS,
+    Passed,
+    decision_on_interrupted,
+    is_waiting,
+    pass_gate,
+    refuse,
+    refuse_second,
+    waiting_call,
+)
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, Chain, hooked, tell, wrap
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
 from ziggurat.core.codec import as_type
@@ -189,6 +198,8 @@ async def _freeze(
         if record is not None and lost and not any(is_waiting(each, record, ctx) for each in (frozen, call)):
             raise _not_kept_error(call)
     check_permissions(spec, ctx)
+    if waiting is None and spec.effect != "none" and WAITING_CALLS in ctx.scope:
+        refuse_second(frozen, ctx)
     if not (spec.approval or APPROVALS in ctx.scope or waiting is not None):
         return Passed(frozen)
     passed = await pass_gate(frozen, "tool", record, ctx, entry.normalize, always=spec.approval)

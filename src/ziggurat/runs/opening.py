@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.decisions import decision_entries
 from ziggurat.calls.enter import AgentParts, AgentService
+from ziggurat.calls.gate import WAITING_CALLS
 from ziggurat.calls.hooks import screened
 from ziggurat.core.broadcast import Broadcast
 from ziggurat.core.clock import new_id as fresh_id
@@ -267,6 +268,7 @@ class Opener:
             scope[FORK_EFFECTS] = effects
         if writer is not None:
             scope[SESSION_WRITER] = writer
+            scope[WAITING_CALLS] = writer.waiting()
             writer.journal, writer.path = journal, self.path
         ctx = root_context(self.path, scope, options)
         if runs is not None and (runs.keeps_ended or options.run_id is not None or state == "continued"):

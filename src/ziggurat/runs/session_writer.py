@@ -11,6 +11,7 @@ __all__ = [
     "request_in",
     "session_for",
     "session_writer_of",
+    "waiting_step",
 ]
 
 import logging
@@ -20,9 +21,10 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.gate import digest_of_call
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Entered
+from ziggurat.core.entries import Entered, Entry
 from ziggurat.core.errors import ConfigurationError, StoreError
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Key
@@ -30,6 +32,8 @@ from ziggurat.core.store import UNFINISHED, Store
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
+from ziggurat.messages.parts import ToolResult
+from ziggurat.messages.recorded import recorded_steps
 from ziggurat.messages.rewriting import Past
 from ziggurat.runs.conditions import RunConditions
 from ziggurat.stores.session import Session, SessionLease
@@ -120,7 +124,9 @@ class SessionWriter:
             asked = self.request.messages
             if start == 0 and history[: len(asked)] == list(asked):  # from a service that does not set `start`
                 start = len(asked)
-            entries = self._entries(0, [*asked[self.loaded :], *history[start:]])
+            waiting = [] if self.journal is None or not run.pending else waiting_step(self.journal.entries, self.path)
+            calls = tuple(digest_of_call(item.call) for item in run.pending if item.stage == "tool")
+            entries = self._entries(0, [*asked[self.loaded :], *history[start:], *waiting], calls)
             entries += self._shorter(0 if run.past is None else len(run.past.rewritings), run.messages)
             await self._write(entries, release=True)
         finally:
@@ -153,11 +159,18 @@ class SessionWriter:
 
     # -- within --------------------------------------------------------------------------------------------------
 
-    def _entries(self, start: int, messages: Sequence[Message]) -> list[SessionEntry]:
+    def waiting(self) -> frozenset[str]:
+        """Return digests of the calls of other runs of the session that wait for a decision."""
+        waiting = self._lease.state.waiting
+        return frozenset(call for run, calls in waiting.items() if run != self.run_id for call in calls)
+
+    def _entries(self, start: int, messages: Sequence[Message], waiting: tuple[str, ...] = ()) -> list[SessionEntry]:
         """Return the entries to write so that the run's messages from number `start` on are these."""
         first = start
         while first < start + len(messages) and self._has(first, messages[first - start]):
             first += 1
+        while start < first < self._count and first < start + len(messages) and messages[first - start].role == "tool":
+            first -= 1  # a result takes the place of one that waited: it stays with the reply that asked for it
         new = messages[first - start :]
         if not new:
             return []
@@ -166,7 +179,7 @@ class SessionWriter:
             self._shortened = 0
         self._known.update(enumerate(new, first))
         self._count = first + len(new)
-        return [Said(self._now(), self.run_id, first, self._screened(new))]
+        return [Said(self._now(), self.run_id, first, self._screened(new), waiting)]
 
     def _has(self, index: int, message: Message) -> bool:
         if index >= self._count:
@@ -201,6 +214,28 @@ class SessionWriter:
                 self._count = entries[0].start
             self._shortened = 0
             raise
+
+
+_WAITS = "not executed yet: a person has been asked and has not decided; do not ask for it again"
+
+
+def waiting_step(entries: Iterable[Entry], path: str) -> list[Message]:
+    """Return the messages of the step in which a run waits: the reply, and for each call its result or that it waits.
+
+    Args:
+        entries: The record of the run.
+        path: The path of its agent.
+    """
+    _, steps = recorded_steps(entries, path)
+    last = steps[-1] if steps else None
+    if last is None or last.complete or not last.replies:
+        return []
+    reply = last.replies[-1]
+    results = [
+        last.results.get(number) or ToolResult(call.id, call.name, _WAITS, "interrupted", call.name)
+        for number, call in enumerate(reply.tool_calls, 1)
+    ]
+    return [reply, *(Message("tool", (result,)) for result in results)]
 
 
 SESSION_WRITER: Key[SessionWriter] = Key("writer")

@@ -37,11 +37,15 @@ class _Entry(Struct, frozen=True, gc=False, tag=True, tag_field="entry", omit_de
 
 
 class Said(_Entry, frozen=True, gc=False):
-    """Messages of a run, from number `start` on; they replace any that were recorded there before."""
+    """Messages of a run, from number `start` on; they replace any that were recorded there before.
+
+    `waiting` has digests of the tool calls of the run that wait for a decision from then on.
+    """
 
     run: str
     start: int
     messages: tuple[Message, ...]
+    waiting: tuple[str, ...] = ()
 
 
 class Shortened(_Entry, frozen=True, gc=False):
@@ -133,6 +137,7 @@ class SessionState:
         self.counts: dict[str, int] = {}
         self.shortened: dict[str, int] = {}
         self.damaged: list[int] = []
+        self.waiting: dict[str, tuple[str, ...]] = {}  # for each run, the calls that wait for a decision
         self.missing = range(0)
         self._values: list[_Value] = []
         self._base: list[Message] | None = None
@@ -154,7 +159,7 @@ class SessionState:
             self.damaged.extend(range(number, entry.until + 1))
             self.missing = range(0)
         else:
-            self._values, self._base = [], None
+            self._values, self._base, self.waiting = [], None, {}
 
     def _said(self, number: int, entry: Said) -> None:
         if entry.start < self.counts.get(entry.run, 0):
@@ -165,6 +170,7 @@ class SessionState:
         for index, message in enumerate(entry.messages, entry.start):
             self._values.append(_Value(message, number, entry.at, entry.run, index))
         self.counts[entry.run] = entry.start + len(entry.messages)
+        self.waiting[entry.run] = entry.waiting
 
     def _shorten(self, entry: Shortened) -> None:
         self._base = list(entry.messages)
