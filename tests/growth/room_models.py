@@ -25,11 +25,12 @@ from tests.growth.shapes import (
 )
 from ziggurat.core.context import root
 from ziggurat.memory.contradiction import contradict
+from ziggurat.memory.finding import pieces as query_pieces
 from ziggurat.memory.junk import junk_in
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.similar import term_cosine, terms
-from ziggurat.memory.text import TextIndex, expression, fold, indexed
+from ziggurat.memory.similar import term_cosine
 from ziggurat.memory.tfidf import TfIdf, tfidf
+from ziggurat.memory.words import indexed_words, query_words, terms
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.delta import DeltaFilter, PartDelta, TextDelta, ThinkingDelta
 from ziggurat.messages.message import Message, user
@@ -256,12 +257,6 @@ def record(text: str) -> MemoryRecord:
     return MemoryRecord(id="a", owner="o", content=text)
 
 
-def indexed_and_found(text: str) -> None:
-    index = TextIndex()
-    index.add([(1, indexed(record(text)))])
-    index.search(text, "o", 10)
-
-
 def weighted(text: str) -> None:
     index: TfIdf[str] = TfIdf()
     index.add("a", text)
@@ -340,13 +335,13 @@ CASES = [
     *over("middleware.redaction.Redaction.masked", lambda text: REDACTION.masked(result(text)), JSON),
     *given("middleware.redaction.Redaction.masked", REDACTION.masked, MESSAGES),
     *given("middleware.trim.Trim", lambda messages: Trim(last=10).view(messages), CONVERSATIONS),
-    *over("memory.similar.terms", terms, TEXT),
+    *over("memory.words.terms", terms, TEXT),
     *over("memory.similar.term_cosine", lambda text: term_cosine(text, text + " x"), TEXT),
     *over("memory.contradiction.contradict", lambda text: contradict(record(text), record(text + " not")), TEXT),
     *over("memory.junk.junk_in", lambda text: junk_in(record(text)), TEXT),
-    *over("memory.text.expression", expression, TEXT),
-    *over("memory.text.fold", fold, TEXT),
-    *over("memory.text.TextIndex", indexed_and_found, TEXT),
+    *over("memory.words.query_words", query_words, TEXT),
+    *over("memory.words.indexed_words", lambda text: indexed_words(record(text)), TEXT),
+    *over("memory.finding.pieces", query_pieces, TEXT),
     *over("memory.tfidf.TfIdf", weighted, TEXT),
     *over("memory.tfidf.tfidf", lambda text: tfidf([text.split()]), TEXT),
 ]  # fmt: skip

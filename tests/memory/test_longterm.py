@@ -1,6 +1,7 @@
 """Tests of long-term memory: the forgetting curve, pruning, and merging of near-duplicates."""
 
 import asyncio
+from math import log
 
 import pytest
 from hypothesis import given
@@ -24,7 +25,8 @@ def test_ownership_and_safety_bring_the_rules_of_rust_to_mind() -> None:
         await memory.remember("Tea is hot", importance=1.0)
         (top,) = await memory.recall("ownership memory safety", limit=5)
         assert top.record == made
-        assert top.score == pytest.approx(0.9 / 18**0.5)  # one word of three and of six: 1 / sqrt(3 * 6)
+        share = log(1 + 2 / 1) / (log(1 + 2 / 1) + 2 * log(1 + 2 / 0.5))  # one word of three, in one of two memories
+        assert top.score == pytest.approx(0.9 * share)
         assert await memory.prune() == 0
         assert await memory.consolidate() == []
 

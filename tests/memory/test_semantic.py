@@ -1,6 +1,7 @@
 """Tests of semantic memory: recall by meaning, by tags and by both; one fact per key."""
 
 import asyncio
+from math import log
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ def test_fluffy_pets_bring_the_fact_about_cats_to_mind_first() -> None:
         await memory.remember("quantum mechanics uncertainty principle", key="physics")
         first, *_ = await memory.recall("fluffy pets", limit=2)
         assert first.record.facts["key"] == "cat_fact"
-        assert first.score == pytest.approx(0.353553, abs=1e-6)  # one word of two and of four: 1 / sqrt(2 * 4)
+        assert first.score == pytest.approx(log(3) / (log(3) + log(5)))  # one word of two, in one of two memories
 
     asyncio.run(main())
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ziggurat.memory.record import MemoryRecord, pack
-from ziggurat.memory.similar import Near, duplicates, term_cosine, terms
+from ziggurat.memory.similar import Near, duplicates, term_cosine
+from ziggurat.memory.words import terms
 
 
 def record(number: int, content: str, embedding: bytes | None = None) -> MemoryRecord:

@@ -6,7 +6,7 @@ Each name is imported when it is first used.
 - Kinds of memory, each a `view` of one owner's records: `episodic`, `semantic`, `working`, `longterm`; all of them
   for one agent: `agent_memory`.
 - Stores: `store` has the protocol, `connect` opens a store by its URL, `stores` has the implementations; they `search`
-  with `text`, `vectors` and `fusion`.
+  by `words`, compared by `stemming`, and `vectors`. A recall is `finding` what matters; `vectorizing` embeds texts.
 - Similarity of texts: `similar`, `tfidf`, `clusters`, `contradiction`.
 - Maintenance: `audit` finds `junk` and other problems, `consolidation` merges old memories, under a `lease`.
 """
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ziggurat.memory.consolidation import Consolidate, Consolidated, ConsolidationPolicy
     from ziggurat.memory.episodic import EpisodicMemory
     from ziggurat.memory.eviction import lowest, oldest
+    from ziggurat.memory.finding import Recalled
     from ziggurat.memory.longterm import LongTermMemory
     from ziggurat.memory.record import MemoryRecord
     from ziggurat.memory.scoring import (
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     )
     from ziggurat.memory.semantic import SemanticMemory
     from ziggurat.memory.store import Hit, MemoryStore, Query
-    from ziggurat.memory.view import Recalled
     from ziggurat.memory.working import WorkingMemory
 
 _HOMES = {
@@ -55,7 +55,7 @@ _HOMES = {
     "MemoryRecord": "record",
     "MemoryStore": "store",
     "Query": "store",
-    "Recalled": "view",
+    "Recalled": "finding",
     "Score": "scoring",
     "SemanticMemory": "semantic",
     "WorkingMemory": "working",

@@ -12,13 +12,15 @@ from ziggurat.memory.longterm import LongTermMemory
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Score
 from ziggurat.memory.semantic import SemanticMemory
-from ziggurat.memory.similar import nearness
 from ziggurat.memory.store import MemoryStore
-from ziggurat.memory.view import CANDIDATES, Recalled, RememberOptions, View, checked_tags, with_nearness
+from ziggurat.memory.view import CANDIDATES, Recalled, RememberOptions, View, checked_tags
 from ziggurat.memory.working import WorkingMemory
 from ziggurat.messages.embedding import Embedder
 
 Kind = Literal["episodic", "semantic", "longterm"]
+
+_SEEN = 50
+"""How many memories are looked at for facts."""
 
 
 class AgentMemory(View):
@@ -34,8 +36,8 @@ class AgentMemory(View):
     Args:
         store: Where the memories are stored.
         owner: The agent they belong to.
-        score: Orders the results, such as ``product(similarity, decayed(retention(30)))``; by default the store's own
-            order, by meaning and words.
+        score: Orders the results, such as ``product(similarity, decayed(retention(30)))``; by default
+            facts come before episodes, and the most relevant first.
         episodic: The episodic memory to use when it needs settings of its own; likewise for the other kinds.
         embedder: Computes the vectors for each kind that was not passed in; without it only words are compared.
         ctx: Supplies the clock and the ids; by default the system's.
@@ -115,11 +117,25 @@ class AgentMemory(View):
             ConfigurationError: an argument has the wrong type or range.
         """
         tags = checked_tags(query, limit, tags, embedding)
-        hits = [
-            hit
-            for hit in await self._search(query, limit * CANDIDATES, tags, embedding)
-            if hit.record.kind != WorkingMemory.kind
-        ]
+        many = limit if self.score is None else CANDIDATES
+        hidden: tuple[str, ...] = (WorkingMemory.kind,)
+        found = await self.find(query, limit=max(many, _SEEN), tags=tags, embedding=embedding, without=hidden)
         if self.score is not None:
-            return await self._recall_best(with_nearness(query, hits), self.score, limit)
-        return await self._touch([Recalled(hit.record, nearness(query, hit)) for hit in hits[:limit]])
+            return await self._recall_best(found, self.score, limit)
+        facts = [each for each in found if each.record.kind != EpisodicMemory.kind]
+        if len(found) >= _SEEN and len(facts) < limit:  # there may be facts behind much talk
+            hidden = (*hidden, EpisodicMemory.kind)
+            facts = await self.find(query, limit=limit, tags=tags, embedding=embedding, without=hidden)
+        return await self._touch(_facts_first(found, facts)[:limit])
+
+
+def _facts_first(found: Sequence[Recalled], facts: Sequence[Recalled]) -> list[Recalled]:
+    """Put facts about the query before episodes, such as what was said about it.
+
+    A fact is about the query if it is at least half as relevant as the best memory; other memories follow by relevance.
+    """
+    best = max((each.score for each in (*found, *facts)), default=0.0)
+    first = [each for each in facts if each.score >= best / 2]
+    ids = {each.record.id for each in first}
+    rest = [each for each in found if each.record.id not in ids]
+    return first + rest

@@ -10,7 +10,7 @@ from itertools import combinations, product
 from msgspec import Struct
 
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.similar import terms
+from ziggurat.memory.words import terms
 
 
 def _words(text: str) -> frozenset[str]:

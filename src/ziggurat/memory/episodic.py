@@ -10,7 +10,7 @@ from ziggurat.memory.eviction import Eviction, lowest
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Score, importance
 from ziggurat.memory.store import OpenedStore
-from ziggurat.memory.view import CANDIDATES, Recalled, View, checked_tags, with_nearness
+from ziggurat.memory.view import CANDIDATES, Recalled, View, checked_tags
 from ziggurat.messages.embedding import Embedder
 
 _LOWEST = lowest()
@@ -81,7 +81,7 @@ class EpisodicMemory(View):
         """Return the episodes that score best, the earliest of equals first, and record that they were recalled.
 
         Args:
-            query: Only episodes that match this; without it all are scored.
+            query: Only episodes that match this, at most the thousand most relevant; without it all are scored.
             limit: The maximum number of results.
             tags: Only episodes that have all of these tags.
             embedding: The vector of the query.
@@ -91,10 +91,10 @@ class EpisodicMemory(View):
         """
         tags = checked_tags(query, limit, tags, embedding)
         if query is None:
-            candidates = [(record, 0.0) for record in await self._young(tags)]
+            candidates = [Recalled(record, 0.0) for record in await self._young(tags)]
         else:
-            hits = await self._search(query, limit * CANDIDATES, tags, embedding)
-            candidates = [each for each in with_nearness(query, hits) if self._is_young(each[0])]
+            found = await self.find(query, limit=CANDIDATES, tags=tags, embedding=embedding)
+            candidates = [each for each in found if self._is_young(each.record)]
         return await self._recall_best(candidates, self.score, limit)
 
     async def prune(self) -> int:

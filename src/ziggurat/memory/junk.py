@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.similar import terms
+from ziggurat.memory.words import terms
 
 JunkRule = Callable[[MemoryRecord], str | None]
 """Returns why a memory is junk, or None if it is not."""

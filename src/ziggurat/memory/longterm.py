@@ -15,7 +15,7 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Circumstances, decayed, product, retention, similarity
 from ziggurat.memory.similar import duplicates
 from ziggurat.memory.store import OpenedStore
-from ziggurat.memory.view import CANDIDATES, Recalled, View, checked_tags, with_nearness
+from ziggurat.memory.view import CANDIDATES, Recalled, View, checked_tags
 from ziggurat.messages.embedding import Embedder
 
 
@@ -74,7 +74,7 @@ class LongTermMemory(View):
     async def recall(
         self, query: str, *, limit: int = 10, tags: Iterable[str] = (), embedding: bytes | None = None
     ) -> list[Recalled]:
-        """Return the memories that match a query, by ``similarity * importance * retention``, and record their use.
+        """Return the memories that match a query, by ``relevance * importance * retention``, and record their use.
 
         Args:
             query: What to search for.
@@ -86,8 +86,8 @@ class LongTermMemory(View):
             ConfigurationError: an argument has the wrong type or range.
         """
         tags = checked_tags(query, limit, tags, embedding)
-        hits = await self._search(query, limit * CANDIDATES, tags, embedding)
-        return await self._recall_best(with_nearness(query, hits), product(similarity, self.worth), limit)
+        found = await self.find(query, limit=CANDIDATES, tags=tags, embedding=embedding)
+        return await self._recall_best(found, product(similarity, self.worth), limit)
 
     async def prune(self) -> int:
         """Evict the memories now worth less than `min_importance`; return how many were evicted.

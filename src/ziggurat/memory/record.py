@@ -24,6 +24,8 @@ class MemoryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         content: The text to remember.
         kind: Which view stores it: ``"episodic"``, ``"semantic"``, ``"working"``, ``"longterm"`` or one of your own.
         embedding: Its vector, as `pack` writes it; None if it has none.
+        embedder: The model that made the vector, as the embedder names it; vectors of different models are not
+            compared. Empty if it is not known.
         importance: From 0 to 1, as judged at creation; the effect of time is computed, never stored.
         tags: Words to filter by.
         origin: Who said it.
@@ -44,6 +46,7 @@ class MemoryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     content: str
     kind: str = "episodic"
     embedding: bytes | None = None
+    embedder: str = ""
     importance: float = 0.5
     tags: tuple[str, ...] = ()
     origin: Origin = "user"

@@ -39,7 +39,7 @@ class Circumstances(Struct, frozen=True, gc=False):
 
     Attributes:
         now: The time, in POSIX seconds.
-        similarity: How near the memory is to the query, from -1 to 1; 0 without a query.
+        similarity: How relevant the memory is to the query, at most 1; 0 without a query. See `search.relevance`.
         most_uses: The highest number of uses among the memories that are compared.
     """
 
@@ -58,7 +58,7 @@ def importance(record: MemoryRecord, at: Circumstances) -> float:
 
 
 def similarity(record: MemoryRecord, at: Circumstances) -> float:
-    """Score by nearness to the query: ``cos(a, b) = a . b / (|a| |b|)``, at least 0."""
+    """Score by relevance to the query, at least 0; see `search.relevance`."""
     return max(0.0, at.similarity)
 
 

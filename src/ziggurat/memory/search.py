@@ -1,21 +1,39 @@
-"""The search of all stores: find candidates by words and by vectors, compare them exactly, fuse the rankings."""
+"""The search of all stores: find candidates by words and by vectors, and judge how good each match is.
 
-__all__ = ["Candidate", "Found", "Source", "best", "compared", "hits"]
+A store only provides counts, entries of its index and vectors (`Source`); what is found, and in which order, is decided
+here, so that all stores give the same answers.
+"""
 
-from collections.abc import Mapping, Sequence
+__all__ = ["COUNTED", "FLOOR", "Candidate", "Entries", "Found", "Source", "best", "compared", "hits", "relevance"]
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from heapq import nsmallest
 from typing import Protocol
 
 from msgspec import Struct
 
-from ziggurat.memory.fusion import fuse
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import Hit, Query
 from ziggurat.memory.vectors import similarities
+from ziggurat.memory.words import query_words
 
-WORDS, MEANING = 1.5, 1.0
-"""The weights of the ranking by words and of the ranking by meaning."""
+FLOOR = 0.2
+"""The relevance below which a memory has nothing to do with a query; half of it, if the query has a known word."""
 
-_POOL, _FACTOR, _WIDER = 200, 20, 8
+COUNTED = 2000
+"""Memories are counted up to this number: beyond it, a word is common in any case."""
+
+_GATE = 0.35
+"""The evidence of words below which a match is incidental and adds nothing to the similarity of meaning."""
+
+_SATURATION, _LENGTH, _USUAL = 0.5, 0.3, 16.0
+"""The constants k and b of BM25, and the length of a usual memory in words, in place of an average."""
+
+_POOL, _FACTOR, _WIDER, _ENTRIES = 200, 20, 8, 5
+
+Entries = Mapping[str, Mapping[int, float]]
+"""For each word the numbers of memories that have it, and how often."""
 
 
 class Candidate(Struct, frozen=True):
@@ -23,77 +41,196 @@ class Candidate(Struct, frozen=True):
 
     Attributes:
         number: The store's number for it.
-        similarity: The cosine of its vector and the query's; None if either is missing.
+        length: How many words it has.
+        similarity: The cosine of its vector and the query's; None if they cannot be compared.
     """
 
     number: int
+    length: float = 0.0
     similarity: float | None = None
 
 
 class Found(Struct, frozen=True):
-    """A memory by its number, with its cosine and its BM25; see `Hit`."""
+    """A memory by its number, with its scores; see `Hit`."""
 
     number: int
     similarity: float | None
     text_score: float | None
+    relevance: float
 
 
 class Source(Protocol):
-    """What a store provides to a search. Each method may return memories since removed; `candidates` drops them."""
+    """What a store provides to a search: of the query's owner, or of all owners."""
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
-        """Return the numbers of about the nearest vectors, nearest first; fewer than `count` if there are no more."""
+        """Return the numbers of about the nearest vectors, nearest first; fewer than `count` if there are no more.
+
+        Some may belong to memories since removed.
+        """
         ...
 
-    def worded(self, query: Query, count: int) -> Mapping[int, float]:
-        """Return the best matching numbers with their BM25, best first; fewer than `count` if there are no more."""
+    def spread(self, query: Query, words: Sequence[str]) -> tuple[int, Mapping[str, int]]:
+        """Return how many memories are in use, and how many have each word; each counted up to `COUNTED`."""
+        ...
+
+    def entries(self, query: Query, words: Sequence[str], limit: int) -> Entries:
+        """Return the entries of words, at most `limit` of each word, those of the lowest numbers."""
+        ...
+
+    def entries_of(self, query: Query, words: Sequence[str], numbers: Sequence[int]) -> Entries:
+        """Return the entries of words for the memories with these numbers."""
         ...
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
-        """Return the candidates among the numbers that are in use and pass the query's owner, kind and tags."""
+        """Return the candidates among the numbers that are in use and pass the query's owner, kinds and tags."""
         ...
 
 
+def relevance(similarity: float | None, evidence: float) -> float:
+    """Return how good a match is by meaning and words together, at most 1.
+
+    It is the cosine, raised towards 1 by the words if they match well enough to be no accident:
+    ``cos + (1 - cos) * max(0, (evidence - 0.35) / 0.65)``, a cosine below 0 taken as 0. Of a memory without a vector it
+    is the evidence.
+
+    Args:
+        similarity: The cosine of the vectors; None if they cannot be compared.
+        evidence: The share of the query's words that the memory has, as if the query had one more rare word.
+    """
+    if similarity is None:
+        return evidence
+    if evidence <= _GATE:
+        return similarity
+    meaning = max(0.0, similarity)
+    return meaning + (1.0 - meaning) * (evidence - _GATE) / (1.0 - _GATE)
+
+
 def best(query: Query, source: Source) -> list[Found]:
-    """Return the best matches of a store, best first.
+    """Return the best matches of a store, best first; of equals, the one stored first.
 
     More candidates are read than are asked for, and the pool is widened as long as the query's filters leave too few.
     """
-    pool = max(_POOL, query.limit * _FACTOR)
-    if query.limit <= 0:
+    words = [] if query.text is None else query_words(query.text)
+    if query.limit <= 0 or (query.text is not None and not words):
         return []
+    wording = _Wording(query, words, source) if words else None
+    pool = max(_POOL, query.limit * _FACTOR)
     while True:
-        near = [] if query.embedding is None else source.nearest(query, pool)
-        worded = {} if query.text is None else source.worded(query, pool)
+        many = pool // 2 if words else pool
+        near = [] if query.embedding is None else source.nearest(query, many)
+        worded, more = ([], False) if wording is None else wording.find(pool // 4 if query.embedding else pool)
         kept = source.candidates(query, list(dict.fromkeys((*near, *worded))))
-        if len(kept) >= query.limit or (len(near) < pool and len(worded) < pool):
-            return _rank(query, kept, worded)
+        has_words = set(worded)
+        enough = sum(each.similarity is not None or each.number in has_words for each in kept) >= query.limit
+        if enough or (len(near) < many and not more):
+            return _rank(query, kept, wording)
         pool *= _WIDER
+
+
+class _Wording:
+    """The words of one query: which memories have them, and what share of the query they are.
+
+    The score of a memory is BM25 divided by the most that a memory could have: the sum, over the words that it has, of
+    their rarity times how much they are used, by the sum of the rarity of all words of the query. Rarity is
+    ``ln(1 + memories / memories with the word)``, use is ``often * (1 + k) / (often + k * (1 - b + b * length / 16))``,
+    at most 1.
+
+    Candidates are looked for from the rarest word on until there are enough; the more common words only count for the
+    candidates found by then (Moffat and Zobel, 1996: "Self-indexing inverted files").
+    """
+
+    def __init__(self, query: Query, words: Sequence[str], source: Source) -> None:
+        self._query = query
+        self._source = source
+        memories, spread = source.spread(query, words)
+        self._rarity = {word: math.log(1 + memories / max(spread.get(word, 0), 0.5)) for word in words}
+        self._whole = math.fsum(self._rarity.values())
+        self._rare = math.log(1 + memories / 0.5)
+        self._spread = sorted((spread[word], word) for word in words if spread.get(word))
+        self._entries: dict[str, Mapping[int, float]] = {}
+        self._complete: set[str] = set()
+
+    @property
+    def known(self) -> bool:
+        """Whether any memory has a word of the query."""
+        return bool(self._spread)
+
+    def evidence(self, score: float) -> float:
+        """Return what a score proves: less if the query is short, since a match of a single word says little."""
+        return score * self._whole / (self._whole + self._rare)
+
+    def find(self, pool: int) -> tuple[list[int], bool]:
+        """Return the numbers of about the best, and whether there are more."""
+        limit, taken, chosen = pool * _ENTRIES, 0, list[str]()
+        for spread, word in self._spread:
+            if taken and taken + spread > limit:
+                break
+            taken += spread
+            chosen.append(word)
+        self._entries = dict(self._source.entries(self._query, chosen, limit))
+        self._complete = {word for word in chosen if len(self._entries.get(word, ())) < limit}
+        partial: dict[int, float] = {}
+        for word, entries in self._entries.items():
+            rarity = self._rarity[word]
+            for number in entries:
+                partial[number] = partial.get(number, 0.0) + rarity
+        best = nsmallest(pool, [(-value, number) for number, value in partial.items()])
+        return [number for _, number in best], len(partial) > pool or len(self._complete) < len(self._spread)
+
+    def score(self, candidates: Sequence[Candidate]) -> dict[int, float]:
+        """Return the scores of the candidates that have words of the query."""
+        missing = [word for _, word in self._spread if word not in self._complete]
+        if missing:
+            numbers = [each.number for each in candidates]
+            self._entries.update(self._source.entries_of(self._query, missing, numbers))
+        words = [(self._rarity[word], entries) for word, entries in self._entries.items()]
+        scores: dict[int, float] = {}
+        for each in candidates:
+            norm = _SATURATION * (1 - _LENGTH + _LENGTH * each.length / _USUAL)
+            matched = 0.0
+            for rarity, entries in words:
+                if often := entries.get(each.number):
+                    matched += rarity * min(1.0, often * (1 + _SATURATION) / (often + norm))
+            if matched:
+                scores[each.number] = matched / self._whole
+        return scores
 
 
 def hits(found: Sequence[Found], records: Mapping[int, MemoryRecord]) -> list[Hit]:
     """Return the hits for the numbers found, with their records; those removed meanwhile are left out."""
     there = [each for each in found if each.number in records]
     return [
-        Hit(records[each.number], each.similarity, each.text_score, rank) for rank, each in enumerate(there, start=1)
+        Hit(records[each.number], each.similarity, each.text_score, rank, each.relevance)
+        for rank, each in enumerate(there, start=1)
     ]
 
 
-def compared(query: Query, entries: Sequence[tuple[int, bytes | None]]) -> list[Candidate]:
-    """Return a candidate for each number, with the exact cosine of its vector."""
-    if query.embedding is None:
-        return [Candidate(number) for number, _ in entries]
-    size = len(query.embedding)
-    alike = [(number, vector) for number, vector in entries if vector is not None and len(vector) == size]
-    cosines = similarities(query.embedding, [vector for _, vector in alike])
+def compared(query: Query, entries: Collection[tuple[int, float, bytes | None, str]]) -> list[Candidate]:
+    """Return a candidate for each number, length, vector and its model, with the exact cosine of the vector."""
+    size = len(query.embedding or b"")
+    alike = [
+        (number, vector)
+        for number, _, vector, model in entries
+        if vector and len(vector) == size and (not query.embedder or not model or model == query.embedder)
+    ]
+    cosines = similarities(query.embedding or b"", [vector for _, vector in alike]) if alike else []
     similar = {number: cosine for (number, _), cosine in zip(alike, cosines, strict=True)}
-    return [Candidate(number, similar.get(number)) for number, _ in entries]
+    return [Candidate(number, length, similar.get(number)) for number, length, _, _ in entries]
 
 
-def _rank(query: Query, kept: Sequence[Candidate], worded: Mapping[int, float]) -> list[Found]:
-    similar = {each.number: each.similarity for each in kept if each.similarity is not None}
-    there = {each.number for each in kept}
-    by_words = [number for number in worded if number in there]
-    by_meaning = sorted(similar, key=lambda number: (-similar[number], number))
-    order = list(fuse([(by_words, WORDS), (by_meaning, MEANING)])) if by_words else by_meaning
-    return [Found(number, similar.get(number), worded.get(number)) for number in order[: query.limit]]
+def _rank(query: Query, kept: Sequence[Candidate], wording: "_Wording | None") -> list[Found]:
+    scores = {} if wording is None else wording.score(kept)
+    found: list[Found] = []
+    for each in kept:
+        score = scores.get(each.number)
+        if score is not None and wording is not None and query.embedding is not None:
+            found.append(
+                Found(each.number, each.similarity, score, relevance(each.similarity, wording.evidence(score)))
+            )
+        elif score is not None or each.similarity is not None:
+            found.append(Found(each.number, each.similarity, score, score or each.similarity or 0.0))
+    known = wording is not None and wording.known
+    floor = query.floor / 2 if known and query.floor > 0 else query.floor
+    found = [each for each in found if each.similarity is None or each.relevance >= floor]
+    found.sort(key=lambda each: (-round(each.relevance, 6), each.number))  # stores differ in the last digits
+    return found[: query.limit]

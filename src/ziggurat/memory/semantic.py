@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Unpack
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.memory.finding import Recalled
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.similar import nearness
-from ziggurat.memory.view import Recalled, RememberOptions, View, checked_tags, texts
-
-_KEY = "key:"
+from ziggurat.memory.store import in_place_of
+from ziggurat.memory.view import RememberOptions, View, checked_tags, texts
+from ziggurat.memory.words import KEY_TAG
 
 
 class SemanticMemory(View):
@@ -39,15 +39,28 @@ class SemanticMemory(View):
         Raises:
             ConfigurationError: the key is not a non-empty string, or as `View.remember`.
         """
-        if key is not None:
-            tags = options["tags"] = (*texts("tags", options.get("tags", ())), _key(key))
-            options["facts"] = {**(options.get("facts") or {}), "key": key}
-            before = await self.about(key)
-            if before is not None and options.get("supersedes") is None:
-                if before.content == content and before.tags == tuple(dict.fromkeys(tags)):
-                    return before
-                options["supersedes"] = before.id
+        if key is None:
+            return await super().remember(content, **options)
+        tag = _key(key)
+        tags = options["tags"] = (*texts("tags", options.get("tags", ())), tag)
+        options["facts"] = {**(options.get("facts") or {}), "key": key}
+        before = await self.about(key)
+        same = before is not None and before.content == content and before.tags == tuple(dict.fromkeys(tags))
+        if before is not None and same and options.get("supersedes") is None:
+            return before
         return await super().remember(content, **options)
+
+    async def _write(self, record: MemoryRecord) -> MemoryRecord:
+        key = record.facts.get("key")
+        if not isinstance(key, str) or KEY_TAG + key not in record.tags:
+            return await super()._write(record)
+        if record.supersedes is not None:
+            await self._own_record(record.supersedes)
+        before = await self.store.put_in_place(record, KEY_TAG + key)
+        (stored, *_) = in_place_of(record, before)
+        if record.supersedes is not None and record.supersedes not in [each.id for each in before]:
+            await self._archive([await self._own_record(record.supersedes)])
+        return stored
 
     async def about(self, key: str) -> MemoryRecord | None:
         """Return the fact stored under a key, or None."""
@@ -68,7 +81,7 @@ class SemanticMemory(View):
         """Return facts by meaning, by tags, or by both, and record in them that they were recalled.
 
         Args:
-            query: What to search for; the nearest come first, each with its nearness as its score.
+            query: What to search for; the most relevant come first, with their relevance as their scores.
             limit: The maximum number of results.
             tags: Only facts that have all of these tags; without a query, the latest come first.
             embedding: The vector of the query.
@@ -80,12 +93,11 @@ class SemanticMemory(View):
         if query is None:
             records = self.store.scan(owner=self.owner, kind=self.kind, tags=tags, newest_first=True, limit=limit)
             return await self._touch([Recalled(record, record.importance) async for record in records])
-        hits = await self._search(query, limit, tags, embedding)
-        return await self._touch([Recalled(hit.record, nearness(query, hit)) for hit in hits])
+        return await self._touch(await self.find(query, limit=limit, tags=tags, embedding=embedding))
 
 
 def _key(key: str) -> str:
     """Return the tag that stands for a key."""
     if not isinstance(key, str) or not key:
         raise ConfigurationError(f"the key of a fact is a non-empty string, got {key!r}")
-    return _KEY + key
+    return KEY_TAG + key

@@ -1,9 +1,8 @@
 """Similarity of texts and of memories, and finding near-duplicates."""
 
-__all__ = ["Near", "duplicates", "nearness", "term_cosine", "terms"]
+__all__ = ["Near", "duplicates", "term_cosine"]
 
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
@@ -12,19 +11,9 @@ from msgspec import Struct
 
 from ziggurat.core.errors import MissingExtra
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.store import Hit
+from ziggurat.memory.words import terms
 
-_WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
 _BLOCK = 1024
-
-
-def terms(text: str) -> list[str]:
-    """Return the words of a text in lowercase, in order.
-
-    >>> terms("Don't panic: 42!")
-    ["don't", 'panic', '42']
-    """
-    return [word.replace("\u2019", "'") for word in _WORD.findall(text.lower())]
 
 
 @lru_cache(maxsize=4096)
@@ -45,11 +34,6 @@ def term_cosine(one: str, other: str) -> float:
     if len(others) < len(counts):
         counts, others = others, counts
     return sum(count * others[word] for word, count in counts.items() if word in others) / (length * other_length)
-
-
-def nearness(query: str, hit: Hit) -> float:
-    """Return how near a hit is to the query: the cosine of the vectors, or of the words if a vector is missing."""
-    return term_cosine(query, hit.record.content) if hit.similarity is None else hit.similarity
 
 
 class Near(Struct, frozen=True):

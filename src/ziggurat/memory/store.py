@@ -1,13 +1,24 @@
 """The protocol of memory stores, and their queries."""
 
-__all__ = ["Hit", "MemoryStore", "OpenedStore", "Query", "findable", "refuse_known", "refuse_unfit"]
+__all__ = [
+    "UNEMBEDDED",
+    "Hit",
+    "MemoryStore",
+    "OpenedStore",
+    "Query",
+    "findable",
+    "in_place_of",
+    "refuse_known",
+    "refuse_unfit",
+]
 
-from collections.abc import AsyncIterator, Container, Sequence
+from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from math import isfinite
 from typing import Annotated, Protocol, runtime_checkable
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonNegativeInt, check_fields
@@ -16,6 +27,10 @@ from ziggurat.memory.record import MemoryRecord, unpack
 
 _LONGEST = LONGEST + 100
 """The longest memory id that every store accepts, in characters; an id may contain an owner and more."""
+
+
+UNEMBEDDED = ("working", "lease")
+"""Kinds of memory that never have a vector."""
 
 
 class Query(Struct, frozen=True, kw_only=True):
@@ -28,6 +43,11 @@ class Query(Struct, frozen=True, kw_only=True):
         limit: The maximum number of hits.
         kind: Only memories of this kind; None for all.
         tags: Only memories that have all of these tags.
+        without: No memories of these kinds.
+        embedder: The model that made the embedding; it is not compared with vectors of other models. Empty to compare
+            all vectors of the same length.
+        floor: Leave out memories whose relevance is lower, unless they have no vector to compare. It is halved if any
+            memory has a word of the query: a query of unknown words is more often meaningless.
     """
 
     owner: str | None = None
@@ -36,6 +56,9 @@ class Query(Struct, frozen=True, kw_only=True):
     limit: NonNegativeInt = 10
     kind: str | None = None
     tags: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    embedder: str = ""
+    floor: float = -1.0
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -47,14 +70,18 @@ class Hit(Struct, frozen=True):
     Attributes:
         record: The memory.
         similarity: The cosine of its vector and the query's; None if either is missing.
-        text_score: BM25 of its words, in no fixed range; None if it has none of the query's words.
-        rank: Its position among the hits, from 1; by both scores together when the query has a text and a vector.
+        text_score: The share of the query's words that it has, weighted by their rarity, from 0 to 1; None if it has
+            none of them.
+        rank: Its position among the hits, from 1.
+        relevance: How good the match is, at most 1; hits are ordered by it. By words alone it is `text_score`, by
+            meaning alone `similarity`, by both `search.relevance`.
     """
 
     record: MemoryRecord
     similarity: float | None = None
     text_score: float | None = None
     rank: int = 1
+    relevance: float = 0.0
 
 
 @runtime_checkable
@@ -78,6 +105,44 @@ class MemoryStore(Protocol):
 
         This way a memory and the one it supersedes change together.
         """
+        ...
+
+    async def put_in_place(self, record: MemoryRecord, tag: str, /) -> list[MemoryRecord]:
+        """Store a new memory in the place of those in use that have its owner, its kind and a tag, in one write.
+
+        They are archived, and the new one supersedes them, so that of concurrent writers under one tag the last one's
+        memory is in use; see `in_place_of`.
+
+        Returns:
+            The memories that were replaced, the earliest first.
+
+        Raises:
+            ConfigurationError: the id exists.
+        """
+        ...
+
+    async def trim(self, ids: Sequence[str], capacity: int, *, delete: bool = False) -> int:
+        """Archive or delete as many of these memories as there are too many, in the given order, in one write.
+
+        Args:
+            ids: Memories of one owner and one kind; those no longer in use are skipped.
+            capacity: How many of that owner and kind may be in use.
+            delete: Delete them; otherwise they are archived.
+
+        Returns:
+            How many memories are in use beyond the capacity still, because too few ids were given.
+        """
+        ...
+
+    async def stale(self, owner: str | None, embedder: str | None, limit: int, /) -> list[MemoryRecord]:
+        """Return memories in use whose vector was not made by a model; with None, only those without a vector.
+
+        Kinds that never have a vector are left out.
+        """
+        ...
+
+    async def set_vectors(self, vectors: Mapping[str, bytes], embedder: str, /) -> int:
+        """Replace the vectors of memories in use, by id; return how many there were."""
         ...
 
     async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
@@ -134,6 +199,20 @@ OpenedStore = Annotated[MemoryStore, Meta(description="as open_memory('memory:')
 """A store, which is opened already."""
 
 
+def in_place_of(record: MemoryRecord, before: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+    """Return what `MemoryStore.put_in_place` writes: the new memory, and the replaced ones as archived.
+
+    The new one supersedes the latest; if there are several, the others are named in its fact ``"sources"``.
+    """
+    if not before:
+        return [record]
+    supersedes = record.supersedes or before[-1].id
+    others = [each.id for each in before if each.id != supersedes]
+    facts = {**record.facts, "sources": others} if others else record.facts
+    new = replace(record, supersedes=supersedes, facts=facts)
+    return [new, *(replace(each, archived=True) for each in before)]
+
+
 def refuse_known(ids: Sequence[str], known: Container[str]) -> None:
     """Raise an error if an id of the new memories exists already, or occurs twice.
 
@@ -162,7 +241,7 @@ def refuse_unfit(records: Sequence[MemoryRecord]) -> None:
                 f"the id of a memory is a text of {_LONGEST} characters at most, without NUL and lone surrogates; "
                 f"got {record.id[:100]!r}"
             )
-        words = (*record.tags, *record.taint, record.origin, record.supersedes or "")
+        words = (*record.tags, *record.taint, record.origin, record.supersedes or "", record.embedder)
         if any("\0" in word for word in words):
             raise ConfigurationError(f"the memory {record.id!r} holds NUL in its tags, its taint or what it supersedes")
         try:

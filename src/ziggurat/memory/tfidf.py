@@ -7,8 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
-from ziggurat.memory.similar import terms
-from ziggurat.memory.text import COMMON
+from ziggurat.memory.words import COMMON, terms
 
 K = TypeVar("K", bound=Hashable)
 

@@ -1,44 +1,29 @@
 """The base class of all kinds of memory: one owner's records of one kind, in any store."""
 
-__all__ = ["CANDIDATES", "Recalled", "RememberOptions", "View", "checked_tags", "texts", "with_nearness"]
+__all__ = ["CANDIDATES", "Recalled", "RememberOptions", "View", "checked_tags", "texts"]
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from heapq import nlargest
-from typing import Literal, TypedDict, get_args
+from typing import TypedDict, get_args
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.memory.eviction import Eviction, lowest
+from ziggurat.memory.finding import Recalled, find_distinct, pieces
 from ziggurat.memory.record import MemoryRecord, Origin
 from ziggurat.memory.scoring import Circumstances, Score
-from ziggurat.memory.similar import nearness
-from ziggurat.memory.store import Hit, OpenedStore, Query
-from ziggurat.messages.embedding import Embedder, EmbedRequest
+from ziggurat.memory.search import FLOOR
+from ziggurat.memory.store import OpenedStore, Query
+from ziggurat.memory.vectorizing import Reembedded, embed_pending, notice_changed_embedder, reembed, try_embed
+from ziggurat.memory.words import query_words
+from ziggurat.messages.embedding import Embedder
 
 _LOWEST = lowest()
-CANDIDATES = 4
-"""How many times more memories are searched than are asked for, because a score may change their order."""
-
-
-class Recalled(Struct, frozen=True):
-    """A recalled memory with its score.
-
-    Attributes:
-        record: The memory, as it was before this recall was recorded in it.
-        score: Its score; comparable only within one recall.
-    """
-
-    record: MemoryRecord
-    score: float
-
-    @property
-    def content(self) -> str:
-        """The text of the memory."""
-        return self.record.content
+CANDIDATES = 1000
+"""How many of the most relevant memories are scored, where a score decides their order."""
 
 
 class RememberOptions(TypedDict, total=False):
@@ -126,15 +111,72 @@ class View:
             ConfigurationError: the content is empty, an argument has the wrong type, or the owner has no memory with
                 the superseded id.
         """
+        facts = {} if facts is None else facts
+        made = self._make(content, importance, tags, origin, taint, facts, supersedes=supersedes, embedding=embedding)
+        (record,) = await self._with_vectors([made])
+        record = await self._write(record)
+        await self._make_room([record.id])
+        return record
+
+    async def _write(self, record: MemoryRecord) -> MemoryRecord:
+        """Store a new memory, and archive the one that it supersedes; return it as stored."""
+        if record.supersedes is None:
+            await self.store.add([record])
+        else:
+            await self.store.put([record, replace(await self._own_record(record.supersedes), archived=True)])
+        return record
+
+    async def remember_all(
+        self,
+        contents: Iterable[str],
+        *,
+        importance: float = 0.5,
+        tags: Iterable[str] = (),
+        origin: Origin = "user",
+        taint: Iterable[str] = (),
+    ) -> list[MemoryRecord]:
+        """Store many texts in one write, with one request to the embedder for each hundred or so.
+
+        Args:
+            contents: The texts.
+            importance: The importance of each.
+            tags: The tags of each.
+            origin: Who said them.
+            taint: The tools whose results they were made from.
+
+        Raises:
+            ConfigurationError: one of the contents is empty, or an argument has the wrong type; nothing is stored.
+        """
+        if isinstance(contents, str):
+            raise ConfigurationError(f"remember_all(contents) is a list of texts, got the string {contents!r:.80}")
+        tags, taint = texts("tags", tags), texts("taint", taint)
+        made = [self._make(content, importance, tags, origin, taint, {}) for content in contents]
+        records = await self._with_vectors(made)
+        await self.store.add(records)
+        await self._make_room([record.id for record in records])
+        return records
+
+    def _make(
+        self,
+        content: str,
+        importance: float,
+        tags: Iterable[str],
+        origin: Origin,
+        taint: Iterable[str],
+        facts: Mapping[str, object],
+        *,
+        supersedes: str | None = None,
+        embedding: bytes | None = None,
+    ) -> MemoryRecord:
         _check(content, importance, origin, embedding, facts)
         tags, taint = texts("tags", tags), texts("taint", taint)
         now = self.ctx.clock.now()
-        record = MemoryRecord(
+        return MemoryRecord(
             id=self.ctx.new_id(),
             owner=self.owner,
             content=content,
             kind=self.kind or "memory",
-            embedding=embedding or await self._embed(content, "document"),
+            embedding=embedding,
             importance=min(1.0, max(0.0, importance)) if importance == importance else importance,
             tags=tuple(dict.fromkeys(tags)),
             origin=origin,
@@ -142,14 +184,32 @@ class View:
             created=now,
             used=now,
             supersedes=supersedes,
-            facts=dict(facts or {}),
+            facts=dict(facts),
         )
-        if supersedes is None:
-            await self.store.add([record])
-        else:
-            await self.store.put([record, replace(await self._own_record(supersedes), archived=True)])
-        await self._make_room(record.id)
-        return record
+
+    async def _with_vectors(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+        """Return new memories with their vectors; if the embedder fails, without, to be embedded with later ones."""
+        bare = [record for record in records if record.embedding is None]
+        made = await try_embed(self.embedder, [record.content for record in bare], "document", self.ctx)
+        if made is None or self.embedder is None:
+            return list(records)
+        await embed_pending(self.store, self.owner, self.embedder, self.ctx)
+        vectors = {record.id: vector for record, vector in zip(bare, made.vectors, strict=True)}
+        return [
+            replace(record, embedding=vectors[record.id], embedder=made.model) if record.id in vectors else record
+            for record in records
+        ]
+
+    async def reembed(self, progress: Callable[[Reembedded], None] | None = None) -> Reembedded:
+        """Embed this owner's memories that have no vector, or one of another model; see `vectorizing.reembed`.
+
+        Raises:
+            ConfigurationError: there is no embedder.
+            ServiceError: the embedder failed; call it again later.
+        """
+        if self.embedder is None:
+            raise ConfigurationError(f"{self!r} has no embedder to reembed with; give it embedder=...")
+        return await reembed(self.store, self.owner, self.embedder, self.ctx, progress=progress)
 
     async def forget(self, *ids: str) -> int:
         """Archive memories of this owner: no recall finds them, but `history` does; return how many were in use."""
@@ -193,13 +253,17 @@ class View:
                 return record
         raise ConfigurationError(f"{self.owner!r} has no memory with the id {memory!r} that could be superseded")
 
-    async def _make_room(self, newcomer: str) -> None:
+    async def _make_room(self, newcomers: Sequence[str]) -> None:
+        """Evict what is beyond the capacity; concurrent writers never evict more than is too much together."""
         if self.capacity is None:
             return
         over = await self.count() - self.capacity
-        if over > 0:
-            others = [record async for record in self.scan() if record.id != newcomer]
-            await self._let_go(self.evict(others, over, self.ctx.clock.now()))
+        while over > 0:
+            records = [record async for record in self.scan()]
+            others = [record for record in records if record.id not in newcomers] or records
+            chosen = self.evict(others, min(len(others), over), self.ctx.clock.now())
+            left = await self.store.trim([record.id for record in chosen], self.capacity, delete=not self.keep_evicted)
+            over = left if chosen else 0
 
     async def _let_go(self, records: Sequence[MemoryRecord]) -> None:
         if self.keep_evicted:
@@ -211,25 +275,59 @@ class View:
         if records:
             await self.store.put([replace(record, archived=True) for record in records])
 
-    async def _search(self, query: str, limit: int, tags: Sequence[str], embedding: bytes | None) -> list[Hit]:
-        embedding = embedding or await self._embed(query, "query")
-        return await self.store.search(
-            Query(owner=self.owner, text=query, embedding=embedding, limit=limit, kind=self.kind, tags=tuple(tags))
-        )
-
-    async def _embed(self, text: str, purpose: Literal["document", "query"]) -> bytes | None:
-        if self.embedder is None:
-            return None
-        return (await self.embedder(EmbedRequest((text,), purpose), self.ctx.under("embed"))).vectors[0]
-
-    async def _recall_best(
-        self, candidates: Sequence[tuple[MemoryRecord, float]], score: Score, limit: int
+    async def find(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        tags: Iterable[str] = (),
+        embedding: bytes | None = None,
+        floor: float = FLOOR,
+        without: Sequence[str] = (),
     ) -> list[Recalled]:
+        """Return the most relevant memories, best first, each text once; nothing counts as recalled.
+
+        A long query is searched in pieces of some sentences, and a memory counts by the piece that it matches best.
+
+        Args:
+            query: What to search for.
+            limit: The maximum number of results.
+            tags: Only memories that have all of these tags.
+            embedding: The vector of the query.
+            floor: Leave out memories whose relevance is lower; see `search.relevance`.
+            without: No memories of these kinds.
+
+        Raises:
+            ConfigurationError: an argument has the wrong type or range.
+        """
+        tags = checked_tags(query, limit, tags, embedding)
+        parts = [part for part in pieces(query) if query_words(part)]
+        made = None if embedding else await try_embed(self.embedder, parts, "query", self.ctx)
+        asked: list[str | None] = [*parts] or ([None] if embedding else [])
+        if made is not None:
+            await notice_changed_embedder(self.store, self.owner, made.model, self.ctx)
+        queries = [
+            Query(
+                owner=self.owner,
+                text=part,
+                embedding=embedding if made is None else made.vectors[place],
+                embedder="" if made is None else made.model,
+                limit=limit,
+                kind=self.kind,
+                tags=tags,
+                without=tuple(without),
+                floor=floor,
+            )
+            for place, part in enumerate(asked)
+        ]
+        return await find_distinct(self.store, queries, limit)
+
+    async def _recall_best(self, candidates: Sequence[Recalled], score: Score, limit: int) -> list[Recalled]:
         """Return the best scored, the first in the list of equals, and record that they were recalled."""
-        most = max((record.uses for record, _ in candidates), default=0)
+        most = max((each.record.uses for each in candidates), default=0)
         now = self.ctx.clock.now()
         scored = [
-            Recalled(record, score(record, Circumstances(now, similarity, most))) for record, similarity in candidates
+            Recalled(each.record, score(each.record, Circumstances(now, each.score, most))) for each in candidates
         ]
         return await self._touch(nlargest(limit, scored, key=lambda recalled: recalled.score))
 
@@ -243,11 +341,6 @@ def _predecessors(record: MemoryRecord) -> list[str]:
     sources = record.facts.get("sources")
     merged = [each for each in sources if isinstance(each, str)] if isinstance(sources, (list, tuple)) else []
     return merged if record.supersedes is None else [record.supersedes, *merged]
-
-
-def with_nearness(query: str, hits: Sequence[Hit]) -> list[tuple[MemoryRecord, float]]:
-    """Return the memories of hits with how near each is to the query."""
-    return [(hit.record, nearness(query, hit)) for hit in hits]
 
 
 def _check(content: str, importance: float, origin: Origin, embedding: object, facts: object) -> None:

@@ -177,9 +177,11 @@ def test_search_by_words_by_meaning_and_both(opens: Opens) -> None:
         assert near.similarity == pytest.approx(0.8)
         assert near.text_score is None
         first, second = await store.search(Query(owner="ann", text="tea", embedding=pack([0, 1])))
-        assert (first.record.id, second.record.id) == ("tea", "ice")
-        assert first.text_score is not None
-        assert first.similarity == 0.0
+        assert (first.record.id, second.record.id) == ("ice", "tea")  # the same meaning beats one word
+        assert first.relevance == pytest.approx(1.0)
+        assert second.text_score is not None
+        assert second.similarity == pytest.approx(0.0)
+        assert 0 < second.relevance < 0.5
         assert await found(store, embedding=pack([1, 0]), tags=("drink",)) == ["tea"]
         assert await found(store, embedding=pack([1, 0]), kind="semantic") == []
         assert sorted(await found(store, owner=None, embedding=pack([1, 0]))) == ["ben", "ice", "tea"]

@@ -3,14 +3,16 @@
 __all__ = ["InMemoryStore"]
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from itertools import islice
 
 from msgspec.structs import replace
 
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.search import Candidate, best, compared, hits
-from ziggurat.memory.store import Hit, Query, refuse_known, refuse_unfit
-from ziggurat.memory.text import TextIndex, indexed
+from ziggurat.memory.search import Candidate, Entries, best, compared, hits
+from ziggurat.memory.store import UNEMBEDDED, Hit, Query, in_place_of, refuse_known, refuse_unfit
+from ziggurat.memory.stores.word_index import WordIndex
 from ziggurat.memory.vectors import VectorIndex
+from ziggurat.memory.words import indexed_words
 
 
 class InMemoryStore:
@@ -21,7 +23,8 @@ class InMemoryStore:
         self._numbers: dict[str, int] = {}
         self._ids: dict[int, str] = {}
         self._last = 0
-        self._words = TextIndex()
+        self._words = WordIndex()
+        self._lengths: dict[int, float] = {}
         self._vectors: dict[tuple[str, int], VectorIndex] = {}
 
     def __repr__(self) -> str:
@@ -49,7 +52,9 @@ class InMemoryStore:
                 self._numbers[record.id] = self._last
                 self._ids[self._last] = record.id
                 searched.append((self._last, record))
-        self._words.add((number, indexed(record)) for number, record in searched)
+                words = indexed_words(record)
+                self._words.add(self._last, record.owner, words)
+                self._lengths[self._last] = sum(words.values())
         shelves: dict[tuple[str, int], list[tuple[int, bytes]]] = {}
         for number, record in searched:
             if record.embedding:
@@ -63,9 +68,47 @@ class InMemoryStore:
         number = self._numbers.pop(name, None)
         if number is not None:
             record = self._records[self._ids.pop(number)]
-            self._words.remove(number, indexed(record))
+            self._words.remove(number, record.owner, indexed_words(record))
+            del self._lengths[number]
             if record.embedding:
                 self._vectors[record.owner, len(record.embedding)].remove([number])
+
+    async def put_in_place(self, record: MemoryRecord, tag: str, /) -> list[MemoryRecord]:
+        """Store a memory in the place of others; see `MemoryStore.put_in_place`."""
+        refuse_unfit([record])
+        refuse_known([record.id], self._records)
+        before = [each async for each in self.scan(owner=record.owner, kind=record.kind, tags=[tag])]
+        await self.put(in_place_of(record, before))
+        return before
+
+    async def trim(self, ids: Sequence[str], capacity: int, *, delete: bool = False) -> int:
+        """Archive or delete what is too much; see `MemoryStore.trim`."""
+        there = [self._records[each] for each in ids if each in self._numbers]
+        if not there:
+            return 0
+        over = await self.count(owner=there[0].owner, kind=there[0].kind) - capacity
+        going = there[: max(0, over)]
+        if delete:
+            await self.remove([record.id for record in going])
+        else:
+            await self.put([replace(record, archived=True) for record in going])
+        return max(0, over - len(going))
+
+    async def stale(self, owner: str | None, embedder: str | None, limit: int, /) -> list[MemoryRecord]:
+        """Return memories without a vector of a model; see `MemoryStore.stale`."""
+        found = (
+            record
+            for record in self._matching(owner, None, (), False)
+            if record.kind not in UNEMBEDDED
+            and (record.embedding is None or (embedder is not None and record.embedder != embedder))
+        )
+        return list(islice(found, limit))
+
+    async def set_vectors(self, vectors: Mapping[str, bytes], embedder: str, /) -> int:
+        """Replace vectors; see `MemoryStore.set_vectors`."""
+        there = [self._records[name] for name in vectors if name in self._numbers]
+        await self.put([replace(each, embedding=vectors[each.id], embedder=embedder) for each in there])
+        return len(there)
 
     async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
         """Return memories by id; see `MemoryStore.get`."""
@@ -122,17 +165,26 @@ class InMemoryStore:
         ]
         return [number for index in indexes for number in index.nearest(wanted, count)]
 
-    def worded(self, query: Query, count: int) -> Mapping[int, float]:
-        """Return numbers by their words; see `Source.worded`."""
-        return self._words.search(query.text or "", query.owner, count)
+    def spread(self, query: Query, words: Sequence[str]) -> tuple[int, Mapping[str, int]]:
+        """Return how many memories have each word; see `Source.spread`."""
+        return self._words.spread(query.owner, words)
+
+    def entries(self, query: Query, words: Sequence[str], limit: int) -> Entries:
+        """Return the entries of words; see `Source.entries`."""
+        return self._words.entries(query.owner, words, limit)
+
+    def entries_of(self, query: Query, words: Sequence[str], numbers: Sequence[int]) -> Entries:
+        """Return the entries of some memories; see `Source.entries_of`."""
+        return self._words.entries_of(query.owner, words, numbers)
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
         """Return the candidates that pass the filters; see `Source.candidates`."""
-        found: list[tuple[int, bytes | None]] = []
+        found: list[tuple[int, float, bytes | None, str]] = []
         for number in numbers:
             record = self._records[self._ids[number]]
-            if query.kind in (None, record.kind) and all(tag in record.tags for tag in query.tags):
-                found.append((number, record.embedding))
+            fits = query.kind in (None, record.kind) and record.kind not in query.without
+            if fits and all(tag in record.tags for tag in query.tags):
+                found.append((number, self._lengths[number], record.embedding, record.embedder))
         return compared(query, found)
 
     def _matching(

@@ -14,10 +14,11 @@ from ziggurat.databases.postgres.connection import Connection, PostgresConnectio
 from ziggurat.databases.postgres.schema import prepare
 from ziggurat.databases.writer import Writer
 from ziggurat.memory.record import MemoryRecord, unpack
-from ziggurat.memory.search import Candidate, best, hits
-from ziggurat.memory.store import Hit, Query, findable, refuse_known, refuse_unfit
+from ziggurat.memory.search import COUNTED, Candidate, Entries, best, hits
+from ziggurat.memory.store import UNEMBEDDED, Hit, Query, findable, in_place_of, refuse_known, refuse_unfit
 from ziggurat.memory.stores import postgres_tables as sql
-from ziggurat.memory.text import indexed
+from ziggurat.memory.vectors import EXACT
+from ziggurat.memory.words import indexed_words
 
 T = TypeVar("T")
 
@@ -30,14 +31,34 @@ _SEARCH = "SELECT set_config('hnsw.iterative_scan', 'relaxed_order', false), set
 
 async def _prepare(connection: Connection, address: PostgresAddress) -> None:
     await prepare(connection, address)
-    if await connection.fetchval("SELECT to_regclass($1)::text", f"{address.schema}.memory_words_by_number") is None:
+    if await connection.fetchval("SELECT to_regclass($1)::text", f"{address.schema}.{sql.LAST_TABLE}") is None:
         async with connection.transaction():
             await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
             for statement in sql.TABLES:
                 await connection.execute(statement)
+            for row in await connection.fetch(sql.NOT_INDEXED.format(columns=sql.COLUMNS)):
+                await _index(connection, row[0], sql.record_of(row))
     # the settings of the extension exist only after its first use
     await connection.execute("SELECT public.vector_dims('[1]'::public.vector)")
     await connection.execute(_SEARCH)
+
+
+async def _index(connection: Connection, number: int, record: MemoryRecord) -> None:
+    words = indexed_words(record)
+    await connection.fetch(sql.TERMS, number, record.owner, list(words), list(words.values()))
+    await connection.execute("UPDATE memories SET length = $2 WHERE number = $1", number, sum(words.values()))
+
+
+async def _lock(connection: Connection, owner: str, kind: str) -> None:
+    """Wait until no other transaction changes how many memories of an owner and kind there are."""
+    await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"{len(owner)}:{owner}:{kind}")
+
+
+def _by_word(rows: Sequence[Any]) -> Entries:
+    entries: dict[str, dict[int, float]] = {}
+    for number, word, often in rows:
+        entries.setdefault(word, {})[number] = often
+    return entries
 
 
 class PostgresMemoryStore:
@@ -81,18 +102,22 @@ class PostgresMemoryStore:
 
     async def _insert(self, connection: Connection, records: Sequence[MemoryRecord]) -> set[int]:
         """Write memories; return the vector lengths that have an index once this is committed."""
-        indexed_sizes = set(self._sizes)
+        sizes = await self._index_sizes(connection, [record.embedding or b"" for record in records])
         for record in records:
-            size = len(record.embedding or b"") // 4
-            if size and size not in indexed_sizes and (statement := sql.index_for(size)) is not None:
+            words = {} if record.archived else indexed_words(record)
+            number = await connection.fetchval(sql.INSERT, *sql.row_of(record), sum(words.values()))
+            if words:
+                await connection.fetch(sql.TERMS, number, record.owner, list(words), list(words.values()))
+        return sizes
+
+    async def _index_sizes(self, connection: Connection, vectors: Sequence[bytes]) -> set[int]:
+        sizes = set(self._sizes)
+        for size in sorted({len(vector) // 4 for vector in vectors} - sizes - {0}):
+            if (statement := sql.index_for(size)) is not None:
                 await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
                 await connection.execute(statement)
-                indexed_sizes.add(size)
-            number = await connection.fetchval(sql.INSERT, *sql.row_of(record))
-            if not record.archived:
-                text, context, _ = (part.replace("\0", " ") for part in indexed(record))
-                await connection.fetch(sql.WORDS, number, record.owner, text, context)
-        return indexed_sizes
+                sizes.add(size)
+        return sizes
 
     def _search(self, query: Query) -> list[Hit]:
         found = best(query, self)
@@ -104,19 +129,30 @@ class PostgresMemoryStore:
     def nearest(self, query: Query, count: int) -> Sequence[int]:
         """Return numbers by their vectors, called in the writer thread; see `Source.nearest`."""
         vector = unpack(query.embedding or b"")
+        ((memories,),) = self._database.fetch(sql.COUNT, query.owner, EXACT + 1)
+        if memories <= EXACT:
+            return [row[0] for row in self._database.fetch(sql.NEAREST_EXACT, vector, query.owner, count)]
         statement = sql.NEAREST.format(size=len(vector), type=sql.vector_type(len(vector)) or "public.vector")
         return [row[0] for row in self._database.fetch(statement, vector, query.owner, count)]
 
-    def worded(self, query: Query, count: int) -> Mapping[int, float]:
-        """Return numbers by their words, called in the writer thread; see `Source.worded`."""
-        text = (query.text or "").replace("\0", " ")
-        return {row[0]: row[1] for row in self._database.fetch(sql.WORDED, text, query.owner, count)}
+    def spread(self, query: Query, words: Sequence[str]) -> tuple[int, Mapping[str, int]]:
+        """Return how many memories have each word, called in the writer thread; see `Source.spread`."""
+        ((whole,),) = self._database.fetch(sql.COUNT, query.owner, COUNTED)
+        return whole, {row[0]: row[1] for row in self._database.fetch(sql.SPREAD, list(words), query.owner, COUNTED)}
+
+    def entries(self, query: Query, words: Sequence[str], limit: int) -> Entries:
+        """Return the entries of words, called in the writer thread; see `Source.entries`."""
+        return _by_word(self._database.fetch(sql.ENTRIES, list(words), query.owner, limit))
+
+    def entries_of(self, query: Query, words: Sequence[str], numbers: Sequence[int]) -> Entries:
+        """Return the entries of some memories, called in the writer thread; see `Source.entries_of`."""
+        return _by_word(self._database.fetch(sql.ENTRIES_OF, list(words), query.owner, list(numbers)))
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
         """Return the candidates that pass the filters, called in the writer thread; see `Source.candidates`."""
         vector = None if query.embedding is None else unpack(query.embedding)
-        values = (list(numbers), vector, query.owner, query.kind, list(query.tags))
-        return [Candidate(row[0], row[1]) for row in self._database.fetch(sql.CANDIDATES, *values)]
+        values = (list(numbers), vector, query.owner, query.kind, list(query.tags), query.embedder, list(query.without))
+        return [Candidate(row[0], row[1], row[2]) for row in self._database.fetch(sql.CANDIDATES, *values)]
 
     # -- the methods of MemoryStore ------------------------------------------------------------------------------
 
@@ -144,6 +180,63 @@ class PostgresMemoryStore:
             return await self._insert(connection, list(last.values()))
 
         self._sizes |= await self._run(work)
+
+    async def put_in_place(self, record: MemoryRecord, tag: str, /) -> list[MemoryRecord]:
+        """Store a memory in the place of others; see `MemoryStore.put_in_place`."""
+        refuse_unfit([record])
+        before: list[MemoryRecord] = []
+
+        async def work(connection: Connection, again: bool) -> set[int]:
+            known = [row[0] for row in await connection.fetch("SELECT id FROM memories WHERE id = $1", record.id)]
+            if again and known:
+                return set()  # it was written before the connection was lost
+            refuse_known([record.id], known)
+            await _lock(connection, record.owner, record.kind)
+            rows = await connection.fetch(sql.IN_PLACE.format(columns=sql.COLUMNS), record.owner, record.kind, [tag])
+            before[:] = [sql.record_of(row) for row in rows]
+            await connection.fetch(sql.ARCHIVE, [each.id for each in before])
+            return await self._insert(connection, in_place_of(record, before)[:1])
+
+        self._sizes |= await self._run(work)
+        return before
+
+    async def trim(self, ids: Sequence[str], capacity: int, *, delete: bool = False) -> int:
+        """Archive or delete what is too much; see `MemoryStore.trim`."""
+
+        async def work(connection: Connection, again: bool) -> int:
+            rows = await connection.fetch(sql.IN_USE, findable(ids))
+            if not rows:
+                return 0
+            owner, kind = rows[0][1], rows[0][2]
+            await _lock(connection, owner, kind)
+            there = {row[0] for row in await connection.fetch(sql.IN_USE, findable(ids))}
+            statement = "SELECT count(*) FROM memories WHERE owner = $1 AND kind = $2 AND NOT archived"
+            over = int(await connection.fetchval(statement, owner, kind)) - capacity
+            going = [name for name in ids if name in there][: max(0, over)]
+            await connection.fetch(sql.DELETE if delete else sql.ARCHIVE, going)
+            return max(0, over - len(going))
+
+        return await self._run(work)
+
+    async def stale(self, owner: str | None, embedder: str | None, limit: int, /) -> list[MemoryRecord]:
+        """Return memories without a vector of a model; see `MemoryStore.stale`."""
+        statement = sql.STALE.format(columns=sql.COLUMNS)
+        return [sql.record_of(row) for row in await self._fetch(statement, owner, list(UNEMBEDDED), embedder, limit)]
+
+    async def set_vectors(self, vectors: Mapping[str, bytes], embedder: str, /) -> int:
+        """Replace vectors; see `MemoryStore.set_vectors`."""
+        names = findable(list(vectors))
+
+        async def work(connection: Connection, again: bool) -> tuple[int, set[int]]:
+            sizes = await self._index_sizes(connection, [vectors[name] for name in names])
+            changed = [
+                await connection.fetchval(sql.SET_VECTOR, name, unpack(vectors[name]), embedder) for name in names
+            ]
+            return sum(each is not None for each in changed), sizes
+
+        changed, sizes = await self._run(work)
+        self._sizes |= sizes
+        return changed
 
     async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
         """Return memories by id; see `MemoryStore.get`."""

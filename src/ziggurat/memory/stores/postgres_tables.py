@@ -1,15 +1,26 @@
 """The tables and queries of the memory store in PostgreSQL."""
 
 __all__ = [
+    "ARCHIVE",
     "CANDIDATES",
     "COLUMNS",
+    "COUNT",
     "DELETE",
+    "ENTRIES",
+    "ENTRIES_OF",
     "INSERT",
+    "IN_PLACE",
+    "IN_USE",
+    "LAST_TABLE",
     "NEAREST",
+    "NEAREST_EXACT",
+    "NOT_INDEXED",
+    "SET_VECTOR",
+    "SPREAD",
+    "STALE",
     "TABLES",
+    "TERMS",
     "TOUCH",
-    "WORDED",
-    "WORDS",
     "index_for",
     "record_of",
     "row_of",
@@ -30,64 +41,95 @@ TABLES = (
         kind text NOT NULL, archived boolean NOT NULL, created float8 NOT NULL, used float8 NOT NULL,
         uses bigint NOT NULL, importance float8 NOT NULL, tags text[] NOT NULL, origin text NOT NULL,
         taint text[] NOT NULL, supersedes text, facts text NOT NULL, content bytea NOT NULL,
-        embedding public.vector, length float8 NOT NULL DEFAULT 0)""",
+        embedding public.vector, length float8 NOT NULL DEFAULT 0, embedder text NOT NULL DEFAULT '')""",
+    "ALTER TABLE memories ADD COLUMN IF NOT EXISTS embedder text NOT NULL DEFAULT ''",
     "CREATE INDEX IF NOT EXISTS memories_by_age ON memories (owner, created, number)",
     "CREATE INDEX IF NOT EXISTS memories_by_time ON memories (created, number)",
-    """CREATE TABLE IF NOT EXISTS memory_words (
-        word text NOT NULL, owner text NOT NULL, number bigint NOT NULL REFERENCES memories ON DELETE CASCADE,
+    "CREATE INDEX IF NOT EXISTS memories_in_use ON memories (owner) WHERE NOT archived",
+    "CREATE INDEX IF NOT EXISTS memories_to_embed ON memories (owner) WHERE NOT archived AND embedding IS NULL",
+    "DROP TABLE IF EXISTS memory_words",  # the index of words of earlier versions
+    """CREATE TABLE IF NOT EXISTS memory_terms (
+        word text COLLATE "C" NOT NULL, owner text COLLATE "C" NOT NULL,
+        number bigint NOT NULL REFERENCES memories ON DELETE CASCADE,
         often float8 NOT NULL, PRIMARY KEY (word, owner, number))""",
-    "CREATE INDEX IF NOT EXISTS memory_words_by_number ON memory_words (number)",
+    "CREATE INDEX IF NOT EXISTS memory_terms_by_number ON memory_terms (number)",
 )
 """Texts are stored as bytes, because PostgreSQL texts cannot hold every character."""
 
+LAST_TABLE = "memory_terms_by_number"
+"""What `TABLES` creates last."""
+
+NOT_INDEXED = """SELECT {columns} FROM memories
+WHERE NOT archived AND NOT EXISTS (SELECT 1 FROM memory_terms WHERE memory_terms.number = memories.number)"""
+
 _FIELDS = "id, owner, kind, archived, created, used, uses, importance, tags, origin, taint, supersedes, facts, content"
-COLUMNS = f"number, {_FIELDS}, embedding::real[]"
+COLUMNS = f"number, {_FIELDS}, embedding::real[], embedder"
 """The columns that `record_of` reads."""
 
 INSERT = (
-    f"INSERT INTO memories ({_FIELDS}, embedding) "  # noqa: S608
-    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15::real[]::public.vector) RETURNING number"
+    f"INSERT INTO memories ({_FIELDS}, embedding, embedder, length) VALUES "  # noqa: S608
+    "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15::real[]::public.vector, $16, $17) "
+    "RETURNING number"
 )
-"""The statement for the values of `row_of`."""
+"""The statement for the values of `row_of` and the number of words."""
 
-WORDS = """
-WITH found AS (
-    SELECT lexeme, cardinality(positions)::float8 AS often FROM unnest(to_tsvector('english', $3))
-    UNION ALL SELECT lexeme, cardinality(positions) * 0.5 FROM unnest(to_tsvector('english', $4))),
-summed AS (SELECT lexeme, sum(often) AS often FROM found GROUP BY lexeme),
-kept AS (INSERT INTO memory_words (word, owner, number, often) SELECT lexeme, $2, $1, often FROM summed)
-UPDATE memories SET length = coalesce((SELECT sum(often) FROM summed), 0) WHERE number = $1
-"""
-"""Indexes the stemmed words of a memory by number and owner: those of its text, and those of its context at half."""
+TERMS = """INSERT INTO memory_terms (word, owner, number, often)
+SELECT word, $2, $1, often FROM unnest($3::text[], $4::float8[]) AS term (word, often)"""
+"""Indexes the words of a memory."""
+
+SPREAD = """SELECT asked.word, (SELECT count(*) FROM
+    (SELECT 1 FROM memory_terms AS t WHERE t.word = asked.word AND ($2::text IS NULL OR t.owner = $2) LIMIT $3)
+    AS counted)
+FROM unnest($1::text[]) AS asked (word)"""
+"""In how many memories words are."""
+
+COUNT = """SELECT count(*) FROM
+    (SELECT 1 FROM memories WHERE NOT archived AND ($1::text IS NULL OR owner = $1) LIMIT $2) AS counted"""
+
+ENTRIES = """SELECT entry.number, asked.word, entry.often FROM unnest($1::text[]) AS asked (word) CROSS JOIN LATERAL
+    (SELECT number, often FROM memory_terms AS t WHERE t.word = asked.word AND ($2::text IS NULL OR t.owner = $2)
+    ORDER BY number LIMIT $3) AS entry"""
+"""The first entries of words."""
+
+ENTRIES_OF = """SELECT number, word, often FROM memory_terms
+WHERE number = ANY($3::bigint[]) AND word = ANY($1::text[]) AND ($2::text IS NULL OR owner = $2)"""
+"""The entries of words for some memories."""
+
+ARCHIVE = """WITH gone AS (UPDATE memories SET archived = true WHERE id = ANY($1) AND NOT archived RETURNING number)
+DELETE FROM memory_terms USING gone WHERE memory_terms.number = gone.number"""
+"""Takes memories out of use, and their words out of the index."""
+
+IN_USE = "SELECT id, owner, kind FROM memories WHERE id = ANY($1) AND NOT archived"
+
+SET_VECTOR = """UPDATE memories SET embedding = $2::real[]::public.vector, embedder = $3
+WHERE id = $1 AND NOT archived RETURNING number"""
 
 DELETE = "DELETE FROM memories WHERE id = ANY($1) RETURNING id"
 
 TOUCH = """UPDATE memories SET used = greatest(used, $2), uses = uses + asked.times
 FROM (SELECT id, count(*) AS times FROM unnest($1::text[]) AS id GROUP BY id) AS asked WHERE memories.id = asked.id"""
 
-WORDED = """
-WITH asked AS (SELECT unnest(tsvector_to_array(to_tsvector('english', $1))) AS word),
-hits AS (SELECT word, number, often FROM memory_words JOIN asked USING (word) WHERE $2::text IS NULL OR owner = $2),
-rarity AS (SELECT word, count(*) AS spread FROM hits GROUP BY word),
-whole AS (
-    SELECT count(*) AS memories, greatest(avg(length), 1) AS average FROM memories
-    WHERE NOT archived AND ($2::text IS NULL OR owner = $2))
-SELECT number, sum(
-    ln(1 + (whole.memories - spread + 0.5) / (spread + 0.5)) * often * 2.2
-    / (often + 1.2 * (0.25 + 0.75 * memories.length / whole.average)))::float8 AS score
-FROM hits JOIN rarity USING (word) JOIN memories USING (number) CROSS JOIN whole
-GROUP BY number ORDER BY score DESC, number LIMIT $3
-"""
-"""BM25 over the memories of an owner, with k1 = 1.2 and b = 0.75."""
-
 NEAREST = """SELECT number FROM memories
 WHERE public.vector_dims(embedding) = {size} AND NOT archived AND ($2::text IS NULL OR owner = $2)
 ORDER BY embedding::{type} OPERATOR(public.<=>) $1::real[]::{type} LIMIT $3"""
 
-CANDIDATES = """SELECT number, CASE WHEN public.vector_dims(embedding) = cardinality($2::real[])
+NEAREST_EXACT = """WITH mine AS MATERIALIZED (SELECT number, embedding FROM memories
+    WHERE public.vector_dims(embedding) = cardinality($1::real[]) AND NOT archived AND ($2::text IS NULL OR owner = $2))
+SELECT number FROM mine ORDER BY embedding OPERATOR(public.<=>) $1::real[]::public.vector, number LIMIT $3"""
+"""The nearest of few vectors: an index might miss some of them."""
+
+CANDIDATES = """SELECT number, length, CASE WHEN public.vector_dims(embedding) = cardinality($2::real[])
+        AND ($6 = '' OR embedder = '' OR embedder = $6)
     THEN 1 - (embedding OPERATOR(public.<=>) $2::real[]::public.vector) END
 FROM memories WHERE number = ANY($1::bigint[]) AND NOT archived AND ($3::text IS NULL OR owner = $3)
-    AND ($4::text IS NULL OR kind = $4) AND tags @> $5::text[]"""
+    AND ($4::text IS NULL OR kind = $4) AND tags @> $5::text[] AND kind <> ALL($7::text[])"""
+
+IN_PLACE = """SELECT {columns} FROM memories
+WHERE owner = $1 AND kind = $2 AND NOT archived AND tags @> $3::text[] ORDER BY created, number"""
+
+STALE = """SELECT {columns} FROM memories WHERE NOT archived AND ($1::text IS NULL OR owner = $1)
+AND kind <> ALL($2::text[]) AND (embedding IS NULL OR ($3::text IS NOT NULL AND embedder <> $3))
+ORDER BY created, number LIMIT $4"""
 
 _LONGEST, _LONGEST_HALF = 2000, 4000
 
@@ -131,6 +173,7 @@ def row_of(record: MemoryRecord) -> tuple[object, ...]:
         msgspec.json.encode(record.facts).decode(),
         record.content.encode(),
         unpack(record.embedding) if record.embedding else None,
+        record.embedder,
     )
 
 
@@ -152,4 +195,5 @@ def record_of(row: Sequence[Any]) -> MemoryRecord:
         facts=_facts.decode(row[13]),
         content=bytes(row[14]).decode(),
         embedding=None if row[15] is None else pack(row[15]),
+        embedder=row[16],
     )

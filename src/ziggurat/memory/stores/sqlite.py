@@ -18,11 +18,22 @@ from ziggurat.databases.sqlite.batch import write_batch
 from ziggurat.databases.sqlite.connection import SqliteConnection
 from ziggurat.databases.writer import Job, Writer
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.search import Candidate, best, compared, hits
-from ziggurat.memory.store import Hit, Query, findable, refuse_known, refuse_unfit
-from ziggurat.memory.stores.sqlite_tables import CHOSEN, COLUMNS, INSERT, TABLES, record_of, row_of, where
+from ziggurat.memory.search import COUNTED, Candidate, Entries, best, compared, hits
+from ziggurat.memory.store import UNEMBEDDED, Hit, Query, findable, in_place_of, refuse_known, refuse_unfit
+from ziggurat.memory.stores.sqlite_tables import (
+    CHOSEN,
+    COLUMNS,
+    COUNT,
+    INSERT,
+    SPREAD,
+    TERM,
+    record_of,
+    row_of,
+    upgrade,
+    where,
+)
 from ziggurat.memory.stores.vector_indexes import VectorIndexes
-from ziggurat.memory.text import BM25, MANY, expression, indexed
+from ziggurat.memory.words import indexed_words
 
 T = TypeVar("T")
 
@@ -30,7 +41,6 @@ _WRITES = "memories"
 _PAGE = 500
 _NOTES = 1000
 _PAUSE = 1.0
-_SPREADS = 10_000
 _CACHE = "PRAGMA cache_size = -32768"
 """A cache of 32 MiB of pages, since one search reads some hundred pages scattered over the file."""
 
@@ -63,7 +73,6 @@ class SqliteMemoryStore:
         self._writer = Writer(f"ziggurat {self.path.name}", self._together, self._idle, _PAUSE, self._database.close)
         self._shelves = VectorIndexes(Path(f"{self.path}-vectors"), self._database)
         self._notes: dict[str, tuple[float, int]] = {}
-        self._spreads: dict[str, int] = {}
         self._made = False
 
     def __repr__(self) -> str:
@@ -73,7 +82,7 @@ class SqliteMemoryStore:
 
     def _tables(self) -> None:
         if not self._made:
-            self._database.transaction(lambda: [self._database.execute(statement) for statement in TABLES])
+            self._database.transaction(lambda: upgrade(self._database))
             self._database.reading(lambda: self._database.execute(_CACHE))
             self._made = True
 
@@ -98,7 +107,7 @@ class SqliteMemoryStore:
     def _load(self, ids: Sequence[str]) -> dict[str, tuple[int, MemoryRecord]]:
         found = self._database.execute(
             f"SELECT {COLUMNS} FROM memories WHERE id IN {CHOSEN}",  # noqa: S608
-            (msgspec.json.encode(ids).decode(),),
+            (_json(ids),),
         )
         return {row[1]: (row[0], self._with_uses(record_of(row))) for row in found}
 
@@ -114,11 +123,10 @@ class SqliteMemoryStore:
     def _insert(self, records: Sequence[MemoryRecord]) -> None:
         words: list[tuple[object, ...]] = []
         for record in records:
-            number = self._database.execute(INSERT, row_of(record)).lastrowid
-            if not record.archived:
-                words.append((number, *indexed(record)))
-        if words:
-            self._database.many("INSERT INTO memory_words (rowid, content, context, owner) VALUES (?, ?, ?, ?)", words)
+            counts = {} if record.archived else indexed_words(record)
+            number = self._database.execute(INSERT, (*row_of(record), sum(counts.values()))).lastrowid
+            words.extend((word, record.owner, number, often) for word, often in counts.items())
+        self._database.many(TERM, sorted(words))  # in the order of the table, which is quicker
 
     def _put(self, records: Sequence[MemoryRecord]) -> None:
         self._remove([record.id for record in records])
@@ -129,11 +137,50 @@ class SqliteMemoryStore:
         for name in there:
             self._notes.pop(name, None)
         self._database.many(
-            "INSERT INTO memory_words (memory_words, rowid, content, context, owner) VALUES ('delete', ?, ?, ?, ?)",
-            [(number, *indexed(record)) for number, record in there.values() if not record.archived],
+            "DELETE FROM memory_terms WHERE word = ? AND owner = ? AND number = ?",
+            [
+                (word, record.owner, number)
+                for number, record in there.values()
+                if not record.archived
+                for word in indexed_words(record)
+            ],
         )
         self._database.many("DELETE FROM memories WHERE number = ?", [(number,) for number, _ in there.values()])
         return len(there)
+
+    def _put_in_place(self, record: MemoryRecord, tag: str) -> list[MemoryRecord]:
+        refuse_known([record.id], self._load([record.id]))
+        condition, values = where(record.owner, record.kind, [tag])
+        before = [found for _, _, found in self._page(condition, values, "ASC", -1)]
+        self._put(in_place_of(record, before))
+        return before
+
+    def _trim(self, ids: Sequence[str], capacity: int, delete: bool) -> int:
+        found = self._load(ids)
+        there = [found[name][1] for name in ids if name in found and not found[name][1].archived]
+        if not there:
+            return 0
+        condition, values = where(there[0].owner, there[0].kind)
+        ((used,),) = self._database.execute(f"SELECT count(*) FROM memories WHERE {condition}", values).fetchall()  # noqa: S608
+        going = there[: max(0, used - capacity)]
+        if delete:
+            self._remove([record.id for record in going])
+        else:
+            self._put([replace(record, archived=True) for record in going])
+        return max(0, int(used) - capacity - len(going))
+
+    def _stale(self, owner: str | None, embedder: str | None, limit: int) -> list[MemoryRecord]:
+        condition, values = where(owner, None, without=UNEMBEDDED)
+        if embedder is None:
+            condition += " AND embedding IS NULL"
+        else:
+            condition, values = f"{condition} AND (embedding IS NULL OR embedder <> ?)", [*values, embedder]
+        return [record for _, _, record in self._page(condition, values, "ASC", limit)]
+
+    def _set_vectors(self, vectors: Mapping[str, bytes], embedder: str) -> int:
+        found = [record for _, record in self._load(list(vectors)).values() if not record.archived]
+        self._put([replace(record, embedding=vectors[record.id], embedder=embedder) for record in found])
+        return len(found)
 
     def _touch(self, ids: Sequence[str], at: float) -> None:
         for name in ids:
@@ -144,7 +191,7 @@ class SqliteMemoryStore:
 
     def _search(self, query: Query) -> list[Hit]:
         found = best(query, self)
-        chosen = msgspec.json.encode([each.number for each in found]).decode()
+        chosen = _json([each.number for each in found])
         rows = self._database.execute(
             f"SELECT {COLUMNS} FROM {CHOSEN} CROSS JOIN memories ON number = value",  # noqa: S608
             (chosen,),
@@ -156,37 +203,34 @@ class SqliteMemoryStore:
         """Return numbers by their vectors, called in the writer thread; see `Source.nearest`."""
         return self._shelves.nearest(query.owner, query.embedding or b"", count)
 
-    def worded(self, query: Query, count: int) -> Mapping[int, float]:
-        """Return numbers by their words, called in the writer thread; see `Source.worded`."""
-        asked = expression(query.text or "", query.owner, self._spread)
-        if not asked:
-            return {}
-        found = self._database.execute(
-            f"SELECT rowid, {BM25.format(name='memory_words')} AS score FROM memory_words "  # noqa: S608
-            "WHERE memory_words MATCH ? ORDER BY score DESC, rowid LIMIT ?",
-            (asked, count),
-        )
-        return dict(found.fetchall())
+    def spread(self, query: Query, words: Sequence[str]) -> tuple[int, Mapping[str, int]]:
+        """Return how many memories have each word, called in the writer thread; see `Source.spread`."""
+        mine, values = _mine(query)
+        ((whole,),) = self._database.execute(COUNT.format(mine=mine, counted=COUNTED), values).fetchall()
+        found = self._database.execute(SPREAD.format(mine=mine, counted=COUNTED), (*values, _json(words)))
+        return whole, dict(found.fetchall())
 
-    def _spread(self, word: str) -> int:
-        """Return in how many memories a word is, counted up to `MANY` + 1; the cached number may be out of date."""
-        found = self._spreads.get(word)
-        if found is None:
-            statement = "SELECT count(*) FROM (SELECT 1 FROM memory_words WHERE memory_words MATCH ? LIMIT ?)"
-            (found,) = self._database.execute(statement, (f'"{word}"', MANY + 1)).fetchone()
-            if len(self._spreads) >= _SPREADS:
-                self._spreads.clear()
-            if found:
-                self._spreads[word] = found
-        return int(found)
+    def entries(self, query: Query, words: Sequence[str], limit: int) -> Entries:
+        """Return the entries of words, called in the writer thread; see `Source.entries`."""
+        mine, values = _mine(query)
+        statement = f"SELECT number, often FROM memory_terms WHERE word = ? {mine} ORDER BY number LIMIT ?"  # noqa: S608
+        return {word: dict(self._database.execute(statement, (word, *values, limit)).fetchall()) for word in words}
+
+    def entries_of(self, query: Query, words: Sequence[str], numbers: Sequence[int]) -> Entries:
+        """Return the entries of some memories, called in the writer thread; see `Source.entries_of`."""
+        mine, values = _mine(query)
+        statement = f"SELECT number, often FROM memory_terms WHERE word = ? {mine} AND number IN {CHOSEN}"  # noqa: S608
+        chosen = _json(sorted(numbers))
+        return {word: dict(self._database.execute(statement, (word, *values, chosen)).fetchall()) for word in words}
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
         """Return the candidates that pass the filters, called in the writer thread; see `Source.candidates`."""
-        condition, values = where(query.owner, query.kind, query.tags)
+        condition, values = where(query.owner, query.kind, query.tags, without=query.without)
         vector = "NULL" if query.embedding is None else "embedding"
         found = self._database.execute(
-            f"SELECT number, {vector} FROM {CHOSEN} CROSS JOIN memories ON number = value WHERE {condition}",  # noqa: S608
-            (msgspec.json.encode(numbers).decode(), *values),
+            f"SELECT number, length, {vector}, embedder FROM {CHOSEN} CROSS JOIN memories ON number = value "  # noqa: S608
+            f"WHERE {condition}",
+            (_json(numbers), *values),
         )
         return compared(query, found.fetchall())
 
@@ -218,6 +262,23 @@ class SqliteMemoryStore:
         """Store memories, replacing those with the same ids; see `MemoryStore.put`."""
         refuse_unfit(records)
         await self._write(lambda: self._put(records))
+
+    async def put_in_place(self, record: MemoryRecord, tag: str, /) -> list[MemoryRecord]:
+        """Store a memory in the place of others; see `MemoryStore.put_in_place`."""
+        refuse_unfit([record])
+        return await self._write(lambda: self._put_in_place(record, tag))
+
+    async def trim(self, ids: Sequence[str], capacity: int, *, delete: bool = False) -> int:
+        """Archive or delete what is too much; see `MemoryStore.trim`."""
+        return await self._write(lambda: self._trim(ids, capacity, delete))
+
+    async def stale(self, owner: str | None, embedder: str | None, limit: int, /) -> list[MemoryRecord]:
+        """Return memories without a vector of a model; see `MemoryStore.stale`."""
+        return await self._read(lambda: self._stale(owner, embedder, limit))
+
+    async def set_vectors(self, vectors: Mapping[str, bytes], embedder: str, /) -> int:
+        """Replace vectors; see `MemoryStore.set_vectors`."""
+        return await self._write(lambda: self._set_vectors(vectors, embedder))
 
     async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
         """Return memories by id; see `MemoryStore.get`."""
@@ -279,3 +340,13 @@ class SqliteMemoryStore:
     def _last_words(self) -> None:
         self._idle()
         self._shelves.save(everything=True)
+
+
+def _json(values: Sequence[object]) -> str:
+    """Return values as `CHOSEN` takes them."""
+    return msgspec.json.encode(values).decode()
+
+
+def _mine(query: Query) -> tuple[str, tuple[str, ...]]:
+    """Return a condition on the query's owner, and its value."""
+    return ("", ()) if query.owner is None else ("AND owner = ?", (query.owner,))

@@ -1,40 +1,66 @@
 """The tables of the memory store in SQLite, and the conversion between records and rows."""
 
-__all__ = ["CHOSEN", "COLUMNS", "INSERT", "TABLES", "record_of", "row_of", "where"]
+__all__ = [
+    "CHOSEN",
+    "COLUMNS",
+    "COUNT",
+    "INSERT",
+    "SPREAD",
+    "TABLES",
+    "TERM",
+    "record_of",
+    "row_of",
+    "upgrade",
+    "where",
+    "write_words",
+]
 
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from ziggurat.databases.sqlite.connection import SqliteConnection
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.text import TABLE
+from ziggurat.memory.words import indexed_words
 
 TABLES = (
     """CREATE TABLE IF NOT EXISTS memories (
         number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, kind TEXT NOT NULL,
         archived INTEGER NOT NULL, created REAL NOT NULL, used REAL NOT NULL, uses INTEGER NOT NULL,
         importance REAL NOT NULL, tags TEXT NOT NULL, origin TEXT NOT NULL, taint TEXT NOT NULL, supersedes TEXT,
-        facts TEXT NOT NULL, content TEXT NOT NULL, embedding BLOB)""",
-    "CREATE INDEX IF NOT EXISTS memories_by_owner ON memories (owner)",
+        facts TEXT NOT NULL, content TEXT NOT NULL, embedding BLOB, embedder TEXT NOT NULL DEFAULT '',
+        length REAL NOT NULL DEFAULT 0)""",
+    "CREATE INDEX IF NOT EXISTS memories_in_use ON memories (owner, archived)",
+    "CREATE INDEX IF NOT EXISTS memories_to_embed ON memories (owner) WHERE archived = 0 AND embedding IS NULL",
     "CREATE INDEX IF NOT EXISTS memories_by_age ON memories (owner, created)",
     "CREATE INDEX IF NOT EXISTS memories_by_time ON memories (created)",
     """CREATE TABLE IF NOT EXISTS memory_indexes (
         owner TEXT NOT NULL, size INTEGER NOT NULL, last INTEGER NOT NULL, file TEXT NOT NULL,
         PRIMARY KEY (owner, size))""",
-    TABLE.format(name="memory_words"),
+    """CREATE TABLE IF NOT EXISTS memory_terms (
+        word TEXT NOT NULL, owner TEXT NOT NULL, number INTEGER NOT NULL, often REAL NOT NULL,
+        PRIMARY KEY (word, owner, number)) WITHOUT ROWID""",
 )
 """A memory that is replaced gets a new number, so that an index read up to some number reads it again."""
 
 _FIELDS = (
     "id, owner, kind, archived, created, used, uses, importance, tags, origin, taint, supersedes, facts, content, "
-    "embedding"
+    "embedding, embedder"
 )
 COLUMNS = f"number, {_FIELDS}"
 """The columns that `record_of` reads."""
 
-INSERT = f"INSERT INTO memories ({_FIELDS}) VALUES ({', '.join('?' * 15)})"  # noqa: S608
-"""The statement for the values of `row_of`."""
+INSERT = f"INSERT INTO memories ({_FIELDS}, length) VALUES ({', '.join('?' * 17)})"  # noqa: S608
+"""The statement for the values of `row_of` and the number of words."""
+
+SPREAD = """SELECT value, (SELECT count(*) FROM
+    (SELECT 1 FROM memory_terms WHERE word = value {mine} LIMIT {counted})) FROM json_each(?)"""
+"""In how many memories words are; `mine` is a condition on the owner."""
+
+TERM = "INSERT OR REPLACE INTO memory_terms (word, owner, number, often) VALUES (?, ?, ?, ?)"
+
+COUNT = "SELECT count(*) FROM (SELECT 1 FROM memories WHERE archived = 0 {mine} LIMIT {counted})"
 
 CHOSEN = "(SELECT value FROM json_each(?))"
 """A list of values, passed as one JSON array."""
@@ -62,6 +88,7 @@ def row_of(record: MemoryRecord) -> tuple[object, ...]:
         _encode(record.facts).decode() if record.facts else "{}",
         record.content,
         record.embedding,
+        record.embedder,
     )
 
 
@@ -83,11 +110,37 @@ def record_of(row: Sequence[Any]) -> MemoryRecord:
         facts={} if row[13] == "{}" else _facts.decode(row[13]),
         content=row[14],
         embedding=row[15],
+        embedder=row[16],
     )
 
 
+def upgrade(database: SqliteConnection) -> None:
+    """Create the tables; give those of earlier versions the columns and the index of words that they lack."""
+    columns = {row[1] for row in database.execute("PRAGMA table_info(memories)")}
+    for column, kind in (("embedder", "TEXT NOT NULL DEFAULT ''"), ("length", "REAL NOT NULL DEFAULT 0")):
+        if columns and column not in columns:
+            database.execute(f"ALTER TABLE memories ADD COLUMN {column} {kind}")
+    for statement in TABLES:
+        database.execute(statement)
+    if columns and "length" not in columns:
+        database.execute("DROP TABLE IF EXISTS memory_words")
+        for row in database.execute(f"SELECT {COLUMNS} FROM memories WHERE archived = 0").fetchall():  # noqa: S608
+            write_words(database, row[0], record_of(row))
+
+
+def write_words(database: SqliteConnection, number: int, record: MemoryRecord) -> None:
+    """Index the words of a memory that was written before."""
+    words = indexed_words(record)
+    database.many(TERM, [(word, record.owner, number, often) for word, often in words.items()])
+    database.execute("UPDATE memories SET length = ? WHERE number = ?", (sum(words.values()), number))
+
+
 def where(
-    owner: str | None, kind: str | None, tags: Sequence[str] = (), archived: bool | None = False
+    owner: str | None,
+    kind: str | None,
+    tags: Sequence[str] = (),
+    archived: bool | None = False,
+    without: Sequence[str] = (),
 ) -> tuple[str, list[object]]:
     """Return an SQL condition that selects memories, and its values."""
     terms, values = ["1"], list[object]()
@@ -98,4 +151,5 @@ def where(
     for tag in tags:
         terms.append("EXISTS (SELECT 1 FROM json_each(memories.tags) WHERE value = ?)")
         values.append(tag)
-    return " AND ".join(terms), values
+    terms.extend("kind <> ?" for _ in without)
+    return " AND ".join(terms), [*values, *without]

@@ -12,7 +12,6 @@ from pathlib import Path
 from ziggurat.core.errors import StoreError
 from ziggurat.databases.files import make_private_folder
 from ziggurat.databases.sqlite.connection import SqliteConnection
-from ziggurat.memory.text import fold
 from ziggurat.memory.vectors import EXACT, VectorIndex
 
 logger = logging.getLogger("ziggurat")
@@ -125,4 +124,4 @@ class VectorIndexes:
 
 
 def _name(owner: str | None) -> str:
-    return "" if owner is None else fold(owner)
+    return "" if owner is None else f"o{owner.encode().hex()}"

@@ -1,0 +1,92 @@
+"""Finding memories for a recall: long queries in pieces, and each text once."""
+
+__all__ = ["Recalled", "find_distinct", "pieces"]
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.store import Hit, MemoryStore, Query
+from ziggurat.memory.words import terms
+
+_PIECE = 600
+"""Characters of a query that are searched at once: about what one vector can express."""
+
+_PIECES = 32
+"""How many pieces of a query are searched; of a longer query these are the first and the last ones."""
+
+_MOST = 2000
+"""How many hits are looked through for different texts."""
+
+_SENTENCE = re.compile(r"(?<=[.!?\u3002\uff01\uff1f\n])\s*")
+
+
+class Recalled(Struct, frozen=True):
+    """A recalled memory with its score.
+
+    Attributes:
+        record: The memory, as it was before this recall was recorded in it.
+        score: Its score; comparable only within one recall. Without a score of its own, a view gives the relevance.
+    """
+
+    record: MemoryRecord
+    score: float
+
+    @property
+    def content(self) -> str:
+        """The text of the memory."""
+        return self.record.content
+
+
+def pieces(query: str) -> list[str]:
+    """Return a query in pieces of whole sentences, where possible; the last sentences are a piece of their own.
+
+    >>> pieces("Where is the key?")
+    ['Where is the key?']
+    """
+    if len(query) <= _PIECE:
+        return [query]
+    found: list[str] = []
+    for sentence in _SENTENCE.split(query):
+        for start in range(0, len(sentence), _PIECE):
+            part = sentence[start : start + _PIECE]
+            if found and len(found[-1]) + len(part) < _PIECE:
+                found[-1] = f"{found[-1]} {part}"
+            else:
+                found.append(part)
+    last = query[-_PIECE // 2 :].partition(" ")[2] or query[-_PIECE // 2 :]
+    found = [*dict.fromkeys([*found, last])]
+    return found if len(found) <= _PIECES else [*found[: _PIECES // 2], *found[-_PIECES // 2 :]]
+
+
+async def find_distinct(store: MemoryStore, queries: Sequence[Query], limit: int) -> list[Recalled]:
+    """Return the most relevant memories of some queries, best first; of memories with the same words only the best."""
+    best: dict[str, Hit] = {}
+    for query in queries:
+        for hit in await _distinct(store, query):
+            known = best.get(hit.record.id)
+            if known is None or known.relevance < hit.relevance:
+                best[hit.record.id] = hit
+    ordered = sorted(best.values(), key=lambda hit: -hit.relevance)
+    return [Recalled(hit.record, hit.relevance) for hit in _each_once(ordered)][:limit]
+
+
+async def _distinct(store: MemoryStore, query: Query) -> list[Hit]:
+    """Search for as many more hits as are needed to have enough different texts."""
+    limit = query.limit
+    while True:
+        hits = await store.search(query)
+        found = _each_once(hits)
+        if len(found) >= limit or len(hits) < query.limit or query.limit >= _MOST:
+            return found[:limit]
+        query = replace(query, limit=min(_MOST, query.limit * 4))
+
+
+def _each_once(hits: Sequence[Hit]) -> list[Hit]:
+    found: dict[tuple[str, ...], Hit] = {}
+    for hit in hits:
+        found.setdefault(tuple(terms(hit.record.content)) or (hit.record.content,), hit)
+    return list(found.values())

@@ -1,0 +1,142 @@
+"""Words: what every search, index and comparison of memories takes for a word."""
+
+__all__ = ["COMMON", "CONTEXT", "KEY_TAG", "indexed_words", "query_words", "stems", "terms"]
+
+import re
+import unicodedata
+from collections import defaultdict
+from functools import lru_cache
+
+from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.stemming import stem
+
+CONTEXT = "context"
+"""The key in a memory's facts for extra search text, such as what was said just before and after a turn."""
+
+KEY_TAG = "key:"
+"""The beginning of the tags that stand for the keys of facts."""
+
+_CONTEXT_WEIGHT = 0.5
+_LONGEST = 64
+"""The characters of a word that count; an index of PostgreSQL holds no entries of some thousand bytes."""
+_SLICE = 1000
+"""Characters that are normalized at once, since the time for marks in a row grows with the square of their number."""
+_MACHINERY = frozenset({"consolidated"})
+"""Tags that the runtime writes; like the tags of keys they are not searched."""
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+"""Scripts that are written without spaces, or whose words have endings without a space: each two characters in a row
+are a word."""
+_MARKS = (
+    "\u0591-\u05c7\u0610-\u065f\u0670\u0900-\u0903\u093a-\u094f\u0981-\u0983\u09bc-\u09cd\u0a01-\u0a4d\u0a81-\u0acd"
+    "\u0b01-\u0b4d\u0b82-\u0bcd\u0c00-\u0c4d\u0c81-\u0ccd\u0d00-\u0d4d"
+)
+"""Vowel signs and other marks inside of words."""
+_SYMBOL = "[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff]"
+"""Pictures, each of which is a word; tones of skin are left out."""
+_PAIR = re.compile(f"[{_UNSPACED}]{{2}}")
+_PIECES = re.compile(
+    f"([{_UNSPACED}]+)|({_SYMBOL})|(?:(?![{_UNSPACED}])[^\\W_]|[{_MARKS}])+(?:'(?:(?![{_UNSPACED}])[^\\W_])+)*"
+)
+_ASCII = re.compile("[a-z0-9]+(?:'[a-z0-9]+)*")
+_ACCENTS = re.compile("[\u0300-\u036f]")
+_LETTERS = str.maketrans(
+    {"\u2019": "'", "\u00f8": "o", "\u0111": "d", "\u0142": "l", "\u0131": "i", "\u00e6": "ae", "\u0153": "oe"}
+)
+
+_COMMON_WORDS = """
+    a about above after again against all am an and any are as at be because been before being below between both but
+    by can could did do does doing done down during each few for from further had has have having he her here hers him
+    his how i if in into is it its just me might more most must my no nor not now of off on once only or other our out
+    over own same shall she should so some such than that the their them then there these they this those through to
+    too under until up us very was we were what when where which while who whom whose why will with would you your
+    don doesn didn isn aren wasn weren won wouldn shouldn couldn hasn haven hadn cannot
+"""
+COMMON = frozenset(_COMMON_WORDS.split())
+"""Frequent English words that say little about the subject of a text."""
+
+
+def terms(text: str) -> list[str]:
+    """Return the words of a text, in order, without case and accents.
+
+    A word is a run of letters and digits; file names, addresses and codes are several words. Of scripts without spaces,
+    each two neighbouring characters are a word; each emoji is one.
+
+    >>> terms("Don't open report_2024.pdf at Zo\u00eb's!")
+    ["don't", 'open', 'report', '2024', 'pdf', 'at', "zoe's"]
+    >>> terms("\u6211\u4f4f\u5728\u5317\u4eac")
+    ['\u6211\u4f4f', '\u4f4f\u5728', '\u5728\u5317', '\u5317\u4eac']
+    """
+    if text.isascii():
+        return [word[:_LONGEST] for word in _ASCII.findall(text.lower())]
+    found: list[str] = []
+    for match in _PIECES.finditer(_fold(text)):
+        run = match[1]
+        if run is None or len(run) == 1:
+            found.append(match[0][:_LONGEST])
+        else:
+            found.extend(run[place : place + 2] for place in range(len(run) - 1))
+    return found
+
+
+def _fold(text: str) -> str:
+    return "".join(_fold_slice(text[start : start + _SLICE]) for start in range(0, len(text), _SLICE))
+
+
+def _fold_slice(text: str) -> str:
+    text = unicodedata.normalize("NFKC", _ACCENTS.sub("", text)).casefold().translate(_LETTERS)
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFD", text)))
+
+
+@lru_cache(maxsize=16_384)
+def _stems_of(term: str) -> tuple[str, ...]:
+    if "'" not in term:
+        return (stem(term),)
+    parts = [part for part in term.split("'") if len(part) > 2] or [term.replace("'", "")]
+    return tuple(stem(part) for part in parts)
+
+
+def stems(text: str) -> list[str]:
+    """Return the words of a text as they are indexed, in order: those of English by their stems.
+
+    >>> stems("Anna's dogs were barking")
+    ['anna', 'dog', 'were', 'bark']
+    """
+    return [each for term in terms(text) for each in _stems_of(term)]
+
+
+def query_words(text: str) -> list[str]:
+    """Return the words to search for, each once: without common ones, unless there are no others.
+
+    >>> query_words("Where is the tea?"), query_words("Who are you?")
+    (['tea'], ['who', 'ar', 'you'])
+    """
+    found = terms(text)
+    telling = [term for term in found if term.partition("'")[0] not in COMMON] or found
+    return list(dict.fromkeys(each for term in telling for each in _stems_of(term)))
+
+
+def indexed_words(record: MemoryRecord) -> dict[str, float]:
+    """Return the words by which a memory is found, with their weights: how often they are in its text and its tags.
+
+    Words of its `CONTEXT` count half. In scripts without spaces, single characters are found too.
+    """
+    counts: defaultdict[str, float] = defaultdict(float)
+    for text in (record.content, *(tag for tag in record.tags if _is_searched(tag))):
+        for word in stems(text):
+            counts[word] += 1.0
+    context = record.facts.get(CONTEXT)
+    if isinstance(context, str):
+        for word in stems(context):
+            counts[word] += _CONTEXT_WEIGHT
+    for pair in [word for word in counts if len(word) == 2 and not word.isascii() and _PAIR.match(word)]:
+        for character in pair:
+            counts[character] += counts[pair]
+    return counts
+
+
+def _is_searched(tag: str) -> bool:
+    return tag not in _MACHINERY and not tag.startswith(KEY_TAG)
