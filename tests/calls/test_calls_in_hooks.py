@@ -1,7 +1,9 @@
 """Wherever code of the user may run an agent, what it spends counts, is limited, is on record and is replayed."""
 
 import asyncio
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -227,3 +229,58 @@ def test_a_middleware_is_not_applied_to_what_it_runs_itself() -> None:
         "judge desk/step-1/model",
         "note desk/step-1/model/Judge.after_model/helper/step-1/model",
     ]
+
+
+def test_a_wrap_may_await_the_agent_several_times_at_paths_of_its_own() -> None:
+    entered: list[str] = []
+
+    class Vote(Middleware):
+        async def wrap_agent(self, request: Any, ctx: Context, agent: Any) -> AgentRun:
+            entered.append(ctx.path)
+            await agent(request, ctx.under("alt-1"))
+            second: AgentRun = await agent(request, ctx.under("alt-2"))
+            return second
+
+    model = ScriptedModel("one", "two", usage=OWN)
+    run = Agent(model, name="desk", middleware=[Vote()], budget=Budget(requests=2)).run_sync("go")
+    assert (run.stop, run.text, entered) == (stops.Completed(), "two", ["desk"])
+    assert (run.model_calls, run.usage.total) == (2, 20)
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_a_limit_on_tool_calls_stops_the_agents_below(limit: int) -> None:
+    inner = Agent(ScriptedModel(always=tool_call("look")), tools=[look], name="inner", description="Look often.")
+    outer = Agent(
+        ScriptedModel(tool_call("inner", input="go"), "done"),
+        tools=[inner],
+        name="outer",
+        budget=Budget(tool_calls=limit + 1),
+    )
+    run = outer.run_sync("go")
+    assert isinstance(run.stop, stops.BudgetExceeded)
+    assert run.stop.kind == "tool_calls"
+    assert run.model_calls <= limit + 2
+
+
+def test_resuming_a_run_with_many_agents_below_takes_linear_work() -> None:
+    async def looked_at(count: int) -> int:
+        helper = Agent(ScriptedModel(always="fine"), name="helper", description="Help.")
+        asks = tool(name="look", approval=True)(look.function)
+        script = [*[tool_call("helper", input="q")] * count, tool_call("look"), "done"]
+        agent = Agent(ScriptedModel(*script), tools=[helper, asks], name="desk", store="memory:", max_steps=10_000)
+        run = await agent.run("go", run_id="r")
+        number = 0
+
+        def count_calls(frame: FrameType, what: str, value: object) -> None:
+            nonlocal number
+            number += what == "call" and frame.f_code.co_name == "is_beneath"
+
+        sys.setprofile(count_calls)
+        try:
+            await agent.resume("r", {run.pending[0].id: Approve()})
+        finally:
+            sys.setprofile(None)
+        return number
+
+    small, large = asyncio.run(looked_at(20)), asyncio.run(looked_at(80))
+    assert large <= 5 * small

@@ -13,7 +13,7 @@ from ziggurat.agents.output import FINAL_ANSWER, Output
 from ziggurat.agents.pricing import with_prices
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
-from ziggurat.agents.stop import MAX_STEPS, Policy, any_of, max_tool_calls, steps_in
+from ziggurat.agents.stop import MAX_STEPS, Policy, steps_in
 from ziggurat.agents.stop import max_steps as max_steps_policy
 from ziggurat.calls.admission import budgeted
 from ziggurat.calls.decisions import TOOLS
@@ -103,7 +103,7 @@ class Agent(Runnable):
             instructions,
             settings or ModelSettings(),
             answer,
-            _policy(stop, budget),
+            stop,
             max_steps,
             timeout,
         )
@@ -119,7 +119,8 @@ class Agent(Runnable):
         read = None if answer is None else answer.revived
         prepare = self._prepare if self._chain or approvals or budget or self._limited else None
         setup = Setup(self._setup)
-        parts = AgentParts(name, prepare, setup, description, needs, self._grants, read, self._chain)
+        limit = None if budget is None else budget.tool_calls
+        parts = AgentParts(name, prepare, setup, description, needs, self._grants, read, self._chain, limit)
         loop = AgentLoop(self.settings)
         effect = strongest(entry.service for entry in box.entries.values())
         loop.facts = {AGENT: parts, STEERABLE: Steerable.among(chain.middlewares), TOOLS: box, EFFECT: effect}
@@ -166,12 +167,6 @@ def _limit(max_steps: int | None, stop: Policy | None) -> int:
     if max_steps is None:
         return max(MAX_STEPS, steps_in(stop))
     return max_steps_policy(max_steps).steps
-
-
-def _policy(stop: Policy | None, budget: Budget | None) -> Policy | None:
-    limit = None if budget is None else budget.tool_calls
-    given = [*([] if stop is None else [stop]), *([] if limit is None else [max_tool_calls(limit)])]
-    return any_of(*given) if given else None
 
 
 def _check(

@@ -13,6 +13,7 @@ from ziggurat.agents.output import Output
 from ziggurat.agents.reply import Answer, accept_calls, judge_reply, refuse_calls, repair_message
 from ziggurat.agents.steering import STEERING, Steering, StoppedAfterStep, steering
 from ziggurat.agents.stop import Nudge, Policy, Progress, Verdict, natural_end
+from ziggurat.calls.admission import ADMISSION
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.batch import call_tool, call_tools, not_executed
 from ziggurat.calls.hooks import MIDDLEWARE
@@ -301,6 +302,8 @@ class AgentLoop:
         """Return why the run stops after a step whose tools have run, or None."""
         policy = self.settings.policy
         stop = None if policy is None else run.take_verdict(policy.on_step(self._progress(run, response)))
+        if stop is None and ADMISSION in run.ctx.scope:
+            stop = run.tally.budget_reached()
         if stop is None and run.steps >= self.settings.max_steps:
             return stops.MaxSteps(self.settings.max_steps)
         return stop

@@ -92,7 +92,7 @@ class Runnable:
 
     def __call__(self, request: AgentRequest, ctx: Context, /) -> Coroutine[Any, Any, AgentRun]:
         """Answer as a service, at this context's path."""
-        return self.inner(request, ctx) if ctx._entered else enter(self, request, ctx)
+        return self.inner(request, ctx) if ctx.is_entered else enter(self, request, ctx)
 
     # -- a new run -----------------------------------------------------------------------------------------------
 

@@ -8,22 +8,24 @@ from collections.abc import Sequence
 from ziggurat.core.scope import Key
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
+from ziggurat.messages.stops import BudgetExceeded
 from ziggurat.messages.usage import Tally
 
 
 class AgentCall(Tally):
     """One entry into an agent: counts the usage of it and all agents below, and holds its conversation."""
 
-    __slots__ = ("_reported", "agent", "began", "conversation", "depth", "loop")
+    __slots__ = ("_reported", "agent", "began", "conversation", "depth", "loop", "tool_limit")
 
     outer: "AgentCall | None"
 
-    def __init__(self, agent: str, outer: "AgentCall | None") -> None:
+    def __init__(self, agent: str, outer: "AgentCall | None", tool_limit: int | None = None) -> None:
         super().__init__(outer)
         self.agent = agent
         self.conversation: Conversation | None = None  # None until its loop begins, or if it has none
         self.depth: int = 0 if outer is None else outer.depth + 1
         self.loop = asyncio.get_running_loop()  # the whole run uses this event loop, whichever thread calls into it
+        self.tool_limit = tool_limit  # of its budget, for it and all agents below
         self._reported: dict[int, BaseException] | None = None
         self.began = 0.0  # seconds of the run's time used up when it was first entered
 
@@ -34,6 +36,15 @@ class AgentCall(Tally):
         while call.outer is not None:
             call = call.outer
         return call
+
+    def budget_reached(self) -> BudgetExceeded | None:
+        """Return the stop for a limit on tool calls, of this agent or one around it, that is reached."""
+        call: AgentCall | None = self
+        while call is not None:
+            if call.tool_limit is not None and call.tool_calls >= call.tool_limit:
+                return BudgetExceeded("tool_calls", call.tool_limit, call.tool_calls)
+            call = call.outer
+        return None
 
     def report(self, error: BaseException) -> bool:
         """Return whether an error is new to this call, and remember it."""

@@ -166,13 +166,14 @@ async def _outcome(
     """Return the outcome of a call; record a cancellation, because it depended on timing."""
     if task.done() and not task.cancelled():
         outcome = task.result()
-        if isinstance(outcome, ToolResult) or why in ("", _FAILED):
+        if isinstance(outcome, ToolResult) or not why:
             return outcome
         begun = False  # it waits for a decision that is no longer needed
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
     if record is not None and record.result is not None:
         return await act(box, call, ctx)  # it has a recorded result, from this process or an earlier one
+    begun = begun and (record is None or record.pending is None)  # one that an approver was asked about has not begun
     result = not_executed((call,), why)[0]
     if not why:
         result = ToolResult(call.id, call.name, CANCELLED_ITSELF, "permanent", call.name)

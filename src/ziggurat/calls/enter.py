@@ -67,6 +67,7 @@ class AgentParts(Struct, frozen=True, eq=False):
         grants: The permissions it passes to all below, never more than it has itself; None to pass on all it has.
         read: Turns the plain values of a record into its output; None if those are the output.
         chain: The agent's middleware, which `prepare` adds to a context.
+        tool_limit: The number of tool calls that its budget allows it and all agents below.
     """
 
     name: str
@@ -77,13 +78,21 @@ class AgentParts(Struct, frozen=True, eq=False):
     grants: frozenset[str] | None = None
     read: Callable[[Any], Any] | None = None
     chain: Chain | None = None
+    tool_limit: int | None = None
 
 
 AGENT: Fact[AgentParts | None] = Fact("agent", None)
 
 
-async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> AgentRun:
+async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, again: bool = False) -> AgentRun:
     """Run an agent at this context's path, or return its recorded run if it ended there before.
+
+    Args:
+        agent: The agent, with its layers.
+        request: What it is asked.
+        ctx: The context of the call.
+        again: Whether this is one of several entries that a ``wrap_agent`` makes, each at a path of its own: the
+            agent's settings are in effect, and its hooks were called.
 
     Raises:
         LimitExceeded: agents are nested too deep.
@@ -95,7 +104,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
     recorded = None if record is None else await _recorded_run(record, parts, ctx)
     if recorded is not None:
         return recorded
-    ctx, chain = _make_frame(ctx, parts)
+    ctx, chain = _make_frame(ctx, parts, again=again)
     frame = ctx.scope[AGENT_CALL]
     try:
         request = await _apply_before_agent(parts, record, request, ctx, chain)
@@ -104,7 +113,9 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
             await journal.write(Entered(ctx.path, parts.name, request, parts.setup.known(), frame.began))
         if ctx.emit is not SILENCE:
             await ctx.emit(AgentStarted(ctx.path, parts.name, ctx.run_id))
-        run = await wrap(agent, chain.hooks["wrap_agent"], _wrap_agent, "wrap_agent")(request, ctx)
+        wraps = chain.hooks["wrap_agent"]
+        service = wrap(_Alternatives(agent), wraps, _wrap_agent, "wrap_agent") if wraps else agent
+        run = await service(request, ctx)
         if record is not None and record.result is not None:
             recorded = _read_run(record.result, as_type(record.result.value, AgentRun), parts)
             return _compare_replay(run, recorded, ctx, journal, chain)
@@ -123,6 +134,20 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context) -> Age
     if ctx.emit is not SILENCE:
         await ctx.emit(AgentEnded(ctx.path, run))
     return run
+
+
+class _Alternatives:
+    """An agent inside its wraps, which may await it several times: at other paths than its own it is entered again."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: AgentService) -> None:
+        self.inner = inner
+
+    async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
+        if ctx.is_entered:
+            return await self.inner(request, ctx)
+        return await enter(self.inner, request, ctx, again=True)
 
 
 def _counted(run: AgentRun, frame: AgentCall, ctx: Context) -> AgentRun:
@@ -187,13 +212,13 @@ def _compare_replay(run: AgentRun, recorded: AgentRun, ctx: Context, journal: Me
     return recorded
 
 
-def _make_frame(ctx: Context, parts: AgentParts) -> tuple[Context, Chain]:
+def _make_frame(ctx: Context, parts: AgentParts, *, again: bool) -> tuple[Context, Chain]:
     """Return the context inside an agent, and the middleware around the agent."""
-    if parts.prepare is not None:
+    if parts.prepare is not None and not again:
         ctx = parts.prepare(ctx)
     scope = ctx.scope
     outer_frame = scope.get(AGENT_CALL)
-    frame = AgentCall(parts.name, outer_frame)
+    frame = AgentCall(parts.name, outer_frame, parts.tool_limit)
     within: dict[Key[Any], Any] = {**scope, AGENT_CALL: frame, METER: frame}
     if outer_frame is not None or ctx.frozen is not None or AGREED in scope:
         _check_stands(frame, ctx)
@@ -201,7 +226,7 @@ def _make_frame(ctx: Context, parts: AgentParts) -> tuple[Context, Chain]:
     if parts.grants is not None:  # an empty set counts too: agents below get none
         outer = scope.get(GRANTS)
         within[GRANTS] = parts.grants if outer is None else outer & parts.grants
-    return ctx.entered(Scope(within)), scope.get(MIDDLEWARE) or NO_CHAIN
+    return ctx.entered(Scope(within)), NO_CHAIN if again else scope.get(MIDDLEWARE) or NO_CHAIN
 
 
 def _check_stands(frame: AgentCall, ctx: Context) -> None:

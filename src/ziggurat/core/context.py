@@ -200,6 +200,11 @@ class Context(Struct, frozen=True, eq=False):
         return states[id(owner)][1]  # type: ignore[return-value]
 
     @property
+    def is_entered(self) -> bool:
+        """Whether the checks and hooks of this call are passed, so that only the service itself is called."""
+        return self._entered
+
+    @property
     def clock(self) -> Clock:
         """The clock of the run."""
         return self.scope.get(CLOCK) or SYSTEM_CLOCK

@@ -10,6 +10,7 @@ __all__ = ["Mode", "Recorder", "must_be", "usage_of"]
 from asyncio import Future
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from itertools import islice
 from typing import Literal, TypeVar
 
 from msgspec import Struct
@@ -87,8 +88,9 @@ class Recorder:
     """
 
     __slots__ = (
-        "_charges", "_composite", "_elapsed", "_entered", "_errors", "_looked_at", "_monotonic", "_readers", "_reading",
-        "_screens", "_since", "durable", "entries", "known", "mode", "refusing", "reopened", "replaying", "strict",
+        "_charges", "_composite", "_elapsed", "_entered", "_errors", "_first", "_looked_at", "_monotonic", "_readers",
+        "_reading", "_screens", "_since", "durable", "entries", "known", "mode", "refusing", "reopened", "replaying",
+        "strict",
     )  # fmt: skip
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -103,6 +105,7 @@ class Recorder:
         self._elapsed = 0.0
         self._composite: set[str] = set()
         self._entered: set[str] = set()
+        self._first: dict[str, int] = {}  # the index of the first entry at or below each path
         self._looked_at = 0  # the number of entries searched for composites
         self._charges: list[tuple[str, object]] | None = None
         self._errors: dict[int, tuple[BaseException, bool]] = {}  # recorded ones by id; whether they are answers
@@ -319,7 +322,9 @@ class Recorder:
     def _pass_over_below(self, path: str, until: Entry | None) -> list[object]:
         """Use the outcomes of calls below a path that were recorded before an entry; return the usage not counted."""
         spent: list[object] = []
-        for entry in self.entries if path in self._composites() else ():  # else nothing was called below it
+        if path not in self._composites():  # nothing was called below it
+            return spent
+        for entry in islice(self.entries, self._first[path], None):
             if entry is until:
                 break
             if not isinstance(entry, (Result, Failure)) or entry.path == path or not is_beneath(entry.path, path):
@@ -350,6 +355,10 @@ class Recorder:
         composite = self._composite
         for at in range(self._looked_at, len(self.entries)):
             entry = self.entries[at]
+            path = entry.path
+            while path and path not in self._first:
+                self._first[path] = at
+                path = parent_of(path)
             if isinstance(entry, Entered):
                 path = entry.path
                 self._entered.add(path)
