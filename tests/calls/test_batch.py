@@ -12,7 +12,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.event import Event
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve, Deny
+from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, PendingItem
 from ziggurat.messages.events import ToolEnded
 from ziggurat.messages.message import assistant
 from ziggurat.messages.parts import ToolCall, tool_call
@@ -21,6 +21,7 @@ from ziggurat.runs.options import Environment
 from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import HandClock
 from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.tools.approval import Approvals
 from ziggurat.tools.function import tool
 from ziggurat.tools.toolbox import Toolbox, quorum
 
@@ -323,3 +324,33 @@ def test_what_was_answered_before_stays_answered_when_a_slow_listener_lets_a_quo
         assert (first.tool_calls, again.tool_calls, again.text) == (2, 2, "done")
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_call_that_waits_when_another_fails_is_not_executed_and_nobody_decides_on_it(asked: bool) -> None:
+    ran: list[str] = []
+
+    @tool(approval=True)
+    async def pay() -> str:
+        """Pay."""
+        ran.append("pay")
+        return "paid"
+
+    @tool
+    async def fail() -> str:
+        """Fail."""
+        for _ in range(5):
+            await asyncio.sleep(0)
+        raise ValueError("broken")
+
+    async def never(item: PendingItem) -> Decision:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    box = Toolbox([pay, fail], join="fail_fast")
+    model = ScriptedModel([tool_call("pay", id="a"), tool_call("fail", id="b")], "done")
+    agent = Agent(model, tools=box, approvals=Approvals(approver=never) if asked else None)
+    run = asyncio.run(agent.run("go"))
+    assert run.stop == stops.Completed()
+    assert run.observations == ("not executed: another call of the batch failed", "ValueError: broken")
+    assert ran == []

@@ -13,7 +13,7 @@ from ziggurat.agents.output import FINAL_ANSWER, Output
 from ziggurat.agents.pricing import with_prices
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
-from ziggurat.agents.stop import MAX_STEPS, Policy, steps_in
+from ziggurat.agents.stop import MAX_STEPS, Policy, any_of, steps_in
 from ziggurat.agents.stop import max_steps as max_steps_policy
 from ziggurat.calls.admission import budgeted
 from ziggurat.calls.decisions import TOOLS
@@ -103,7 +103,7 @@ class Agent(Runnable):
             instructions,
             settings or ModelSettings(),
             answer,
-            stop,
+            None if stop is None else any_of(stop),
             max_steps,
             timeout,
         )

@@ -42,7 +42,7 @@ class AgentCall(Tally):
         call: AgentCall | None = self
         while call is not None:
             if call.tool_limit is not None and call.tool_calls >= call.tool_limit:
-                return BudgetExceeded("tool_calls", call.tool_limit, call.tool_calls)
+                return BudgetExceeded("tool_calls", float(call.tool_limit), float(call.tool_calls))
             call = call.outer
         return None
 
