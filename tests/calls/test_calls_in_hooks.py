@@ -266,7 +266,7 @@ def test_resuming_a_run_with_many_agents_below_takes_linear_work() -> None:
     async def looked_at(count: int) -> int:
         helper = Agent(ScriptedModel(always="fine"), name="helper", description="Help.")
         asks = tool(name="look", approval=True)(look.function)
-        script = [*[tool_call("helper", input="q")] * count, tool_call("look"), "done"]
+        script: list[Any] = [*[tool_call("helper", input="q")] * count, tool_call("look"), "done"]
         agent = Agent(ScriptedModel(*script), tools=[helper, asks], name="desk", store="memory:", max_steps=10_000)
         run = await agent.run("go", run_id="r")
         number = 0
