@@ -23,7 +23,8 @@ from ziggurat.messages.message import assistant, tool_message, user
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolResult, tool_call
 from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.drive import empty_run, partial_of
+from ziggurat.runs.drive import partial_of
+from ziggurat.runs.opening import empty_run
 from ziggurat.runs.prompt import request_of
 from ziggurat.stores.local import LocalLogs
 from ziggurat.tools.function import tool

@@ -2,7 +2,6 @@
 
 __all__ = ["Runnable"]
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Unpack
@@ -33,8 +32,8 @@ from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
 from ziggurat.messages.events import Warned
 from ziggurat.messages.message import Message
 from ziggurat.messages.tool import AS_TOOL
-from ziggurat.runs.drive import drive, empty_run
-from ziggurat.runs.opening import Opener
+from ziggurat.runs.drive import drive
+from ziggurat.runs.opening import Opener, empty_run
 from ziggurat.runs.options import (
     NO_OPTIONS,
     Deps,
@@ -264,8 +263,8 @@ class Runnable:
             environment=environment,
         )
         check_id(run_id)
-        opening = await self._opener.reopen(run_id, {} if decisions is None else decisions, options, strict=strict)
-        return await drive(self, self.name, opening)
+        opens = self._opener.reopen(run_id, {} if decisions is None else decisions, options, strict=strict)
+        return await drive(self, self.name, opens)
 
     async def replay(
         self,
@@ -293,7 +292,7 @@ class Runnable:
         """
         options = RunOptions.of(deps=deps, listeners=listeners, approvals=approvals)
         check_id(run_id)
-        return await drive(self, self.name, await self._opener.replay(run_id, live, options, strict=strict))
+        return await drive(self, self.name, self._opener.replay(run_id, live, options, strict=strict))
 
     async def fork(
         self,
@@ -348,7 +347,7 @@ class Runnable:
         )
         check_id(run_id)
         forked = await self._opener.fork(Origin(run_id, at, effects), prompt, new_id, options)
-        return await drive(self, self.name, await self._opener.reopen(forked, {}, options))
+        return await drive(self, self.name, self._opener.reopen(forked, {}, options))
 
     def subscribe(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Heard, None]:
         """Follow a run by its id, from its start or after a given entry, also while it is in progress::
@@ -404,19 +403,16 @@ class Runnable:
 
     def _run(self, request: AgentRequest, options: RunOptions, detached: bool) -> Coroutine[Any, Any, AgentRun]:
         ambient = self._surroundings(detached=detached)
-        if ambient is None or detached:
+        if ambient is None:
+            return drive(self, self.name, self._opener.open(request, options))
+        if detached:
             return self._run_as_root(ambient, request, options)
         return self._join(ambient, request, options)
 
     async def _run_as_root(self, ambient: Context | None, request: AgentRequest, options: RunOptions) -> AgentRun:
         if ambient is not None and ambient.listens(Warned):
             await ambient.emit(Warned(ambient.path, f"{self.name} was started as a run of its own (detached)"))
-        try:
-            opening = await self._opener.open(request, options)
-        except asyncio.CancelledError as error:
-            error.partial = empty_run(self.name, request, stops.Cancelled(), options.run_id or "")  # type: ignore[attr-defined]
-            raise
-        return await drive(self, self.name, opening)
+        return await drive(self, self.name, self._opener.open(request, options))
 
     async def _join(self, ambient: Context, request: AgentRequest, options: RunOptions) -> AgentRun:
         _check_joins(options)

@@ -1,9 +1,10 @@
 """Drive a run from its root: the only place where errors and suspensions become values."""
 
-__all__ = ["drive", "empty_run", "partial_of"]
+__all__ = ["drive", "partial_of"]
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from typing import cast
 
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from ziggurat.calls.enter import AgentService, enter, report_changes
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import contained
-from ziggurat.core.context import JOURNAL
+from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.entries import Ended
 from ziggurat.core.errors import (
     ConfigurationError,
@@ -24,12 +25,12 @@ from ziggurat.core.errors import (
 )
 from ziggurat.core.event import SILENCE
 from ziggurat.core.journal import MemoryJournal
+from ziggurat.core.scope import Scope
 from ziggurat.core.shield import finished
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
-from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.agent import AgentRun, pending_of, stop_of
 from ziggurat.messages.events import AgentEnded
-from ziggurat.runs.opening import Opening
+from ziggurat.runs.opening import Opening, empty_run
 from ziggurat.runs.session_writer import SessionWriter
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.permissions import GRANTS
@@ -49,10 +50,12 @@ def partial_of(error: BaseException) -> AgentRun | None:
     return None
 
 
+_NO_SCOPE = Scope()
+
 logger = logging.getLogger("ziggurat")
 
 
-async def drive(agent: AgentService, name: str, opening: Opening) -> AgentRun:
+async def drive(agent: AgentService, name: str, opens: Awaitable[Opening]) -> AgentRun:
     """Drive an open run to its end and return it, with the reason it stopped in ``run.stop``.
 
     A mistake of the caller is raised and not recorded: a run that was continued is as it was before, unless it went on
@@ -62,57 +65,64 @@ async def drive(agent: AgentService, name: str, opening: Opening) -> AgentRun:
         ConfigurationError: something was used wrongly.
         JournalError: the record cannot be read, written or followed.
     """
+    opening = await opens
     if opening.state == "ended":
         return await _answer(agent, name, opening)
-    ctx, run_id = opening.ctx, opening.run_id
-    if APPROVALS in ctx.scope or GRANTS in ctx.scope:
-        rules_hold(ctx)
-    del ctx  # so that it can be freed while the run goes on
+    run: AgentRun | None = None
     task = asyncio.current_task()
     try:
-        return await _to_the_end(agent, name, opening)
+        entering, opening.ctx = enter(agent, opening.request, _guarded(opening.ctx)), opening.ctx.scoped(_NO_SCOPE)
+        run = await entering  # the agent derives contexts of its own; the scope of this one is freed meanwhile
+        if opening.writer is not None:
+            run = await opening.writer.close(run)
+        waiting = opening.journal.append(Ended("", type(run.stop).__name__, opening.journal.elapsed))
+        if waiting is not None:
+            await finished(waiting)
     except ConfigurationError:
         opening.mistaken = True
         raise
-    except (asyncio.CancelledError, JournalError):
+    except JournalError:
+        raise
+    except asyncio.CancelledError as error:
+        await _end_cancelled(error, run, name, opening)
         raise
     except BaseException as raised:
         failure = contained(raised, task)
-        if isinstance(failure, Exception):
-            logger.debug("the run %s stopped", run_id, exc_info=failure)
-        elif not isinstance(failure, Suspend):
+        if not isinstance(failure, (Exception, Suspend)):
             raise
         return await _end_broken(failure, _stopped_run(failure, name, opening), opening)
     finally:
-        run_ended(run_id)
+        run_ended(opening.run_id)
         await opening.leave()
-
-
-async def _to_the_end(agent: AgentService, name: str, opening: Opening) -> AgentRun:
-    """Run an agent, save its session, and record its end; a cancellation is recorded and raised."""
-    journal, writer = opening.journal, opening.writer
-    run: AgentRun | None = None
-    try:
-        run = await enter(agent, opening.request, opening.ctx)
-        if writer is not None:
-            run = await writer.close(run)
-        waiting = journal.append(Ended("", type(run.stop).__name__, journal.elapsed))
-        if waiting is not None:
-            await finished(waiting)
-    except asyncio.CancelledError as error:
-        if run is None or journal.ended is None:  # otherwise the cancellation came when all was done
-            run = _stopped_run(error, name, opening)
-            if writer is not None:
-                run = await _save_session(writer, run)
-            await _record_cancelled(journal, run)
-        error.partial = run  # type: ignore[attr-defined]
-        raise
     return run
+
+
+def _guarded(ctx: Context) -> Context:
+    """Return the context, after noting that rules hold in its run, if they do."""
+    if APPROVALS in ctx.scope or GRANTS in ctx.scope:
+        rules_hold(ctx)
+    return ctx
+
+
+async def _end_cancelled(error: asyncio.CancelledError, run: AgentRun | None, name: str, opening: Opening) -> None:
+    """Save the session of a cancelled run, record its end, and attach the run to the error."""
+    if run is None or opening.journal.ended is None:  # otherwise the cancellation came when all was done
+        run = _stopped_run(error, name, opening)
+        if opening.writer is not None:
+            run = await _save_session(opening.writer, run)
+        await _record_cancelled(opening.journal, run)
+    error.partial = run  # type: ignore[attr-defined]
+
+
+async def _opened(opening: Opening) -> Opening:
+    return opening
 
 
 async def _end_broken(failure: BaseException, run: AgentRun, opening: Opening) -> AgentRun:
     """Save the session of a run that an error or a call that waits has ended, and record its end."""
     journal, writer, ctx = opening.journal, opening.writer, opening.ctx
+    if isinstance(failure, Exception):
+        logger.debug("the run %s stopped", opening.run_id, exc_info=failure)
     if journal.replaying:
         run = _replayed_end(failure, run, journal, ctx.path)
     if writer is not None:
@@ -142,7 +152,7 @@ async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
         replayed = journal.copy("replay")
         replayed.reopen(opening.run_id, 0.0)
         again = Opening("continued", opening.run_id, opening.request, ctx.within(JOURNAL, replayed), replayed)
-        return await drive(agent, name, again)
+        return await drive(agent, name, _opened(again))
     try:
         return await enter(agent, opening.request, ctx)
     except JournalCorrupt as error:
@@ -207,12 +217,6 @@ async def _record_cancelled(journal: MemoryJournal, run: AgentRun) -> None:
         return
     except StoreError as error:
         logger.warning("the end of a cancelled run could not be stored: %s", error)
-
-
-def empty_run(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = "") -> AgentRun:
-    """Return a run that stopped before it did anything."""
-    start = len(request.messages)
-    return AgentRun(Transcript.of(*request.messages), stop, None, id=run_id, start=start, agent=name)
 
 
 def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:

@@ -1,7 +1,8 @@
 """Open a run: a new one, one to continue, or one that has ended and is answered from its record."""
 
-__all__ = ["Opener", "Opening"]
+__all__ = ["Opener", "Opening", "empty_run"]
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Literal
@@ -23,7 +24,9 @@ from ziggurat.core.ids import check_new_id, check_new_name
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.path import escaped
 from ziggurat.core.store import LogInfo
-from ziggurat.messages.agent import AgentRequest, Decision
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRequest, AgentRun, Decision
+from ziggurat.messages.conversation import Transcript
 from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
 from ziggurat.runs.fork import effects_gate, fork_entries
 from ziggurat.runs.options import RunOptions, root_context
@@ -117,6 +120,8 @@ class Opener:
             try:
                 return await self._open_new(request, options, new_id, asked, writer)
             except BaseException as error:
+                if isinstance(error, asyncio.CancelledError):
+                    error.partial = empty_run(self.name, request, stops.Cancelled(), new_id)  # type: ignore[attr-defined]
                 if writer is not None:
                     await writer.leave()
                 if not isinstance(error, RunExists) or run_id is None:
@@ -300,6 +305,12 @@ class Opener:
         if not isinstance(opened, Opened) or opened.request is None or (begun and (not record or not record.entered)):
             raise RunNotFound(f"the run {run_id!r} was not begun by an agent named {self.name!r}")
         return as_type(opened.request, AgentRequest)
+
+
+def empty_run(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = "") -> AgentRun:
+    """Return a run that stopped before it did anything."""
+    start = len(request.messages)
+    return AgentRun(Transcript.of(*request.messages), stop, None, id=run_id, start=start, agent=name)
 
 
 def _new_id(options: RunOptions) -> str:
