@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import StoreError
 from ziggurat.core.store import LogInfo
+from ziggurat.models.scripted import ScriptedModel
 from ziggurat.stores.file import FileStore
 from ziggurat.testing.stores import rows
 
@@ -38,6 +40,39 @@ def test_a_log_whose_description_is_damaged_hides_no_other(tmp_path: Path) -> No
         assert listed["run:b"].updated > 0
         with pytest.raises(StoreError, match="its description cannot be read"):
             await store.find("run:b")
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_log_without_its_description_is_damaged_and_not_absent(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = FileStore(tmp_path)
+        for name in ("run:a", "run:b", "run:c"):
+            await store.create(LogInfo(name, "agent"), rows(1))
+        (tmp_path / "logs" / "run%3aa" / "info.json").unlink()
+        description = (tmp_path / "logs" / "run%3ac" / "info.json").read_bytes()
+        (tmp_path / "logs" / "run%3ab" / "info.json").write_bytes(description)
+        with pytest.raises(StoreError, match="a part of it is missing"):
+            await store.find("run:a")
+        with pytest.raises(StoreError, match="is that of another log, 'run:c'"):
+            await store.find("run:b")
+        listed = {info.log: info.status for info in await store.logs("run:")}
+        assert listed == {"run:a": "Quarantined", "run:b": "Quarantined", "run:c": "running"}
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_run_whose_description_is_missing_is_refused_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = FileStore(tmp_path)
+        agent = Agent(ScriptedModel("Done."), store=store)
+        await agent.run("go", run_id="a")
+        (tmp_path / "logs" / "run%3aa" / "info.json").unlink()
+        async with asyncio.timeout(5):
+            with pytest.raises(StoreError, match="a part of it is missing"):
+                await agent.run("go", run_id="a")
         await store.close()
 
     asyncio.run(main())

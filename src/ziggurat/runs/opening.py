@@ -124,7 +124,7 @@ class Opener:
                     error.partial = empty_run(self.name, request, stops.Cancelled(), new_id)  # type: ignore[attr-defined]
                 if writer is not None:
                     await writer.leave()
-                if not isinstance(error, RunExists) or run_id is None:
+                if not isinstance(error, RunExists) or run_id is None or await self.runs.find(run_id) is None:
                     raise
             # it was begun elsewhere since we looked, perhaps while we waited for the session
 

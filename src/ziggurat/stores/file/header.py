@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ziggurat.core.errors import JournalCorrupt, StoreError
 from ziggurat.core.store import LogInfo, loss
 from ziggurat.databases.files import read_private
-from ziggurat.stores.file.log import UNREADABLE, last_line
+from ziggurat.stores.file.log import UNREADABLE, file_name, last_line
 from ziggurat.stores.file.mark import marked
 
 
@@ -31,11 +31,13 @@ def header_of(at: Path) -> LogInfo | None:
     """Return the header of a log; None if there is no log in this folder.
 
     Raises:
-        StoreError: it cannot be read; the message says why.
+        StoreError: it cannot be read, is missing, or describes another log; the message says why.
         JournalCorrupt: none of its rows is left.
     """
     try:
         info = msgspec.json.decode(read_private(at / "info.json"), type=LogInfo)
+        if file_name(info.log) != at.name:
+            raise StoreError(f"{at}: its description is that of another log, {info.log!r}; put the right one back")
         mark = None if (at / "log.jsonl").exists() else marked(at, info.log)
         if mark is not None:
             raise loss(info.log, 0, mark.number)
@@ -52,7 +54,10 @@ def header_of(at: Path) -> LogInfo | None:
             or ("" if lease else f"{at / 'lease.json'} is damaged; who writes the log next replaces it"),
         )
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        if not at.is_dir():
+            return None
+        missing = ", ".join(name for name in ("info.json", "log.jsonl") if not (at / name).exists())
+        raise StoreError(f"{at}: a part of it is missing ({missing}); put it back, or remove the folder") from None
     except UNREADABLE as error:
         raise StoreError(f"{at}: its description cannot be read: {error}") from error
 
