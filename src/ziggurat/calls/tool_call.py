@@ -63,10 +63,6 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     if ctx.emit is not SILENCE:
         await ctx.emit(ToolStarted(ctx.path, call))
     entry = box.entries.get(call.name)
-    if journal.refusing and not (
-        journal.replaying and entry is not None and entry.composite and journal.is_entered(ctx.path)
-    ):
-        refuse(record, call.name, "tool", ctx, journal)
     result = await _act_live(box, entry, record, call, ctx, journal)
     await journal.write(Result(ctx.path, call.name, call, result, (), journal.elapsed if journal.durable else 0.0))
     meter = scope.get(METER)
@@ -91,7 +87,8 @@ async def _act_live(
     box: Toolbox, entry: Entry | None, record: Record | None, call: ToolCall, ctx: Context, journal: MemoryJournal
 ) -> ToolResult:
     """Make a call that has no recorded result; every failure, a denial too, becomes an error result here."""
-    if journal.refusing:
+    composite = journal.replaying and entry is not None and entry.composite and journal.is_entered(ctx.path)
+    if journal.refusing and not composite:  # an agent that was entered is replayed from the record of its calls
         refuse(record, call.name, "tool", ctx, journal)
     chain = ctx.scope.get(MIDDLEWARE) or NO_CHAIN
     try:
