@@ -125,7 +125,7 @@ def test_what_expired_is_denied_also_when_nothing_is_said(place: Place, tmp_path
     asyncio.run(main())
     assert (tmp_path / "ledger").read_text() == "looked ada up\n"
     for seconds in (0, -1.0, float("inf"), True, "1"):
-        with pytest.raises(ConfigurationError, match="expires is a positive number"):
+        with pytest.raises(ConfigurationError, match=r"Approvals\(expires=...\) is a number of seconds above 0"):
             Approvals(expires=seconds)  # type: ignore[arg-type]
 
 

@@ -206,13 +206,13 @@ def _asked(messages: Any) -> int:
         (lambda: loop_detection(action=wrong("scold")), "'warn', 'inject' or 'stop'"),
         (lambda: loop_detection(modes=wrong("identical")), r"\['identical'\]"),
         (lambda: loop_detection(exempt="poll"), r"\['poll'\]"),
-        (lambda: loop_detection(modes=wrong(None)), "modes of .* is a list of names; got None"),
-        (lambda: loop_detection(exempt=wrong(3)), "exempt of .* is a list of names; got 3"),
+        (lambda: loop_detection(modes=wrong(None)), r"modes=...\) is a list, .*; got None"),
+        (lambda: loop_detection(exempt=wrong(3)), r"exempt=...\) is a list, each item a text; got 3"),
         (lambda: loop_detection(modes=wrong(["odd"])), "same_result"),
         (lambda: loop_detection(modes=[]), "same_result"),
-        (lambda: loop_detection(modes=wrong([[]])), r"are of 'identical', .*; got \[\[\]\]"),
-        (lambda: loop_detection(exempt=wrong([3])), r"exempt of .* is a list of names of tools, such as .*; got \[3\]"),
-        (lambda: loop_detection(exempt=wrong([["poll"]])), "exempt of .* is a list of names of tools"),
+        (lambda: loop_detection(modes=wrong([[]])), r"each item 'identical', .*; got \[\[\]\]"),
+        (lambda: loop_detection(exempt=wrong([3])), r"exempt=...\) is a list, each item a text; got \[3\]"),
+        (lambda: loop_detection(exempt=wrong([["poll"]])), r"exempt=...\) is a list, each item a text"),
     ],
 )
 def test_bad_settings_are_refused_with_the_fix(make: Callable[[], object], told: str) -> None:

@@ -50,9 +50,9 @@ def test_patterns_name_tools() -> None:
         (lambda: Rule("x", "maybe"), "'ask', 'allow' or 'deny'"),  # type: ignore[arg-type]
         (lambda: Rule("x", when=True), "function of the arguments"),  # type: ignore[arg-type]
         (lambda: Rule("x", stage="agent"), "'tool' or 'model'"),  # type: ignore[arg-type]
-        (lambda: Approvals("x", approver="yes"), "approver must be callable"),  # type: ignore[arg-type]
-        (lambda: Approvals("x", timeout=0), "positive number of seconds"),
-        (lambda: Approvals("x", timeout=float("inf")), "positive number of seconds"),
+        (lambda: Approvals("x", approver="yes"), r"Approvals\(approver=...\) is a function or None; got 'yes'"),  # type: ignore[arg-type]
+        (lambda: Approvals("x", timeout=0), r"timeout=...\) is a number of seconds above 0"),
+        (lambda: Approvals("x", timeout=float("inf")), r"timeout=...\) is a number of seconds above 0"),
     ],
 )
 def test_what_makes_no_sense_is_refused_where_it_is_made(make: Callable[[], object], text: str) -> None:

@@ -212,7 +212,7 @@ def test_impossible_scripts_are_refused_at_once(
 
 @pytest.mark.parametrize("seconds", ["1", -1, True, None, float("nan"), float("inf")])
 def test_a_pause_takes_a_number_of_seconds(seconds: float) -> None:
-    with pytest.raises(ConfigurationError, match="takes a number of seconds, 0 or more; got"):
+    with pytest.raises(ConfigurationError, match=r"Pause\(seconds=...\) is a number of seconds, at least 0; got"):
         Pause(seconds)
 
 

@@ -341,13 +341,13 @@ def test_a_failed_write_gives_the_session_back(tmp_path: Path) -> None:
     ("make", "told"),
     [
         (lambda: Session(""), "id is a non-empty string"),
-        (lambda: Session("a", limit=-1), "limit is a number"),
+        (lambda: Session("a", limit=-1), r"Session\(limit=...\) is a whole number of at least 0"),
         (lambda: Session("a", conflict="merge"), "'queue', 'reject' or 'branch'"),  # type: ignore[arg-type]
-        (lambda: Session("a", timeout=-1.0), "timeout is a number"),
+        (lambda: Session("a", timeout=-1.0), r"Session\(timeout=...\) is a number of seconds, at least 0"),
         (lambda: Session("a", "nowhere://"), "no store is known"),
         (lambda: asyncio.run(Session("a").add_items(["x"])), "holds items and messages"),  # type: ignore[list-item]
         (lambda: asyncio.run(Session("a").add_items("x")), "takes a list"),  # type: ignore[arg-type]
-        (lambda: asyncio.run(Session("a").get_items(-1)), "limit is a number"),
+        (lambda: asyncio.run(Session("a").get_items(-1)), r"get_items\(limit=...\) is a whole number of at least 0"),
     ],
 )
 def test_wrong_use_is_told_at_the_door(make: Callable[[], object], told: str) -> None:

@@ -10,6 +10,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.path import escaped
+from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.message import Message
 from ziggurat.messages.recorded import RecordedStep, recorded_steps
 
@@ -44,10 +45,8 @@ class Checkpoints:
         ConfigurationError: a number is not at least 1.
     """
 
-    def __init__(self, agent: Runnable, *, every: int = 1, keep: int | None = None) -> None:
-        for name, number in (("every", every), ("keep", keep)):
-            if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
-                raise ConfigurationError(f"{name} is a whole number of at least 1, got {number!r}")
+    @checked
+    def __init__(self, agent: Runnable, *, every: PositiveInt = 1, keep: PositiveInt | None = None) -> None:
         self._agent = agent
         self._every = every
         self._keep = keep

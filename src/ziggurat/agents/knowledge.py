@@ -10,6 +10,7 @@ from ziggurat.agents.memory.active import taint_in
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
+from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.knowledge.entities import Entity, Relation
 from ziggurat.knowledge.graph import Direction, KnowledgeGraph
 from ziggurat.knowledge.store import GraphStore
@@ -22,7 +23,10 @@ T = TypeVar("T")
 _READS, _WRITES = ["database_read"], ["database_write"]
 
 
-def graph_tools(graph: KnowledgeGraph | GraphStore, *, writes: bool = True, limit: int = 20) -> list[FunctionTool]:
+@checked
+def graph_tools(
+    graph: KnowledgeGraph | GraphStore, *, writes: bool = True, limit: PositiveInt = 20
+) -> list[FunctionTool]:
     """Make the tools of a graph: `search_graph`, `graph_neighbors`, `graph_path`, `add_entity` and `add_relation`.
 
     ::
@@ -42,10 +46,6 @@ def graph_tools(graph: KnowledgeGraph | GraphStore, *, writes: bool = True, limi
     Raises:
         ConfigurationError: `limit` is not a positive number.
     """
-    if not isinstance(graph, (KnowledgeGraph, GraphStore)):
-        raise ConfigurationError(f"graph_tools() takes a KnowledgeGraph or a GraphStore, got {graph!r}")
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise ConfigurationError(f"limit= is a whole number, at least 1; got {limit!r}")
     reads = [_search_graph(graph, limit), _graph_neighbors(graph, limit), _graph_path(graph)]
     return [*reads, _add_entity(graph), _add_relation(graph)] if writes else reads
 

@@ -2,13 +2,14 @@
 
 __all__ = ["LoopAction", "LoopMode", "loop_detection"]
 
-from collections.abc import Iterable
-from typing import Literal, get_args
+from collections.abc import Collection
+from typing import Annotated, Literal, get_args
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ziggurat.agents.stop import BasePolicy, Nudge, Progress, Verdict
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import checked
 from ziggurat.messages import stops
 from ziggurat.messages.events import LoopWarning
 
@@ -95,12 +96,13 @@ def _names(batch: Batch) -> str:
     return "+".join(each[0] for each in batch)
 
 
+@checked
 def loop_detection(
-    threshold: int = 3,
+    threshold: Annotated[int, Meta(ge=2)] = 3,
     action: LoopAction = "warn",
     *,
-    modes: Iterable[LoopMode] = ("identical", "alternating"),
-    exempt: Iterable[str] = (),
+    modes: Collection[LoopMode] = ("identical", "alternating"),
+    exempt: Collection[str] = (),
 ) -> BasePolicy:
     """Detect a model that repeats itself: ``Agent(..., stop=loop_detection(action="inject"))``.
 
@@ -119,25 +121,7 @@ def loop_detection(
     Raises:
         ConfigurationError: an argument has a wrong value.
     """
-    if not isinstance(threshold, int) or isinstance(threshold, bool) or threshold < 2:
-        raise ConfigurationError(
-            f"the threshold of loop_detection() is a whole number of at least 2, got {threshold!r}"
-        )
-    if action not in get_args(LoopAction):
-        raise ConfigurationError(f"the action of loop_detection() is 'warn', 'inject' or 'stop'; got {action!r}")
-    for what, names in (("modes", modes), ("exempt", exempt)):
-        if isinstance(names, str):
-            raise ConfigurationError(
-                f"{what} of loop_detection() is a list, such as [{names!r}]; got the string {names!r}"
-            )
-        if not isinstance(names, Iterable):
-            raise ConfigurationError(f"{what} of loop_detection() is a list of names; got {names!r}")
     asked, free = list(modes), list(exempt)
-    if not asked or any(mode not in get_args(LoopMode) for mode in asked):
-        known = ", ".join(map(repr, get_args(LoopMode)))
-        raise ConfigurationError(f"the modes of loop_detection() are of {known}; got {asked!r}")
-    if not all(isinstance(name, str) for name in free):
-        raise ConfigurationError(
-            f"exempt of loop_detection() is a list of names of tools, such as ['poll']; got {free!r}"
-        )
+    if not asked:
+        raise ConfigurationError(f"loop_detection() needs modes: some of {', '.join(map(repr, get_args(LoopMode)))}")
     return _LoopDetection(threshold, action, frozenset(asked), frozenset(free))

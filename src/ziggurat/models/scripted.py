@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import NonNegativeSeconds, check_fields
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta, deltas_of
 from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import OutputMode
@@ -33,12 +34,10 @@ class Pause(Struct, frozen=True):
         ConfigurationError: it is not a number of seconds.
     """
 
-    seconds: float = 0.0
+    seconds: NonNegativeSeconds = 0.0
 
     def __post_init__(self) -> None:
-        number = isinstance(self.seconds, (int, float)) and not isinstance(self.seconds, bool)
-        if not number or not 0 <= self.seconds < float("inf"):
-            raise ConfigurationError(f"Pause(seconds) takes a number of seconds, 0 or more; got {self.seconds!r}")
+        check_fields(self)
 
 
 PAUSE = Pause()

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.scope import Key
+from ziggurat.core.settings import Seconds, checked
 from ziggurat.messages.agent import Decision, PendingItem, Stage
 
 Approver = Callable[[PendingItem], Decision | Awaitable[Decision]]
@@ -83,17 +84,14 @@ class Approvals:
         ConfigurationError: one of these is not valid.
     """
 
+    @checked
     def __init__(
         self,
         *rules: str | Rule,
         approver: Approver | None = None,
-        timeout: float | None = None,
-        expires: float | None = None,
+        timeout: Seconds | None = None,
+        expires: Seconds | None = None,
     ) -> None:
-        if approver is not None and not callable(approver):
-            raise ConfigurationError(f"the approver must be callable with a PendingItem, got {approver!r}")
-        _check_seconds("the timeout of an approver", timeout)
-        _check_seconds("the time after which what waits expires", expires)
         self.rules = tuple(rule if isinstance(rule, Rule) else Rule(rule) for rule in rules)
         self.approver = approver
         self.timeout = timeout
@@ -111,12 +109,6 @@ class Approvals:
     def __repr__(self) -> str:
         shown = [repr(rule.pattern if rule == Rule(rule.pattern) else rule) for rule in self.rules]
         return f"Approvals({', '.join(shown)})"
-
-
-def _check_seconds(what: str, seconds: float | None) -> None:
-    number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    if seconds is not None and not (number and 0 < seconds < float("inf")):
-        raise ConfigurationError(f"{what} is a positive number of seconds, got {seconds!r}")
 
 
 APPROVALS: Key[tuple[Approvals, ...]] = Key("approvals")

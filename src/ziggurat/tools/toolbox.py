@@ -12,6 +12,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import COMPOSITE, fact, innermost
 from ziggurat.core.layer import Enclosed, Layered
 from ziggurat.core.service import Service
+from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import AS_TOOL, NORMALIZE, SPEC
@@ -36,7 +37,8 @@ class Quorum(Struct, frozen=True):
 Join = Literal["join_all", "fail_fast"] | Quorum
 
 
-def quorum(count: int) -> Quorum:
+@checked
+def quorum(count: PositiveInt) -> Quorum:
     """Wait for `count` calls of a reply to succeed and cancel the rest: ``Toolbox([a, b, c], join=quorum(2))``.
 
     Cancelled calls get a recorded result that says so. If fewer calls succeed, or fewer were made, all finish.
@@ -44,8 +46,6 @@ def quorum(count: int) -> Quorum:
     Raises:
         ConfigurationError: `count` is not a whole number of at least 1.
     """
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise ConfigurationError(f"quorum() takes a whole number of at least 1, got {count!r}")
     return Quorum(count)
 
 

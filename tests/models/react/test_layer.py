@@ -230,12 +230,12 @@ def test_facts_of_the_model_stay_reachable() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"max_observation": 0}, "max_observation is a number of characters above 0, got 0"),
-        ({"stop": "END"}, "stop is a list of non-empty strings"),
-        ({"stop": [""]}, "stop is a list of non-empty strings"),
-        ({"stop": 3}, "stop is a list of non-empty strings"),
-        ({"stop": b"END"}, "stop is a list of non-empty strings"),
-        ({"max_observation": True}, "max_observation is a number of characters above 0, got True"),
+        ({"max_observation": 0}, r"react\(max_observation=...\) is a whole number of at least 1; got 0"),
+        ({"stop": "END"}, r"react\(stop=...\) is a list, each item a text that is not empty; got"),
+        ({"stop": [""]}, r"react\(stop=...\) is a list, each item a text that is not empty; got"),
+        ({"stop": 3}, r"react\(stop=...\) is a list, each item a text that is not empty; got"),
+        ({"stop": b"END"}, r"react\(stop=...\) is a list, each item a text that is not empty; got"),
+        ({"max_observation": True}, r"react\(max_observation=...\) is a whole number of at least 1; got True"),
     ],
 )
 def test_impossible_settings_are_refused(wrong: dict[str, Any], message: str) -> None:

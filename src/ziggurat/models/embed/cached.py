@@ -5,7 +5,7 @@ __all__ = ["cached"]
 from collections import OrderedDict
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.embedding import Embedder, Embeddings, EmbedRequest
 
 
@@ -40,7 +40,8 @@ class _Cached:
         return f"cached({self._embedder!r}, size={self._size})"
 
 
-def cached(embedder: Embedder, *, size: int = 10_000) -> Embedder:
+@checked
+def cached(embedder: Embedder, *, size: PositiveInt = 10_000) -> Embedder:
     """Cache the vectors of recently used texts, so that only new ones are embedded.
 
     ::
@@ -54,6 +55,4 @@ def cached(embedder: Embedder, *, size: int = 10_000) -> Embedder:
     Raises:
         ConfigurationError: the size is below 1.
     """
-    if size < 1:
-        raise ConfigurationError(f"cached(size=...) is a whole number of at least 1, got {size}")
     return _Cached(embedder, size)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError
+from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.embedding import Embeddings, EmbedRequest
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http.client import Headers, Transport
@@ -111,6 +112,7 @@ class HttpEmbedder:
         ConfigurationError: `batch_size` is below 1.
     """
 
+    @checked
     def __init__(
         self,
         model: str,
@@ -119,10 +121,8 @@ class HttpEmbedder:
         transport: Transport,
         key: str = "",
         dimensions: int | None = None,
-        batch_size: int = 128,
+        batch_size: PositiveInt = 128,
     ) -> None:
-        if batch_size < 1:
-            raise ConfigurationError(f"batch_size is a whole number of at least 1, got {batch_size}")
         self.model = model
         self.dialect = dialect
         self.dimensions = dimensions

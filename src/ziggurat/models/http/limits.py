@@ -2,11 +2,10 @@
 
 __all__ = ["Limits"]
 
-from math import isfinite
 
 from msgspec import Struct
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import NonNegativeInt, PositiveInt, Seconds, check_fields
 
 _MEBIBYTE = 1 << 20
 
@@ -25,25 +24,14 @@ class Limits(Struct, frozen=True, kw_only=True):
         stream: The largest streamed reply in bytes, after decompression.
     """
 
-    connect: float | None = 10.0
-    idle: float | None = 300.0
-    total: float | None = 1800.0
-    connections: int = 1000
-    idle_connections: int = 100
-    keep_alive: float = 60.0
-    reply: int = 32 * _MEBIBYTE
-    stream: int = 256 * _MEBIBYTE
+    connect: Seconds | None = 10.0
+    idle: Seconds | None = 300.0
+    total: Seconds | None = 1800.0
+    connections: PositiveInt = 1000
+    idle_connections: NonNegativeInt = 100
+    keep_alive: Seconds = 60.0
+    reply: PositiveInt = 32 * _MEBIBYTE
+    stream: PositiveInt = 256 * _MEBIBYTE
 
     def __post_init__(self) -> None:
-        for name in ("connect", "idle", "total", "keep_alive"):
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, (int, float)) and isfinite(value) and value > 0):
-                raise ConfigurationError(f"Limits({name}=...) is a number of seconds above 0, got {value!r}")
-        for name in ("connections", "reply", "stream"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise ConfigurationError(f"Limits({name}=...) is a whole number of at least 1, got {value!r}")
-        if not isinstance(self.idle_connections, int) or self.idle_connections < 0:
-            raise ConfigurationError(
-                f"Limits(idle_connections=...) is a whole number of at least 0, got {self.idle_connections!r}"
-            )
+        check_fields(self)

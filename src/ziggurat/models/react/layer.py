@@ -12,6 +12,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Dropped, Emit, Event
 from ziggurat.core.facts import Fact
 from ziggurat.core.path import is_beneath
+from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ToolCallDelta, deltas_of
 from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import OUTPUT_MODES
@@ -156,7 +157,8 @@ class _Configured:
         return self._title
 
 
-def react(*, max_observation: int = 4000, stop: Sequence[str] = ()) -> Callable[[Model], Model]:
+@checked
+def react(*, max_observation: PositiveInt = 4000, stop: Sequence[NonEmptyText] = ()) -> Callable[[Model], Model]:
     """Let a model that only writes text call tools, in the Thought/Action/Observation protocol.
 
     The model gets the rules, the tools with their schemas, and the conversation as turns of the protocol. In its reply,
@@ -175,8 +177,4 @@ def react(*, max_observation: int = 4000, stop: Sequence[str] = ()) -> Callable[
     Raises:
         ConfigurationError: a setting is invalid.
     """
-    if not isinstance(max_observation, int) or isinstance(max_observation, bool) or max_observation < 1:
-        raise ConfigurationError(f"max_observation is a number of characters above 0, got {max_observation!r}")
-    if not isinstance(stop, (list, tuple)) or not all(isinstance(text, str) and text for text in stop):
-        raise ConfigurationError(f"stop is a list of non-empty strings, such as ['END']; got {stop!r}")
     return _Configured(max_observation, tuple(stop))

@@ -7,7 +7,7 @@ import os
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import Literal, get_args
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 from ziggurat.core.chain import chain_of
@@ -15,6 +15,7 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseHeld, RunExists, RunNotFound
 from ziggurat.core.ids import check_new_id
+from ziggurat.core.settings import NonNegativeInt, NonNegativeSeconds, checked
 from ziggurat.core.store import ID, LogInfo, Remembers, Row, Store, acknowledged_in, is_id, session_log
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
 from ziggurat.messages.message import Message
@@ -117,24 +118,19 @@ class Session:
         ConfigurationError: an argument has the wrong type or range.
     """
 
+    @checked
     def __init__(
         self,
         session_id: str,
         store: str | Store | None = None,
         *,
-        limit: int | None = None,
+        limit: NonNegativeInt | None = None,
         conflict: Conflict = "queue",
-        timeout: float = 300.0,
+        timeout: NonNegativeSeconds = 300.0,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         if not isinstance(session_id, str) or not session_id.strip() or not is_id(session_id):
             raise ConfigurationError(f"a session's id is {ID}, got {session_id!r:.200}")
-        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
-            raise ConfigurationError(f"a session's limit is a number of messages, 0 or more; got {limit!r}")
-        if conflict not in get_args(Conflict):
-            raise ConfigurationError(f"conflict is 'queue', 'reject' or 'branch', got {conflict!r}")
-        if not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or not 0 <= timeout < float("inf"):
-            raise ConfigurationError(f"timeout is a number of seconds, got {timeout!r}")
         self.id = session_id
         self.limit = limit
         self.conflict = conflict
@@ -149,7 +145,8 @@ class Session:
 
     # -- reading -------------------------------------------------------------------------------------------------
 
-    async def get_items(self, limit: int | None = None) -> list[RunItem]:
+    @checked
+    async def get_items(self, limit: NonNegativeInt | None = None) -> list[RunItem]:
         """Return the newest items, at most `limit`, in their order; all without a limit.
 
         Items are what was originally said, even where runs continue with a shortened form.
@@ -157,16 +154,15 @@ class Session:
         Raises:
             JournalCorrupt: the session is damaged elsewhere than at its end.
         """
-        _check_limit(limit)
         return (await self._state()).items(limit)
 
-    async def get_messages(self, limit: int | None = None) -> list[Message]:
+    @checked
+    async def get_messages(self, limit: NonNegativeInt | None = None) -> list[Message]:
         """Return the conversation with which the next run begins: the newest messages, at most `limit`, in whole turns.
 
         Raises:
             JournalCorrupt: the session is damaged elsewhere than at its end.
         """
-        _check_limit(limit)
         return latest((await self._state()).current(), limit)
 
     async def history(self) -> list[Message]:
@@ -389,8 +385,3 @@ class SessionLease:
         if self._held:
             self._held = False
             self.session._writers.queue.leave(self.session._log)
-
-
-def _check_limit(limit: int | None) -> None:
-    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
-        raise ConfigurationError(f"a limit is a number of items, 0 or more; got {limit!r}")
