@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from tests.memory.making import DAY, context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.memory.audit import audit
 from ziggurat.memory.longterm import LongTermMemory
 from ziggurat.memory.record import pack
+from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.stores.in_memory import InMemoryStore
 from ziggurat.testing.clock import HandClock
 
@@ -102,8 +104,8 @@ def test_near_duplicates_become_one_and_their_parts_stay_reachable() -> None:
 def test_only_what_is_above_the_bound_is_merged() -> None:
     async def main() -> None:
         memory = LongTermMemory(InMemoryStore(), "ann")
-        await memory.remember("one", embedding=pack([1, 0]))
-        await memory.remember("two", embedding=pack([0.6, 0.8]))
+        await memory.remember("one dog", embedding=pack([1, 0]))
+        await memory.remember("one dogs", embedding=pack([0.6, 0.8]))
         assert await memory.consolidate(threshold=0.601) == []
         assert len(await memory.consolidate(threshold=0.599)) == 1
 
@@ -116,6 +118,60 @@ def test_what_contradicts_is_not_merged() -> None:
         await memory.remember("The weekly meeting of the whole team starts at 5 pm")
         await memory.remember("The weekly meeting of the whole team starts at 6 pm")
         assert await memory.consolidate() == []
+
+    asyncio.run(main())
+
+
+TWINS = [
+    ("Invoice 1001 from the plumber was paid by Ann in March.", "1001", "1002"),
+    ("Turn the valve to the left to open the water.", "left", "right"),
+    ("Lindiwe may approve purchases above 50,000.", "above", "below"),
+    ("Ann likes green tea in the morning.", "green", "black"),
+    ("Ann met Peter at the harbour on Monday.", "Peter", "Petra"),
+    ("The pump does run at night and in winter.", "does", "does not"),
+    ("The dose for the child is 0.5 mg of the drug.", "0.5", "5"),
+    ("Send the report before the meeting on Friday.", "before", "after"),
+    ("Ann was paid by Bob for the work on the roof.", "Ann was paid by Bob", "Bob was paid by Ann"),
+]
+
+
+@pytest.mark.parametrize(("text", "one", "other"), TWINS)
+@pytest.mark.parametrize("vectors", [False, True])
+def test_memories_that_differ_in_what_matters_are_not_merged(text: str, one: str, other: str, vectors: bool) -> None:
+    async def main() -> None:
+        memory = LongTermMemory(InMemoryStore(), "ann")
+        for each in (text, text.replace(one, other)):
+            await memory.remember(each, embedding=pack([1, 0]) if vectors else None)
+        assert await memory.consolidate(threshold=0.5) == []
+        assert await memory.count() == 2
+
+    asyncio.run(main())
+
+
+def test_a_merge_and_a_replacement_can_be_undone_from_the_audit() -> None:
+    async def main() -> None:
+        store = InMemoryStore()
+        memory = LongTermMemory(store, "ann")
+        first = await memory.remember("The dog barks at night")
+        second = await memory.remember("The dog really barks at night")
+        await memory.consolidate()
+        (change,) = (await audit(store, "ann")).changes
+        assert (change.why, change.ids[1:]) == ("merged", (first.id, second.id))
+        assert {each.id for each in await memory.undo(change.ids[0])} == {first.id, second.id}
+        assert {each.id async for each in memory.scan()} == {first.id, second.id}
+        with pytest.raises(ConfigurationError, match="not in use"):
+            await memory.undo(change.ids[0])
+        assert await memory.undo(first.id) == []
+        facts = SemanticMemory(store, "ann")
+        await facts.remember("Ann lives in Rome.", key="home")
+        await facts.remember("Ann lives in Oslo.", key="home")
+        (change,) = (await audit(store, "ann")).changes
+        assert (change.why, change.texts) == ("replaced", ("Ann lives in Oslo.", "Ann lives in Rome."))
+        await facts.undo(change.ids[0])
+        home = await facts.about("home")
+        assert home is not None
+        assert home.content == "Ann lives in Rome."
+        assert [each.content async for each in facts.scan()] == ["Ann lives in Rome."]
 
     asyncio.run(main())
 

@@ -11,14 +11,18 @@ from typing import Literal
 from msgspec import Struct
 
 from ziggurat.core.context import Context, root
-from ziggurat.memory.contradiction import contradictions
+from ziggurat.memory.contradiction import DOUBTS, contradictions
 from ziggurat.memory.junk import JUNK, JunkRule, junk_in
 from ziggurat.memory.lease import KIND as LEASE
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.similar import duplicates
+from ziggurat.memory.similar import duplicates, say_the_same
 from ziggurat.memory.store import MemoryStore
+from ziggurat.memory.view import predecessors
 
 _DAY = 86400.0
+
+
+Kind = Literal["junk", "duplicate", "contradiction", "change"]
 
 
 class Finding(Struct, frozen=True):
@@ -31,7 +35,7 @@ class Finding(Struct, frozen=True):
         why: Why they were reported.
     """
 
-    kind: Literal["junk", "duplicate", "contradiction"]
+    kind: Kind
     ids: tuple[str, ...]
     texts: tuple[str, ...]
     why: str
@@ -65,6 +69,8 @@ class Audit(Struct, frozen=True):
         duplicates: Memories stored more than once, one finding for each group.
         contradictions: Memories that cannot both be true, one finding for each pair.
         growth: How the memory grows.
+        changes: Memories that took the place of others, or into which others were merged, each with those others.
+            `View.undo` brings the others back.
     """
 
     owner: str | None
@@ -76,6 +82,7 @@ class Audit(Struct, frozen=True):
     duplicates: tuple[Finding, ...]
     contradictions: tuple[Finding, ...]
     growth: Growth
+    changes: tuple[Finding, ...] = ()
 
     @property
     def junk_share(self) -> float:
@@ -96,7 +103,10 @@ class Audit(Struct, frozen=True):
             ("junk", self.junk),
             ("duplicates", self.duplicates),
             ("contradictions", self.contradictions),
+            ("changes", self.changes),
         ):
+            if name == "changes" and not found:
+                continue
             yield f"{name}: {len(found)}"
             for finding in found:
                 yield f"  {' | '.join(map(_short, finding.texts))}  ({finding.why}; {', '.join(finding.ids)})"
@@ -118,7 +128,7 @@ async def audit(
     Args:
         store: Where the memories are stored.
         owner: The owner to examine; None for all, where each memory is compared only with others of the same owner.
-        threshold: Two memories with a cosine above this are duplicates, unless they contradict.
+        threshold: Two memories with a cosine above this are duplicates, if they say the same.
         rules: The rules that decide what is junk.
         ctx: Supplies the clock; by default the system's.
 
@@ -147,11 +157,11 @@ def _examine(
     same: list[Finding] = []
     opposed: list[Finding] = []
     for each in owners.values():
-        pairs = contradictions(each)
+        pairs = sorted({*contradictions(each), *_doubted(each)})
         opposed += [
             _finding("contradiction", [each[place] for place in pair], "not both can be true") for pair in pairs
         ]
-        same += _find_duplicates(each, threshold, set(pairs))
+        same += _find_duplicates(each, threshold)
     return Audit(
         owner=owner,
         examined=len(used),
@@ -162,18 +172,38 @@ def _examine(
         duplicates=tuple(same),
         contradictions=tuple(opposed),
         growth=_growth(records, now),
+        changes=tuple(_changes(records)),
     )
 
 
-def _find_duplicates(
-    records: Sequence[MemoryRecord], threshold: float, opposed: set[tuple[int, int]]
-) -> Iterator[Finding]:
-    """Group the duplicates of one first memory, as `LongTermMemory.consolidate` would merge them."""
+def _doubted(records: Sequence[MemoryRecord]) -> Iterator[tuple[int, int]]:
+    """Yield the pairs that were marked when they were remembered, by positions."""
+    places = {record.id: place for place, record in enumerate(records)}
+    for place, record in enumerate(records):
+        doubts = record.facts.get(DOUBTS)
+        for each in doubts if isinstance(doubts, list) else ():
+            if each in places:
+                yield min(place, places[each]), max(place, places[each])
+
+
+def _changes(records: Sequence[MemoryRecord]) -> Iterator[Finding]:
+    archived = {record.id: record for record in records if record.archived}
+    for record in records:
+        before = [archived[each] for each in predecessors(record) if each in archived]
+        if before and not record.archived:
+            why = "merged" if "sources" in record.facts else "replaced"
+            yield _finding("change", [record, *before], why)
+
+
+def _find_duplicates(records: Sequence[MemoryRecord], threshold: float) -> Iterator[Finding]:
+    """Group the duplicates of one first memory."""
     groups: dict[int, list[int]] = {}
     nearest: dict[int, float] = {}
     taken: set[int] = set()
     for pair in duplicates(records, threshold):
-        if pair.first in taken or pair.second in taken or (pair.first, pair.second) in opposed:
+        if pair.first in taken or pair.second in taken:
+            continue
+        if not say_the_same(records[pair.first].content, records[pair.second].content, in_order=False):
             continue
         groups.setdefault(pair.first, [pair.first]).append(pair.second)
         nearest[pair.first] = min(pair.similarity, nearest.get(pair.first, 1.0))
@@ -182,7 +212,9 @@ def _find_duplicates(
         yield _finding("duplicate", [records[place] for place in places], f"cosine {nearest[first]:.2f}")
 
 
-def _finding(kind: Literal["junk", "duplicate", "contradiction"], records: Sequence[MemoryRecord], why: str) -> Finding:
+def _finding(
+    kind: Literal["junk", "duplicate", "contradiction", "change"], records: Sequence[MemoryRecord], why: str
+) -> Finding:
     return Finding(kind, tuple(record.id for record in records), tuple(record.content for record in records), why)
 
 

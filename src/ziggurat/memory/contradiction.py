@@ -1,6 +1,6 @@
 """Contradictions: decide from the words alone whether two memories cannot both be true."""
 
-__all__ = ["contradict", "contradictions"]
+__all__ = ["DOUBTS", "contradict", "contradictions"]
 
 import re
 from collections import Counter, defaultdict
@@ -11,6 +11,9 @@ from msgspec import Struct
 
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.words import terms
+
+DOUBTS = "doubts"
+"""The key in a memory's facts for the ids of facts that it may contradict."""
 
 
 def _words(text: str) -> frozenset[str]:

@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.settings import Fraction, NonEmptyText, PositiveFloat, checked
-from ziggurat.memory.contradiction import contradict
 from ziggurat.memory.eviction import lowest
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Circumstances, decayed, product, retention, similarity
-from ziggurat.memory.similar import duplicates
+from ziggurat.memory.similar import duplicates, say_the_same
 from ziggurat.memory.store import OpenedStore
 from ziggurat.memory.view import CANDIDATES, Recalled, View, checked_tags
 from ziggurat.messages.embedding import Embedder
@@ -103,9 +102,10 @@ class LongTermMemory(View):
     async def consolidate(self, threshold: Fraction = 0.85) -> list[MemoryRecord]:
         """Merge near-duplicates; return the new memories, each with its parts in `history`.
 
-        The earliest memory absorbs, one by one, those whose cosine with it is above the threshold and that do not
-        contradict it. The result has the longest content, the mean importance, the sum of all uses, and the creation
-        time of the earliest.
+        The earliest memory absorbs, one by one, those whose cosine with it is above the threshold and that say the
+        same: the same words, apart from their forms and filling words, so that memories that differ in a number, a name
+        or an opposite stay apart. The result has the longest content, the mean importance, the sum of all uses, and the
+        creation time of the earliest.
 
         Args:
             threshold: The cosine to exceed, from 0 to 1.
@@ -130,7 +130,7 @@ def _groups(records: Sequence[MemoryRecord], threshold: float) -> list[list[Memo
         if near.first in taken or near.second in taken or near.second in groups:
             continue
         first, second = records[near.first], records[near.second]
-        if not contradict(first, second):
+        if say_the_same(first.content, second.content):
             groups.setdefault(near.first, [first]).append(second)
             taken.add(near.second)
     return list(groups.values())

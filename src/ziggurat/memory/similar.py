@@ -1,6 +1,6 @@
 """Similarity of texts and of memories, and finding near-duplicates."""
 
-__all__ = ["Near", "duplicates", "term_cosine"]
+__all__ = ["Near", "duplicates", "say_the_same", "term_cosine"]
 
 import math
 from collections import Counter, defaultdict
@@ -11,9 +11,25 @@ from msgspec import Struct
 
 from ziggurat.core.errors import MissingExtra
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.words import terms
+from ziggurat.memory.words import stems, terms
 
 _BLOCK = 1024
+_FILLING = {
+    "a",
+    "an",
+    "the",
+    "actually",
+    "also",
+    "currently",
+    "just",
+    "please",
+    "quite",
+    "really",
+    "so",
+    "too",
+    "today",
+}
+"""Words whose presence does not change what a sentence says."""
 
 
 @lru_cache(maxsize=4096)
@@ -34,6 +50,31 @@ def term_cosine(one: str, other: str) -> float:
     if len(others) < len(counts):
         counts, others = others, counts
     return sum(count * others[word] for word, count in counts.items() if word in others) / (length * other_length)
+
+
+def say_the_same(one: str, other: str, *, in_order: bool = True) -> bool:
+    """Return whether two texts have the same words, apart from forms and filling words.
+
+    A different number, name or opposite is a different word, so such texts never say the same.
+
+    >>> say_the_same("Dogs bark at the neighbour.", "The dog really barks at neighbours")
+    True
+    >>> say_the_same("Invoice 1001 is paid.", "Invoice 1002 is paid.")
+    False
+
+    Args:
+        one: A text.
+        other: Another one.
+        in_order: The words must be in the same order too; who did what to whom may depend on it.
+    """
+    words, others = _significant(one), _significant(other)
+    return words == others if in_order else sorted(words) == sorted(others)
+
+
+@lru_cache(maxsize=4096)
+def _significant(text: str) -> tuple[str, ...]:
+    said = tuple(stems(" ".join(term for term in terms(text) if term not in _FILLING)))
+    return said or tuple(terms(text)) or (text.strip(),)
 
 
 class Near(Struct, frozen=True):

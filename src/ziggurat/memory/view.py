@@ -1,6 +1,6 @@
 """The base class of all kinds of memory: one owner's records of one kind, in any store."""
 
-__all__ = ["CANDIDATES", "Recalled", "RememberOptions", "View", "checked_tags", "texts"]
+__all__ = ["CANDIDATES", "Recalled", "RememberOptions", "View", "checked_tags", "predecessors", "texts"]
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from heapq import nlargest
@@ -218,6 +218,24 @@ class View:
         await self._archive(found)
         return len(found)
 
+    async def undo(self, memory: str) -> list[MemoryRecord]:
+        """Bring back the memories that one took the place of, or that were merged into it, and archive that one.
+
+        Returns:
+            The memories that are in use again; none if there are none, and then nothing is changed.
+
+        Raises:
+            ConfigurationError: the owner has no memory with this id, or it is not in use.
+        """
+        record = await self._own_record(memory)
+        if record.archived:
+            raise ConfigurationError(f"the memory {memory!r} is not in use, so there is nothing to undo")
+        before = [each for each in await self.store.get(predecessors(record)) if each.owner == self.owner]
+        back = [replace(each, archived=False) for each in before if each.archived]
+        if back:
+            await self.store.put([replace(record, archived=True), *back])
+        return back
+
     async def erase(self, *ids: str) -> int:
         """Delete memories of this owner permanently, with all they superseded; return how many existed."""
         going: dict[str, None] = {}
@@ -233,7 +251,7 @@ class View:
         while waiting:
             records = [record for record in await self.store.get(waiting) if record.owner == self.owner]
             found.update({record.id: record for record in records})
-            before = [each for record in records for each in _predecessors(record)]
+            before = [each for record in records for each in predecessors(record)]
             waiting = [each for each in dict.fromkeys(before) if each not in found]
         return list(found.values())
 
@@ -251,7 +269,7 @@ class View:
         for record in await self.store.get([memory]):
             if record.owner == self.owner:
                 return record
-        raise ConfigurationError(f"{self.owner!r} has no memory with the id {memory!r} that could be superseded")
+        raise ConfigurationError(f"{self.owner!r} has no memory with the id {memory!r} ")
 
     async def _make_room(self, newcomers: Sequence[str]) -> None:
         """Evict what is beyond the capacity; concurrent writers never evict more than is too much together."""
@@ -337,10 +355,11 @@ class View:
         return recalled
 
 
-def _predecessors(record: MemoryRecord) -> list[str]:
+def predecessors(record: MemoryRecord) -> list[str]:
+    """Return the ids of the memories that a memory replaced, or that were merged into it."""
     sources = record.facts.get("sources")
     merged = [each for each in sources if isinstance(each, str)] if isinstance(sources, (list, tuple)) else []
-    return merged if record.supersedes is None else [record.supersedes, *merged]
+    return merged if record.supersedes is None else [*dict.fromkeys([record.supersedes, *merged])]
 
 
 def _check(content: str, importance: float, origin: Origin, embedding: object, facts: object) -> None:

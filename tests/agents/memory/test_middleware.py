@@ -9,7 +9,7 @@ import pytest
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.memory import FactsBy, Note, Remembering, everything_said, memory_tools
-from ziggurat.agents.memory.active import DOUBTS, ActiveMemory, keep
+from ziggurat.agents.memory.active import ActiveMemory, keep
 from ziggurat.agents.memory.middleware import HEADING
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.clock import CLOCK
@@ -18,6 +18,7 @@ from ziggurat.core.errors import ConfigurationError, StoreError
 from ziggurat.core.event import Event
 from ziggurat.core.scope import Key
 from ziggurat.memory import AgentMemory, MemoryRecord, Query, open_memory
+from ziggurat.memory.contradiction import DOUBTS
 from ziggurat.memory.store import Hit, MemoryStore
 from ziggurat.memory.stores.in_memory import InMemoryStore
 from ziggurat.messages.agent import AgentRequest, AgentRun, Approve

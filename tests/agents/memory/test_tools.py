@@ -8,8 +8,8 @@ import pytest
 from tests.agents.memory.test_middleware import contents, fill, records
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.memory import Remembering, memory_tools
-from ziggurat.agents.memory.active import DOUBTS
 from ziggurat.agents.memory.tools import READ, WRITE
+from ziggurat.memory.contradiction import DOUBTS
 from ziggurat.memory.stores.in_memory import InMemoryStore
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.parts import ToolResult, tool_call

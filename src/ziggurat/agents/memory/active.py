@@ -1,6 +1,6 @@
 """The memory of the running agent, and storing notes in it."""
 
-__all__ = ["ACTIVE_MEMORY", "DOUBTS", "ActiveMemory", "Kept", "Note", "keep", "taint_in"]
+__all__ = ["ACTIVE_MEMORY", "ActiveMemory", "Kept", "Note", "keep", "taint_in"]
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.scope import Key
 from ziggurat.core.settings import Fraction, NonEmptyText, check_fields
 from ziggurat.memory.agent_memory import AgentMemory, Kind
-from ziggurat.memory.contradiction import contradict
+from ziggurat.memory.contradiction import DOUBTS, contradict
 from ziggurat.memory.record import MemoryRecord, Origin
 from ziggurat.memory.scoring import Score
 from ziggurat.memory.semantic import SemanticMemory
@@ -26,9 +26,6 @@ from ziggurat.messages.tool import GRAPH_ADDED, GRAPH_ORIGIN
 
 _NEAR = 5
 """How many similar facts are compared with a new fact."""
-
-DOUBTS = "doubts"
-"""The key in a memory's facts for the ids of facts that it may contradict."""
 
 
 class Note(Struct, frozen=True, kw_only=True):
