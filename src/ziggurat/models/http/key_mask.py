@@ -1,7 +1,7 @@
 """KeyMask: removes the API key that was sent from everything that a server sends back, whole or streamed.
 
-A server may repeat the key unchanged, in other case, with characters written as JSON, URLs or HTML write them, or
-within base64, as in a header for basic authentication.
+A server may repeat the key unchanged, in other case, with characters written as JSON, URLs, HTML or strings of
+programming languages write them, as the digits of its bytes, or within base64, as in a header for basic authentication.
 """
 
 __all__ = ["KeyFilter", "KeyMask", "mask_error", "mask_of", "mask_of_errors", "secrets_in"]
@@ -47,7 +47,9 @@ class KeyMask:
     """
 
     def __init__(self, *keys: str) -> None:
-        self._forms = [form for key in keys for form in ([_spellings(each) for each in key], *_in_base64(key))]
+        self._forms = [
+            form for key in keys for form in ([_spellings(each) for each in key], _in_hex(key), *_in_base64(key))
+        ]
         self._longest = max(sum(len(each[0]) for each in form) for form in self._forms)
         begins = "|".join(sorted({begin for form in self._forms for begin in _begins(form)}))
         self._begin = re.compile(f"(?=[{_firsts(self._forms)}])(?:{begins})", re.IGNORECASE)
@@ -225,8 +227,14 @@ def _spellings(character: str) -> list[str]:
         percent = "".join(f"%{byte:02x}" for byte in each.encode("utf-8", "replace"))
         spelled |= {percent, percent.replace("%", "%25")}
         for code in map(ord, each):
-            spelled |= {f"\\u{code:04x}", f"\\\\u{code:04x}", f"&#{code};", f"&#x{code:x};"}
+            spelled |= {f"\\u{code:04x}", f"\\\\u{code:04x}", f"\\x{code:02x}", f"\\\\x{code:02x}"}
+            spelled |= {f"&#{code};", f"&#{code:03};", f"&#{code:04};", f"&#x{code:x};", f"&#x{code:04x};"}
     return sorted(spelled, key=len, reverse=True)
+
+
+def _in_hex(key: str) -> Form:
+    """Return the digits of a key's bytes."""
+    return [[f"{byte:02x}"] for byte in key.encode("utf-8", "replace")]
 
 
 def _in_base64(key: str) -> list[Form]:
