@@ -14,7 +14,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Decided, Intent
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import AlreadyDecided, ConfigurationError
 from ziggurat.core.layer import stack
 from ziggurat.layers.cache import CacheStore, cache
 from ziggurat.layers.fallback import fallback
@@ -299,7 +299,7 @@ def test_two_wait_at_once_and_are_decided_one_by_one(around: str) -> None:
     assert world.done.count("mail hello") == 1
 
     third = _next(world, around, second, mail_waits=True)
-    with pytest.raises(ConfigurationError, match=r"no call with the id .* waits"):
+    with pytest.raises(AlreadyDecided, match="that decision stands"):
         asyncio.run(third.agent.resume("r", {mail.id: Deny(), pay.id: Approve()}))
     assert not any(deed.startswith("pay") for deed in world.done), "one wrong decision, and none is taken"
     run = asyncio.run(third.agent.resume("r", {pay.id: Approve()}))
@@ -379,8 +379,9 @@ def test_a_decision_counts_once() -> None:
     second = _next(world, "retry on the agent", first)
     asyncio.run(second.agent.resume("r", {item.id: Approve()}))
     for process in (second, _next(world, "retry on the agent", second)):
-        with pytest.raises(ConfigurationError, match="nothing"):
-            asyncio.run(process.agent.resume("r", {item.id: Approve()}))
+        assert asyncio.run(process.agent.resume("r", {item.id: Approve()})).text == "all done"
+        with pytest.raises(AlreadyDecided, match="that decision stands"):
+            asyncio.run(process.agent.resume("r", {item.id: Deny("no")}))
     assert world.done.count("pay 5 to böb") == 1
 
 
