@@ -115,7 +115,7 @@ class Process:
             name="outer_model",
         )
         self.store = store
-        clerk = Agent(self.inner, name="clerk", tools=[rate, pay, balance], budget=Budget(tokens=100_000))
+        self.clerk = clerk = Agent(self.inner, name="clerk", tools=[rate, pay, balance], budget=Budget(tokens=100_000))
         self.agent = Agent(
             self.outer, tools=[AROUND[around](clerk), look, mail], middleware=[Spy(world)], store=store, name="desk"
         )
@@ -131,8 +131,16 @@ AROUND: dict[str, Callable[[Agent], Any]] = {
         retry(attempts=2, base=0), cache(store=CACHE), timeout(seconds=600)
     ),
     "fallback": lambda agent: Runnable(fallback(agent, agent), name="clerk"),
-    "hedge": lambda agent: Runnable(hedge(agent, delay=600), name="clerk"),
 }
+
+
+def test_a_race_of_an_agent_whose_tools_have_effects_is_refused() -> None:
+    clerk = Process(World(), "fallback", new_store()).clerk
+    services: list[Any] = [clerk, clerk.as_tool(), clerk.layered(retry())]
+    for each in services:
+        with pytest.raises(ConfigurationError, match=r"clerk has effects \(once\)"):
+            hedge(each, delay=600)
+
 
 EACH_WAY = pytest.mark.parametrize("around", AROUND)
 

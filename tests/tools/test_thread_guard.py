@@ -17,6 +17,7 @@ from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.events import Warned
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stores.connect import connect
 from ziggurat.tools.approval import Approvals, Rule
 from ziggurat.tools.function import tool
 
@@ -191,6 +192,31 @@ def test_a_detached_run_in_a_thread_is_a_run_of_its_own_and_announced() -> None:
     assert run.observations == ("done",)
     assert executed == ["rm"]
     assert heard == ["helper was started as a run of its own (detached)"]
+
+
+@pytest.mark.parametrize("verb", ["resume", "fork", "replay"])
+def test_a_recorded_run_that_a_tool_continues_is_announced(verb: str) -> None:
+    heard: list[str] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, Warned):
+            heard.append(event.text)
+
+    agent = Agent(ScriptedModel(always="hello"), name="helper", store=connect("memory:"))
+    agent.run_sync("x", run_id="r")
+
+    @tool
+    async def again() -> str:
+        """Run it again."""
+        return str((await getattr(agent, verb)("r", *([1] if verb == "fork" else []))).text)
+
+    run = Agent(ScriptedModel(tool_call("again"), "end"), tools=[again]).run_sync("x", listeners=[listen])
+    assert run.observations == ("hello",)
+    (text,) = heard
+    assert text.endswith("which is a run of its own")
+    heard.clear()
+    asyncio.run(getattr(agent, verb)("r", *([1] if verb == "fork" else [])))
+    assert heard == []
 
 
 class Elsewhere:

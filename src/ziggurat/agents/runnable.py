@@ -263,6 +263,7 @@ class Runnable:
             environment=environment,
         )
         check_id(run_id)
+        await _report_separate(AMBIENT.get(), f"{self.name} was resumed, which is a run of its own")
         opens = self._opener.reopen(run_id, {} if decisions is None else decisions, options, strict=strict)
         return await drive(self, self.name, opens)
 
@@ -292,6 +293,7 @@ class Runnable:
         """
         options = RunOptions.of(deps=deps, listeners=listeners, approvals=approvals)
         check_id(run_id)
+        await _report_separate(AMBIENT.get(), f"{self.name} was replayed, which is a run of its own")
         return await drive(self, self.name, self._opener.replay(run_id, live, options, strict=strict))
 
     async def fork(
@@ -346,6 +348,7 @@ class Runnable:
             environment=environment,
         )
         check_id(run_id)
+        await _report_separate(AMBIENT.get(), f"{self.name} was forked, which is a run of its own")
         forked = await self._opener.fork(Origin(run_id, at, effects), prompt, new_id, options)
         return await drive(self, self.name, self._opener.reopen(forked, {}, options))
 
@@ -410,8 +413,7 @@ class Runnable:
         return self._join(ambient, request, options)
 
     async def _run_as_root(self, ambient: Context | None, request: AgentRequest, options: RunOptions) -> AgentRun:
-        if ambient is not None and ambient.listens(Warned):
-            await ambient.emit(Warned(ambient.path, f"{self.name} was started as a run of its own (detached)"))
+        await _report_separate(ambient, f"{self.name} was started as a run of its own (detached)")
         return await drive(self, self.name, self._opener.open(request, options))
 
     async def _join(self, ambient: Context, request: AgentRequest, options: RunOptions) -> AgentRun:
@@ -431,6 +433,12 @@ class Runnable:
             self._used_as_root = True
             trust_thread()
         return ambient
+
+
+async def _report_separate(ambient: Context | None, text: str) -> None:
+    """Warn in the run of a user function that it starts another run, for which the rules of its own do not hold."""
+    if ambient is not None and ambient.listens(Warned):
+        await ambient.emit(Warned(ambient.path, text))
 
 
 def _check_joins(options: RunOptions) -> None:
