@@ -154,7 +154,7 @@ class Story:
         except StoreError:
             if not process.store.dead:
                 raise
-            life.stop, life.turns = "lost", None
+            life.stop, life.turns = await self.standing(run_id, process, life.stop), None
             await self.forget_unwritten(run_id, process)
             self.check_effects(run_id)
         else:
@@ -164,6 +164,11 @@ class Story:
             await self.check(run_id, run, process)
         finally:
             await self.end(process)
+
+    async def standing(self, run_id: str, process: Process, before: str) -> str:
+        """Return how a run stands whose process died: as before, if that had not written anything yet."""
+        info = await process.store.find(run_log(run_id))
+        return before if info is not None and info.status == before else "lost"
 
     async def forget_unwritten(self, run_id: str, process: Process) -> None:
         """Take decisions out of the specification that a process died before writing."""
