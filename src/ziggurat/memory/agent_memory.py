@@ -120,6 +120,7 @@ class AgentMemory(View):
         many = limit if self.score is None else CANDIDATES
         hidden: tuple[str, ...] = (WorkingMemory.kind,)
         found = await self.find(query, limit=max(many, _SEEN), tags=tags, embedding=embedding, without=hidden)
+        found = [each for each in found if not self.episodic.is_outdated(each.record)]
         if self.score is not None:
             return await self._recall_best(found, self.score, limit)
         facts = [each for each in found if each.record.kind != EpisodicMemory.kind]

@@ -103,6 +103,10 @@ class EpisodicMemory(View):
         await self._let_go(old)
         return len(old)
 
+    def is_outdated(self, record: MemoryRecord) -> bool:
+        """Return whether a memory is an episode that is too old to be recalled."""
+        return record.kind == self.kind and not self._is_young(record)
+
     def _is_young(self, record: MemoryRecord) -> bool:
         return self.max_age is None or self.ctx.clock.now() - record.created <= self.max_age
 

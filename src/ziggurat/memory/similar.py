@@ -14,21 +14,9 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.words import stems, terms
 
 _BLOCK = 1024
-_FILLING = {
-    "a",
-    "an",
-    "the",
-    "actually",
-    "also",
-    "currently",
-    "just",
-    "please",
-    "quite",
-    "really",
-    "so",
-    "too",
-    "today",
-}
+_FILLING = frozenset(
+    ("a", "an", "the", "actually", "also", "currently", "just", "please", "quite", "really", "so", "today", "too")
+)
 """Words whose presence does not change what a sentence says."""
 
 

@@ -102,9 +102,16 @@ def tool_message(result: ToolResult) -> Message:
     return Message("tool", (result,))
 
 
+_REFUSED = ("denied", "invalid_arguments", "not_found")
+
+
 def taint_of(messages: Iterable[Message]) -> tuple[str, ...]:
-    """Return the names of the tools whose results are in messages or went into their texts, each once, sorted."""
+    """Return the names of the tools whose results are in messages or went into their texts, each once, sorted.
+
+    A call that was refused (an unknown tool or name, invalid arguments, a denial) has no result from outside.
+    """
     found: set[str] = set()
     for message in messages:
-        found.update(message.taint, (result.origin or result.name for result in message.tool_results))
+        results = (result for result in message.tool_results if result.error not in _REFUSED)
+        found.update(message.taint, (result.origin or result.name for result in results))
     return tuple(sorted(found))

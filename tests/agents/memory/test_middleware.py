@@ -19,13 +19,19 @@ from ziggurat.core.event import Event
 from ziggurat.core.scope import Key
 from ziggurat.memory import AgentMemory, MemoryRecord, Query, open_memory
 from ziggurat.memory.contradiction import DOUBTS
+from ziggurat.memory.record import pack
 from ziggurat.memory.store import Hit, MemoryStore
 from ziggurat.memory.stores.in_memory import InMemoryStore
 from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.embedding import Embeddings, EmbedRequest
 from ziggurat.messages.events import MemoryKept, MemoryRecalled, Warned
 from ziggurat.messages.message import MEMORY, assistant, user
-from ziggurat.messages.parts import tool_call
+from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat.messages.stops import BudgetExceeded
+from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import Reply, ScriptedModel
+from ziggurat.runs.options import Environment
 from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.clock import HandClock
 from ziggurat.tools.function import tool
@@ -462,3 +468,66 @@ def test_a_policy_that_answers_with_no_notes_is_told(answer: Any) -> None:
     agent = Agent(ScriptedModel("ok"), middleware=[Remembering("memory:", "ann", remember=lambda run, ctx: answer)])
     with pytest.raises(ConfigurationError, match="a policy for Remembering returns Notes"):
         agent.run_sync("Hi")
+
+
+async def tokens_embedder(request: EmbedRequest, ctx: Context) -> Embeddings:
+    """Return the same vector for every text, for ten tokens each."""
+    count = len(request.texts)
+    return Embeddings((pack([1.0, 0.5]),) * count, "same", Usage(input=10 * count, requests=1))
+
+
+def test_the_usage_of_an_embedder_counts_in_the_run_and_its_budget() -> None:
+    store = InMemoryStore()
+    fill(store, "The night train leaves at nine.")
+    remembering = Remembering(store, "ann", embedder=tokens_embedder, remember=everything_said)
+    run = Agent(ScriptedModel("ok"), middleware=[remembering]).run_sync("When does the train leave?")
+    assert run.memory_hits == 1
+    assert run.usage.input == 10 + 10 + 10 + 10  # the question, two notes, and the memory without a vector
+    small = Agent(ScriptedModel(always="ok"), middleware=[remembering], budget=Budget(tokens=9))
+    assert isinstance(small.run_sync("When does the train leave?").stop, BudgetExceeded)
+
+
+def test_long_memories_are_cut_and_leave_room_for_others() -> None:
+    store = InMemoryStore()
+    fill(store, "The plan of the train: " + "it leaves at nine. " * 200, "The train to Rome is late.")
+    model = ScriptedModel("ok")
+    run = Agent(model, middleware=[Remembering(store, "ann", tokens=200)]).run_sync("What about the train?")
+    assert run.memory_hits == 2
+    text = model.last.messages[0].text
+    assert "\u2026" in text
+    assert "The train to Rome is late." in text
+    assert len(text) // 4 <= 200
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        tool_call("forget", memory_id="1234"),
+        tool_call("forget"),
+        tool_call("frget", memory_id="1234"),
+        tool_call("recall", query=7),
+    ],
+)
+def test_a_call_that_was_refused_taints_nothing(call: ToolCall) -> None:
+    store = InMemoryStore()
+    middleware = [Remembering(store, "ann")]
+    rome, oslo = (tool_call("remember", fact=f"Ann lives in {home}.", about="home") for home in ("Rome", "Oslo"))
+    for model in (ScriptedModel(rome, "ok"), ScriptedModel(call, oslo, "ok")):
+        Agent(model, tools=memory_tools(), middleware=middleware).run_sync("go")
+    assert [(record.content, record.taint) for record in records(store)] == [("Ann lives in Oslo.", ())]
+
+
+def test_each_agent_may_have_a_capacity_and_an_age_of_memories() -> None:
+    store, clock = InMemoryStore(), HandClock()
+    remembering = Remembering(store, "ann", remember=everything_said, capacity=2, max_age=60)
+    agent = Agent(ScriptedModel(always="The train is late."), middleware=[remembering])
+
+    async def main() -> None:
+        for number in range(4):
+            await agent.run(f"Where is train {number}?", environment=Environment(clock=clock))
+        assert len(contents(store)) == 2
+        assert (await agent.run("Where is the train?", environment=Environment(clock=clock))).memory_hits > 0
+        await clock.advance(61)
+        assert (await agent.run("Where is the train?", environment=Environment(clock=clock))).memory_hits == 0
+
+    asyncio.run(main())

@@ -12,17 +12,20 @@ from ziggurat.core.clock import IDS
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import name_of
 from ziggurat.core.scope import Key
 from ziggurat.core.settings import Fraction, NonEmptyText, check_fields
 from ziggurat.memory.agent_memory import AgentMemory, Kind
 from ziggurat.memory.contradiction import DOUBTS, contradict
+from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.record import MemoryRecord, Origin
 from ziggurat.memory.scoring import Score
 from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.store import MemoryStore, Query
-from ziggurat.messages.embedding import Embedder
+from ziggurat.messages.embedding import Embedder, Embeddings, EmbedRequest
 from ziggurat.messages.message import MEMORY, Message, taint_of
 from ziggurat.messages.tool import GRAPH_ADDED, GRAPH_ORIGIN
+from ziggurat.messages.usage import Usage
 
 _NEAR = 5
 """How many similar facts are compared with a new fact."""
@@ -86,6 +89,8 @@ class ActiveMemory(Struct, frozen=True, eq=False):
         by: The middleware that gave it to the agent.
         embedder: Makes vectors of memories and queries.
         score: Orders recalled memories.
+        capacity: How many episodes, and how many facts, may be in use; None for any number.
+        max_age: Episodes older than this many seconds are not recalled.
     """
 
     store: MemoryStore
@@ -93,10 +98,51 @@ class ActiveMemory(Struct, frozen=True, eq=False):
     by: object
     embedder: Embedder | None = None
     score: Score | None = None
+    capacity: int | None = None
+    max_age: float | None = None
 
     def open(self, ctx: Context) -> AgentMemory:
         """Return the memory, with the clock and ids of a context."""
-        return AgentMemory(self.store, self.owner, score=self.score, embedder=self.embedder, ctx=ctx)
+        embedder = None if self.embedder is None else counted(self.embedder)
+        episodic = EpisodicMemory(
+            self.store, self.owner, capacity=self.capacity, max_age=self.max_age, embedder=embedder, ctx=ctx
+        )
+        semantic = SemanticMemory(self.store, self.owner, capacity=self.capacity, embedder=embedder, ctx=ctx)
+        return AgentMemory(
+            self.store,
+            self.owner,
+            score=self.score,
+            episodic=episodic,
+            semantic=semantic,
+            embedder=embedder,
+            ctx=ctx,
+        )
+
+
+class _Spent(Struct, frozen=True):
+    """What is recorded of an embedding: its cost, and not the vectors."""
+
+    model: str
+    usage: Usage
+
+
+def counted(embedder: Embedder) -> Embedder:
+    """Return an embedder whose usage counts in the run and its budgets; its vectors are not recorded."""
+
+    async def embed(request: EmbedRequest, ctx: Context) -> Embeddings:
+        made: list[Embeddings] = []
+
+        async def call(request: EmbedRequest, ctx: Context) -> _Spent:
+            made.append(await embedder(request, ctx))
+            if not isinstance(made[0], Embeddings):
+                raise ConfigurationError(f"an embedder returns Embeddings, got {made[0]!r:.200}")
+            return _Spent(made[0].model, made[0].usage)
+
+        spent = await ctx.once(name_of(embedder), request, call, returns=_Spent)
+        ctx.charge(spent.usage)  # has an effect only within a tool, of whose record the call is a part
+        return made[0] if made else await embedder(request, ctx)
+
+    return embed
 
 
 ACTIVE_MEMORY: Key[ActiveMemory] = Key("active memory")
