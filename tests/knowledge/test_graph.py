@@ -209,7 +209,7 @@ def test_wrong_use_is_told_at_the_door() -> None:
     for ask in asks:
         with pytest.raises(ConfigurationError, match=r"no entity 'alise'; did you mean 'alice'\?"):
             ask()
-    with pytest.raises(ConfigurationError, match="add it first"):
+    with pytest.raises(ConfigurationError, match="search for it, or add it"):
         graph.entity("zzzzz")
     with pytest.raises(ConfigurationError, match="'out', 'in' or 'both'"):
         graph.neighbors("bob", direction="up")  # type: ignore[arg-type]
@@ -288,3 +288,16 @@ def test_no_answer_depends_on_hashes() -> None:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
         told.add(done.stdout)
     assert len(told) == 1
+
+
+def test_an_entity_is_found_by_its_label_and_by_words_in_any_order() -> None:
+    graph = KnowledgeGraph([Entity("p17", "Ada Lovelace", properties={"role": "engineer"}), Entity("p18", "Ada")])
+    assert graph.find("p17") == graph.find("ada  lovelace") == "p17"
+    assert [each.id for each in graph.search("engineer ada")] == ["p17"]
+    graph.add_entity(Entity("p19", "ADA"))
+    with pytest.raises(ConfigurationError, match=r"2 entities have the label 'ada': .*'p18', 'p19'"):
+        graph.find("ada")
+    graph.remove_entity("p18")
+    assert graph.find("Ada") == "p19"
+    with pytest.raises(ConfigurationError, match="no entity 'Bob'"):
+        graph.find("Bob")

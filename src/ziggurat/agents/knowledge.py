@@ -70,12 +70,12 @@ def _graph_neighbors(graph: KnowledgeGraph | GraphStore, limit: int) -> Function
         """List the relations of an entity of the knowledge graph.
 
         Args:
-            entity: Its id, as search_graph tells it.
+            entity: Its id, as search_graph tells it, or its label.
             direction: "out" for relations that go out from it, "in" for those that lead to it, or "both".
             kind: Only relations of this kind.
         """
         current = await _current(graph)
-        found = _as_tool_error(lambda: current.relations_of(entity, direction=direction, kind=kind))
+        found = _as_tool_error(lambda: current.relations_of(current.find(entity), direction=direction, kind=kind))
         return _found_result(found, limit)
 
     return graph_neighbors
@@ -87,12 +87,14 @@ def _graph_path(graph: KnowledgeGraph | GraphStore) -> FunctionTool:
         """Find how one entity of the knowledge graph is connected with another.
 
         Args:
-            source: The id of the entity to begin with.
-            target: The id of the entity to arrive at.
+            source: The id or the label of the entity to begin with.
+            target: The id or the label of the entity to arrive at.
             weighted: Whether the sum of weights is to be least, instead of the number of relations.
         """
         current = await _current(graph)
-        path = _as_tool_error(lambda: current.shortest_path(source, target, weighted=weighted))
+        path = _as_tool_error(
+            lambda: current.shortest_path(current.find(source), current.find(target), weighted=weighted)
+        )
         if path is None:
             return _graph_result({"path": None}, [])
         hops = [_hop(current, here, there) for here, there in pairwise(path)]

@@ -21,6 +21,7 @@ Direction = Literal["out", "in", "both"]
 
 _LONGEST, _COMPARED = 100, 500  # characters of names, and names, among which a similar one is searched for
 _APART = "\0"
+_NAMED = 5
 
 
 class KnowledgeGraph:
@@ -49,6 +50,7 @@ class KnowledgeGraph:
     def __init__(self, entities: Iterable[Entity] = (), relations: Iterable[Relation] = ()) -> None:
         self._entities: dict[str, Entity] = {}
         self._texts: dict[str, str] = {}
+        self._labels: dict[str, list[str]] | None = None
         self._out: dict[str, dict[str, dict[str, Relation]]] = {}
         self._into: dict[str, dict[str, dict[str, Relation]]] = {}
         self._degrees: dict[str, int] = {}
@@ -138,21 +140,42 @@ class KnowledgeGraph:
         return [self._entities[end] for end in ends]
 
     def search(self, text: str, *, limit: int | None = None) -> list[Entity]:
-        """Return the entities whose label or a property value contains a text, ignoring case.
+        """Return the entities of whose label and property values each word of a text is a part, ignoring case.
 
         Args:
-            text: What to search for.
+            text: What to search for, such as a name, or several words in any order.
             limit: The maximum number of results; None for all.
         """
-        asked = text.casefold()
-        found = [self._entities[name] for name, held in self._texts.items() if asked in held]
+        words = text.casefold().split()
+        found = [self._entities[name] for name, held in self._texts.items() if all(word in held for word in words)]
         return found if limit is None else found[:limit]
+
+    def find(self, name: str) -> str:
+        """Return the id of the entity with an id or, if there is none, with a label, ignoring case.
+
+        Raises:
+            ConfigurationError: there is no such entity, or several have the label; the message names them.
+        """
+        if name in self._entities:
+            return name
+        if self._labels is None:
+            self._labels = {}
+            for entity in self._entities.values():
+                self._labels.setdefault(_folded(entity.title), []).append(entity.id)
+        ids = self._labels.get(_folded(name), [])
+        if len(ids) == 1:
+            return ids[0]
+        if ids:
+            several = ", ".join(map(repr, ids[:_NAMED]))
+            raise ConfigurationError(f"{len(ids)} entities have the label {name!r}: say which by its id: {several}")
+        raise unknown(name, self._entities)
 
     # -- change ------------------------------------------------------------------------------------------------------
 
     def add_entity(self, entity: Entity, /) -> None:
         """Add an entity, or replace the one with its id; its relations stay."""
         name = entity.id
+        self._labels = None
         if name not in self._entities:
             self._out[name], self._into[name], self._degrees[name] = {}, {}, 0
             self._compiled = None
@@ -184,6 +207,7 @@ class KnowledgeGraph:
         """Remove an entity with all its relations; return whether it existed."""
         if name not in self._entities:
             return False
+        self._labels = None
         for target in list(self._out[name]):
             self.remove_relation(name, target)
         for source in list(self._into[name]):
@@ -364,9 +388,13 @@ class KnowledgeGraph:
         return networkx_graph(self._entities.values(), self.relations)
 
 
+def _folded(label: str) -> str:
+    return " ".join(label.casefold().split())
+
+
 def unknown(name: str, names: Collection[str]) -> ConfigurationError:
     """Return the error for an entity that does not exist."""
     short = [each for each in islice(names, _COMPARED) if len(each) <= _LONGEST] if len(name) <= _LONGEST else []
     near = get_close_matches(name, short, n=3)
-    told = f"did you mean {' or '.join(map(repr, near))}?" if near else "add it first with add_entity"
+    told = f"did you mean {' or '.join(map(repr, near))}?" if near else "search for it, or add it with add_entity"
     return ConfigurationError(f"there is no entity {name!r}; {told}")

@@ -522,12 +522,10 @@ def test_each_agent_may_have_a_capacity_and_an_age_of_memories() -> None:
     remembering = Remembering(store, "ann", remember=everything_said, capacity=2, max_age=60)
     agent = Agent(ScriptedModel(always="The train is late."), middleware=[remembering])
 
-    async def main() -> None:
-        for number in range(4):
-            await agent.run(f"Where is train {number}?", environment=Environment(clock=clock))
-        assert len(contents(store)) == 2
-        assert (await agent.run("Where is the train?", environment=Environment(clock=clock))).memory_hits > 0
-        await clock.advance(61)
-        assert (await agent.run("Where is the train?", environment=Environment(clock=clock))).memory_hits == 0
-
-    asyncio.run(main())
+    environment = Environment(clock=clock)
+    for number in range(4):
+        agent.run_sync(f"Where is train {number}?", environment=environment)
+    assert len(contents(store)) == 2
+    assert agent.run_sync("Where is the train?", environment=environment).memory_hits > 0
+    asyncio.run(clock.advance(61))
+    assert agent.run_sync("Where is the train?", environment=environment).memory_hits == 0

@@ -103,7 +103,7 @@ class ActiveMemory(Struct, frozen=True, eq=False):
 
     def open(self, ctx: Context) -> AgentMemory:
         """Return the memory, with the clock and ids of a context."""
-        embedder = None if self.embedder is None else counted(self.embedder)
+        embedder = None if self.embedder is None else _counted(self.embedder)
         episodic = EpisodicMemory(
             self.store, self.owner, capacity=self.capacity, max_age=self.max_age, embedder=embedder, ctx=ctx
         )
@@ -126,7 +126,7 @@ class _Spent(Struct, frozen=True):
     usage: Usage
 
 
-def counted(embedder: Embedder) -> Embedder:
+def _counted(embedder: Embedder) -> Embedder:
     """Return an embedder whose usage counts in the run and its budgets; its vectors are not recorded."""
 
     async def embed(request: EmbedRequest, ctx: Context) -> Embeddings:
