@@ -130,3 +130,25 @@ def test_whose_memory_it_is_must_be_said_and_a_ready_agent_has_its_own(kept: Com
     assert "a name without '/'" in kept("run", "--memory", "ann/helper", "--model", "openai:x", "hi").err
     assert "--memory cannot be given" in kept("run", "--memory", "me", "--agent", f"{AGENTS}:plain", "hi").err
     assert "beyond this command" in kept("run", "--memory", "me", "--store", "memory:", "hi").err
+
+
+def test_memories_are_forgotten_erased_and_brought_back(kept: Command, tmp_path: Path) -> None:
+    async def fill() -> str:
+        store = open_memory(f"sqlite:///{tmp_path}/memory.db")
+        ann = AgentMemory(store, "ann")
+        await ann.remember("Ann lives in Rome.", kind="semantic", key="home")
+        home = await ann.remember("Ann lives in Oslo.", kind="semantic", key="home")
+        await store.close()
+        return home.id
+
+    home = asyncio.run(fill())
+    assert f"replaced; {home}" in kept("memory", "audit", "--owner", "ann").out
+    assert kept("memory", "undo", home, "--owner", "ann").out == "in use again: 1\n"
+    assert "Ann lives in Rome." in kept("memory", "search", "lives", "--owner", "ann").out
+    assert kept("memory", "forget", home, "--owner", "bob").out == "archived: 0\n"
+    (line,) = kept("memory", "search", "--json", "-o", "ann", "night train").out.splitlines()
+    assert kept("memory", "forget", json.loads(line)["id"], "--owner", "ann").out == "archived: 1\n"
+    assert kept("memory", "search", "-o", "ann", "night train").out == ""
+    assert kept("memory", "erase", json.loads(line)["id"], "--owner", "ann").out == "deleted: 1\n"
+    assert kept("memory", "prune", "--owner", "ann").out == "archived: 0\n"
+    assert kept("memory", "consolidate", "--owner", "ann").out == "merged: 0\n"

@@ -19,17 +19,23 @@ _Store = Annotated[
 ]
 
 
+_Of = Annotated[str, typer.Option("--owner", "-o", metavar="NAME", help="Whose memories.")]
+_Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Memories, by the ids that audit shows.")]
+
+
 def memory_commands() -> typer.Typer:
     """Return the group of memory commands."""
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, context_settings=_HELP)
     group.callback()(_memory)
     group.command()(audit)
     group.command()(search)
+    for command in (forget, erase, undo, prune, consolidate):
+        group.command()(command)
     return group
 
 
 def _memory() -> None:
-    """Search and audit what agents remember.
+    """Search, audit and change what agents remember.
 
     \b
     Examples:
@@ -80,3 +86,63 @@ def search(
     from ziggurat.cli.memories import search_memory
 
     raise typer.Exit(search_memory(query, store, owner, limit, json=json))
+
+
+def forget(ids: _Ids, owner: _Of, store: _Store = None) -> None:
+    """Archive memories: no recall finds them, but undo and history do.
+
+    \b
+    Example:
+      ziggurat memory forget --owner me 5f0c
+    """
+    from ziggurat.cli.memories import change_memory
+
+    raise typer.Exit(change_memory(store, owner, "forget", ids))
+
+
+def erase(ids: _Ids, owner: _Of, store: _Store = None) -> None:
+    """Delete memories for good, with all they replaced.
+
+    \b
+    Example:
+      ziggurat memory erase --owner me 5f0c
+    """
+    from ziggurat.cli.memories import change_memory
+
+    raise typer.Exit(change_memory(store, owner, "erase", ids))
+
+
+def undo(ids: _Ids, owner: _Of, store: _Store = None) -> None:
+    """Bring back what memories replaced, or what was merged into them.
+
+    \b
+    Example:
+      ziggurat memory undo --owner me 5f0c
+    """
+    from ziggurat.cli.memories import change_memory
+
+    raise typer.Exit(change_memory(store, owner, "undo", ids))
+
+
+def prune(owner: _Of, store: _Store = None) -> None:
+    """Archive long-term memories that are all but forgotten.
+
+    \b
+    Example:
+      ziggurat memory prune --owner me
+    """
+    from ziggurat.cli.memories import change_memory
+
+    raise typer.Exit(change_memory(store, owner, "prune"))
+
+
+def consolidate(owner: _Of, store: _Store = None) -> None:
+    """Merge old episodes about one subject, and long-term memories that say the same.
+
+    \b
+    Example:
+      ziggurat memory consolidate --owner me
+    """
+    from ziggurat.cli.memories import change_memory
+
+    raise typer.Exit(change_memory(store, owner, "consolidate"))

