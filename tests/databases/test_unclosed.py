@@ -71,6 +71,7 @@ def _warned(main: Callable[[], Coroutine[Any, Any, None]], folder: Path) -> list
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         asyncio.run(main())
+        gc.collect()  # a store of a server has neither a thread nor a file to wait for
         until = time.monotonic() + 20
         while (_threads() - before or _files(folder)) and time.monotonic() < until:
             gc.collect()

@@ -84,7 +84,7 @@ def growth(case: Case) -> tuple[float, int, float]:
     while large < _ENOUGH and 4 * size <= case.most:
         size *= 4
         large = _seconds(case, size, 1)
-    if large < _ENOUGH / 4:
+    if large < _ENOUGH:
         return 1.0, size, large
     least = _factor(small, large, size / case.least)
     for number in range(1, _TRIES):

@@ -165,9 +165,10 @@ class MortalStore:
     def __init__(self, store: Store, lives: int | None = None) -> None:
         self.inner = store
         self.lives = lives
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
+        # as attributes: from Python 3.12 on, a protocol does not see what __getattr__ gives
+        for name in dir(store):
+            if not name.startswith("_") and name not in dir(type(self)):
+                setattr(self, name, getattr(store, name))
 
     @property
     def dead(self) -> bool:

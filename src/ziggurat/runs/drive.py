@@ -107,7 +107,7 @@ def _guarded(ctx: Context) -> Context:
 async def _end_cancelled(error: asyncio.CancelledError, run: AgentRun | None, name: str, opening: Opening) -> None:
     """Save the session of a cancelled run, record its end, and attach the run to the error."""
     if run is None or opening.journal.ended is None:  # otherwise the cancellation came when all was done
-        run = _answer_on_record(opening) or _stopped_run(error, name, opening)
+        run = _stopped_run(error, name, opening)
         if opening.writer is not None:
             run = await _save_session(opening.writer, run)
         await _record_cancelled(opening.journal, run)
@@ -116,13 +116,6 @@ async def _end_cancelled(error: asyncio.CancelledError, run: AgentRun | None, na
 
 async def _opened(opening: Opening) -> Opening:
     return opening
-
-
-def _answer_on_record(opening: Opening) -> AgentRun | None:
-    """Return the answer of an agent that had ended and was cancelled before the end of its run was on record."""
-    record = opening.journal.find(opening.ctx.path)
-    result = None if record is None else record.result
-    return None if result is None else as_type(result.value, AgentRun)
 
 
 async def _end_broken(failure: BaseException, run: AgentRun, opening: Opening) -> AgentRun:
