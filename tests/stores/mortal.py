@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any
 
 from ziggurat.core.errors import StoreError
 from ziggurat.core.store import LogInfo, Row, Store
