@@ -169,7 +169,9 @@ def test_a_trial_whose_event_loop_is_gone_does_not_keep_its_permit(far: bool) ->
     trials: list[asyncio.Task[object]] = []
     loop.run_until_complete(begin())
     loop.close()
-    trials[0].get_coro().close()  # as the collector does
+    coroutine = trials[0].get_coro()
+    assert coroutine is not None
+    coroutine.close()  # as the collector does
     trials[0]._log_destroy_pending = False  # type: ignore[attr-defined]
     if far:
         asyncio.run(it.clock.advance(30))  # nothing could be awaited, so it lapses
