@@ -1,17 +1,20 @@
 """TokenBudget: a conversation within a number of tokens."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ziggurat.agents.compaction import TokenBudget, keyword_density, recency_decay
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.conversation import characters
 from ziggurat.messages.message import assistant, tool_message, user
 from ziggurat.messages.parts import ToolCall, ToolResult
 
 CHAT = [
     user("My name is Ada and I live in Rome."),
-    assistant("all right then"),
+    assistant("right: straightforwardly, comprehensively understood"),
     user("we met Charles Babbage in London last week, he is well."),
-    assistant("that is good to hear"),
+    assistant("that is good to hear. marvellously extraordinary news indeed!"),
     user("what is left to do?"),
     assistant("nothing is left"),
 ]
@@ -22,10 +25,10 @@ def test_it_keeps_what_matters_and_what_is_recent() -> None:
     assert made.kept == (0, 2, 4, 5)  # 2/9 and 2/11 of their words are names
     assert [(each.first, each.count, each.facts, each.entities) for each in made.segments] == [
         (1, 1, (), ()),
-        (3, 1, ("that is good to hear",), ()),
+        (3, 1, ("that is good to hear.",), ()),
     ]
     assert [message.text for message in made.messages][:2] == [CHAT[0].text, "[1 turn from assistant left out.]"]
-    assert made.messages[3].text == "[1 turn from assistant left out.]\n- that is good to hear"
+    assert made.messages[3].text == "[1 turn from assistant left out.]\n- that is good to hear."
     assert made.dropped == 0
 
 
@@ -36,7 +39,7 @@ def test_consecutive_turns_become_one_note_with_topics_and_facts() -> None:
     assert segment.facts == (
         "My name is Ada and I live in Rome.",
         "we met Charles Babbage in London last week, he is well.",
-        "that is good to hear",
+        "that is good to hear.",
         "what is left to do?",
     )
     assert segment.message.text.startswith(
@@ -57,8 +60,27 @@ def test_quarterly_results_score_by_keywords() -> None:
     made = keep.shorten(turns)
     assert made.kept == tuple(range(1, 10))
     assert [each.count for each in made.segments] == [1]
-    assert made.segments[0].facts == ("Please summarise the quarterly results.",)
-    assert made.saved == 0  # the note is longer than the turns it replaces
+    assert made.messages[0].text == "[1 turn from user left out.]"  # with its sentence it would be longer than the turn
+    assert made.saved == 2
+
+
+WORDS = st.lists(st.sampled_from(["ok", "Alice Smith", "Berlin.", "result", "nothing of note was said here.", "a"]))
+
+
+@given(st.lists(st.tuples(WORDS, st.booleans()), max_size=30), st.integers(0, 5), st.floats(0, 1))
+def test_the_result_is_never_longer_and_every_note_is_shorter_than_its_turns(
+    said: list[tuple[list[str], bool]], recent: int, threshold: float
+) -> None:
+    turns = [(user if by_user else assistant)(" ".join(words) or "ok") for words, by_user in said]
+    made = TokenBudget(recent=recent, threshold=threshold).shorten(turns)
+    before, after = (sum(map(characters, each)) for each in (turns, made.messages))
+    assert after <= before
+    assert made.saved == before // 4 - after // 4
+    for each in made.segments:
+        replaced = turns[each.first : each.first + each.count]
+        assert characters(each.message) < sum(map(characters, replaced))
+    places = [*made.kept, *(at for each in made.segments for at in range(each.first, each.first + each.count))]
+    assert sorted(places) == list(range(len(turns)))
 
 
 def test_over_budget_the_oldest_notes_go_first_and_then_the_oldest_turns() -> None:

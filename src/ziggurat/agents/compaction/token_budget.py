@@ -27,7 +27,7 @@ class Segment(Struct, frozen=True):
     Attributes:
         first: The index of the first of them among the turns.
         count: The number of turns.
-        facts: Sentences from them, of 5 to 25 words, at most ten.
+        facts: Sentences from them, of 5 to 25 words, at most ten; fewer if the note would be as long as the turns.
         entities: The names in them.
         message: The message that replaces them.
     """
@@ -60,8 +60,9 @@ class Shortened(Struct, frozen=True):
 class TokenBudget(Struct, frozen=True, kw_only=True):
     """Keeps recent and important turns, replaces each range between them with a note, and keeps within a budget.
 
-    A turn is a message with calls and their results, or any other message. Above the budget, the oldest notes are
-    removed first, then the oldest turns, whatever their importance; the last turn stays. ::
+    A turn is a message with calls and their results, or any other message. A note is always shorter than the turns that
+    it replaces; turns too short for any note stay. Above the budget, the oldest notes are removed first, then the
+    oldest turns, whatever their importance; the last turn stays. ::
 
         Compaction(reduce=TokenBudget(tokens=4096, recent=8, threshold=0.35,
                                       importance=keyword_density("error", "critical", "user", "result")))
@@ -103,6 +104,8 @@ class TokenBudget(Struct, frozen=True, kw_only=True):
         recent = len(blocks) - self.recent
         kept = [at for at in range(len(blocks)) if at >= recent or worth[at] >= self.threshold]
         segments = _segments(blocks, set(kept))
+        replaced = {at for each in segments for at in range(each.first, each.first + each.count)}
+        kept = [at for at in range(len(blocks)) if at not in replaced]
         limit = room if self.tokens is None else self.tokens
         before = len(kept) + len(segments)
         if limit is not None:
@@ -120,13 +123,14 @@ def _segments(blocks: Sequence[tuple[Message, ...]], kept: set[int]) -> list[Seg
         end = at
         while end < len(blocks) and end not in kept:
             end += 1
-        if end > at:
-            found.append(_segment(at, blocks[at:end]))
+        if end > at and (segment := _segment(at, blocks[at:end])) is not None:
+            found.append(segment)
         at = end + 1
     return found
 
 
-def _segment(first: int, blocks: Sequence[tuple[Message, ...]]) -> Segment:
+def _segment(first: int, blocks: Sequence[tuple[Message, ...]]) -> Segment | None:
+    """Return the segment with the longest note that is shorter than its turns; None if every note is too long."""
     messages = [message for block in blocks for message in block]
     texts = [text_of(block) for block in blocks]
     entities = tuple(dict.fromkeys(name for text in texts for name in entities_in(text)))
@@ -135,9 +139,15 @@ def _segment(first: int, blocks: Sequence[tuple[Message, ...]]) -> Segment:
     facts = tuple(dict.fromkeys(long))[:_FACTS]
     roles = ", ".join(dict.fromkeys(message.role for message in messages))
     count = "1 turn" if len(blocks) == 1 else f"{len(blocks)} turns"
-    topics = f" Topics: {', '.join(entities[:_TOPICS])}." if entities else ""
-    lines = [f"[{count} from {roles} left out.{topics}]", *(f"- {fact}" for fact in facts)]
-    return Segment(first, len(blocks), facts, entities, runtime_message("\n".join(lines), messages))
+    head = f"[{count} from {roles} left out.]"
+    room = sum(map(characters, messages))
+    for topics, many in [*((_TOPICS, many) for many in range(len(facts), -1, -1)), (0, 0)]:
+        names = ", ".join(entities[:topics])
+        lines = [f"{head[:-1]} Topics: {names}.]" if names else head, *(f"- {fact}" for fact in facts[:many])]
+        note = runtime_message("\n".join(lines), messages)
+        if characters(note) < room:
+            return Segment(first, len(blocks), facts[:many], entities, note)
+    return None
 
 
 def _remove_oldest(
