@@ -11,9 +11,9 @@ from tests.memory.making import DAY, HOUR, context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.memory.episodic import EpisodicMemory
 from ziggurat.memory.eviction import Eviction, lowest, oldest
+from ziggurat.memory.finding import Recalled
 from ziggurat.memory.scoring import decayed, half_life, hybrid
 from ziggurat.memory.stores.in_memory import InMemoryStore
-from ziggurat.memory.view import Recalled
 from ziggurat.testing.clock import HandClock
 
 

@@ -2,7 +2,7 @@
 
 Each name is imported when it is first used.
 
-- A memory: `record`. What it is worth: `scoring`. Which one is evicted: `eviction`.
+- A memory: `record`. What is passed: `arguments`. What it is worth: `scoring`. Which one is evicted: `eviction`.
 - Kinds of memory, each a `view` of one owner's records: `episodic`, `semantic`, `working`, `longterm`; all of them
   for one agent: `agent_memory`.
 - Stores: `store` has the protocol, `connect` opens a store by its URL, `stores` has the implementations; they `search`

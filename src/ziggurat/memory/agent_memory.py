@@ -7,13 +7,15 @@ from typing import Literal, Unpack
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.memory.arguments import RememberOptions, checked_tags
 from ziggurat.memory.episodic import EpisodicMemory
+from ziggurat.memory.finding import Recalled
 from ziggurat.memory.longterm import LongTermMemory
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Score
 from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.store import MemoryStore
-from ziggurat.memory.view import CANDIDATES, Recalled, RememberOptions, View, checked_tags
+from ziggurat.memory.view import CANDIDATES, View
 from ziggurat.memory.working import WorkingMemory
 from ziggurat.messages.embedding import Embedder
 

@@ -14,10 +14,9 @@ from ziggurat.core.context import Context, root
 from ziggurat.memory.contradiction import DOUBTS, contradictions
 from ziggurat.memory.junk import JUNK, JunkRule, junk_in
 from ziggurat.memory.lease import KIND as LEASE
-from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.record import MemoryRecord, predecessors
 from ziggurat.memory.similar import duplicates, say_the_same
 from ziggurat.memory.store import MemoryStore
-from ziggurat.memory.view import predecessors
 
 _DAY = 86400.0
 

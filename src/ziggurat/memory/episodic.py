@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from ziggurat.core.context import Context
 from ziggurat.core.settings import NonEmptyText, Seconds, checked
+from ziggurat.memory.arguments import checked_tags
 from ziggurat.memory.eviction import Eviction, lowest
+from ziggurat.memory.finding import Recalled
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Score, importance
 from ziggurat.memory.store import OpenedStore
-from ziggurat.memory.view import CANDIDATES, Recalled, View, checked_tags
+from ziggurat.memory.view import CANDIDATES, View
 from ziggurat.messages.embedding import Embedder
 
 _LOWEST = lowest()

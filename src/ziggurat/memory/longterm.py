@@ -9,12 +9,14 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.settings import Fraction, NonEmptyText, PositiveFloat, checked
+from ziggurat.memory.arguments import checked_tags
 from ziggurat.memory.eviction import lowest
+from ziggurat.memory.finding import Recalled
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Circumstances, decayed, product, retention, similarity
 from ziggurat.memory.similar import duplicates, say_the_same
 from ziggurat.memory.store import OpenedStore
-from ziggurat.memory.view import CANDIDATES, Recalled, View, checked_tags
+from ziggurat.memory.view import CANDIDATES, View
 from ziggurat.messages.embedding import Embedder
 
 

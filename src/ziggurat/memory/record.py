@@ -1,6 +1,6 @@
 """A memory record: its text, origin, importance and use, and the record it supersedes."""
 
-__all__ = ["MemoryRecord", "Origin", "pack", "unpack"]
+__all__ = ["MemoryRecord", "Origin", "pack", "predecessors", "unpack"]
 
 import sys
 from array import array
@@ -63,6 +63,13 @@ class MemoryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise ConfigurationError(
                 f"the importance of memory {self.id!r} is a number from 0 to 1, got {self.importance!r}"
             )
+
+
+def predecessors(record: MemoryRecord) -> list[str]:
+    """Return the ids of the memories that a memory replaced, or that were merged into it."""
+    sources = record.facts.get("sources")
+    merged = [each for each in sources if isinstance(each, str)] if isinstance(sources, (list, tuple)) else []
+    return merged if record.supersedes is None else [*dict.fromkeys([record.supersedes, *merged])]
 
 
 def pack(vector: Iterable[float]) -> bytes:

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import Unpack
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.memory.arguments import RememberOptions, checked_tags, texts
 from ziggurat.memory.finding import Recalled
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import in_place_of
-from ziggurat.memory.view import RememberOptions, View, checked_tags, texts
+from ziggurat.memory.view import View
 from ziggurat.memory.words import KEY_TAG
 
 

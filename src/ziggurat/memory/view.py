@@ -1,19 +1,19 @@
 """The base class of all kinds of memory: one owner's records of one kind, in any store."""
 
-__all__ = ["CANDIDATES", "Recalled", "RememberOptions", "View", "checked_tags", "predecessors", "texts"]
+__all__ = ["CANDIDATES", "View"]
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from heapq import nlargest
-from typing import TypedDict, get_args
 
 from msgspec.structs import replace
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
+from ziggurat.memory.arguments import check_content, check_ids, checked_tags, texts
 from ziggurat.memory.eviction import Eviction, lowest
 from ziggurat.memory.finding import Recalled, find_distinct, pieces
-from ziggurat.memory.record import MemoryRecord, Origin
+from ziggurat.memory.record import MemoryRecord, Origin, predecessors
 from ziggurat.memory.scoring import Circumstances, Score
 from ziggurat.memory.search import FLOOR
 from ziggurat.memory.store import OpenedStore, Query
@@ -24,18 +24,6 @@ from ziggurat.messages.embedding import Embedder
 _LOWEST = lowest()
 CANDIDATES = 1000
 """How many of the most relevant memories are scored, where a score decides their order."""
-
-
-class RememberOptions(TypedDict, total=False):
-    """The options of every kind of memory; see `View.remember`."""
-
-    importance: float
-    tags: Iterable[str]
-    origin: Origin
-    taint: Iterable[str]
-    supersedes: str | None
-    embedding: bytes | None
-    facts: Mapping[str, object] | None
 
 
 class View:
@@ -168,7 +156,7 @@ class View:
         supersedes: str | None = None,
         embedding: bytes | None = None,
     ) -> MemoryRecord:
-        _check(content, importance, origin, embedding, facts)
+        check_content(content, importance, origin, embedding, facts)
         tags, taint = texts("tags", tags), texts("taint", taint)
         now = self.ctx.clock.now()
         return MemoryRecord(
@@ -213,7 +201,7 @@ class View:
 
     async def forget(self, *ids: str) -> int:
         """Archive memories of this owner: no recall finds them, but `history` does; return how many were in use."""
-        _check_ids(ids)
+        check_ids(ids)
         found = [record for record in await self.store.get(ids) if record.owner == self.owner and not record.archived]
         await self._archive(found)
         return len(found)
@@ -245,7 +233,7 @@ class View:
 
     async def history(self, memory: str) -> list[MemoryRecord]:
         """Return the memory with this id and all it replaced, the latest first; empty if the id is unknown."""
-        _check_ids([memory])
+        check_ids([memory])
         found: dict[str, MemoryRecord] = {}
         waiting = [memory]
         while waiting:
@@ -265,7 +253,7 @@ class View:
         return await self.store.count(owner=self.owner, kind=self.kind)
 
     async def _own_record(self, memory: str) -> MemoryRecord:
-        _check_ids([memory])
+        check_ids([memory])
         for record in await self.store.get([memory]):
             if record.owner == self.owner:
                 return record
@@ -353,61 +341,3 @@ class View:
         if recalled:
             await self.store.touch([each.record.id for each in recalled], self.ctx.clock.now())
         return recalled
-
-
-def predecessors(record: MemoryRecord) -> list[str]:
-    """Return the ids of the memories that a memory replaced, or that were merged into it."""
-    sources = record.facts.get("sources")
-    merged = [each for each in sources if isinstance(each, str)] if isinstance(sources, (list, tuple)) else []
-    return merged if record.supersedes is None else [*dict.fromkeys([record.supersedes, *merged])]
-
-
-def _check(content: str, importance: float, origin: Origin, embedding: object, facts: object) -> None:
-    if not isinstance(content, str) or not content.strip():
-        raise ConfigurationError(f"what is remembered is a non-empty string, got {content!r}")
-    if isinstance(importance, bool) or not isinstance(importance, (int, float)):
-        raise ConfigurationError(f"importance is a number from 0 to 1, got {importance!r}")
-    if origin not in get_args(Origin):
-        raise ConfigurationError(f"origin, who said it, is one of {', '.join(get_args(Origin))}; got {origin!r}")
-    if facts is not None and not (isinstance(facts, Mapping) and all(isinstance(name, str) for name in facts)):
-        raise ConfigurationError(f"facts maps names to plain values: facts={{'year': 1999}}; got {facts!r:.200}")
-    _check_embedding(embedding)
-
-
-def _check_embedding(embedding: object) -> None:
-    if embedding is not None and not (isinstance(embedding, bytes) and len(embedding) % 4 == 0):
-        raise ConfigurationError(f"an embedding is 32-bit floats: write it with pack(); got {embedding!r:.80}")
-
-
-def _check_ids(ids: Sequence[str]) -> None:
-    for each in ids:
-        if not isinstance(each, str):
-            raise ConfigurationError(f"a memory is named by its id, a string such as record.id; got {each!r:.200}")
-
-
-def checked_tags(query: str | None, limit: int, tags: Iterable[str], embedding: bytes | None) -> tuple[str, ...]:
-    """Check the arguments of a recall and return its tags.
-
-    Raises:
-        ConfigurationError: an argument has the wrong type or range.
-    """
-    if query is not None and not isinstance(query, str):
-        raise ConfigurationError(f"what is looked for is text, got {query!r:.200}")
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
-        raise ConfigurationError(f"limit, how many at most, is a whole number that is not below 0; got {limit!r}")
-    _check_embedding(embedding)
-    return texts("tags", tags)
-
-
-def texts(what: str, given: Iterable[str]) -> tuple[str, ...]:
-    """Return words, such as tags, as a tuple.
-
-    Raises:
-        ConfigurationError: it is a single string, or not an iterable of strings.
-    """
-    if isinstance(given, str):
-        raise ConfigurationError(f"{what} is a list of words, such as [{given!r}]; got the string {given!r}")
-    words = tuple(given) if isinstance(given, Iterable) else (None,)
-    if not all(isinstance(word, str) for word in words):
-        raise ConfigurationError(f"{what} is a list of words, such as ['travel']; got {given!r:.200}")
-    return words

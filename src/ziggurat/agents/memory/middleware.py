@@ -20,9 +20,9 @@ from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, PositiveFloat, PositiveInt, checked
 from ziggurat.databases.writer import closed_when_unused
 from ziggurat.memory.connect import open_memory
+from ziggurat.memory.finding import Recalled
 from ziggurat.memory.scoring import Score
 from ziggurat.memory.store import MemoryStore
-from ziggurat.memory.view import Recalled
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.embedding import Embedder
 from ziggurat.messages.events import MemoryKept, MemoryRecalled, Warned
