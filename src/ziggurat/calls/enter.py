@@ -3,7 +3,18 @@
 look up the record > before_agent > record the entry > wrap_agent > the agent's layers > its loop > after_agent > record
 """
 
-__all__ = ["AGENT", "MAX_DEPTH", "MAX_DEPTH_KEY", "AgentParts", "AgentService", "Setup", "enter", "report_changes"]
+__all__ = [
+    "AGENT",
+    "MAX_DEPTH",
+    "MAX_DEPTH_KEY",
+    "AgentParts",
+    "AgentService",
+    "Setup",
+    "emit_recorded",
+    "enter",
+    "recorded_answer",
+    "report_changes",
+]
 
 from collections.abc import Callable
 from typing import Any
@@ -84,6 +95,10 @@ class AgentParts(Struct, frozen=True, eq=False):
 AGENT: Fact[AgentParts | None] = Fact("agent", None)
 
 
+def _parts_of(agent: AgentService) -> AgentParts:
+    return fact(agent, AGENT) or AgentParts("agent", None, Setup(dict))
+
+
 async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, again: bool = False) -> AgentRun:
     """Run an agent at this context's path, or return its recorded run if it ended there before.
 
@@ -98,7 +113,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
         LimitExceeded: agents are nested too deep.
         Suspend: a call below waits for a decision.
     """
-    parts = fact(agent, AGENT) or AgentParts("agent", None, Setup(dict))
+    parts = _parts_of(agent)
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
     recorded = None if record is None else await _recorded_run(record, parts, ctx)
@@ -182,8 +197,16 @@ async def _recorded_run(record: Record, parts: AgentParts, ctx: Context) -> Agen
         return None  # a replay runs the loop again, to find differences
     run = _read_run(outcome, await journal.answer(ctx, outcome, parts.name, None, AgentRun), parts)
     if ctx.emit is not SILENCE:
-        await _emit_recorded(run, ctx)
+        await emit_recorded(run, ctx)
     return run
+
+
+def recorded_answer(agent: AgentService, path: str, journal: MemoryJournal) -> AgentRun | None:
+    """Return the run with which the agent at a path has answered; None if it did not."""
+    record = journal.find(path)
+    result = None if record is None else record.result
+    parts = _parts_of(agent)
+    return None if result is None else _read_run(result, as_type(result.value, AgentRun), parts)
 
 
 def _read_run(outcome: Outcome, run: AgentRun, parts: AgentParts) -> AgentRun:
@@ -194,8 +217,8 @@ def _read_run(outcome: Outcome, run: AgentRun, parts: AgentParts) -> AgentRun:
     return replace(run, output=parts.read(run.output))
 
 
-async def _emit_recorded(run: AgentRun, ctx: Context) -> None:
-    """Emit the replies and the end of a run that is answered from the record."""
+async def emit_recorded(run: AgentRun, ctx: Context) -> None:
+    """Emit the replies and the end of a run that is answered from the record, so that what is heard is complete."""
     said = (message for message in run.history[run.start :] if message.role == "assistant")
     for number, message in enumerate(said, 1):
         at = ctx.at(f"step-{number}").at("model")

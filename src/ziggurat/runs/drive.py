@@ -9,7 +9,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from ziggurat.calls.enter import AgentService, enter, report_changes
+from ziggurat.calls.enter import AgentService, emit_recorded, enter, recorded_answer, report_changes
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import contained
 from ziggurat.core.context import JOURNAL, Context
@@ -31,7 +31,6 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, pending_of, stop_of
 from ziggurat.messages.events import AgentEnded
 from ziggurat.runs.opening import Opening, empty_run
-from ziggurat.runs.session_writer import SessionWriter
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.permissions import GRANTS
 from ziggurat.tools.thread_guard import rules_hold, run_ended
@@ -73,6 +72,8 @@ async def drive(agent: AgentService, name: str, opens: Awaitable[Opening]) -> Ag
     try:
         entering, opening.ctx = enter(agent, opening.request, _guarded(opening.ctx)), opening.ctx.scoped(_NO_SCOPE)
         run = await entering  # the agent derives contexts of its own; the scope of this one is freed meanwhile
+        if opening.journal.replaying and (end := opening.journal.last_end) is not None and end.run is not None:
+            run = _replayed_end(None, run, opening.journal, opening.ctx.path)
         if opening.writer is not None:
             run = await opening.writer.close(run)
         waiting = opening.journal.append(Ended("", type(run.stop).__name__, opening.journal.elapsed))
@@ -84,7 +85,7 @@ async def drive(agent: AgentService, name: str, opens: Awaitable[Opening]) -> Ag
     except JournalError:
         raise
     except asyncio.CancelledError as error:
-        await _end_cancelled(error, run, name, opening)
+        await _end_cancelled(error, run, agent, name, opening)
         raise
     except BaseException as raised:
         failure = contained(raised, task)
@@ -104,13 +105,23 @@ def _guarded(ctx: Context) -> Context:
     return ctx
 
 
-async def _end_cancelled(error: asyncio.CancelledError, run: AgentRun | None, name: str, opening: Opening) -> None:
-    """Save the session of a cancelled run, record its end, and attach the run to the error."""
+async def _end_cancelled(
+    error: asyncio.CancelledError, run: AgentRun | None, agent: AgentService, name: str, opening: Opening
+) -> None:
+    """Save the session of a cancelled run, record its end, and attach the run to the error.
+
+    If the agent's answer is on record already, the cancellation came too late: the run has ended with that answer.
+    """
     if run is None or opening.journal.ended is None:  # otherwise the cancellation came when all was done
-        run = _stopped_run(error, name, opening)
-        if opening.writer is not None:
-            run = await _save_session(opening.writer, run)
-        await _record_cancelled(opening.journal, run)
+        answer = run or recorded_answer(agent, opening.ctx.path, opening.journal)
+        run = answer or _stopped_run(error, name, opening)
+        try:
+            await finished(_store_end(opening, run, answered=answer is not None))
+        except asyncio.CancelledError:  # cancelled again; the end is recorded by now
+            pass
+        except StoreError as failure:  # it must not hide the cancellation
+            logger.warning("the end of a cancelled run could not be stored: %s", failure)
+            run = _stopped_run(error, name, opening)
     error.partial = run  # type: ignore[attr-defined]
 
 
@@ -120,17 +131,35 @@ async def _opened(opening: Opening) -> Opening:
 
 async def _end_broken(failure: BaseException, run: AgentRun, opening: Opening) -> AgentRun:
     """Save the session of a run that an error or a call that waits has ended, and record its end."""
-    journal, writer, ctx = opening.journal, opening.writer, opening.ctx
+    journal, ctx = opening.journal, opening.ctx
     if isinstance(failure, Exception):
         logger.debug("the run %s stopped", opening.run_id, exc_info=failure)
     if journal.replaying:
         run = _replayed_end(failure, run, journal, ctx.path)
-    if writer is not None:
-        run = await writer.close_anyway(run)
-    if ctx.emit is not SILENCE:
-        await ctx.emit(AgentEnded(ctx.path, run))
-    await _record_end(journal, run)
+    try:
+        try:
+            if ctx.emit is not SILENCE:
+                await ctx.emit(AgentEnded(ctx.path, run))
+        finally:  # also if cancelled while a listener is slow: the run had ended before
+            await finished(_store_end(opening, run))
+    except asyncio.CancelledError as error:
+        error.partial = run  # type: ignore[attr-defined]
+        raise
     return run
+
+
+async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False) -> None:
+    """Save the session of a run, and record that the run has ended.
+
+    Args:
+        opening: The run.
+        run: It, as it is returned.
+        answered: Whether its agent's answer is on record. Otherwise it is recorded as a whole, unless it waits.
+    """
+    if opening.writer is not None:
+        await opening.writer.close_anyway(run)
+    kept = None if answered or run.pending else run
+    await opening.journal.write(Ended("", type(run.stop).__name__, opening.journal.elapsed, kept))
 
 
 async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
@@ -146,7 +175,7 @@ async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
     run = None if ended is None else as_type(ended.run, cast("type[AgentRun | None]", AgentRun | None))
     if run is not None:
         if ctx.emit is not SILENCE:
-            await ctx.emit(AgentEnded(ctx.path, run))
+            await emit_recorded(run, ctx)
         return run
     if record is None or record.result is None:  # written before runs that broke off were kept as a whole
         replayed = journal.copy("replay")
@@ -161,16 +190,14 @@ async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
         ) from error
 
 
-async def _save_session(writer: SessionWriter, run: AgentRun) -> AgentRun:
-    """Save the run to its session before its error is raised."""
-    try:
-        return await finished(writer.close_anyway(run))
-    except asyncio.CancelledError:  # cancelled again; the session is saved by now
-        return run
-
-
-def _replayed_end(failure: BaseException, run: AgentRun, journal: MemoryJournal, path: str) -> AgentRun:
+def _replayed_end(failure: BaseException | None, run: AgentRun, journal: MemoryJournal, path: str) -> AgentRun:
     """Return a replayed run that did not end with an answer, as recorded, after comparing the two.
+
+    Args:
+        failure: What ended the replay; None if it came to an answer, because the run was cut off just before its own.
+        run: The run as replayed.
+        journal: The record.
+        path: The path of its agent.
 
     Raises:
         JournalMismatch: it differs, and the replay is strict.
@@ -180,7 +207,7 @@ def _replayed_end(failure: BaseException, run: AgentRun, journal: MemoryJournal,
     cut_off = isinstance(failure, RecordEnds) or (ended is not None and ended.stop == "Cancelled")
     if recorded is None:
         return replace(run, stop=stops.Cancelled(), pending=()) if cut_off else run
-    if cut_off:  # more may be on record than the run had come to know when it was cut off
+    if cut_off or failure is None:  # more may be on record than the run had come to know when it was cut off
         known = min(len(recorded.messages), len(run.messages))
         journal.diverged(path, "conversation", digest(recorded.messages[:known]), digest(run.messages[:known]))
     else:
@@ -190,39 +217,11 @@ def _replayed_end(failure: BaseException, run: AgentRun, journal: MemoryJournal,
     return recorded
 
 
-def _end_of(journal: MemoryJournal, run: AgentRun) -> Ended:
-    """Return the entry for a run that an error ended; one that waits for a decision is not kept as a whole."""
-    return Ended("", type(run.stop).__name__, journal.elapsed, None if run.pending else run)
-
-
-async def _record_end(journal: MemoryJournal, run: AgentRun) -> None:
-    """Record how a run ended; if cancelled meanwhile, attach the run to the error."""
-    waiting = journal.append(_end_of(journal, run))
-    if waiting is None:
-        return
-    try:
-        await finished(waiting)
-    except asyncio.CancelledError as error:
-        error.partial = run  # type: ignore[attr-defined]
-        raise
-
-
-async def _record_cancelled(journal: MemoryJournal, run: AgentRun) -> None:
-    """Record that a run was cancelled before its error is raised; a failure to store it must not hide that error."""
-    try:
-        waiting = journal.append(_end_of(journal, run))
-        if waiting is not None:
-            await finished(waiting)
-    except asyncio.CancelledError:  # cancelled again; the end is recorded by now
-        return
-    except StoreError as error:
-        logger.warning("the end of a cancelled run could not be stored: %s", error)
-
-
 def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
     stop = stops.Cancelled() if isinstance(error, asyncio.CancelledError) else stop_of(error)
     partial = partial_of(error)
     if partial is None or partial.agent != name or partial.id != opening.run_id:  # several runs may raise one error
         partial = empty_run(name, opening.request, stop)
     pending = pending_of(error) if isinstance(error, Suspend) else ()
-    return replace(partial, stop=stop, pending=pending, id=opening.run_id)
+    session = partial.session if opening.writer is None else opening.writer.id
+    return replace(partial, stop=stop, pending=pending, id=opening.run_id, session=session)

@@ -28,6 +28,7 @@ from ziggurat.core.entries import Entered, Entry
 from ziggurat.core.errors import ConfigurationError, StoreError
 from ziggurat.core.journal import MemoryJournal
 from ziggurat.core.scope import Key
+from ziggurat.core.shield import finished
 from ziggurat.core.store import UNFINISHED, Store
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Conversation
@@ -205,8 +206,10 @@ class SessionWriter:
         return self._lease.session.clock.now()
 
     async def _write(self, entries: Sequence[SessionEntry], *, release: bool = False) -> None:
-        if not entries:
-            return
+        if entries:
+            await finished(self._write_whole(entries, release=release))  # a part would be unknown to this writer
+
+    async def _write_whole(self, entries: Sequence[SessionEntry], *, release: bool) -> None:
         try:
             await self._lease.write(entries, release=release)
         except BaseException:
