@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+# without what a make that runs these tests hands on
+INHERITED = {name: value for name, value in os.environ.items() if name != "PYTHON" and not name.startswith("MAKE")}
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
@@ -24,13 +26,14 @@ def test_a_question_is_handed_on_as_it_is(question: str, tmp_path: Path) -> None
         ["make", "--no-print-directory", "-C", str(ROOT), "run", f"VENV={tmp_path}", f"Q={question}"],
         capture_output=True,
         text=True,
+        env=INHERITED,
     )
     assert (made.stdout, made.stderr) == (f"<run><--><{question}>", "")
 
 
 def _lines(*command: str, **environment: str) -> list[str]:
     done = subprocess.run(
-        command, capture_output=True, text=True, check=True, cwd=ROOT, env={**os.environ, **environment}
+        command, capture_output=True, text=True, check=True, cwd=ROOT, env={**INHERITED, **environment}
     )
     return done.stdout.splitlines()
 
