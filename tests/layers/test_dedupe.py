@@ -135,7 +135,7 @@ def test_a_timeout_of_the_callers_own_deadline_is_no_answer_for_others() -> None
     async def main() -> None:
         once = stack(service, dedupe(store=DedupeStore()))
         ctx = root().within(CLOCK, clock)
-        hasty = asyncio.create_task(once("q", Context("run", deadline=5.0, scope=ctx.scope)))
+        hasty = asyncio.create_task(stack(once, timeout(seconds=5))("q", ctx))
         await settle()
         [patient] = beginning(once, "q", ctx=ctx)
         await clock.advance(5)

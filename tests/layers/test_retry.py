@@ -431,9 +431,10 @@ def test_whatever_says_stop_first_stops(settings: dict[str, Any], deadline: int 
         seen.append(clock.monotonic())
         raise ConnectionError(str(len(seen)))
 
-    ctx = Context("run", deadline=deadline, scope=calling(clock).scope)
+    retried = stack(service, retry(base=1, jitter="none", **settings))
+    limited = retried if deadline is None else stack(retried, timeout(seconds=deadline))
     with pytest.raises(ConnectionError, match=str(tries)):
-        asyncio.run(stack(service, retry(base=1, jitter="none", **settings))("q", ctx))
+        asyncio.run(limited("q", calling(clock)))
     assert len(seen) == tries
 
 

@@ -422,7 +422,8 @@ class Runnable:
         if loop is not None:  # called from a thread with an event loop of its own
             return POOL.run_on(loop, lambda: self._join(ambient, request, options))
         beside = ambient.state(ConcurrentAgents, ConcurrentAgents)
-        return await beside.run(enter(self, request, joined_context(ambient.under(self.name), options)))
+        with joined_context(ambient.under(self.name), options).branch() as ctx:
+            return await beside.run(enter(self, request, ctx))
 
     def _surroundings(self, *, detached: bool) -> Context | None:
         """Return the context of the user function that calls, None outside of runs; refuse where that is unknown."""

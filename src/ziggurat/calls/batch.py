@@ -71,11 +71,14 @@ async def _call_together(
 
     async def limited(call: ToolCall, at: Context) -> ToolResult:
         if room is None:
-            begun.add(at.path)
-            return await act(box, call, at)
+            return await timed(call, at)
         async with room:
-            begun.add(at.path)
-            return await act(box, call, at)
+            return await timed(call, at)
+
+    async def timed(call: ToolCall, at: Context) -> ToolResult:
+        begun.add(at.path)
+        with at.branch() as branch:
+            return await act(box, call, branch)
 
     loop = asyncio.get_running_loop()
     tasks = [loop.create_task(_catch_suspend(limited(call, at))) for call, at in zip(calls, contexts, strict=True)]

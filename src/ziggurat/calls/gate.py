@@ -47,6 +47,7 @@ from ziggurat.core.errors import (
 from ziggurat.core.journal import MemoryJournal, journal_of
 from ziggurat.core.path import is_beneath, is_tool_call
 from ziggurat.core.scope import Key
+from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.agent import Approve, Decision, Deny, Happened, Modify, PendingItem, Stage, decision_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
@@ -400,14 +401,19 @@ async def _ask_approver(item: PendingItem, desk: Approvals | None, ctx: Context)
     """
     if desk is None or desk.approver is None:
         raise Suspend((item,))
-    token = AMBIENT.set(ctx.at("approval"))  # an agent that the approver runs becomes part of this run
-    try:
-        shown = replace(item, call=_copy_of(item.call))  # a copy, so the approver cannot change the call
-        answer = desk.approver(shown)
-        task = asyncio.ensure_future(_contained(answer)) if isinstance(answer, Awaitable) else None
-    finally:
-        AMBIENT.reset(token)
-    decision = answer if task is None else await _await_approver(task, desk, ctx)
+    watch = ctx.watch or Stopwatch(ctx.clock)
+    apart = ctx.timed(Stopwatch(ctx.clock))  # what the approver does is measured apart: nobody below waits for it
+    with watch.waiting():
+        began = watch.clock.monotonic()
+        token = AMBIENT.set(apart.at("approval"))  # an agent that the approver runs becomes part of this run
+        try:
+            shown = replace(item, call=_copy_of(item.call))  # a copy, so the approver cannot change the call
+            answer = desk.approver(shown)
+            task = asyncio.ensure_future(_contained(answer)) if isinstance(answer, Awaitable) else None
+        finally:
+            AMBIENT.reset(token)
+            watch.discount(watch.clock.monotonic() - began)  # it may have asked a person without letting others work
+        decision = answer if task is None else await _await_approver(task, desk, apart)
     if not isinstance(decision, (Approve, Deny, Modify)):
         raise ConfigurationError(
             f"the approver must return Approve(), Deny(reason) or Modify(arguments), got {decision!r}"

@@ -3,18 +3,20 @@
 __all__ = ["AMBIENT", "JOURNAL", "METER", "RUN_ID", "Context", "Journal", "Limit", "Meter", "root"]
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, Timer, new_id
+from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, new_id
 from ziggurat.core.errors import Timeout
 from ziggurat.core.event import SILENCE, Emit, Event, Listener, listening_to
 from ziggurat.core.path import escaped
 from ziggurat.core.scope import Key, Scope
+from ziggurat.core.stopwatch import Alarm, Stopwatch
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -35,7 +37,7 @@ class Context(Struct, frozen=True, eq=False):
     Attributes:
         path: The address of this call in the run: names and positions, never a provider's id or a time.
         emit: ``await ctx.emit(event)`` notifies the listeners; call `listens` first, and build no event if it is False.
-        deadline: When this call must stop, in seconds of the clock's `monotonic`; None for never.
+        watch: Measures the time of this call, less the waits for people; None if nothing around it has one.
         scope: What the whole run shares.
         frozen: The checked call, the only one that the tool function at the bottom may run; None inside an agent.
         leaf: Whether the call is recorded as a whole by its caller, as a model's is, and not by its parts.
@@ -44,7 +46,7 @@ class Context(Struct, frozen=True, eq=False):
 
     path: str
     emit: Emit = SILENCE
-    deadline: float | None = None
+    watch: Stopwatch | None = None
     scope: Scope = Scope()
     frozen: object = None
     leaf: bool = False
@@ -67,12 +69,12 @@ class Context(Struct, frozen=True, eq=False):
 
     def at(self, name: str) -> "Context":
         """Return the context of a child call whose `name` is known to be unique here, such as ``step-3``."""
-        return Context(f"{self.path}/{name}", self.emit, self.deadline, self.scope, self.frozen, self.leaf)
+        return Context(f"{self.path}/{name}", self.emit, self.watch, self.scope, self.frozen, self.leaf)
 
     def as_leaf(self) -> "Context":
         """Return a context for the parts of this call, which its caller records as a whole."""
         return Context(
-            self.path, self.emit, self.deadline, self.scope, self.frozen, True, self._counter, self._entered, self.tries
+            self.path, self.emit, self.watch, self.scope, self.frozen, True, self._counter, self._entered, self.tries
         )
 
     def again(self) -> "Context":
@@ -80,7 +82,7 @@ class Context(Struct, frozen=True, eq=False):
         return Context(
             self.path,
             self.emit,
-            self.deadline,
+            self.watch,
             self.scope,
             self.frozen,
             self.leaf,
@@ -100,7 +102,7 @@ class Context(Struct, frozen=True, eq=False):
     def freezing(self, frozen: object) -> "Context":
         """Return a context of this call whose tool function may run only the call `frozen`, as it was checked."""
         return Context(
-            self.path, self.emit, self.deadline, self.scope, frozen, self.leaf, self._counter, self._entered, self.tries
+            self.path, self.emit, self.watch, self.scope, frozen, self.leaf, self._counter, self._entered, self.tries
         )
 
     def heard_by(self, *listeners: Listener) -> "Context":
@@ -113,13 +115,13 @@ class Context(Struct, frozen=True, eq=False):
 
     def entered(self, scope: Scope) -> "Context":
         """Return a context marked as having passed the checks and hooks of this call, with `scope` for all below it."""
-        return Context(self.path, self.emit, self.deadline, scope, None, False, self._counter, True)
+        return Context(self.path, self.emit, self.watch, scope, None, False, self._counter, True)
 
-    def _with(self, emit: Emit | None = None, deadline: float | None = None, scope: Scope | None = None) -> "Context":
+    def _with(self, emit: Emit | None = None, watch: Stopwatch | None = None, scope: Scope | None = None) -> "Context":
         return Context(
             self.path,
             self.emit if emit is None else emit,
-            self.deadline if deadline is None else deadline,
+            self.watch if watch is None else watch,
             self.scope if scope is None else scope,
             self.frozen,
             self.leaf,
@@ -131,16 +133,38 @@ class Context(Struct, frozen=True, eq=False):
     def limit(self, seconds: float) -> "Limit":
         """Limit the block ``async with ctx.limit(30) as ctx`` to `seconds`.
 
-        Time spent waiting for a slow reader of events does not count.
+        Time in which calls in the block only wait for a person, or for a slow reader of events, does not count.
 
         Raises:
             Timeout: on leaving the block, if the limit passed and the work was cancelled.
         """
         return Limit(self, seconds)
 
+    def timed(self, watch: Stopwatch | None = None) -> "Context":
+        """Return a context of this call with a stopwatch of its own, `watch` or a new one."""
+        return self._with(watch=Stopwatch(self.clock, self.watch, self.emit) if watch is None else watch)
+
+    @contextmanager
+    def branch(self) -> "Iterator[Context]":
+        """Return a context for one of several calls that are made at the same time, within the block.
+
+        While it waits for a person, the time of the calls around it goes on if another of them works.
+        """
+        with (self.watch or Stopwatch(self.clock)).branch() as watch:
+            yield self.timed(watch)
+
+    @property
+    def deadline(self) -> float | None:
+        """When this call must stop, in seconds of the clock's `monotonic`; None for never.
+
+        It moves while people are waited for.
+        """
+        return None if self.watch is None else self.watch.deadline
+
     def remaining(self) -> float | None:
         """Return the seconds left until the deadline, or None without one."""
-        return None if self.deadline is None else self.deadline - self.clock.monotonic()
+        deadline = self.deadline
+        return None if deadline is None else deadline - self.clock.monotonic()
 
     def listens(self, kind: type[Event]) -> bool:
         """Return whether any listener wants events of this kind."""
@@ -289,42 +313,30 @@ def root(name: str = "run", scope: Scope | None = None, emit: Emit = SILENCE) ->
     return Context(escaped(name), emit, None, scope or Scope())
 
 
-_WHILE = 0.01
-
-
 class Limit:
     """The context manager of `Context.limit`; it uses one timer and no task."""
 
-    __slots__ = ("_before", "_blocked", "_ctx", "_expired", "_task", "_timer", "_when", "seconds")
+    __slots__ = ("_alarm", "_before", "_ctx", "_expired", "_task", "seconds")
 
     def __init__(self, ctx: Context, seconds: float) -> None:
         self._ctx = ctx
         self.seconds = seconds
 
     async def __aenter__(self) -> Context:
-        ctx = self._ctx
         task = asyncio.current_task()
         assert task is not None
         self._task, self._before, self._expired = task, task.cancelling(), False
-        self._when = ctx.clock.monotonic() + self.seconds
-        self._blocked = ctx.emit.blocked
-        self._timer: Timer = ctx.clock.call_at(self._when, self._fire)
-        deadline = self._when if ctx.deadline is None else min(self._when, ctx.deadline)
-        return ctx._with(deadline=deadline)
+        watch = Stopwatch(self._ctx.clock, self._ctx.watch, self._ctx.emit)
+        self._alarm: Alarm = watch.limit(self.seconds, self._expire)
+        return self._ctx._with(watch=watch)
 
-    def _fire(self) -> None:
-        clock = self._ctx.clock
-        when = self._when + self._ctx.emit.blocked - self._blocked
-        now = clock.monotonic()
-        if when > self._when and now < when:  # wait at least _WHILE: blocked time may grow as fast as the clock
-            self._timer = clock.call_at(max(when, now + _WHILE), self._fire)
-            return
+    def _expire(self) -> None:
         self._expired = True
         self._task.cancel()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._timer.cancel()
+        self._alarm.cancel()
         if self._expired and self._task.uncancel() <= self._before and kind is asyncio.CancelledError:
             raise Timeout(f"{self._ctx.path} timed out after {self.seconds:g} s", seconds=self.seconds) from error

@@ -16,6 +16,7 @@ from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.path import parent_of
 from ziggurat.core.recorder import Mode, Recorder
 from ziggurat.core.shield import ring
+from ziggurat.core.stopwatch import Stopwatch
 
 _READING = threading.Lock()
 """Held while a journal's list of waiting readers is created."""
@@ -294,9 +295,7 @@ class MemoryJournal(Recorder):
                 record.cursor = record.counted = 0
         if isinstance(ended, Ended):
             self._elapsed = ended.elapsed
-        if clock is not None:
-            self._monotonic = clock.monotonic
-        self._since = self._monotonic()
+        self.watch = Stopwatch(self.watch.clock if clock is None else clock)
         for entry in (*decided, Opened("", run_id, SHAPE_VERSION, at)):
             self.hold(entry)
         self._begun = len(self.entries)

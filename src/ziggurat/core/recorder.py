@@ -24,6 +24,7 @@ from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalErro
 from ziggurat.core.event import Diverged, difference
 from ziggurat.core.json_lines import as_error, fingerprint
 from ziggurat.core.path import is_beneath, is_model_call, parent_of, step_of
+from ziggurat.core.stopwatch import Stopwatch
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -88,9 +89,8 @@ class Recorder:
     """
 
     __slots__ = (
-        "_charges", "_composite", "_elapsed", "_entered", "_errors", "_first", "_looked_at", "_monotonic", "_readers",
-        "_reading", "_screens", "_since", "durable", "entries", "known", "mode", "refusing", "reopened", "replaying",
-        "strict",
+        "_charges", "_composite", "_elapsed", "_entered", "_errors", "_first", "_looked_at", "_readers", "_reading",
+        "_screens", "durable", "entries", "known", "mode", "refusing", "reopened", "replaying", "strict", "watch",
     )  # fmt: skip
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -100,8 +100,7 @@ class Recorder:
         self.durable = False
         self.entries: list[Entry] = []
         self.known: dict[str, Entry | list[Entry] | Record] | None = None  # entries by path, once built
-        self._monotonic = clock.monotonic
-        self._since = clock.monotonic()
+        self.watch = Stopwatch(clock)  # measures the run in this process
         self._elapsed = 0.0
         self._composite: set[str] = set()
         self._entered: set[str] = set()
@@ -161,7 +160,7 @@ class Recorder:
     @property
     def elapsed(self) -> float:
         """Seconds of the run's time allowance used, in this process and all before; waiting for people excluded."""
-        return self._elapsed + self._monotonic() - self._since
+        return self._elapsed + self.watch.elapsed
 
     def missing(self, path: str, what: str, /) -> None:
         """Raise in `replay`, because the record has no answer for this call.

@@ -13,6 +13,7 @@ from ziggurat.core.event import CircuitChanged
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
 from ziggurat.core.settings import SHARED, PositiveInt, Seconds, Share, checked
+from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.layers.circuit import (
     FAILED,
     SLOW,
@@ -164,7 +165,7 @@ async def circuit_breaker(
     if ctx.replayed:
         return await inner(request, ctx)
     rules, backend, clock = breaker.rules, breaker.backend, ctx.clock
-    began, blocked = backend.time(clock), ctx.emit.blocked
+    began, watch = backend.time(clock), Stopwatch(clock, ctx.watch, ctx.emit)
     verdict = backend.update(breaker.name, Circuit.admit, rules, began)
     if not isinstance(verdict, Verdict):
         verdict = await _wait_for_verdict(verdict, breaker, began)
@@ -175,7 +176,7 @@ async def circuit_breaker(
     try:
         if verdict.change is not None:
             await _tell(breaker, verdict.change, ctx)
-        response = await inner(request, ctx)
+        response = await inner(request, ctx.timed(watch))
         outcome = 0
         return response
     except Exception as error:
@@ -187,7 +188,7 @@ async def circuit_breaker(
         raise
     finally:
         now = backend.time(clock)
-        if outcome is not None and now - began - (ctx.emit.blocked - blocked) >= rules.slow_seconds:
+        if outcome is not None and now - began - watch.excluded >= rules.slow_seconds:
             outcome |= SLOW
         change = backend.update(breaker.name, Circuit.settle, rules, verdict.ticket, outcome, now)
         if change is not None and not closing:

@@ -26,6 +26,7 @@ class _Hedge(Combinator[Q, R]):
         self.delay = delay
 
     async def __call__(self, request: Q, ctx: Context, /) -> R:
+        ctx = ctx.timed()
         places = [ctx.under(f"alt-{number + 1}") for number in range(len(self.alternatives))]
         recorded = _recorded_winner(places, ctx)
         if recorded is not None:
@@ -55,7 +56,8 @@ class _Hedge(Combinator[Q, R]):
 
     async def _attempt(self, index: int, request: Q, place: Context) -> R:
         try:
-            return await self.ask(index, request, place)
+            with place.branch() as branch:
+                return await self.ask(index, request, branch)
         except asyncio.CancelledError as error:
             place.charge(getattr(error, "usage", None))
             raise
@@ -66,9 +68,8 @@ class _Hedge(Combinator[Q, R]):
         self, running: dict[asyncio.Task[R], int], failures: list[tuple[int, Exception]], ctx: Context, *, last: bool
     ) -> asyncio.Task[R] | None:
         """Wait for an answer and return its task; None when the next alternative is due, or when all have failed."""
-        clock = ctx.clock
         alarm: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = None if last else clock.call_at(clock.monotonic() + self.delay, lambda: _ring(alarm))
+        timer = None if last or ctx.watch is None else ctx.watch.after(self.delay, lambda: _ring(alarm))
         try:
             while running and not alarm.done():
                 waited: set[asyncio.Future[Any]] = {alarm, *running}

@@ -12,6 +12,7 @@ from ziggurat.core.errors import ConfigurationError, LimitExceeded, Timeout
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeSeconds, PositiveInt, checked
+from ziggurat.core.stopwatch import Stopwatch
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -118,12 +119,11 @@ async def load_shed(
             "try again later",
             transient=True,
         )
-    clock = ctx.clock
-    began = clock.monotonic() - ctx.emit.blocked
+    watch = Stopwatch(ctx.clock, ctx.watch, ctx.emit)
     try:
-        response = await inner(request, ctx)
+        response = await inner(request, ctx.timed(watch))
     except Timeout:
-        gradient.observe(clock.monotonic() - ctx.emit.blocked - began)
+        gradient.observe(watch.elapsed)
         raise
-    gradient.observe(clock.monotonic() - ctx.emit.blocked - began)
+    gradient.observe(watch.elapsed)
     return response

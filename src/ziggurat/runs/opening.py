@@ -275,7 +275,7 @@ class Opener:
             scope[SESSION_WRITER] = writer
             scope[WAITING_CALLS] = writer.waiting()
             writer.journal, writer.path = journal, self.path
-        ctx = root_context(self.path, scope, options)
+        ctx = root_context(self.path, scope, options, journal.watch)
         if runs is not None and (runs.keeps_ended or options.run_id is not None or state == "continued"):
             broadcast = Broadcast(journal, ctx.emit, pieces=options.run_id is not None)  # someone may subscribe
             runs.announce(run_id, broadcast)

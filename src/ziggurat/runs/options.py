@@ -24,6 +24,7 @@ from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE, Emit, Listener
 from ziggurat.core.scope import Key, Scope
+from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.core.store import ID, is_id
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.message import Message
@@ -255,9 +256,9 @@ def _permissions(grants: Iterable[str]) -> frozenset[str]:
     return known(grants)
 
 
-def root_context(path: str, scope: dict[Key[Any], Any], options: RunOptions) -> Context:
-    """Return the first context of a run."""
-    ctx = Context(path, options.emit, None, Scope(scope))
+def root_context(path: str, scope: dict[Key[Any], Any], options: RunOptions, watch: Stopwatch) -> Context:
+    """Return the first context of a run, whose time is measured by `watch`."""
+    ctx = Context(path, options.emit, watch, Scope(scope))
     return ctx.heard_by(*options.listeners) if options.listeners else ctx
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import Suspend, Timeout, ToolError
+from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.events import ToolAbandoned
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.tools.results import ended_by, presentable, result_of
@@ -146,16 +147,21 @@ def _retrieve_error(done: "asyncio.Future[object]") -> None:
 async def run_bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, seconds: float | None) -> T:
     """Await `work` in a task of its own, so that control returns even if it ignores cancellation.
 
+    Args:
+        work: The work.
+        ctx: Its context, with a stopwatch of its own if there is a limit.
+        name: The name of the tool.
+        seconds: How long it may take, less the waits for people; None for as long as the deadline permits.
+
     Raises:
         Timeout: it took longer than `seconds`; it was cancelled, and abandoned if it did not stop within the grace.
         ToolError: it cancelled its own task.
     """
-    clock = ctx.clock
-    end = None if seconds is None else clock.monotonic() + seconds
+    watch = ctx.watch or Stopwatch(ctx.clock)
     task = _start(work)
     if not task.done():
-        await _wait_until(task, end, seconds, ctx, name)
-    elif ctx.deadline is not None and clock.monotonic() >= ctx.deadline:
+        await _wait_until(task, watch, seconds, ctx, name)
+    elif watch.deadline is not None and ctx.clock.monotonic() >= watch.deadline:
         await asyncio.sleep(0)  # otherwise a run that never waits would never notice its deadline
     if task.cancelled():  # not by us, so by itself
         raise ToolError(CANCELLED_ITSELF)
@@ -170,20 +176,20 @@ def _start(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
 
 
 async def _wait_until(
-    task: "asyncio.Task[T]", end: float | None, seconds: float | None, ctx: Context, name: str
+    task: "asyncio.Task[T]", watch: Stopwatch, seconds: float | None, ctx: Context, name: str
 ) -> None:
     """Wait for a task until a time; see `run_bounded`."""
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     task.add_done_callback(lambda _: _ring(ended))
-    timer = None if end is None else ctx.clock.call_at(end, lambda: _ring(ended))
+    alarm = None if seconds is None else watch.after(seconds - watch.elapsed, lambda: _ring(ended))
     try:
         await ended
     except asyncio.CancelledError:
         await settle([task], ctx, name=name)
         raise
     finally:
-        if timer is not None:
-            timer.cancel()
+        if alarm is not None:
+            alarm.cancel()
     if task.done():
         return
     await settle([task], ctx, name=name)

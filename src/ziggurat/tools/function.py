@@ -133,6 +133,8 @@ class FunctionTool:
         else:
             use_approval(call, frozen, ctx)
             arguments = self.arguments.decode_normal(call.arguments)
+        if self._timeout is not None:
+            ctx = ctx.timed()
         if self._context is not None:
             arguments[self._context] = ctx
         if self._streams:

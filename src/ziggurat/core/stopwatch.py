@@ -1,0 +1,168 @@
+"""Stopwatch: measures the time of a call, and stands still while the call only waits for a person."""
+
+__all__ = ["Alarm", "Stopwatch"]
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ziggurat.core.clock import Clock, Timer
+from ziggurat.core.event import SILENCE, Emit
+
+_WHILE = 0.01
+
+
+class Stopwatch:
+    """Measures the seconds that a call and all calls below it work; waiting for a person is not counted.
+
+    Stopwatches form a tree, as calls do. One that stands still stops the one around it too, unless that one has
+    parallel branches and another of them works on. So a wait is free for the call that waits and for all around it,
+    and no call beside it gets more time.
+
+    Args:
+        clock: Tells the time.
+        outer: The stopwatch of the call around this one; None if there is none.
+        emit: Of the call; the time for which emitting waits for a slow reader is not counted either.
+    """
+
+    __slots__ = (
+        "_blocked", "_branches", "_excluded", "_limit", "_sleeping", "_start", "_stopped", "_waits", "clock", "emit",
+        "outer",
+    )  # fmt: skip
+
+    def __init__(self, clock: Clock, outer: "Stopwatch | None" = None, emit: Emit = SILENCE) -> None:
+        self.outer = outer
+        self.emit = emit
+        self.clock = clock
+        self._start = clock.monotonic()
+        self._blocked = emit.blocked
+        self._excluded = 0.0  # seconds for which it has stood still, not counting the present stop
+        self._stopped: float | None = None  # since when it stands still
+        self._waits = 0  # how many waits for people, and stopwatches that stand still, are directly below
+        self._branches = 0
+        self._sleeping: list[Alarm] = []
+        self._limit: Alarm | None = None
+
+    @property
+    def excluded(self) -> float:
+        """The seconds not counted so far."""
+        still = 0.0 if self._stopped is None else self.clock.monotonic() - self._stopped
+        return self._excluded + still + self.emit.blocked - self._blocked
+
+    @property
+    def elapsed(self) -> float:
+        """The seconds counted so far."""
+        return self.clock.monotonic() - self._start - self.excluded
+
+    @property
+    def deadline(self) -> float | None:
+        """When the first limit on this stopwatch or one around it is reached, unless they stop; None for never.
+
+        In seconds of the clock's `monotonic`.
+        """
+        first: float | None = None
+        watch: Stopwatch | None = self
+        while watch is not None:
+            if watch._limit is not None and (first is None or watch._limit.when < first):
+                first = watch._limit.when
+            watch = watch.outer
+        return first
+
+    def after(self, seconds: float, callback: Callable[[], None]) -> "Alarm":
+        """Call `callback` when `seconds` more have been counted."""
+        return Alarm(self, seconds, callback)
+
+    def limit(self, seconds: float, callback: Callable[[], None]) -> "Alarm":
+        """Do the same as `after`, as the deadline of the call."""
+        self._limit = Alarm(self, seconds, callback)
+        return self._limit
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Wait for a person within the block."""
+        self._change(1, 0)
+        try:
+            yield
+        finally:
+            self._change(-1, 0)
+
+    @contextmanager
+    def branch(self) -> Iterator["Stopwatch"]:
+        """Return the stopwatch of one of several calls that are made at the same time, within the block."""
+        self._change(0, 1)
+        try:
+            yield Stopwatch(self.clock, self, self.emit)
+        finally:
+            self._change(0, -1)
+
+    def discount(self, seconds: float) -> None:
+        """Do not count the last `seconds`, in which nothing in this process could work."""
+        watch: Stopwatch | None = self
+        while watch is not None:
+            if watch._stopped is None:
+                watch._excluded += seconds
+            watch = watch.outer
+
+    def _change(self, waits: int, branches: int) -> None:
+        self._waits += waits
+        self._branches += branches
+        stands = 0 < self._waits >= self._branches
+        if stands == (self._stopped is not None):
+            return
+        now = self.clock.monotonic()
+        if self._stopped is None:
+            self._stopped = now
+        else:
+            self._excluded += now - self._stopped
+            self._stopped = None
+            sleeping, self._sleeping = self._sleeping, []
+            for alarm in sleeping:
+                alarm.arm()
+        if self.outer is not None:
+            self.outer._change(1 if stands else -1, 0)
+
+
+class Alarm:
+    """Calls back when a stopwatch has counted a number of seconds from now on."""
+
+    __slots__ = ("_armed", "_callback", "_excluded", "_start", "_timer", "seconds", "watch")
+
+    def __init__(self, watch: Stopwatch, seconds: float, callback: Callable[[], None]) -> None:
+        self.watch = watch
+        self.seconds = seconds
+        self._callback: Callable[[], None] | None = callback
+        self._start = watch.clock.monotonic()
+        self._excluded = self._armed = watch.excluded
+        self._timer: Timer = watch.clock.call_at(self._start + seconds, self._ring)
+
+    @property
+    def when(self) -> float:
+        """When it will ring if the stopwatch does not stop again, in seconds of the clock's `monotonic`."""
+        return self._start + self.seconds + self.watch.excluded - self._excluded
+
+    def _ring(self) -> None:
+        if self.watch._stopped is not None:
+            self.watch._sleeping.append(self)
+        elif self.watch.excluded > self._armed:
+            self.arm()
+        else:
+            self._end()
+
+    def arm(self) -> None:
+        """Set the timer anew, after the stopwatch has stood still."""
+        clock, when = self.watch.clock, self.when
+        now = clock.monotonic()
+        if now >= when:
+            self._end()
+            return
+        self._armed = self.watch.excluded
+        self._timer = clock.call_at(max(when, now + _WHILE), self._ring)  # blocked time may grow as fast as the clock
+
+    def _end(self) -> None:
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            callback()
+
+    def cancel(self) -> None:
+        """Cancel it; no effect if it has rung."""
+        self._callback = None
+        self._timer.cancel()

@@ -1,0 +1,282 @@
+"""Waiting for a person costs no time: of no limit around the call that waits; no call beside it gets more time."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stores import places
+from tests.stores.places import new_store
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.context import Context
+from ziggurat.core.layer import stack
+from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
+from ziggurat.layers.hedge import hedge
+from ziggurat.layers.timeout import timeout
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, Approve, Decision, PendingItem
+from ziggurat.messages.parts import ToolCall, tool_call
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.runs.options import Environment
+from ziggurat.testing.clock import HandClock
+from ziggurat.tools.approval import Approvals, Approver
+from ziggurat.tools.function import FunctionTool, tool
+
+HOURS = 10_000.0
+LIMIT = 10.0
+
+
+@pytest.fixture(autouse=True, params=["memory", "sqlite", "file"])
+def _in_a_store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    with places.used(request.param, tmp_path):
+        yield
+
+
+class World:
+    """A clock, a tool that needs approval, one that works for some seconds, and a person who takes hours."""
+
+    def __init__(self, person: str) -> None:
+        self.clock = HandClock(auto=True)
+        self.approver: Approver = {"async": self._decide, "sync": self._decide_at_once}[person]
+
+    async def _decide(self, item: PendingItem) -> Decision:
+        await self.clock.sleep(HOURS)
+        return Approve()
+
+    def _decide_at_once(self, item: PendingItem) -> Decision:
+        self.clock.skip(HOURS)  # as reading a line from the terminal, which blocks the event loop
+        return Approve()
+
+    def pay(self, seconds: float = 1.0, **settings: Any) -> FunctionTool:
+        @tool(approval=True, **settings)
+        async def pay() -> str:
+            """Pay."""
+            await self.clock.sleep(seconds)
+            return "paid"
+
+        return pay
+
+    def work(self, seconds: float, **settings: Any) -> FunctionTool:
+        @tool(**settings)
+        async def work() -> str:
+            """Work."""
+            await self.clock.sleep(seconds)
+            return "worked"
+
+        return work
+
+    async def run(self, agent: Agent | Any) -> AgentRun:
+        run: AgentRun = await agent.run("go", environment=Environment(clock=self.clock))
+        return run
+
+    def agent(self, *said: Any, tools: list[Any], **settings: Any) -> Agent:
+        approvals = Approvals(approver=self.approver)
+        return Agent(ScriptedModel(*said), tools=tools, approvals=approvals, store=new_store(), **settings)
+
+
+def _agents_own(world: World, seconds: float) -> Any:
+    return world.agent(tool_call("pay"), "done", tools=[world.pay(seconds)], timeout=LIMIT)
+
+
+def _layer_on_the_tool(world: World, seconds: float) -> Any:
+    """The limit stands above the gate only if the tool is an agent."""
+    helper = Agent(ScriptedModel(tool_call("pay"), "done"), name="helper", tools=[world.pay(seconds)])
+    return world.agent(tool_call("helper", input="x"), "done", tools=[stack(helper, timeout(seconds=LIMIT))])
+
+
+def _layer_on_the_agent(world: World, seconds: float) -> Any:
+    return world.agent(tool_call("pay"), "done", tools=[world.pay(seconds)]).layered(timeout(seconds=LIMIT))
+
+
+def _nested_agents_own(world: World, seconds: float) -> Any:
+    helper = Agent(ScriptedModel(tool_call("pay"), "done"), name="helper", tools=[world.pay(seconds)], timeout=LIMIT)
+    return world.agent(tool_call("helper", input="x"), "done", tools=[helper], timeout=2 * LIMIT)
+
+
+def _function_that_runs_an_agent(settings: dict[str, Any]) -> Callable[[World, float], Any]:
+    def make(world: World, seconds: float) -> Any:
+        helper = Agent(ScriptedModel(tool_call("pay"), "done"), name="helper", tools=[world.pay(seconds)])
+
+        @tool(**settings)
+        async def ask() -> str:
+            """Ask."""
+            return (await helper.run("x")).raise_for_stop().text
+
+        return world.agent(tool_call("ask"), "done", tools=[ask])
+
+    return make
+
+
+def _limit_in_a_function(world: World, seconds: float) -> Any:
+    helper = Agent(ScriptedModel(tool_call("pay"), "done"), name="helper", tools=[world.pay(seconds)])
+
+    @tool
+    async def ask(ctx: Context) -> str:
+        """Ask."""
+        async with ctx.limit(LIMIT) as limited:
+            service = helper.as_tool()
+            return (await service(ToolCall("1", "helper", '{"input":"x"}'), limited)).text
+
+    return world.agent(tool_call("ask"), "done", tools=[ask])
+
+
+LIMITS: dict[str, Callable[[World, float], Any]] = {
+    "agent": _agents_own,
+    "layer on a tool": _layer_on_the_tool,
+    "layer on the agent": _layer_on_the_agent,
+    "nested agent": _nested_agents_own,
+    "tool": _function_that_runs_an_agent({"timeout": LIMIT}),
+    "block": _limit_in_a_function,
+}
+
+
+@pytest.mark.parametrize("person", ["async", "sync"])
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_person_may_take_any_time_under_any_limit_and_work_may_not(limit: str, person: str) -> None:
+    quick, slow = World(person), World(person)
+    run = asyncio.run(quick.run(LIMITS[limit](quick, LIMIT - 1)))
+    assert (run.stop, run.text) == (stops.Completed(), "done")
+    assert not [text for text in run.observations if "timed out" in text]
+    assert run.seconds < LIMIT
+    run = asyncio.run(slow.run(LIMITS[limit](slow, LIMIT + 1)))
+    late = isinstance(run.stop, stops.Timeout) or [text for text in run.observations if "timed out" in text]
+    assert late, (run.stop, run.observations)
+
+
+def _together(world: World, *tools: FunctionTool, **settings: Any) -> AgentRun:
+    calls = [tool_call(each.spec.name) for each in tools]
+    return asyncio.run(world.run(world.agent(calls, "done", tools=[*tools], **settings)))
+
+
+def test_a_call_beside_one_that_waits_gets_no_more_time() -> None:
+    world = World("async")
+    run = _together(world, world.pay(), world.work(LIMIT + 1, timeout=LIMIT))
+    assert run.observations == ("paid", "the tool work timed out after 10 s")
+
+
+@pytest.mark.parametrize(("seconds", "stop"), [(LIMIT - 2, stops.Completed()), (LIMIT + 1, stops.Timeout(LIMIT))])
+def test_work_beside_a_wait_counts_for_the_agent_around_both(seconds: float, stop: stops.Stop) -> None:
+    world = World("async")
+    run = _together(world, world.pay(), world.work(seconds), timeout=LIMIT)
+    assert run.stop == stop
+    assert run.seconds == pytest.approx(min(seconds + 1, LIMIT))
+
+
+def test_several_waits_at_the_same_time_are_free_together() -> None:
+    world = World("async")
+
+    @tool(approval=True)
+    async def refund() -> str:
+        """Refund."""
+        return "refunded"
+
+    run = _together(world, world.pay(), refund, timeout=LIMIT)
+    assert run.stop == stops.Completed()
+    assert run.seconds == pytest.approx(1)
+
+
+@pytest.mark.parametrize("begins", [LIMIT - 3, LIMIT + 3])
+def test_agents_that_a_tool_runs_at_the_same_time_have_their_own_time(begins: float) -> None:
+    world = World("async")
+    payer = Agent(ScriptedModel(tool_call("pay"), "paid it"), name="payer", tools=[world.pay()], timeout=LIMIT)
+    worker = Agent(
+        ScriptedModel(tool_call("work"), "worked it"), name="worker", tools=[world.work(begins)], timeout=LIMIT
+    )
+
+    @tool
+    async def both() -> list[str]:
+        """Ask both."""
+        runs = await asyncio.gather(payer.run("x"), worker.run("x"), return_exceptions=True)
+        return [str(run.stop) for run in runs if isinstance(run, AgentRun)]
+
+    run = asyncio.run(world.run(world.agent(tool_call("both"), "done", tools=[both])))
+    assert run.observations[0].count("Completed") == (2 if begins < LIMIT else 1)
+
+
+def test_the_approvers_own_time_is_limited_by_its_own_limit_alone() -> None:
+    world = World("async")
+    approvals = Approvals(approver=world.approver, timeout=60)
+    model = ScriptedModel(tool_call("pay"), "done")
+    agent = Agent(model, tools=[world.pay()], approvals=approvals, timeout=LIMIT, store=new_store())
+    run = asyncio.run(world.run(agent))
+    assert run.stop == stops.Completed()
+    assert "nobody decided within 60 s" in run.observations[0]
+
+
+def test_an_agent_that_decides_has_the_time_of_its_own_limit() -> None:
+    world = World("async")
+
+    async def slow(request: Any, ctx: Context) -> Any:
+        await ctx.clock.sleep(LIMIT / 2)
+        return await ScriptedModel("yes")(request, ctx)
+
+    judge = Agent(slow, name="judge", timeout=LIMIT)
+
+    async def decide(item: PendingItem) -> Decision:
+        await world.clock.sleep(HOURS)
+        (await judge.run("May it?")).raise_for_stop()
+        return Approve()
+
+    world.approver = decide
+    assert asyncio.run(world.run(_agents_own(world, 1))).stop == stops.Completed()
+
+
+@pytest.mark.parametrize(("seconds", "stop"), [(4, stops.Completed()), (6, stops.Timeout(LIMIT))])
+def test_what_is_left_of_a_run_that_goes_on_is_reckoned_without_the_wait(seconds: float, stop: stops.Stop) -> None:
+    world = World("async")
+    environment = Environment(clock=world.clock)
+    store = new_store()
+
+    def agent() -> Agent:
+        model = ScriptedModel(tool_call("pay"), tool_call("work"), "done")
+        approvals = Approvals(approver=world.approver)
+        tools = [world.pay(seconds), world.work(4)]
+        return Agent(model, tools=tools, approvals=approvals, timeout=LIMIT, store=store)
+
+    async def main() -> AgentRun:
+        handle = agent().start("go", run_id="r", environment=environment)
+        await world.clock.sleep(HOURS + seconds + 1)  # 1 s of the second tool
+        handle.cancel()
+        await handle.result()
+        other = Agent(ScriptedModel("done"), tools=agent().tools, timeout=LIMIT, store=store)
+        return await other.resume("r", environment=environment)
+
+    run = asyncio.run(main())
+    assert run.stop == stop
+    assert run.seconds == pytest.approx(min(seconds + 1 + 4, LIMIT))
+
+
+def test_a_second_try_does_not_come_because_a_person_is_slow() -> None:
+    world = World("async")
+    asked: list[str] = []
+
+    @tool(approval=True, effect="none")
+    async def read() -> str:
+        """Read."""
+        asked.append("read")
+        return "text"
+
+    def reader() -> Agent:
+        return Agent(ScriptedModel(tool_call("read"), "read it"), name="reader", tools=[read])
+
+    both = hedge(reader(), reader(), delay=LIMIT)
+
+    async def main() -> AgentRun:
+        agent = Runnable(both, name="both", store=new_store())
+        return await agent.run(
+            "go", approvals=Approvals(approver=world.approver), environment=Environment(clock=world.clock)
+        )
+
+    assert asyncio.run(main()).text == "read it"
+    assert asked == ["read"]
+
+
+def test_a_slow_person_is_not_a_slow_service() -> None:
+    world = World("async")
+    breaker = CircuitBreaker(slow_rate=0.5, minimum_calls=1, slow_seconds=LIMIT)
+    agent = world.agent(tool_call("pay"), "done", tools=[world.pay()]).layered(circuit_breaker(breaker=breaker))
+    assert asyncio.run(world.run(agent)).stop == stops.Completed()
+    assert breaker.state() == "closed"
