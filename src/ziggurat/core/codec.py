@@ -39,7 +39,7 @@ def _write(value: object) -> object:
         if isinstance(value, plain):  # a subclass of it, such as a NumPy float or marked-up text
             return plain(value)
     if hasattr(value, "model_dump"):  # a pydantic model, without importing pydantic
-        return value.model_dump(mode="json")
+        return value.model_dump(mode="json", by_alias=True, round_trip=True)
     raise NotImplementedError(f"{type(value).__name__} cannot be written as JSON")
 
 

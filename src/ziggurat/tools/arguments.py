@@ -1,6 +1,6 @@
 """Read a model's arguments strictly, and explain its mistakes so that it can correct them."""
 
-__all__ = ["MAX_DEPTH", "MAX_PROBLEMS", "expectation", "explain", "has_infinity", "listing", "read", "shown"]
+__all__ = ["MAX_DEPTH", "MAX_PROBLEMS", "expectation", "explain", "has_infinity", "listing", "path_in", "read", "shown"]
 
 import functools
 import math
@@ -158,6 +158,12 @@ def explain(name: str, error: msgspec.ValidationError, value: object, schema: Ma
         return f"{path}: {_mend(message, wanted)}{got}"
     message = re.sub(_EXPECTED, _in_words, message)
     return f"{path}: {message}{'' if ', got ' in message else got}"
+
+
+def path_in(name: str, error: msgspec.ValidationError) -> str:
+    """Return the path of the value that the decoder refused, from the parameter on; ``[...]`` is any key."""
+    place = re.search(_PLACE, str(error))
+    return name + (place[1] if place else "")
 
 
 _LOST = object()

@@ -8,14 +8,12 @@ from typing import Any
 import msgspec
 
 from ziggurat.core.codec import canonical
-from ziggurat.core.errors import ConfigurationError, InvalidArguments
-from ziggurat.tools.arguments import expectation, explain, has_infinity, read, shown
-from ziggurat.tools.plain import needs_plain, plain, with_sorted_sets
-from ziggurat.tools.schema import alternatives, is_pydantic, schema_of
-
-
-class Problem(ValueError):
-    """What is wrong with one argument, one sentence per place; the model reads it."""
+from ziggurat.core.errors import InvalidArguments
+from ziggurat.tools.arguments import expectation, explain, has_infinity, path_in, read, shown
+from ziggurat.tools.plain import needs_plain, plain
+from ziggurat.tools.pydantic_types import Problem, pydantic_reader
+from ziggurat.tools.schema import schema_of
+from ziggurat.tools.type_parts import Part, alternatives, divide
 
 
 class Parameter(msgspec.Struct, frozen=True, eq=False):
@@ -49,18 +47,19 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
             ConfigurationError: the type has no JSON form.
         """
         schema = schema_of(annotation)
-        if is_pydantic(annotation):
-            check, dump = _by_pydantic(name, annotation)
+        skeleton, parts = divide(annotation)
+        whole = parts.get(skeleton)
+        if whole is not None and whole.reader == "pydantic":
+            check, dump = pydantic_reader(name, annotation)
             return cls(name, Any, schema, required, check, dump, nested=True)
         written = msgspec.json.encode(schema)
         inexact = b'"number"' in written or b'"decimal"' in written
+        written_out = plain if needs_plain(skeleton if whole is None else annotation) else None
+        if whole is not None:
+            return cls(name, Any, schema, required, _by_members(name, annotation, schema), written_out, nested=True)
+        if parts:
+            return cls(name, Any, schema, required, _in_parts(name, skeleton, parts), written_out, nested=True)
         wire: Any = Any if annotation is object else annotation
-        written_out = plain if needs_plain(annotation) else None
-        try:
-            msgspec.json.Decoder(wire)
-        except TypeError:
-            by_arms = _by_arms(name, annotation, schema)
-            return cls(name, Any, schema, required, by_arms, written_out, inexact, nested=True)
         return cls(name, wire, schema, required, None, written_out, inexact, nested=not _flat(schema))
 
     def convert(self, value: object) -> object:
@@ -157,41 +156,9 @@ def _inner(text: str) -> object:
         return text
 
 
-def _by_pydantic(name: str, annotation: Any) -> tuple[Callable[[object], object], Callable[[object], object]]:
-    """Return the functions that convert plain JSON data to a type of pydantic, and back."""
-    import pydantic
-
-    adapter: pydantic.TypeAdapter[object] = pydantic.TypeAdapter(annotation)
-
-    def check(value: object) -> object:
-        try:
-            return adapter.validate_json(msgspec.json.encode(value))
-        except pydantic.ValidationError as error:
-            lines = []
-            for each in error.errors(include_url=False, include_context=False):
-                path = name + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in each["loc"])
-                if each["type"] == "missing":
-                    lines.append(f"{path}: missing (required)")
-                else:
-                    lines.append(f"{path}: {each['msg'][0].lower()}{each['msg'][1:]}, got {shown(each['input'])}")
-            raise Problem("\n".join(lines)) from None
-
-    def dump(value: object) -> object:
-        data: object = adapter.dump_python(value, mode="json", by_alias=True, round_trip=True)
-        kept = adapter.dump_python(value, round_trip=True)
-        if adapter.dump_python(check(data), round_trip=True) != kept:
-            raise Problem(f"{name}: {shown(data)} as JSON is not the value that {name} would be given")
-        return with_sorted_sets(data, kept)
-
-    return check, dump
-
-
-def _by_arms(name: str, annotation: object, schema: dict[str, object]) -> Callable[[object], object]:
+def _by_members(name: str, annotation: object, schema: dict[str, object]) -> Callable[[object], object]:
     """Return a check for a union the decoder refuses, such as two dataclasses: first strict matches, then lax ones."""
-    arms = alternatives(annotation)
-    if not arms:
-        raise ConfigurationError(f"{annotation} cannot be decoded from JSON; use a simpler type")
-    members = [Parameter.of(name, arm, required=True) for arm in arms]
+    members = [Parameter.of(name, arm, required=True) for arm in alternatives(annotation)]
 
     def check(value: object) -> object:
         for member in members:
@@ -200,11 +167,35 @@ def _by_arms(name: str, annotation: object, schema: dict[str, object]) -> Callab
                     return msgspec.convert(value, member.wire)
                 except msgspec.ValidationError:
                     continue
+        problems: list[str] = []
         for member in members:
             try:
                 return member._exactly(value)
-            except Problem:
-                continue
-        raise Problem(f"{name}: expected {expectation(schema)}, got {shown(value)}")
+            except Problem as problem:
+                problems.append(str(problem))
+        # The member that goes wrong only further inside is the one that was meant.
+        inside = [each for each in problems if not each.startswith(f"{name}:")]
+        raise Problem(inside[0] if len(inside) == 1 else f"{name}: expected {expectation(schema)}, got {shown(value)}")
+
+    return check
+
+
+def _in_parts(name: str, skeleton: Any, parts: dict[type, Part]) -> Callable[[object], object]:
+    """Return a check for a type that msgspec reads but for some parts, such as a list of two kinds of models."""
+    readers = {kind: Parameter.of("", part.annotation, required=True) for kind, part in parts.items()}
+
+    def check(value: object) -> object:
+        try:
+            found: object = msgspec.convert(
+                value, skeleton, strict=False, dec_hook=lambda kind, inner: readers[kind]._exactly(inner)
+            )
+        except msgspec.ValidationError as error:
+            if isinstance(error.__cause__, Problem):
+                path = path_in(name, error)
+                raise Problem("\n".join(f"{path}{line}" for line in str(error.__cause__).split("\n"))) from None
+            raise Problem(explain(name, error, value, {})) from None
+        if has_infinity(found):
+            raise Problem(f"{name}: expected a finite number, got {shown(value)}")
+        return found
 
     return check

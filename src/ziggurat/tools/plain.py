@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, inspect
 
 from ziggurat.core.codec import canonical
-from ziggurat.tools.schema import alternatives
+from ziggurat.tools.type_parts import alternatives
 
 _ORDERED = (inspect.StrType, inspect.IntType, inspect.FloatType)
 """Types whose sets the encoder can sort."""
@@ -64,7 +64,7 @@ def plain(value: object) -> object:
         return _struct(value)
     if is_dataclass(value):
         return {each.name: plain(getattr(value, each.name)) for each in fields(value) if hasattr(value, each.name)}
-    plain_value: object = msgspec.to_builtins(value)
+    plain_value: object = msgspec.json.decode(canonical(value))
     return plain_value
 
 

@@ -4,10 +4,9 @@ The dialect is JSON Schema 2020-12. Definitions are written in place where they 
 providers cannot follow references; only a type that contains itself keeps its name under ``$defs``.
 """
 
-__all__ = ["alternatives", "is_pydantic", "note_of", "schema_of"]
+__all__ = ["note_of", "schema_of"]
 
 import datetime
-import types
 import typing
 from collections.abc import Iterator
 from typing import Annotated, Any, cast
@@ -15,6 +14,8 @@ from typing import Annotated, Any, cast
 import msgspec
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.tools.pydantic_types import pydantic_schema
+from ziggurat.tools.type_parts import Part, alternatives, divide, rebuilt
 
 JSONSchema = dict[str, object]
 
@@ -45,68 +46,55 @@ def schema_of(annotation: object) -> JSONSchema:
     """
     if annotation is object:
         return {}
-    if is_pydantic(annotation):
-        return _tidy(_pydantic_schema(annotation))
+    definitions: JSONSchema = {}
     try:
-        schema: JSONSchema = msgspec.json.schema(_enrich(annotation), schema_hook=_hook)
+        skeleton, parts = divide(annotation)
+        if skeleton in parts:
+            schema = _part_schema(parts[skeleton], definitions)
+        else:
+            schema = msgspec.json.schema(_enrich(skeleton), schema_hook=lambda kind: _hook(kind, parts, definitions))
+            schema = _tidy(schema)
+    except ConfigurationError:
+        raise
     except (TypeError, ValueError, NameError) as error:
-        arms = alternatives(annotation)
-        if not arms:
-            raise ConfigurationError(_unsupported(annotation, error)) from error
-        union: JSONSchema = {"anyOf": [schema_of(arm) for arm in arms]}
-        note = note_of(annotation)
-        return union if note is None else {**union, "description": note}
-    return _tidy(schema)
+        raise ConfigurationError(_unsupported(annotation, error)) from error
+    return _with_definitions(schema, definitions)
 
 
-def alternatives(annotation: object) -> tuple[object, ...]:
-    """Return the members of a union, also inside ``Annotated``; empty for anything that is not a union."""
-    if typing.get_origin(annotation) is Annotated:
-        return alternatives(typing.get_args(annotation)[0])
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return typing.get_args(annotation)
-    return ()
+def _part_schema(part: Part, definitions: JSONSchema) -> JSONSchema:
+    """Return the schema of a part that msgspec cannot read; its definitions are added to `definitions`."""
+    if part.reader == "pydantic":
+        return _without_definitions(_tidy(pydantic_schema(part.annotation)), definitions)
+    arms = [_without_definitions(schema_of(arm), definitions) for arm in alternatives(part.annotation)]
+    note = note_of(part.annotation)
+    return {"anyOf": arms} if note is None else {"anyOf": arms, "description": note}
+
+
+def _without_definitions(schema: JSONSchema, definitions: JSONSchema) -> JSONSchema:
+    definitions.update(cast(JSONSchema, schema.get("$defs", {})))
+    return {key: value for key, value in schema.items() if key != "$defs"}
+
+
+def _with_definitions(schema: JSONSchema, definitions: JSONSchema) -> JSONSchema:
+    if not definitions:
+        return schema
+    return {**schema, "$defs": {**cast(JSONSchema, schema.get("$defs", {})), **definitions}}
 
 
 def note_of(annotation: object) -> str | None:
     """Return the description in ``Annotated`` (a string, a `msgspec.Meta` or a PEP 727 ``Doc``), or None."""
-    for note in getattr(annotation, "__metadata__", ()):
-        text = note if isinstance(note, str) else getattr(note, "description", getattr(note, "documentation", None))
-        if isinstance(text, str):
-            return text
-    return None
+    found = map(_description, getattr(annotation, "__metadata__", ()))
+    return next((text for text in found if text is not None), None)
 
 
-def is_pydantic(annotation: object) -> bool:
-    """Return whether pydantic must handle this type: it is, contains, or is annotated with something from pydantic.
-
-    Only inspects classes, so pydantic is not imported.
-    """
-    if isinstance(annotation, type):
-        return hasattr(annotation, "__pydantic_core_schema__") or hasattr(annotation, "__get_pydantic_core_schema__")
-    return any(is_pydantic(part) or _bounds(part) for part in typing.get_args(annotation))
+def _description(note: object) -> str | None:
+    text = note if isinstance(note, str) else getattr(note, "description", getattr(note, "documentation", None))
+    return text if isinstance(text, str) else None
 
 
-def _bounds(note: object) -> bool:
-    """Return whether a note in ``Annotated`` is a pydantic or annotated_types constraint on values."""
-    if type(note).__module__.partition(".")[0] not in ("pydantic", "annotated_types"):
-        return False
-    described = type(note).__name__ == "FieldInfo"
-    return not described or bool(getattr(note, "metadata", ()) or getattr(note, "discriminator", None))
-
-
-def _pydantic_schema(annotation: Any) -> JSONSchema:
-    try:
-        import pydantic
-
-        return pydantic.TypeAdapter(annotation).json_schema()
-    except ImportError as error:
-        raise ConfigurationError(f"{annotation} is read by a package that is not installed: {error}") from error
-    except pydantic.errors.PydanticUserError as error:
-        raise ConfigurationError(_unsupported(annotation, error)) from error
-
-
-def _hook(kind: type) -> JSONSchema:
+def _hook(kind: type, parts: dict[type, Part], definitions: JSONSchema) -> JSONSchema:
+    if kind in parts:
+        return _part_schema(parts[kind], definitions)
     if kind is object:
         return {_ANYTHING: True}
     raise NotImplementedError
@@ -130,14 +118,14 @@ def _enrich(annotation: Any) -> Any:
     if not arguments or origin is typing.Literal:
         return annotation
     if origin is Annotated:
-        notes = [msgspec.Meta(description=note) if isinstance(note, str) else note for note in arguments[1:]]
-        return Annotated[(_enrich(arguments[0]), *notes)]
-    parts = tuple(_enrich(part) for part in arguments)
-    if alternatives(annotation):
-        return typing.Union[parts]  # noqa: UP007
-    if isinstance(annotation, types.GenericAlias):
-        return types.GenericAlias(cast(type, annotation.__origin__), parts)
-    return annotation.copy_with(parts) if hasattr(annotation, "copy_with") else annotation
+        return Annotated[(_enrich(arguments[0]), *map(_described, arguments[1:]))]
+    return rebuilt(annotation, _enrich)
+
+
+def _described(note: object) -> object:
+    """Return a note in ``Annotated``; one that is only a description as that of msgspec."""
+    text = None if isinstance(note, msgspec.Meta) else _description(note)
+    return note if text is None else msgspec.Meta(description=text)
 
 
 def _tidy(schema: JSONSchema) -> JSONSchema:

@@ -1,0 +1,165 @@
+"""Which library reads a type: msgspec, pydantic, or each of them a part of it."""
+
+__all__ = ["Part", "alternatives", "divide", "is_pydantic", "rebuilt"]
+
+import dataclasses
+import types
+import typing
+from abc import ABC
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal, cast
+
+import msgspec
+
+from ziggurat.core.errors import ConfigurationError
+
+_BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "tz")
+"""The settings of `msgspec.Meta` that a value is checked for."""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A part of a type that msgspec cannot read.
+
+    Attributes:
+        annotation: The part.
+        reader: What reads it: pydantic, or the readers of the members of a union, one after the other.
+    """
+
+    annotation: Any
+    reader: Literal["pydantic", "members"]
+
+
+def alternatives(annotation: object) -> tuple[object, ...]:
+    """Return the members of a union, also inside ``Annotated``; empty for anything that is not a union."""
+    if typing.get_origin(annotation) is Annotated:
+        return alternatives(typing.get_args(annotation)[0])
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return typing.get_args(annotation)
+    return ()
+
+
+def is_pydantic(annotation: object) -> bool:
+    """Return whether pydantic must read this type, or a part of it, so that all of its constraints are checked.
+
+    That is so if it is, contains, or is annotated with something from pydantic, at any depth: in the fields of a
+    dataclass, a TypedDict or a NamedTuple, too. Only inspects classes, so pydantic is not imported.
+    """
+    return "pydantic" in _libraries(annotation)
+
+
+def divide(annotation: Any) -> tuple[Any, dict[type, Part]]:
+    """Divide a type into what msgspec reads and the parts that are read otherwise.
+
+    Such a part is a type that pydantic reads, or a union that msgspec refuses, such as one of two dataclasses.
+
+    Returns:
+        The type with a class in place of each such part, and the parts by these classes.
+
+    Raises:
+        ConfigurationError: a class mixes the constraints of both libraries.
+        TypeError: nothing can read it.
+    """
+    parts: dict[type, Part] = {}
+    return _divided(annotation, parts), parts
+
+
+def _divided(annotation: Any, parts: dict[type, Part]) -> Any:
+    libraries = _libraries(annotation)
+    if libraries == {"pydantic"}:
+        return _stand_in(Part(annotation, "pydantic"), parts)
+    arguments = typing.get_args(annotation)
+    if "pydantic" not in libraries:
+        try:
+            msgspec.json.Decoder(Any if annotation is object else annotation)
+            return annotation
+        except TypeError:
+            if not libraries and _has_fields(annotation):  # with a field that is a union, which pydantic reads
+                return _stand_in(Part(annotation, "pydantic"), parts)
+            if not arguments:
+                raise
+    if alternatives(annotation):
+        return _stand_in(Part(annotation, "members"), parts)
+    if not arguments or (typing.get_origin(annotation) is Annotated and _libraries(arguments[0]) != libraries):
+        raise ConfigurationError(
+            f"{annotation} has constraints of both msgspec and pydantic, and neither library checks the other's: "
+            "declare them with one, such as msgspec.Meta(ge=1) in a Struct, or Field(ge=1) in a model of pydantic"
+        )
+    return rebuilt(annotation, lambda part: _divided(part, parts))
+
+
+def rebuilt(annotation: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a generic type, such as ``list[X]``, with its arguments changed by a function."""
+    arguments = typing.get_args(annotation)
+    if typing.get_origin(annotation) is Annotated:
+        return Annotated[(change(arguments[0]), *arguments[1:])]
+    if alternatives(annotation):
+        return typing.Union[tuple(map(change, arguments))]  # noqa: UP007
+    inner = tuple(each if each is ... else change(each) for each in arguments)
+    if isinstance(annotation, types.GenericAlias):
+        return types.GenericAlias(cast(type, annotation.__origin__), inner)
+    return annotation.copy_with(inner) if hasattr(annotation, "copy_with") else annotation
+
+
+def _stand_in(part: Part, parts: dict[type, Part]) -> type:
+    """Return a class for a part of a type; anything is an instance of it, as msgspec checks what a hook returns."""
+    accepts_all = {"__subclasshook__": classmethod(lambda _cls, _other: True)}
+    stand_in = type("Part", (ABC,), accepts_all)
+    parts[stand_in] = part
+    return stand_in
+
+
+def _libraries(annotation: object) -> frozenset[str]:
+    """Return the libraries that must read a type: those whose classes or constraints are in it, at any depth."""
+    found: set[str] = set()
+    seen: set[int] = set()
+    waiting: list[tuple[object, bool]] = [(annotation, False)]
+    while waiting:
+        part, in_class = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, type) and typing.get_origin(part) is None:
+            if hasattr(part, "__pydantic_core_schema__") or hasattr(part, "__get_pydantic_core_schema__"):
+                found.add("pydantic")
+            elif issubclass(part, msgspec.Struct):
+                found.add("msgspec")
+            waiting += [(each, not issubclass(part, msgspec.Struct)) for each in _fields(part)]
+            continue
+        origin, inner = typing.get_origin(part), typing.get_args(part)
+        if origin is Annotated:
+            found.update(*(_library_of(note, in_class) for note in inner[1:]))
+            inner = inner[:1]
+        if origin is not Literal:
+            named = [getattr(part, name, None) for name in ("__value__", "__supertype__")]  # an alias, a NewType
+            waiting += [(each, in_class) for each in (*inner, origin, *named)]
+    return frozenset(found)
+
+
+def _library_of(note: object, in_class: bool) -> set[str]:
+    """Return the library that enforces a note in ``Annotated``.
+
+    A description alone asks for none, except in the field of a class, where only pydantic finds its own.
+    """
+    if isinstance(note, msgspec.Meta):
+        return {"msgspec"} if any(getattr(note, name) is not None for name in _BOUNDS) else set()
+    if hasattr(note, "__get_pydantic_core_schema__") and type(note).__name__ != "FieldInfo":
+        return {"pydantic"}
+    if type(note).__module__.partition(".")[0] not in ("pydantic", "annotated_types"):
+        return set()
+    described = type(note).__name__ == "FieldInfo" and not in_class
+    bound = not described or getattr(note, "metadata", None) or getattr(note, "discriminator", None)
+    return {"pydantic"} if bound else set()
+
+
+def _has_fields(kind: object) -> bool:
+    return dataclasses.is_dataclass(kind) or typing.is_typeddict(kind) or hasattr(kind, "_field_defaults")
+
+
+def _fields(kind: type) -> Iterator[object]:
+    """Yield the types of the fields of a class of plain data; none if they cannot be resolved, which others report."""
+    if not (_has_fields(kind) or issubclass(kind, msgspec.Struct) or hasattr(kind, "__attrs_attrs__")):
+        return
+    try:
+        yield from typing.get_type_hints(kind, include_extras=True).values()
+    except (NameError, TypeError, AttributeError, SyntaxError):
+        return
