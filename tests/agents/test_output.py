@@ -11,7 +11,7 @@ from pydantic import BaseModel, field_validator
 
 from tests.agents.support import assert_sendable, elsewhere, said, streamed, timeless
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.output import FINAL_ANSWER, Output
+from ziggurat.agents.output import FINAL_ANSWER, AnswerReader, Output
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, RunExists
 from ziggurat.core.facts import fact
 from ziggurat.messages import stops
@@ -122,7 +122,7 @@ def test_other_types(mode: OutputMode, kind: Any, value: Any, expected: Any) -> 
     ids=str,
 )
 def test_models_of_pydantic_within_other_types(kind: Any, text: str, expected: Any) -> None:
-    output = Output.of(kind, ScriptedModel("x"))
+    output = AnswerReader.of(kind, ScriptedModel("x"))
     assert output.read(text) == expected
     with pytest.raises(InvalidArguments, match="capital"):
         output.read(text.replace("Ur", "ur"))
@@ -158,7 +158,7 @@ def test_repair_is_bounded(mode: OutputMode) -> None:
 
 def test_the_bound_and_the_mode_can_be_chosen() -> None:
     model = ScriptedModel(*["no"] * 5, output_modes=["native", "tool", "prompted"])
-    agent = Agent(model, output=Output.of(City, model, "prompted", retries=4))
+    agent = Agent(model, output=Output(City, "prompted", retries=4))
     run = agent.run_sync("go")
     assert len(model.calls) == 5
     assert isinstance(run.stop, stops.Failed)
@@ -169,7 +169,7 @@ def test_the_mode_is_the_best_of_the_model_s() -> None:
     lists: list[list[OutputMode]] = [["tool", "prompted"], ["native"], ["prompted", "tool"]]
     for modes in lists:
         model = ScriptedModel("x", output_modes=modes)
-        assert Output.of(City, model).mode == modes[0] == fact(model, OUTPUT_MODES)[0]
+        assert AnswerReader.of(City, model).mode == modes[0] == fact(model, OUTPUT_MODES)[0]
 
 
 def test_a_text_in_place_of_the_tool_is_asked_again() -> None:
@@ -182,13 +182,13 @@ def test_a_text_in_place_of_the_tool_is_asked_again() -> None:
     "text", ['{"name": "Ur"}', 'Here it is:\n```json\n{"name": "Ur"}\n```\nBye', ' {"name":\n"Ur", "people": "7"} ']
 )
 def test_json_is_found_among_words(text: str) -> None:
-    assert Output.of(City, ScriptedModel("x", output_modes=["prompted"])).read(text).name == "Ur"
+    assert AnswerReader.of(City, ScriptedModel("x", output_modes=["prompted"])).read(text).name == "Ur"
 
 
 @pytest.mark.parametrize("text", ["", "Ur", "[]", "{", '{"name": 1', "null", '{"name": "a"} {"name": "b"}', "}{"])
 def test_what_cannot_be_read_is_said_to_the_model(text: str) -> None:
     with pytest.raises(InvalidArguments, match="City"):
-        Output.of(City, ScriptedModel("x")).read(text)
+        AnswerReader.of(City, ScriptedModel("x")).read(text)
 
 
 def test_tools_are_called_before_the_answer_and_calls_beside_it_are_not_executed() -> None:
@@ -230,18 +230,13 @@ def test_types_without_a_schema_are_refused_at_construction(kind: Any) -> None:
 
 def test_a_mode_that_the_model_has_not_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="native"):
-        Output.of(City, ScriptedModel("x"), "native")
+        Agent(ScriptedModel("x"), output=Output(City, "native"))
 
 
 @pytest.mark.parametrize("retries", [-1, 1.5, True, "two", None])
 def test_a_number_of_repairs_that_cannot_be_is_refused(retries: Any) -> None:
     with pytest.raises(ConfigurationError, match="retries is how often an answer is asked for again"):
-        Output.of(City, ScriptedModel("x"), retries=retries)
-
-
-def test_the_model_of_an_output_is_the_model_itself() -> None:
-    with pytest.raises(ConfigurationError, match=r"takes the model itself, made by resolve\(\); got 'local'"):
-        Output.of(City, "local")
+        Agent(ScriptedModel("x"), output=Output(City, retries=retries))
 
 
 def test_a_tool_with_the_name_of_the_answer_is_refused() -> None:
@@ -296,18 +291,6 @@ def test_an_output_of_another_type_than_was_recorded_is_an_error_that_says_so() 
     asyncio.run(run())
 
 
-def test_a_type_that_cannot_be_read_is_refused_where_the_agent_is_made() -> None:
-    @dataclass
-    class Plain:
-        a: int
-
-    class Model(BaseModel):
-        a: int
-
-    with pytest.raises(ConfigurationError, match="cannot be read from JSON"):
-        Agent(ScriptedModel("x"), output=Plain | Model)
-
-
 def test_of_two_final_answers_in_one_reply_the_first_is_accepted() -> None:
     reply = assistant(tool_call("final_answer", id="1", value=1), tool_call("final_answer", id="2", value=2))
     run = Agent(ScriptedModel(reply), output=int).run_sync("go")
@@ -317,4 +300,4 @@ def test_of_two_final_answers_in_one_reply_the_first_is_accepted() -> None:
 @pytest.mark.parametrize("text", ['{"value":' * 100_000, '{"value":' + "[" * 200_000 + "]" * 200_000 + "}"])
 def test_an_answer_that_is_nested_too_deeply_does_not_fit(text: str) -> None:
     with pytest.raises(InvalidArguments, match="does not fit the type"):
-        Output(dict[str, Any], "native", {}, False).read(text)
+        AnswerReader.of(dict[str, Any], ScriptedModel("x")).read(text)

@@ -151,7 +151,7 @@ def test_an_answer_that_is_not_whole_ends_the_run_as_such(
 
 def test_an_answer_that_fits_its_type_is_whole_however_it_ended() -> None:
     whole = ModelResponse(assistant('{"value": 3}'), finish="length")
-    assert Agent(FunctionModel(lambda request: whole), output=Output(int, "native", {}, True)).run_sync("?").output == 3
+    assert Agent(FunctionModel(lambda request: whole), output=Output(int, "prompted")).run_sync("?").output == 3
 
 
 def test_a_sub_agents_answer_that_is_not_whole_is_an_error_with_the_text_so_far() -> None:

@@ -16,7 +16,7 @@ from ziggurat.agents.compaction.reducer import Concatenate, Drop, Excerpt, Mask,
 from ziggurat.agents.compaction.selector import units
 from ziggurat.agents.compaction.token_budget import TokenBudget
 from ziggurat.agents.compaction.turn_count import TurnCount
-from ziggurat.agents.output import Output
+from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.reply import accept_calls, judge_reply, refuse_calls, repair_message
 from ziggurat.calls.batch import not_executed
 from ziggurat.calls.gate import digest_of_call
@@ -79,7 +79,7 @@ RAW = RawSchema.of(lambda arguments: "", "raw", SCHEMA)
 VALIDATOR = SchemaValidator(SCHEMA)
 SHALLOW = [each for each in JSON if each not in DEEP]  # what is nested more than 100 levels deep is refused before
 CALL = ToolCall("c", "plan", "{}")
-STRUCTURE = Output(Trip, "native", SCHEMA, False)
+STRUCTURE = AnswerReader.of(Trip, ScriptedModel("x"))
 
 
 def call_of(text: str) -> ToolCall:
@@ -152,7 +152,7 @@ CASES = [
     *over("tools.toolbox.Toolbox.unknown", BOX.unknown, TEXT),
     *over("tools.arithmetic.evaluate", evaluate, TEXT),
     *over("tools.docstring.parse", parse_docstring, TEXT),
-    *over("agents.output.Output.read", STRUCTURE.read, (*JSON, *TEXT)),
+    *over("agents.output.AnswerReader.read", STRUCTURE.read, (*JSON, *TEXT)),
     *given("agents.reply.judge_reply", lambda message: judge_reply(ModelResponse(message), None), MESSAGES),
     *given("agents.reply.refuse_calls", lambda message: refuse_calls(message.tool_calls, "why"), MESSAGES),
     *given("agents.reply.accept_calls", lambda message: accept_calls(message.tool_calls), MESSAGES),

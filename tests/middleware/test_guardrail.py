@@ -4,13 +4,17 @@ import pytest
 
 from tests.agents.support import Folded, assert_sendable
 from ziggurat.agents.agent import Agent
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.hooks import given
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Dropped
 from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.parts import tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.middleware import OutputGuardrail
+from ziggurat.middleware.guardrail import Guarded
 from ziggurat.models.scripted import ScriptedModel
 
 
@@ -48,9 +52,9 @@ def test_after_the_bound_the_run_is_denied_and_what_it_cost_is_counted() -> None
     assert_sendable(run.messages)
 
 
-def test_a_typed_answer_is_checked_as_json() -> None:
-    async def small(text: str, ctx: Context) -> str | None:
-        return "too large" if "30" in text else None
+def test_a_typed_answer_is_checked_as_a_value() -> None:
+    async def small(value: int, ctx: Context) -> str | None:
+        return "too large" if value == 30 else None
 
     model = ScriptedModel(tool_call("final_answer", value=30), tool_call("final_answer", value=3))
     run = asyncio.run(Agent(model, output=int, middleware=[OutputGuardrail(small)]).run("go"))
@@ -59,12 +63,23 @@ def test_a_typed_answer_is_checked_as_json() -> None:
     assert model.last.messages[-1].tool_results[0].text == "too large"
 
 
-def test_the_answer_of_every_agent_beneath_is_checked() -> None:
+@pytest.mark.parametrize(("agents", "told"), [("own", "$1"), ("all", "one")])
+def test_whose_answers_are_checked(agents: Guarded, told: str) -> None:
     inner = Agent(ScriptedModel("$1", "one"), name="inner")
-    agent = Agent(
-        ScriptedModel(tool_call("inner", input="x"), "ok"), tools=[inner], middleware=[OutputGuardrail(no_prices)]
-    )
-    assert asyncio.run(agent.run("go")).observations == ("one",)
+    guardrail = OutputGuardrail(no_prices, agents=agents)
+    agent = Agent(ScriptedModel(tool_call("inner", input="x"), "$2", "ok"), tools=[inner], middleware=[guardrail])
+    run = asyncio.run(agent.run("go"))
+    assert (run.observations, run.text) == ((told,), "ok")
+    assert repr(guardrail) == f"OutputGuardrail(no_prices, retries=2, agents={agents!r})"
+
+
+def test_a_guardrail_of_a_context_checks_all() -> None:
+    async def entry(request: AgentRequest, ctx: Context) -> AgentRun:
+        return await Agent(ScriptedModel("$1", "one"), name="inner")(
+            request, given(ctx, OutputGuardrail(no_prices)).under("inner")
+        )
+
+    assert Runnable(entry).run_sync("go").text == "one"
 
 
 def test_mistakes_are_told_of() -> None:

@@ -3,14 +3,17 @@
 __all__ = ["Agent"]
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
 
 from ziggurat.agents.loop import AgentLoop, Instructions, LoopSettings
-from ziggurat.agents.output import FINAL_ANSWER, Output
+from ziggurat.agents.output import FINAL_ANSWER, AnswerReader
+from ziggurat.agents.output_validator import OutputValidator
 from ziggurat.agents.pricing import with_prices
+from ziggurat.agents.reply import final_answer_in
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
 from ziggurat.agents.stop import MAX_STEPS, Policy, any_of, steps_in
@@ -51,7 +54,10 @@ class Agent(Runnable):
         instructions: What the agent should do and be: a string, or a function of the context that returns one.
         name: Its name in paths, and as a tool.
         description: When to call it, for models that have it as a tool.
-        output: The type of its answer; a string by default.
+        output: The type of its answer; a string by default. An `Output` has the type with settings.
+        output_validator: Called with each final answer, a value of the type of `output`, and the context; sync or
+            async. It returns the value to use, or None to use this one, or raises `ModelRetry` to have the model try
+            again. It is not inherited by the agents below.
         settings: How the model generates.
         max_steps: The largest number of steps; the tools of the last one still run. By default 25, or what `max_steps`
             in `stop` allows if that is more.
@@ -76,6 +82,7 @@ class Agent(Runnable):
         name: str = "agent",
         description: str = "",
         output: Any = None,
+        output_validator: OutputValidator | None = None,
         settings: ModelSettings | None = None,
         max_steps: int | None = None,
         stop: Policy | None = None,
@@ -88,7 +95,11 @@ class Agent(Runnable):
     ) -> None:
         service = resolve(model)
         box = tools if isinstance(tools, Toolbox) else Toolbox(tools)
-        answer = output if isinstance(output, Output) or output is None else Output.of(output, service)
+        answer = None if output is None else AnswerReader.of(output, service)
+        if output_validator is not None and not callable(output_validator):
+            raise ConfigurationError(
+                f"output_validator is a function of the answer and the context; got {output_validator!r}"
+            )
         _check(name, description, instructions, timeout, grants, budget, approvals, settings)
         max_steps = _limit(max_steps, stop)
         final = answer.tool() if answer is not None else None
@@ -106,6 +117,7 @@ class Agent(Runnable):
             None if stop is None else any_of(stop),
             max_steps,
             timeout,
+            output_validator,
         )
         self._model = service
         chain = Chain(middleware)
@@ -120,7 +132,8 @@ class Agent(Runnable):
         prepare = self._prepare if self._chain or approvals or budget or self._limited else None
         setup = Setup(self._setup)
         limit = None if budget is None else budget.tool_calls
-        parts = AgentParts(name, prepare, setup, description, needs, self._grants, read, self._chain, limit)
+        parse = partial(final_answer_in, output=answer)
+        parts = AgentParts(name, prepare, setup, description, needs, self._grants, read, self._chain, limit, parse)
         loop = AgentLoop(self.settings)
         effect = strongest(entry.service for entry in box.entries.values())
         loop.facts = {AGENT: parts, STEERABLE: Steerable.among(chain.middlewares), TOOLS: box, EFFECT: effect}

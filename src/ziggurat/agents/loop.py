@@ -9,8 +9,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.agents.output import Output
-from ziggurat.agents.reply import Answer, accept_calls, judge_reply, refuse_calls, repair_message
+from ziggurat.agents.output import AnswerReader
+from ziggurat.agents.output_validator import OutputValidator, validate_answer
+from ziggurat.agents.reply import accept_calls, final_answer_in, judge_reply, refuse_calls, repair_message
 from ziggurat.agents.steering import STEERING, Steering, StoppedAfterStep, steering
 from ziggurat.agents.stop import Nudge, Policy, Progress, Verdict, natural_end
 from ziggurat.calls.admission import ADMISSION
@@ -21,13 +22,14 @@ from ziggurat.calls.model_call import ask
 from ziggurat.calls.rewrite import Rewriters, rewriters
 from ziggurat.core.containment import contained
 from ziggurat.core.context import AMBIENT, RUN_ID, Context
-from ziggurat.core.errors import ConfigurationError, ModelError, Suspend
+from ziggurat.core.errors import ConfigurationError, ModelError, ModelRetry, Suspend
 from ziggurat.core.event import SILENCE
 from ziggurat.core.facts import Fact
 from ziggurat.core.journal import journal_of
 from ziggurat.core.service import Service
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, pending_of, stop_of
+from ziggurat.messages.caller import Answer
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.delta import fit
 from ziggurat.messages.events import StepEnded, StepStarted
@@ -60,10 +62,16 @@ class LoopSettings(Struct, frozen=True, eq=False):
     specs: tuple[ToolSpec, ...]
     instructions: Instructions
     settings: ModelSettings
-    output: Output | None
+    output: AnswerReader | None
     policy: Policy | None
     max_steps: int
     timeout: float | None
+    validator: OutputValidator | None = None
+
+    @property
+    def checks_answers(self) -> bool:
+        """Whether answers must be read or validated, and not only passed on as text."""
+        return self.output is not None or self.validator is not None
 
 
 class _Run:
@@ -77,6 +85,7 @@ class _Run:
         "loop",
         "nudges",
         "results",
+        "retries",
         "rewriters",
         "start",
         "steering",
@@ -98,6 +107,7 @@ class _Run:
         self.rewriters: Rewriters | None = rewriters(ctx) if MIDDLEWARE in scope else None
         self.instructions: str | None = None
         self.nudges: list[Nudge] | None = None
+        self.retries: dict[str, int] | None = None  # by tool, how often in a row it asked the model to try again
         self.steering: Steering | None = steering(ctx) if STEERING in scope or journal_of(ctx).reopened else None
         self.writer: SessionWriter | None = session_writer_of(ctx) if SESSION_WRITER in scope else None
 
@@ -124,6 +134,26 @@ class _Run:
                 log.append(Message("tool", (result,)))
         self.results = results
         self.complete = len(log)
+        for result in results:
+            if result.error == "retry" or (self.retries is not None and result.error is None):
+                self._count_retry(result)
+
+    def _count_retry(self, result: ToolResult) -> None:
+        """Count a tool's requests to try again, until it succeeds.
+
+        Raises:
+            ModelRetry: it has made one more than it may.
+        """
+        if self.retries is None:
+            self.retries = {}
+        count = 0 if result.error is None else self.retries.get(result.name, 0) + 1
+        self.retries[result.name] = count
+        spec = next((spec for spec in self.loop.specs if spec.name == result.name), None)
+        if spec is not None and count > spec.retries:
+            raise ModelRetry(
+                f"{result.name} has asked the model to try again {count} times in a row, and may {spec.retries} times: "
+                f"{result.text}"
+            )
 
     def past(self) -> Past | None:
         """Return the messages before the last rewriting, None if there was none."""
@@ -229,7 +259,7 @@ class AgentLoop:
                 response = run.add_response(await run.ask(ctx, f"{step}/model"))
                 answer: Answer | None = None
                 many = len(response.message.parts) > MAX_CALLS
-                if settings.output is not None or many or response.finish in _UNFINISHED:
+                if settings.checks_answers or many or response.finish in _UNFINISHED:
                     response, answer = await self._usable_reply(run, response, ctx, step)
                 calls = tool_calls_of(response.message)
                 stop = None if policy is None else run.take_verdict(policy.on_response(self._progress(run, response)))
@@ -336,6 +366,11 @@ class AgentLoop:
                 response = run.add_response(await run.ask(ctx, f"{step}/model#{asked + pauses}"))
                 continue
             fault, answer = judge_reply(response, settings.output)
+            if fault is None and settings.validator is not None:
+                found = final_answer_in(response, settings.output) if answer is None else answer
+                if found is not None and isinstance(natural_end(response), stops.Completed):
+                    at = ctx.at(f"{step}/output-{asked}")
+                    fault, answer = await validate_answer(settings.validator, found, settings.output, at)
             if fault is None:
                 return response, answer
             if asked > bound:
@@ -385,6 +420,6 @@ async def _itself(message: Message, ctx: Context) -> Message:
     return message
 
 
-def _add_output_rules(instructions: str | None, output: Output | None) -> str | None:
+def _add_output_rules(instructions: str | None, output: AnswerReader | None) -> str | None:
     told = output.instructions() if output is not None else None
     return "\n\n".join(part for part in (instructions, told) if part) or None

@@ -1,8 +1,8 @@
 """Output: the type of an agent's answer; how a model is asked for it, and how the answer is read and checked."""
 
-__all__ = ["FINAL_ANSWER", "Output"]
+__all__ = ["FINAL_ANSWER", "AnswerReader", "Output"]
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -10,63 +10,93 @@ from msgspec import Struct
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt
 from ziggurat.core.facts import fact
 from ziggurat.messages.facts import OUTPUT_MODES, OutputMode
-from ziggurat.messages.limits import check_size
 from ziggurat.messages.model import OutputSchema, ToolSpec
 from ziggurat.messages.tool import FINAL_ANSWER
+from ziggurat.tools.arguments import listing, read
+from ziggurat.tools.parameter import Parameter, Problem
+from ziggurat.tools.type_parts import alternatives
+
+Out = TypeVar("Out")
 
 
-class Output(Struct, frozen=True, eq=False):
-    """The type of an agent's answers.
+class Output(Struct, Generic[Out], frozen=True, eq=False):
+    """The type of an agent's answers, with settings::
+
+        agent = Agent(model, output=Output(City, mode="prompted", retries=4))
 
     Attributes:
         kind: The type.
-        mode: How the model is asked for it: ``"native"``, ``"tool"`` or ``"prompted"``.
+        mode: How the model is asked for it: ``"native"``, ``"tool"`` or ``"prompted"``; by default in the first mode
+            that the model supports.
+        retries: How often the model is asked again when its answer does not fit.
+    """
+
+    kind: type[Out]
+    mode: OutputMode | None = None
+    retries: int = 2
+
+
+class AnswerReader(Struct, frozen=True, eq=False):
+    """How the answers of one agent are asked for, and read as the type of its output.
+
+    Attributes:
+        kind: The type.
+        mode: How the model is asked for it.
         schema: Its JSON Schema; an object, with the value under ``value`` if the type is not an object.
         wrapped: Whether the value is under ``value``.
         retries: How often the model is asked again when its answer does not fit.
+        parameter: Checks and converts a value, as for a tool.
     """
 
     kind: Any
     mode: OutputMode
     schema: dict[str, Any]
     wrapped: bool
-    retries: int = 2
+    retries: int
+    parameter: Parameter
 
     @classmethod
-    def of(cls, kind: Any, model: object, mode: OutputMode | None = None, retries: int = 2) -> "Output":
-        """Make the output of type `kind` for `model`, in the best mode the model supports unless `mode` is given.
+    def of(cls, output: Any, model: object) -> "AnswerReader":
+        """Make the reader for an `Output` or a type, in the best mode that the model supports unless one is chosen.
 
         Raises:
             ConfigurationError: the type has no schema, or the model does not support this mode.
         """
-        from ziggurat.tools.schema import schema_of
-
-        if not callable(model):
-            raise ConfigurationError(f"Output.of(type, model) takes the model itself, made by resolve(); got {model!r}")
+        chosen = output if isinstance(output, Output) else Output(output)
+        kind: Any = chosen.kind
+        retries = chosen.retries
         if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
             raise ConfigurationError(f"retries is how often an answer is asked for again, 0 or more; got {retries!r}")
         modes = fact(model, OUTPUT_MODES)
-        if mode is not None and mode not in modes:
-            raise ConfigurationError(f"the model {model!r} cannot give its output by {mode!r}; it can by {modes}")
-        schema = schema_of(kind)
-        try:
-            msgspec.json.Decoder(kind, dec_hook=_make_pydantic)
-        except TypeError as error:
-            raise ConfigurationError(f"an output of the type {kind} cannot be read from JSON: {error}") from error
-        wrapped = schema.get("type") != "object"
+        if chosen.mode is not None and chosen.mode not in modes:
+            raise ConfigurationError(
+                f"the model {model!r} cannot give its output by {chosen.mode!r}; it can by {modes}"
+            )
+        parameter = Parameter.of("answer", kind, required=True)
+        wrapped = parameter.schema.get("type") != "object"
+        schema = dict(parameter.schema)
         if wrapped:
+            parameter = Parameter.of("value", kind, required=True)
+            definitions = schema.pop("$defs", None)
             schema = {
                 "type": "object",
                 "properties": {"value": schema},
                 "required": ["value"],
                 "additionalProperties": False,
             }
-        return cls(kind, mode or modes[0], schema, wrapped, retries)
+            if definitions is not None:
+                schema["$defs"] = definitions
+        return cls(kind, chosen.mode or modes[0], schema, wrapped, retries, parameter)
 
     @property
     def name(self) -> str:
         """The name of the type."""
         return str(getattr(self.kind, "__name__", "answer"))
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether text is one of several types of answers, so that a model may also write one without the tool."""
+        return str in alternatives(self.kind)
 
     def native(self) -> OutputSchema | None:
         """Return the schema to send with the request in the mode ``"native"``, otherwise None."""
@@ -86,40 +116,32 @@ class Output(Struct, frozen=True, eq=False):
         return f"Answer with one JSON object that fits this JSON Schema, and nothing else:\n{schema}"
 
     def read(self, text: str) -> Any:
-        """Parse an answer from the model's text.
+        """Parse an answer from the JSON in a model's text.
 
         Raises:
             InvalidArguments: it does not fit the type; the message is written for the model.
         """
-        check_size(text, "the answer")
-        body = _json_in(text)
         try:
-            if hasattr(self.kind, "model_validate_json") and not self.wrapped:
-                return self.kind.model_validate_json(body)
+            value = read(_json_in(text))
             if self.wrapped:
-                wrapper = msgspec.defstruct("Answer", [("value", self.kind)])
-                return msgspec.json.decode(body, type=wrapper, strict=False, dec_hook=_make_pydantic).value  # type: ignore[attr-defined]
-            return msgspec.json.decode(body, type=self.kind, strict=False, dec_hook=_make_pydantic)
-        except (ValueError, RecursionError) as error:
-            raise InvalidArguments(f"the answer does not fit the type {self.name}: {error}") from error
+                if not isinstance(value, dict) or "value" not in value:
+                    raise Problem("value: missing (required)")
+                value = value["value"]
+            return self.parameter.convert(value)
+        except ValueError as error:  # Problem, InvalidArguments
+            problems = listing([str(error)])
+            raise InvalidArguments(f"the answer does not fit the type {self.name}: {problems}") from error
 
-    def revived(self, value: Any) -> Any:
+    def revived(self, value: object) -> Any:
         """Convert the plain values of a recorded answer to this type.
 
         Raises:
             JournalCorrupt: they do not fit, because the type was different when they were written.
         """
         try:
-            return msgspec.convert(value, self.kind, str_keys=True, dec_hook=_make_pydantic)
+            return self.parameter.restore(value)
         except ValueError as error:
             raise JournalCorrupt(f"the recorded output is not of the type {self.name}: {error}") from error
-
-
-def _make_pydantic(kind: Any, value: object) -> object:
-    """Make a pydantic model from plain values, without importing pydantic."""
-    if hasattr(kind, "model_validate"):
-        return kind.model_validate(value)
-    raise NotImplementedError(f"{kind!r} cannot be read from JSON")
 
 
 def _json_in(text: str) -> str:

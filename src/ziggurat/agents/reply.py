@@ -1,27 +1,17 @@
 """Check whether a model's reply can be used, and build the messages that tell the model if not."""
 
-__all__ = ["Answer", "accept_calls", "judge_reply", "refuse_calls", "repair_message"]
+__all__ = ["accept_calls", "final_answer_in", "judge_reply", "refuse_calls", "repair_message"]
 
-from typing import Any
-
-from ziggurat.agents.output import FINAL_ANSWER, Output
+from ziggurat.agents.output import FINAL_ANSWER, AnswerReader
 from ziggurat.core.errors import InvalidArguments
+from ziggurat.messages.caller import Answer, answer_in_text
 from ziggurat.messages.limits import MAX_CALLS
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 
 
-class Answer:
-    """An answer that fits its type; the value may be None."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-def judge_reply(response: ModelResponse, output: Output | None) -> tuple[str | None, Answer | None]:
+def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[str | None, Answer | None]:
     """Return what is wrong with a reply, or the answer it gives; neither if it only calls tools."""
     if response.finish == "malformed":
         told = (response.raw or {}).get("malformed")
@@ -35,11 +25,18 @@ def judge_reply(response: ModelResponse, output: Output | None) -> tuple[str | N
     if calls and final is None:
         return None, None
     if final is None and output.mode == "tool":
+        if output.takes_text and response.text.strip():
+            return None, Answer(response.text)
         return f"give the final answer by calling {FINAL_ANSWER}", None
     try:
         return None, Answer(output.read(final.arguments if final is not None else response.text))
     except InvalidArguments as error:
         return str(error), None
+
+
+def final_answer_in(response: ModelResponse, output: AnswerReader | None) -> Answer | None:
+    """Return the final answer in a reply, in the type of the output; None if there is none that fits it."""
+    return answer_in_text(response) if output is None else judge_reply(response, output)[1]
 
 
 def refuse_calls(calls: tuple[ToolCall, ...], fault: str) -> tuple[ToolResult, ...]:

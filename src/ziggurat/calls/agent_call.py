@@ -3,11 +3,14 @@
 __all__ = ["AGENT_CALL", "AgentCall"]
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ziggurat.core.scope import Key
+from ziggurat.messages.caller import Answer, answer_in_text
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.stops import BudgetExceeded
 from ziggurat.messages.usage import Tally
 
@@ -15,16 +18,25 @@ from ziggurat.messages.usage import Tally
 class AgentCall(Tally):
     """One entry into an agent: counts the usage of it and all agents below, and holds its conversation."""
 
-    __slots__ = ("_reported", "agent", "began", "conversation", "depth", "loop", "tool_limit")
+    __slots__ = ("_parse", "_reported", "agent", "began", "conversation", "depth", "loop", "own", "tool_limit")
 
     outer: "AgentCall | None"
 
-    def __init__(self, agent: str, outer: "AgentCall | None", tool_limit: int | None = None) -> None:
+    def __init__(
+        self,
+        agent: str,
+        outer: "AgentCall | None",
+        tool_limit: int | None = None,
+        own: Sequence[Middleware] = (),
+        parse: Callable[[ModelResponse], Answer | None] = answer_in_text,
+    ) -> None:
         super().__init__(outer)
         self.agent = agent
         self.conversation: Conversation | None = None  # None until its loop begins, or if it has none
         self.depth: int = 0 if outer is None else outer.depth + 1
         self.loop = asyncio.get_running_loop()  # the whole run uses this event loop, whichever thread calls into it
+        self.own = own  # the middleware that was given to it itself
+        self._parse = parse
         self.tool_limit = tool_limit  # of its budget, for it and all agents below
         self._reported: dict[int, BaseException] | None = None
         self.began = 0.0  # seconds of the run's time used up when it was first entered
@@ -54,6 +66,10 @@ class AgentCall(Tally):
             return False
         self._reported[id(error)] = error  # kept, so that its id is not reused
         return True
+
+    def answer_in(self, response: ModelResponse) -> Answer | None:
+        """Return the final answer in a reply, parsed; None if there is none, or it does not fit the agent's output."""
+        return self._parse(response)
 
     def said(self) -> Sequence[Message]:
         """Return the agent's conversation so far."""

@@ -110,7 +110,7 @@ async def _catch_suspend(call: Awaitable[ToolResult]) -> ToolResult | Suspend:
         raise contained(error)  # noqa: B904 - it has its cause already
 
 
-_NO_FAILURE = (None, "interrupted")
+_NO_FAILURE = (None, "interrupted", "retry")
 _FAILED = "another call of the batch failed"
 _ENOUGH = "enough other calls have succeeded"
 _REDIRECTED = "the run was redirected"

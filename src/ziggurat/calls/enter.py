@@ -36,9 +36,11 @@ from ziggurat.core.path import parent_of
 from ziggurat.core.scope import Key, Scope
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.caller import CALLER, Answer, answer_in_text
 from ziggurat.messages.delta import deltas_of
 from ziggurat.messages.events import AgentEnded, AgentStarted, Delta
 from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelResponse
 from ziggurat.tools.function import AGREED, frozen_in
 from ziggurat.tools.permissions import GRANTS
 
@@ -79,6 +81,7 @@ class AgentParts(Struct, frozen=True, eq=False):
         read: Turns the plain values of a record into its output; None if those are the output.
         chain: The agent's middleware, which `prepare` adds to a context.
         tool_limit: The number of tool calls that its budget allows it and all agents below.
+        parse: Finds the final answer in a reply of its model, in the type of its output.
     """
 
     name: str
@@ -90,6 +93,7 @@ class AgentParts(Struct, frozen=True, eq=False):
     read: Callable[[Any], Any] | None = None
     chain: Chain | None = None
     tool_limit: int | None = None
+    parse: Callable[[ModelResponse], Answer | None] = answer_in_text
 
 
 AGENT: Fact[AgentParts | None] = Fact("agent", None)
@@ -241,8 +245,9 @@ def _make_frame(ctx: Context, parts: AgentParts, *, again: bool) -> tuple[Contex
         ctx = parts.prepare(ctx)
     scope = ctx.scope
     outer_frame = scope.get(AGENT_CALL)
-    frame = AgentCall(parts.name, outer_frame, parts.tool_limit)
-    within: dict[Key[Any], Any] = {**scope, AGENT_CALL: frame, METER: frame}
+    own = () if parts.chain is None else parts.chain.middlewares
+    frame = AgentCall(parts.name, outer_frame, parts.tool_limit, own, parts.parse)
+    within: dict[Key[Any], Any] = {**scope, AGENT_CALL: frame, CALLER: frame, METER: frame}
     if outer_frame is not None or ctx.frozen is not None or AGREED in scope:
         _check_stands(frame, ctx)
         within[AGREED] = None

@@ -14,6 +14,7 @@
     │   │   ├── ContextOverflow     … the conversation does not fit: make it shorter
     │   │   └── StreamInterrupted   … a reply was cut off; `partial` is the received part
     │   ├── ToolError               … a tool; the model gets the message and `kind`
+    │   │   └── ModelRetry          … the model: it gets the message and tries again
     │   ├── Timeout                 … a deadline passed
     │   ├── LimitExceeded           … a budget or a limit refused the call
     │   │   └── CircuitOpen         … a circuit breaker refused it: the service fails too often
@@ -47,6 +48,7 @@ __all__ = [
     "MissingExtra",
     "ModelError",
     "ModelErrorKind",
+    "ModelRetry",
     "RecordEnds",
     "RunExists",
     "RunNotFound",
@@ -67,7 +69,9 @@ __all__ = [
 
 from typing import Literal
 
-ToolErrorKind = Literal["invalid_arguments", "not_found", "denied", "transient", "permanent", "timeout", "interrupted"]
+ToolErrorKind = Literal[
+    "invalid_arguments", "not_found", "denied", "transient", "permanent", "timeout", "interrupted", "retry"
+]
 
 
 class ZigguratError(Exception):
@@ -208,6 +212,17 @@ class ToolError(ServiceError):
     def __init__(self, message: str, *, kind: ToolErrorKind = "permanent", retry_after: float | None = None) -> None:
         super().__init__(message, transient=kind == "transient", retry_after=retry_after)
         self.kind: ToolErrorKind = kind
+
+
+class ModelRetry(ToolError):
+    """Raised to ask the model to try again, by a tool (with other arguments) or by an output validator.
+
+    The model gets the message. How often in a row is limited, by ``tool(retries=...)`` and ``Output(retries=...)``;
+    one more ends the run.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, kind="retry")
 
 
 class Timeout(ServiceError, TimeoutError):

@@ -4,5 +4,5 @@
   can be sent to a model: `checks`, `validation`, `violations`, `reasoning`.
 - A model call: `model`, with `delta` and `partial_json`, `tool`, `canonical`, `limits`, `embedding`, `facts`.
 - A run: `agent`, `stops`, `usage`, `weights`, `budget`, `steer`, `events`.
-- What nested calls inherit: `middleware`.
+- What nested calls inherit: `middleware`; the agent that makes a call, as middleware sees it: `caller`.
 """

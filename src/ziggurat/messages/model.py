@@ -58,6 +58,7 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
         timeout: The time limit in seconds; None for no limit.
         declared: Whether its permissions were declared, even as none.
         interrupted: How to treat an interrupted call, if `effect` is ``"once"``.
+        retries: How often in a row it may ask the model to try again, by raising `ModelRetry`.
     """
 
     name: str
@@ -69,6 +70,7 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     timeout: float | None = None
     declared: bool = False
     interrupted: Interrupted = "report"
+    retries: int = 2
 
 
 class OutputSchema(Struct, frozen=True):

@@ -3,6 +3,7 @@
 __all__ = ["OutputGuardrail"]
 
 from collections.abc import Awaitable, Callable
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -10,22 +11,26 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, checked
+from ziggurat.messages.caller import CALLER, Caller, answer_in_text
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.delta import fit
 from ziggurat.messages.message import Message, tool_message
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import Text, ToolResult
-from ziggurat.messages.tool import FINAL_ANSWER
 
-Check = Callable[[str, Context], str | Awaitable[str | None] | None]
+Check = Callable[[Any, Context], str | Awaitable[str | None] | None]
 """Returns what is wrong with an answer, written for the model, or None."""
+
+Guarded = Literal["own", "all"]
+"""The agents that have the guardrail among their own middleware, or also all agents below."""
 
 
 class OutputGuardrail(Middleware):
     """Checks final answers; if one does not pass, the model gets the reason and is called again.
 
-    A final answer is a reply without tool calls, or the JSON of a typed answer. Refused answers do not enter the
+    The check gets the answer as the caller of the agent would: text, or a value of the type of its output. An answer
+    that does not fit the type is not checked, as the agent itself asks for another. Refused answers do not enter the
     conversation, and listeners are told to discard them. Their usage is counted.
 
     ::
@@ -35,15 +40,22 @@ class OutputGuardrail(Middleware):
     Args:
         check: Called with the answer and the context; sync or async.
         retries: The number of times that the model may try again.
+        agents: Whose answers are checked: those of the agents whose own middleware it is (``"own"``), or of all agents
+            below them, too (``"all"``). Where it is given to no agent, but to a context, it checks all.
 
     Raises:
         ConfigurationError: `check` cannot be called, or `retries` is not a whole number of at least 0.
     """
 
     @checked
-    def __init__(self, check: Check, *, retries: NonNegativeInt = 2) -> None:
+    def __init__(self, check: Check, *, retries: NonNegativeInt = 2, agents: Guarded = "own") -> None:
         self._check = check
         self.retries = retries
+        self.agents = agents
+
+    def __repr__(self) -> str:
+        name = getattr(self._check, "__name__", repr(self._check))
+        return f"OutputGuardrail({name}, retries={self.retries}, agents={self.agents!r})"
 
     async def wrap_model(
         self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
@@ -54,10 +66,14 @@ class OutputGuardrail(Middleware):
             Denied: no answer passed; it stops the run.
             ConfigurationError: the check returned neither a text nor None.
         """
+        caller = ctx.scope.get(CALLER)
+        if not self._guards(caller):
+            return await model(request, ctx)
+        answer_in = answer_in_text if caller is None else caller.answer_in
         for number in range(1, self.retries + 2):
             response = await model(request, ctx.under(f"alt-{number}"))
-            answer = _answer_of(response)
-            found = None if answer is None else self._check(answer, ctx)
+            answer = answer_in(response)
+            found = None if answer is None else self._check(answer.value, ctx)
             fault = await found if isinstance(found, Awaitable) else found
             if fault is None:
                 return response
@@ -69,13 +85,15 @@ class OutputGuardrail(Middleware):
             request = replace(request, messages=Transcript.of(*request.messages, *_request_again(response, fault)))
         raise Denied(f"no answer passed the check in {self.retries + 1} tries: {fault}")
 
-
-def _answer_of(response: ModelResponse) -> str | None:
-    """Return the final answer in a reply; None if it calls tools, or is not complete."""
-    final = next((call for call in response.tool_calls if call.name == FINAL_ANSWER), None)
-    if final is not None:
-        return final.arguments
-    return None if response.tool_calls or response.finish in ("malformed", "paused") else response.text
+    def _guards(self, caller: Caller | None) -> bool:
+        """Return whether the answers of an agent are checked."""
+        if self.agents == "all" or caller is None or self in caller.own:
+            return True
+        while caller is not None:
+            if self in caller.own:  # of an agent above
+                return False
+            caller = caller.outer
+        return True
 
 
 def _request_again(response: ModelResponse, fault: str) -> list[Message]:

@@ -1,7 +1,7 @@
 """Tools: services from a `ToolCall` to a `ToolResult`.
 
-- From a function: `function`, with `signature`, `inspection`, `docstring`, `parameter`, `schema` and `declared`. From
-  a JSON Schema written by hand: `raw_schema`.
+- From a function: `function`, with `signature`, `inspection`, `docstring`, `parameter`, `schema` and `declared`;
+  `type_parts` and `pydantic_types` for the types of other libraries. From a JSON Schema written by hand: `raw_schema`.
 - Checking arguments: `arguments`, `normal_form` with `plain`, `validator`, `schema_cost`, `schema_errors`; names that
   are `similar`.
 - What a call needs: `permissions`, `approval` rules, `fork_effects`. At the `door` the user's code runs (`threads`,

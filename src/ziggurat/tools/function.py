@@ -248,6 +248,7 @@ def tool(
     timeout: float | None = None,
     validators: Sequence[Validator] = (),
     interrupted: Interrupted = "report",
+    retries: int = 2,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -261,6 +262,7 @@ def tool(
     timeout: float | None = None,
     validators: Sequence[Validator] = (),
     interrupted: Interrupted = "report",
+    retries: int = 2,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool from a typed function, sync or async, or from an async generator whose pieces are emitted.
 
@@ -289,6 +291,7 @@ def tool(
         interrupted: What to do about a call with ``effect="once"`` that began but has no result, as after a crash:
             ``"report"`` tells the model, ``"ask"`` waits for a person to find out, ``"retry_if_idempotent"`` makes it
             again with the same ``ctx.idempotency_key``, for which the function must take a Context.
+        retries: How often in a row it may ask the model to try again, by raising `ModelRetry`; once more ends the run.
 
     Raises:
         ConfigurationError: the signature cannot be offered to a model; the message says which parameter and why.
@@ -307,6 +310,7 @@ def tool(
             timeout,
             permissions is not None,
             interrupted,
+            retries,
         )
         if interrupted == "retry_if_idempotent" and signature.context_parameter is None:
             raise ConfigurationError(
@@ -368,6 +372,8 @@ def checked_spec(spec: ToolSpec) -> ToolSpec:
             f"interrupted= of {spec.name} is 'report', 'ask' or 'retry_if_idempotent', for a tool with effect='once'; "
             f"got {spec.interrupted!r} with effect={spec.effect!r}"
         )
+    if not isinstance(spec.retries, int) or isinstance(spec.retries, bool) or spec.retries < 0:
+        raise ConfigurationError(f"retries of {spec.name} is a whole number of at least 0, got {spec.retries!r}")
     if not isinstance(spec.approval, bool):
         raise ConfigurationError(f"approval= of {spec.name} is True or False, got {spec.approval!r}")
     number = isinstance(spec.timeout, (int, float)) and not isinstance(spec.timeout, bool)

@@ -79,6 +79,14 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
                     first = problem
         raise first or Problem(f"{self.name}: expected {expectation(self.schema)}, got {shown(value)}")
 
+    def restore(self, value: object) -> object:
+        """Convert a value that was recorded as plain JSON data back to the type, without repairs.
+
+        Raises:
+            ValueError: it does not fit.
+        """
+        return msgspec.convert(value, self.wire, str_keys=True) if self.check is None else self.check(value)
+
     @property
     def is_scalar(self) -> bool:
         """Whether its values are texts, whole numbers or truth values, which JSON holds as they are."""
@@ -173,8 +181,8 @@ def _by_members(name: str, annotation: object, schema: dict[str, object]) -> Cal
                 return member._exactly(value)
             except Problem as problem:
                 problems.append(str(problem))
-        # The member that goes wrong only further inside is the one that was meant.
-        inside = [each for each in problems if not each.startswith(f"{name}:")]
+        # The member whose fields are all there is the one that was meant.
+        inside = [each for each in problems if not each.startswith(f"{name}:") and "missing (required)" not in each]
         raise Problem(inside[0] if len(inside) == 1 else f"{name}: expected {expectation(schema)}, got {shown(value)}")
 
     return check

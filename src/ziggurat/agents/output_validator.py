@@ -1,0 +1,49 @@
+"""Output validators: a function of the user checks each final answer of one agent, and may have the model try again."""
+
+__all__ = ["OutputValidator", "validate_answer"]
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import Struct
+
+from ziggurat.agents.output import AnswerReader
+from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.errors import ModelRetry
+from ziggurat.core.journal import journal_of
+from ziggurat.messages.caller import Answer
+
+OutputValidator = Callable[[Any, Context], Any | Awaitable[Any]]
+"""Called with a final answer; returns the value to use, None for this one, or raises ModelRetry."""
+
+
+class _Verdict(Struct, frozen=True):
+    """What a validator made of an answer: what is wrong with it, or the value to use."""
+
+    fault: str | None = None
+    value: Any = None
+
+
+async def validate_answer(
+    validator: OutputValidator, answer: Answer, output: AnswerReader | None, ctx: Context
+) -> tuple[str | None, Answer | None]:
+    """Return what a validator finds wrong with an answer, or the answer to use; recorded, so that it is judged once."""
+
+    async def judge(_: None, ctx: Context) -> _Verdict:
+        token = AMBIENT.set(ctx)  # an agent that it calls is a part of this run
+        try:
+            value = validator(answer.value, ctx)
+            if isinstance(value, Awaitable):
+                value = await value
+        except ModelRetry as retry:
+            return _Verdict(str(retry))
+        finally:
+            AMBIENT.reset(token)
+        return _Verdict(None, answer.value if value is None else value)
+
+    verdict = await ctx.once("output_validator", None, judge, returns=_Verdict, composite=True)
+    if verdict.fault is not None:
+        return verdict.fault, None
+    record = journal_of(ctx).find(ctx.path)
+    by_reference = record is None or record.result is None or record.result.value is verdict
+    return None, Answer(verdict.value if by_reference or output is None else output.revived(verdict.value))

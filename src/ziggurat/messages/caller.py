@@ -1,0 +1,51 @@
+"""Caller: the agent that makes a call, as middleware sees it: its name, its own middleware, its answers."""
+
+__all__ = ["CALLER", "Answer", "Caller", "answer_in_text"]
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ziggurat.core.scope import Key
+from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import ModelResponse
+
+
+class Answer:
+    """An answer that fits its type; the value may be None."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Caller(Protocol):
+    """The agent that makes a call."""
+
+    @property
+    def agent(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def own(self) -> Sequence[Middleware]:
+        """The middleware that was given to this agent itself, not to one above it."""
+        ...
+
+    @property
+    def outer(self) -> "Caller | None":
+        """The agent that called it, if any."""
+        ...
+
+    def answer_in(self, response: ModelResponse) -> Answer | None:
+        """Return the final answer in a reply, parsed; None if there is none, or it does not fit the agent's output."""
+        ...
+
+
+CALLER: Key[Caller] = Key("caller")
+
+
+def answer_in_text(response: ModelResponse) -> Answer | None:
+    """Return the text of a reply as the final answer; None if it calls tools, or is not complete."""
+    ended = not response.tool_calls and response.finish not in ("malformed", "paused")
+    return Answer(response.text) if ended else None
