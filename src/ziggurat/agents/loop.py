@@ -119,10 +119,10 @@ class _Run:
 
     def ask(self, ctx: Context, path: str) -> Awaitable[ModelResponse]:
         """Ask the model, after middleware has had a chance to rewrite the conversation."""
-        loop = self.loop
+        model, name = self.loop.model, self.loop.model_name
         if self.rewriters is not None:
-            return self.rewriters.ask(self, loop.model, ctx, path, name=loop.model_name)
-        return ask(loop.model, self.request(), ctx.at(path), name=loop.model_name)
+            return self.rewriters.ask(self, model, ctx, path, name=name)
+        return ask(model, self.request(), ctx.at(path), name=name)
 
     def add_results(self, results: tuple[ToolResult, ...]) -> None:
         """Append the results of a reply's calls, which completes the step."""

@@ -35,10 +35,11 @@ class MemoryJournal(Recorder):
         clock: Measures the run's time allowance.
     """
 
-    __slots__ = ("_begun", "_closed")
+    __slots__ = ("_begun", "_closed", "_index")
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(mode, strict=strict, clock=clock)
+        self._index: dict[str, Entry | list[Entry] | Record] = {}  # the entries of calls, by path
         self._begun = 1  # the number of entries with which the run was opened
         self._closed: LeaseLost | None = None
 
@@ -46,28 +47,17 @@ class MemoryJournal(Recorder):
 
     def find(self, path: str, /) -> Record | None:
         """Return the record of the call at `path`, or None."""
-        if self.known is None and (not (told := self.entries) or (len(told) == 1 and not told[0].path)):
-            return None  # only `Opened` so far: do not build the index for that
-        index = self._index()
-        known = index.get(path)
+        known = self._index.get(path)
         if known is None or isinstance(known, Record):
             return known
-        record = index[path] = Record()
+        record = self._index[path] = Record()
         for entry in known if isinstance(known, list) else (known,):
             record.happened(entry)
         return record
 
     def paths(self) -> tuple[str, ...]:
         """Return the paths of all recorded calls."""
-        return tuple(self._index())
-
-    def _index(self) -> dict[str, Entry | list[Entry] | Record]:
-        """Return the entries by path; built on first use, since many runs never need it."""
-        if self.known is None:
-            self.known = {}
-            for entry in self.entries:
-                self._index_entry(entry, self.known)
-        return self.known
+        return tuple(self._index)
 
     def pending(self) -> list[Pending]:
         """Return the calls that wait for a decision, in the order in which they started waiting."""
@@ -147,9 +137,9 @@ class MemoryJournal(Recorder):
         if self._screens is not None:
             entry = self.screened(entry)
         self.entries.append(entry)
-        index = self.known
-        if index is not None and (self._reading or index.setdefault(entry.path, entry) is not entry):
-            self._index_entry(entry, index)
+        path = entry.path
+        if path and (self._reading or self._index.setdefault(path, entry) is not entry):
+            self._index_again(path, entry)
         if self._readers:
             self.wake()
         return None
@@ -171,22 +161,19 @@ class MemoryJournal(Recorder):
         """Return None: there is nothing to wait for in memory."""
         return None
 
-    def _index_entry(self, entry: Entry, index: dict[str, Entry | list[Entry] | Record]) -> None:
-        path = entry.path
-        if not path:  # entries of the whole run belong to no call
-            return
+    def _index_again(self, path: str, entry: Entry) -> None:
+        """Index an entry whose call may have others: most calls have one, so no Record is built for them."""
+        index = self._index
         known = index.get(path)
         if self._reading:
             record = known if isinstance(known, Record) else Record()
             record.add(entry)
             index[path] = record
-        elif known is None:
-            index[path] = entry  # most calls have one entry, so no Record is built
         elif isinstance(known, Record):
             known.happened(entry)
         elif isinstance(known, list):
             known.append(entry)
-        else:
+        elif known is not None:
             index[path] = [known, entry]
 
     # -- through JSON --------------------------------------------------------------------------------------------
@@ -233,7 +220,6 @@ class MemoryJournal(Recorder):
 
     def take_over(self, entries: Iterable[Entry]) -> None:
         """Append entries that were recorded before."""
-        self._index()
         self._reading = self.reopened = True
         for entry in entries:
             if isinstance(entry, Opened):

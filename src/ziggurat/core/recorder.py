@@ -90,7 +90,7 @@ class Recorder:
 
     __slots__ = (
         "_charges", "_composite", "_elapsed", "_entered", "_errors", "_first", "_looked_at", "_readers", "_reading",
-        "_screens", "durable", "entries", "known", "mode", "refusing", "reopened", "replaying", "strict", "watch",
+        "_screens", "durable", "entries", "mode", "refusing", "reopened", "replaying", "strict", "watch",
     )  # fmt: skip
 
     def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -99,7 +99,6 @@ class Recorder:
         self.strict = strict or mode == "replay"
         self.durable = False
         self.entries: list[Entry] = []
-        self.known: dict[str, Entry | list[Entry] | Record] | None = None  # entries by path, once built
         self.watch = Stopwatch(clock)  # measures the run in this process
         self._elapsed = 0.0
         self._composite: set[str] = set()
@@ -225,13 +224,13 @@ class Recorder:
         except BaseException as raised:  # noqa: BLE001 - raised again
             error = contained(raised)
             spent = self.take_charges(ctx.path, usage_of(error))
-            self.count(ctx, spent)
+            self.count(ctx, *spent)
             if isinstance(error, Exception):
                 await self.write_failure(ctx, name, request, error, spent)
             raise error  # noqa: B904 - it has its cause already
         spent = self.take_charges(ctx.path)
-        await self.write(Result(ctx.path, name, request, value, tuple(spent), self.elapsed))
-        self.count(ctx, (*spent, usage_of(value)))
+        await self.write(Result(ctx.path, name, request, value, spent, self.elapsed))
+        self.count(ctx, *spent, usage_of(value))
         return value
 
     async def _call_composite(
@@ -252,7 +251,7 @@ class Recorder:
         return value
 
     @staticmethod
-    def count(ctx: Context, spent: Iterable[object]) -> None:
+    def count(ctx: Context, *spent: object) -> None:
         """Add the usage of calls to the sum of the run."""
         meter = ctx.scope.get(METER)
         if meter is not None:
@@ -295,14 +294,15 @@ class Recorder:
             self._charges = []
         self._charges.append((path, usage))
 
-    def take_charges(self, path: str, usage: object | None = None) -> Sequence[object]:
+    def take_charges(self, path: str, usage: object | None = None) -> tuple[object, ...]:
         """Remove and return the usage charged at and below a call, followed by the call's own."""
+        own = () if usage is None else (usage,)
         charges = self._charges
         if charges is None:
-            return () if usage is None else (usage,)
+            return own
         taken = [cost for at, cost in charges if is_beneath(at, path)]
         self._charges = [(at, cost) for at, cost in charges if not is_beneath(at, path)] or None
-        return taken if usage is None else [*taken, usage]
+        return (*taken, *own)
 
     def pass_over(self, outcome: Result | Failure, /) -> list[object]:
         """Use a recorded outcome for its call and all calls below it; return the usage not counted yet.
@@ -316,7 +316,7 @@ class Recorder:
 
     def skip(self, ctx: Context, until: Entry | None = None) -> None:
         """Count what hooks of this call, which are not called again, spent before an entry was recorded."""
-        self.count(ctx, self._pass_over_below(ctx.path, until))
+        self.count(ctx, *self._pass_over_below(ctx.path, until))
 
     def _pass_over_below(self, path: str, until: Entry | None) -> list[object]:
         """Use the outcomes of calls below a path that were recorded before an entry; return the usage not counted."""
@@ -395,7 +395,7 @@ class Recorder:
             event = self._compare(ctx, outcome, name, request)
             if event is not None and ctx.listens(Diverged):
                 await ctx.emit(event)
-        self.count(ctx, self.pass_over(outcome))
+        self.count(ctx, *self.pass_over(outcome))
         if isinstance(outcome, Failure):
             error = as_error(outcome.error)
             self._errors[id(error)] = (error, True)

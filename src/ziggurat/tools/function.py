@@ -127,9 +127,9 @@ class FunctionTool:
             InvalidArguments: they do not fit.
             ToolError: the call is not the approved one, or a tool with ``effect="once"`` would run twice.
         """
-        frozen = frozen_in(ctx)
-        if frozen is None:
-            arguments = self.decoded(call)
+        frozen = ctx.frozen
+        if not isinstance(frozen, Frozen):
+            frozen, arguments = None, self.decoded(call)
         else:
             use_approval(call, frozen, ctx)
             arguments = self.arguments.decode_normal(call.arguments)
@@ -192,7 +192,7 @@ def use_approval(call: ToolCall, frozen: Frozen, ctx: Context) -> None:
     Raises:
         ToolError: the call must not run.
     """
-    if call is not frozen.call:
+    if call.arguments != frozen.call.arguments or call.name != frozen.call.name:
         must_be(call, frozen.call)
     if ctx.path != frozen.path and not is_beneath(ctx.path, frozen.path):
         raise ToolError(f"{call.name} was approved at {frozen.path}, not at {ctx.path}; it was not run")
