@@ -122,6 +122,7 @@ OURS = [
     errors.ContextOverflow("long", status=400),
     errors.StreamInterrupted("cut"),
     errors.ToolError("bad", kind="transient", retry_after=1.0),
+    errors.ModelRetry("try again"),
     errors.Timeout("late", seconds=3.0),
     errors.Timeout("late"),
     errors.LimitExceeded("tokens", 10, 12),
