@@ -15,9 +15,9 @@ from ziggurat.agents.handle import RunHandle
 from ziggurat.agents.loop import AgentLoop
 from ziggurat.agents.steering import STEERABLE, STEERING, Mailbox
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.enter import AGENT, AgentParts, AgentService, Setup, enter
+from ziggurat.calls.enter import AGENT, ALONE, AgentParts, AgentService, Setup, enter
 from ziggurat.core.broadcast import Heard
-from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.entries import Origin
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE, Listener
@@ -83,15 +83,32 @@ class Runnable:
             given = name or str(getattr(service, "__name__", "agent"))
             parts = AgentParts(given, None, Setup(dict))
         self.name = name or parts.name
-        self.facts: dict[Fact[Any], Any] = {AGENT: parts, COMPOSITE: True, NAME: self.name, AS_TOOL: AgentTool}
+        self.facts: dict[Fact[Any], Any] = {
+            AGENT: parts,
+            ALONE: self._call_alone,
+            COMPOSITE: True,
+            NAME: self.name,
+            AS_TOOL: AgentTool,
+        }
         runs = runs_of(None if store is None else connect(store))
         self.store = runs.store
         self._runs = runs
         self._opener = Opener(self, parts, self.name, runs)
 
     def __call__(self, request: AgentRequest, ctx: Context, /) -> Coroutine[Any, Any, AgentRun]:
-        """Answer as a service, at this context's path."""
-        return self.inner(request, ctx) if ctx.is_entered else enter(self, request, ctx)
+        """Answer as a service, at this context's path.
+
+        Outside of all runs, with ``root()``, this opens a run of its own, which is kept as those of `run` are. As for
+        any service, a failure is raised; the run is its `partial`.
+        """
+        if ctx.is_entered:
+            return self.inner(request, ctx)
+        if not isinstance(request, AgentRequest):
+            raise ConfigurationError(
+                f"{self.name} called as a service takes an AgentRequest, such as AgentRequest((user('...'),)), got "
+                f"{request!r:.100}; run(...) takes text"
+            )
+        return enter(self, request, ctx)
 
     # -- a new run -----------------------------------------------------------------------------------------------
 
@@ -404,31 +421,45 @@ class Runnable:
             given["session"] = session_for(given["session"], self.store, history)
         return request, RunOptions.of(**given), detached
 
+    async def _call_alone(self, agent: AgentService, request: AgentRequest, ctx: Context) -> AgentRun:
+        """Answer a call of this, with any layers, in a context that is part of no run."""
+        ambient = self._surroundings(detached=False)
+        if ambient is not None:
+            return await self._join(agent, ambient, request, NO_OPTIONS)
+        opens = self._opener.open(request, NO_OPTIONS.beneath(ctx))
+        return await drive(agent, self.name, opens, raises=True)
+
     def _run(self, request: AgentRequest, options: RunOptions, detached: bool) -> Coroutine[Any, Any, AgentRun]:
         ambient = self._surroundings(detached=detached)
         if ambient is None:
+            outside = None if detached else AMBIENT.get()
+            if outside is not None:  # of a tool that was itself called outside of all runs
+                options = options.beneath(outside.under(self.name))
             return drive(self, self.name, self._opener.open(request, options))
         if detached:
             return self._run_as_root(ambient, request, options)
-        return self._join(ambient, request, options)
+        return self._join(self, ambient, request, options)
 
     async def _run_as_root(self, ambient: Context | None, request: AgentRequest, options: RunOptions) -> AgentRun:
         await _report_separate(ambient, f"{self.name} was started as a run of its own (detached)")
         return await drive(self, self.name, self._opener.open(request, options))
 
-    async def _join(self, ambient: Context, request: AgentRequest, options: RunOptions) -> AgentRun:
+    async def _join(
+        self, agent: AgentService, ambient: Context, request: AgentRequest, options: RunOptions
+    ) -> AgentRun:
         _check_joins(options)
         loop = loop_elsewhere()
         if loop is not None:  # called from a thread with an event loop of its own
-            return POOL.run_on(loop, lambda: self._join(ambient, request, options))
+            return POOL.run_on(loop, lambda: self._join(agent, ambient, request, options))
         beside = ambient.state(ConcurrentAgents, ConcurrentAgents)
         with joined_context(ambient.under(self.name), options).branch() as ctx:
-            return await beside.run(enter(self, request, ctx))
+            return await beside.run(enter(agent, request, ctx))
 
     def _surroundings(self, *, detached: bool) -> Context | None:
         """Return the context of the user function that calls, None outside of runs; refuse where that is unknown."""
         ambient = AMBIENT.get()
-        if ambient is None:
+        if ambient is None or JOURNAL not in ambient.scope:
+            ambient = None
             if not (self._used_as_root or detached):
                 check_thread(self.name)
             self._used_as_root = True

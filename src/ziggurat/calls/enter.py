@@ -5,6 +5,7 @@ look up the record > before_agent > record the entry > wrap_agent > the agent's 
 
 __all__ = [
     "AGENT",
+    "ALONE",
     "MAX_DEPTH",
     "MAX_DEPTH_KEY",
     "AgentParts",
@@ -16,7 +17,7 @@ __all__ = [
     "report_changes",
 ]
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from msgspec import Struct
@@ -26,7 +27,7 @@ from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, Chain, hooked, tell, wrap
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import contained
-from ziggurat.core.context import METER, RUN_ID, Context
+from ziggurat.core.context import JOURNAL, METER, RUN_ID, Context
 from ziggurat.core.entries import Entered, Outcome, Record, Result
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.event import SILENCE, Diverged
@@ -99,6 +100,10 @@ class AgentParts(Struct, frozen=True, eq=False):
 AGENT: Fact[AgentParts | None] = Fact("agent", None)
 
 
+ALONE: Fact[Callable[[AgentService, AgentRequest, Context], Awaitable[AgentRun]] | None] = Fact("alone", None)
+"""Answers a call of the agent that is part of no run, such as ``agent(request, root())``, with a run of its own."""
+
+
 def _parts_of(agent: AgentService) -> AgentParts:
     return fact(agent, AGENT) or AgentParts("agent", None, Setup(dict))
 
@@ -117,6 +122,8 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
         LimitExceeded: agents are nested too deep.
         Suspend: a call below waits for a decision.
     """
+    if JOURNAL not in ctx.scope and (alone := fact(agent, ALONE)) is not None:
+        return await alone(agent, request, ctx)
     parts = _parts_of(agent)
     journal = journal_of(ctx)
     record = journal.find(ctx.path)

@@ -54,8 +54,10 @@ _NO_SCOPE = Scope()
 logger = logging.getLogger("ziggurat")
 
 
-async def drive(agent: AgentService, name: str, opens: Awaitable[Opening]) -> AgentRun:
+async def drive(agent: AgentService, name: str, opens: Awaitable[Opening], *, raises: bool = False) -> AgentRun:
     """Drive an open run to its end and return it, with the reason it stopped in ``run.stop``.
+
+    With `raises`, an error that ended it is raised, as a service does, with the run as its `partial`.
 
     A mistake of the caller is raised and not recorded: a run that was continued is as it was before, unless it went on
     meanwhile, and a new one is removed.
@@ -91,7 +93,10 @@ async def drive(agent: AgentService, name: str, opens: Awaitable[Opening]) -> Ag
         failure = contained(raised, task)
         if not isinstance(failure, (Exception, Suspend)):
             raise
-        return await _end_broken(failure, _stopped_run(failure, name, opening), opening)
+        run = await _end_broken(failure, _stopped_run(failure, name, opening), opening)
+        if raises and isinstance(failure, Exception):
+            failure.partial = run  # type: ignore[attr-defined]
+            raise failure  # noqa: B904 - it has its cause already
     finally:
         run_ended(opening.run_id)
         await opening.leave()

@@ -22,7 +22,7 @@ from ziggurat.calls.enter import MAX_DEPTH, MAX_DEPTH_KEY
 from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, new_id
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import SILENCE, Emit, Listener
+from ziggurat.core.event import SILENCE, Emit, Event, Listener, listening_to
 from ziggurat.core.scope import Key, Scope
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.core.store import ID, is_id
@@ -121,6 +121,7 @@ class RunOptions(Struct, frozen=True, eq=False):
         environment: Clock, ids, chance.
         values: More values for the scope of the run.
         emit: Where events go after the listeners.
+        around: Measures the time of the call that opened the run; None if there is none.
 
     Raises:
         ConfigurationError: one of them has the wrong form; the message says how to give it.
@@ -136,6 +137,7 @@ class RunOptions(Struct, frozen=True, eq=False):
     environment: Environment = SYSTEM
     values: Mapping[Key[Any], Any] | None = None
     emit: Emit = SILENCE
+    around: Stopwatch | None = None
 
     @classmethod
     def of(
@@ -171,6 +173,25 @@ class RunOptions(Struct, frozen=True, eq=False):
         surrounding = SYSTEM if environment is None else environment
         return cls(deps, listeners, run_id, session, permissions, approvals, labels, surrounding)
 
+    def beneath(self, ctx: Context) -> "RunOptions":
+        """Return the options of a run that a call opens in a context that is part of no run.
+
+        Its scope and deadline hold in the run, and it hears the run's events, at paths beneath its own.
+        """
+        scope, emit, environment = ctx.scope, self.emit, self.environment
+        if environment is SYSTEM:
+            environment = Environment(
+                scope.get(CLOCK) or SYSTEM_CLOCK,
+                scope.get(IDS) or new_id,
+                scope.get(RANDOM),
+                scope.get(MAX_DEPTH_KEY) or MAX_DEPTH,
+                scope.get(AUDIT),
+            )
+        if ctx.emit is not SILENCE:
+            emit = listening_to(_Beneath(ctx.path, ctx.emit), () if emit is SILENCE else (emit,))
+        values = {**scope, **(self.values or {})}
+        return replace(self, environment=environment, values=values, emit=emit, around=ctx.watch)
+
     def heard_by(self, listeners: Sequence[Listener]) -> "RunOptions":
         """Return the options with more listeners."""
         return replace(self, listeners=(*self.listeners, *listeners)) if listeners else self
@@ -182,11 +203,11 @@ class RunOptions(Struct, frozen=True, eq=False):
 
     def scope(self) -> dict[Key[Any], Any]:
         """Return the values of these options in the scope of a run."""
-        scope: dict[Any, Any] = {} if self.deps is None else dict(self.deps)
+        scope: dict[Any, Any] = {} if self.values is None else dict(self.values)
+        if self.deps is not None:
+            scope.update(self.deps)
         if self.environment is not SYSTEM:
             scope.update(self.environment.values())
-        if self.values is not None:
-            scope.update(self.values)
         if self.grants is not None:
             scope[GRANTS], scope[DECLARED_ONLY] = self.grants, True
         if self.approvals is not None:
@@ -195,6 +216,26 @@ class RunOptions(Struct, frozen=True, eq=False):
 
 
 NO_OPTIONS = RunOptions()
+
+
+class _Beneath:
+    """Passes the events of a run on, with paths beneath that of the call which opened the run."""
+
+    __slots__ = ("_outer", "_path")
+
+    def __init__(self, path: str, outer: Emit) -> None:
+        self._path, self._outer = path, outer
+
+    @property
+    def blocked(self) -> float:
+        return self._outer.blocked
+
+    def listens(self, kind: type[Event], /) -> bool:
+        return self._outer.listens(kind)
+
+    async def __call__(self, event: Event, /) -> None:
+        if self._outer.listens(type(event)):
+            await self._outer(replace(event, path=f"{self._path}/{event.path}"))
 
 
 class RunArguments(TypedDict, total=False):
@@ -258,6 +299,7 @@ def _permissions(grants: Iterable[str]) -> frozenset[str]:
 
 def root_context(path: str, scope: dict[Key[Any], Any], options: RunOptions, watch: Stopwatch) -> Context:
     """Return the first context of a run, whose time is measured by `watch`."""
+    watch.outer = options.around
     ctx = Context(path, options.emit, watch, Scope(scope))
     return ctx.heard_by(*options.listeners) if options.listeners else ctx
 

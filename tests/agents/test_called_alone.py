@@ -1,0 +1,211 @@
+"""Agents, and what is made of them, are services: they can be called outside of runs, plainly or through a stream."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.support import Folded, texts
+from tests.stores.places import opening
+from tests.wrong import wrong
+from ziggurat import Agent, Approve, Budget, ConfigurationError, Key, Runnable, open_stream, stack, tool, user
+from ziggurat.agents.as_tool import AgentTool
+from ziggurat.core.clock import CLOCK
+from ziggurat.core.context import Context, root
+from ziggurat.core.errors import ModelError, Timeout
+from ziggurat.core.scope import Scope
+from ziggurat.core.service import Service
+from ziggurat.core.store import run_log
+from ziggurat.layers import cache, dedupe, fallback, hedge, pipeline, retry, steer, timeout
+from ziggurat.layers.cache import CacheStore
+from ziggurat.layers.dedupe import DedupeStore
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
+from ziggurat.messages.stops import BudgetExceeded, Completed, Failed, Suspended
+from ziggurat.models.scripted import ScriptedModel
+from ziggurat.runs.drive import partial_of
+from ziggurat.testing.clock import HandClock
+from ziggurat.testing.leaks import assert_no_leaks
+
+ASKED = AgentRequest((user("go"),))
+BROKEN: Any = ["part", ConnectionError("gone")]
+"""A reply that fails after a piece of it was heard."""
+
+
+def _agent(*replies: Any, name: str = "first", **options: Any) -> Agent:
+    return Agent(ScriptedModel(*replies), name=name, **options)
+
+
+async def _pass_on(run: AgentRun, ctx: Context) -> AgentRequest:
+    return AgentRequest((user(run.text),))
+
+
+async def _route(request: AgentRequest, ctx: Context) -> str:
+    return "one"
+
+
+async def _function(request: AgentRequest, ctx: Context) -> AgentRun:
+    return await _agent("answer")(request, ctx.under("inner"))
+
+
+MADE: dict[str, Callable[[], Service[AgentRequest, AgentRun]]] = {
+    "agent": lambda: _agent("answer"),
+    "layered": lambda: _agent(BROKEN, "answer").layered(retry(attempts=2, base=0.0)),
+    "retry": lambda: stack(_agent(BROKEN, "answer"), retry(attempts=2, base=0.0)),
+    "timeout": lambda: stack(_agent("answer"), timeout(seconds=60.0)),
+    "cache": lambda: stack(_agent("answer"), cache(store=CacheStore())),
+    "dedupe": lambda: stack(_agent("answer"), dedupe(store=DedupeStore())),
+    "fallback": lambda: fallback(_agent(BROKEN), _agent("answer", name="second")),
+    "hedge": lambda: hedge(_agent("answer"), _agent("other", name="second"), delay=60.0),
+    "steer": lambda: steer(_route, one=_agent("answer"), two=_agent("other", name="second")),
+    "pipeline": lambda: pipeline(_agent("draft"), _pass_on, _agent("answer", name="second")),
+    "nested": lambda: fallback(stack(_agent(BROKEN, BROKEN), retry(attempts=2, base=0.0)), MADE["fallback"]()),
+    "function": lambda: Runnable(_function),
+    "combinator": lambda: Runnable(MADE["fallback"](), name="both"),
+}
+"""What is made of agents; each answers "answer" in the end."""
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("made", MADE)
+def test_what_is_made_of_agents_answers_outside_of_runs(made: str, streamed: bool) -> None:
+    async def main() -> None:
+        service, heard = MADE[made](), Folded()
+        async with assert_no_leaks():
+            if streamed:
+                async with open_stream(service, ASKED) as events:
+                    async for event in events:
+                        heard(event)
+                run = events.response
+            else:
+                run = await service(ASKED, root().heard_by(heard))
+        assert (run.text, run.stop) == ("answer", Completed())
+        assert run.id
+        assert texts(heard.messages())[-1:] == ["answer"]
+        assert "part" not in texts(heard.messages())  # what was heard of tries that failed is dropped
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["by reference", "memory", "sqlite", "file"])
+def test_it_is_kept_and_goes_on_as_any_run(kind: str, tmp_path: Path) -> None:
+    @tool(approval=True)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    async def main(store: Any) -> None:
+        agent = _agent(tool_call("pay"), "done", ModelError("no"), tools=[pay], store=store)
+        run = await agent(ASKED, root())
+        assert (run.stop, len(run.pending)) == (Suspended(), 1)
+        again = await agent.resume(run.id, {run.pending[0].id: Approve()})
+        assert (again.text, again.observations) == ("done", ("paid",))
+        with pytest.raises(ModelError) as caught:
+            await agent(ASKED, root())
+        failed = partial_of(caught.value)
+        assert failed is not None
+        assert isinstance(failed.stop, Failed)
+        info = await store.find(run_log(failed.id))
+        assert info is not None
+        assert info.status == "Failed"
+
+    with opening(kind, tmp_path) as place:
+        asyncio.run(main(place()))
+
+
+def test_the_scope_and_the_deadline_of_the_context_hold() -> None:
+    name: Key[str] = Key("name")
+    clock = HandClock(auto=True)
+
+    @tool
+    async def look(ctx: Context) -> str:
+        """Look."""
+        return f"{ctx.scope[name]} {ctx.clock is clock}"
+
+    @tool
+    async def hang(ctx: Context) -> str:
+        """Hang."""
+        await ctx.clock.sleep(100)
+        return "never"
+
+    async def main() -> None:
+        ctx = root("run", Scope({CLOCK: clock, name: "ada"}))
+        run = await _agent(tool_call("look"), "end", tools=[look])(ASKED, ctx)
+        assert run.observations == ("ada True",)
+        with pytest.raises(Timeout):
+            await stack(_agent(tool_call("hang"), tools=[hang]), timeout(seconds=5))(ASKED, ctx)
+
+    asyncio.run(main())
+
+
+def _tools(helper: Agent) -> list[Any]:
+    @tool
+    async def verbs() -> str:
+        """Run the helper."""
+        return (await helper.run("go")).text
+
+    @tool
+    async def service(ctx: Context) -> str:
+        """Call the helper in the context of this tool."""
+        return (await helper(ASKED, ctx.under("helper"))).text
+
+    @tool
+    async def outside() -> str:
+        """Call the helper in a context of its own."""
+        return (await helper(ASKED, root())).text
+
+    @tool
+    async def layered() -> str:
+        """Call layers around the helper in a context of their own."""
+        return (await stack(helper, retry(attempts=2))(ASKED, root())).text
+
+    @tool
+    def sync() -> str:
+        """Run the helper in a thread."""
+        return helper.run_sync("go").text
+
+    return [verbs, service, outside, layered, sync]
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_tools_that_call_agents_answer_outside_of_runs_and_join_runs_within(number: int) -> None:
+    async def main() -> None:
+        called = _tools(Agent(ScriptedModel(always="helped"), name="helper"))[number]
+        result = await called(ToolCall("1", called.spec.name, "{}"), root())
+        assert (result.text, result.error) == ("helped", None)
+        call = tool_call(called.spec.name)
+        run = await _agent(call, "end", tools=[called]).run("go")
+        assert (run.stop, run.observations, run.model_calls) == (Completed(), ("helped",), 3)
+        limited = await _agent(call, "end", tools=[called], budget=Budget(requests=1)).run("go")
+        assert limited.stop == BudgetExceeded("requests", 1, 1)  # a context of its own is no way out of the rules
+
+    asyncio.run(main())
+
+
+def test_an_agent_as_a_tool_answers_outside_of_runs() -> None:
+    @tool(approval=True)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    async def main() -> list[ToolResult]:
+        call = ToolCall("1", "first", '{"input": "go"}')
+        waits = _agent(tool_call("pay"), tools=[pay])
+        made = [
+            _agent("answer").as_tool(),
+            stack(_agent(BROKEN, "answer").as_tool(), retry(attempts=2, base=0.0)),
+            AgentTool(stack(_agent(BROKEN, "answer"), retry(attempts=2, base=0.0))),
+            waits.as_tool(),
+        ]
+        return [await each(call, root()) for each in made]
+
+    *answers, waiting = asyncio.run(main())
+    assert [(each.text, each.error) for each in answers] == [("answer", None)] * 3
+    assert "first waits for a decision on pay: resume its run " in waiting.text
+
+
+def test_a_request_of_another_kind_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"takes an AgentRequest.* run\(\.\.\.\) takes text"):
+        asyncio.run(_agent("answer")(wrong("go"), root()))
