@@ -37,6 +37,8 @@ class Case(Struct, frozen=True):
         reach: The size that is measured at least, however long it takes.
         most: The limit on size.
         span: The least factor between the two sizes.
+        beside: A function that is known to take linear time on the same input: as far as it takes longer, because less
+            of the input fits into the caches of the processor, so may `run`.
     """
 
     name: str
@@ -47,25 +49,42 @@ class Case(Struct, frozen=True):
     reach: int = 0
     most: int = 1_000_000
     span: int = 16
+    beside: Callable[[Any], object] | None = None
 
     def __str__(self) -> str:
         return f"{self.name} ({self.shape})"
 
 
-def _seconds(case: Case, size: int, times: int) -> float:
-    best = math.inf
+class _Time(Struct, frozen=True):
+    """Seconds that a function takes at a size, and that the one beside it takes."""
+
+    size: int
+    run: float
+    beside: float
+
+
+def _time(case: Case, size: int, times: int) -> _Time:
+    """Return the least of several times, taken in turn."""
+    run = beside = math.inf
     for _ in range(times):
         given = case.make(size)
-        gc.disable()
-        begun = process_time()
-        try:
-            case.run(given)
-        except (ZigguratError, ValueError):
-            pass
-        finally:
-            best = min(best, process_time() - begun)
-            gc.enable()
-    return best
+        run = min(run, _seconds(case.run, given))
+        if case.beside is not None:
+            beside = min(beside, _seconds(case.beside, given))
+    return _Time(size, run, beside)
+
+
+def _seconds(function: Callable[[Any], object], given: Any) -> float:
+    gc.disable()
+    begun = process_time()
+    try:
+        function(given)
+    except (ZigguratError, ValueError):
+        pass
+    finally:
+        taken = process_time() - begun
+        gc.enable()
+    return taken
 
 
 def growth(case: Case) -> tuple[float, int, float]:
@@ -78,29 +97,38 @@ def growth(case: Case) -> tuple[float, int, float]:
     into the caches: other work on the machine can only make it larger, so the least one counts. What takes the square
     does so in every part.
     """
-    small = _seconds(case, case.least, 3)
+    small = _time(case, case.least, 3)
     size = max(case.least * case.span, case.reach)
-    large = _seconds(case, size, 1)
-    while large < _ENOUGH and 4 * size <= case.most:
+    large = _time(case, size, 1)
+    while large.run < _ENOUGH and 4 * size <= case.most:
         size *= 4
-        large = _seconds(case, size, 1)
-    if large < _ENOUGH:
-        return 1.0, size, large
-    least = _factor(small, large, size / case.least)
+        large = _time(case, size, 1)
+    if large.run < _ENOUGH / 4:
+        return 1.0, size, large.run
+    least = _factor(small, large)
     for number in range(1, _TRIES):
-        if least <= FACTOR or large > _LONG or (number > 1 and least > 2 * FACTOR):
+        if least <= FACTOR or large.run > _LONG or (number > 1 and least > 2 * FACTOR):
             break
-        if number == 2 and 4 * size <= case.most and large < _LONG / 16:
+        if number == 2 and 4 * size <= case.most and large.run < _LONG / 16:
             size *= 4
         elif number > 2:  # what fits into the caches
             size = max(size // 4, case.reach, case.least * case.span)
-        times = max(1 + number, min(20, int(_REPEATED / large)))
-        small = min(small, _seconds(case, case.least, 10))
-        large = _seconds(case, size, times)
-        upper = _factor(_seconds(case, size // 4, times + 1), large, 4)
-        least = min(least, upper, _factor(small, large, size / case.least))
-    return least, size, large
+        times = max(1 + number, min(20, int(_REPEATED / large.run)))
+        small = _least(small, _time(case, case.least, 10))
+        large = _time(case, size, times)
+        upper = _factor(_time(case, size // 4, times + 1), large)
+        least = min(least, upper, _factor(small, large))
+    return least, size, large.run
 
 
-def _factor(small: float, large: float, span: float) -> float:
-    return float((large / max(small, 1e-6)) ** (math.log(4) / math.log(span)))
+def _least(one: _Time, other: _Time) -> _Time:
+    return _Time(one.size, min(one.run, other.run), min(one.beside, other.beside))
+
+
+def _factor(small: _Time, large: _Time) -> float:
+    """Return the factor for four times the size, without what the caches cost the function beside it."""
+    span = large.size / small.size
+    slower = large.run / max(small.run, 1e-6)
+    if large.beside < math.inf:
+        slower /= max(1.0, large.beside / max(small.beside, 1e-6) / span)
+    return float(slower ** (math.log(4) / math.log(span)))

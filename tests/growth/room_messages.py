@@ -1,5 +1,7 @@
 """The readers, validators, folds and renderers of `messages`, `core` and `stores`."""
 
+import json
+import marshal
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -25,7 +27,7 @@ from ziggurat.messages.delta import (
     refolded,
 )
 from ziggurat.messages.item_codec import items_to_messages, messages_to_items
-from ziggurat.messages.limits import check_size, unique_object
+from ziggurat.messages.limits import check_depth, check_size, unique_object
 from ziggurat.messages.message import Message, user
 from ziggurat.messages.partial_json import partial as partial_json
 from ziggurat.messages.parts import Image, Part, Text, Thinking, ToolCall, ToolResult
@@ -35,17 +37,34 @@ from ziggurat.messages.validation import ValidationPolicy, validate, validate_al
 from ziggurat.stores.session.log import latest, read_session_entry, whole
 
 
-def over(name: str, run: Any, shapes: Iterable[Shape], **limits: int) -> list[Case]:
+def over(name: str, run: Any, shapes: Iterable[Shape], **limits: Any) -> list[Case]:
     """Return a case for each shape of text."""
     return [Case(name, shape.__name__, shape, run, **limits) for shape in shapes]
 
 
+def parse(text: str) -> None:
+    """Read JSON, in linear time."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return
+
+
+def walk(value: Any) -> None:
+    """Visit all of a value, in linear time."""
+    marshal.dumps(value, 2)  # version 2 has no table of what occurs again
+
+
+LARGE: dict[str, Any] = {"least": 16_000, "most": 256_000, "beside": parse}
+"""Sizes of values whose keys are sorted in the way for large ones; they do not fit into the caches of a processor."""
+
+
 def values(name: str, run: Any, shapes: Iterable[Shape] = JSON) -> list[Case]:
-    """Return a case for each shape of JSON as decoded values; more of them do not fit into a processor's caches."""
-    return [Case(name, shape.__name__, value_of(shape), run, most=64_000) for shape in shapes]
+    """Return a case for each shape of JSON as decoded values."""
+    return [Case(name, shape.__name__, value_of(shape), run, **{**LARGE, "beside": walk}) for shape in shapes]
 
 
-def given(name: str, run: Any, makes: dict[str, Make], **limits: int) -> list[Case]:
+def given(name: str, run: Any, makes: dict[str, Make], **limits: Any) -> list[Case]:
     """Return a case for each way to make its input, of a few thousand items if no other limit is given."""
     return [Case(name, shape, make, run, **{"least": 250, "most": 16_000, **limits}) for shape, make in makes.items()]
 
@@ -164,10 +183,11 @@ CASES = [
     *over("messages.canonical.canonical", canonical_arguments, JSON),
     *over("messages.partial_json.partial", partial_json, JSON),
     *over("messages.parts.ToolCall.parsed", lambda text: ToolCall("c", "f", text).parsed(), JSON),
-    *over("messages.parts.ToolCall.canonical", lambda text: ToolCall("c", "f", text).canonical(), JSON),
-    *over("messages.parts.ToolCall.fingerprint", lambda text: ToolCall("c", "f", text).fingerprint(), JSON),
+    *over("messages.parts.ToolCall.canonical", lambda text: ToolCall("c", "f", text).canonical(), JSON, **LARGE),
+    *over("messages.parts.ToolCall.fingerprint", lambda text: ToolCall("c", "f", text).fingerprint(), JSON, **LARGE),
     *over("messages.parts.ToolResult.value", lambda text: ToolResult("c", "f", text).value(), JSON),
     *over("messages.limits.check_size", check_size, JSON[:2]),
+    *over("messages.limits.check_depth", check_depth, (*JSON, *TEXT)),
     *given("messages.limits.unique_object", unique_object, {
         "one key": lambda size: [("k", 1)] * size,
         "the last key again": lambda size: [*((f"k{number}", 1) for number in range(size)), (f"k{size - 1}", 1)],

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tests.growth.measure import Case, Make
-from tests.growth.room_messages import CONVERSATIONS, DELTAS, MESSAGES, given, over
+from tests.growth.room_messages import CONVERSATIONS, DELTAS, MESSAGES, given, over, parse
 from tests.growth.shapes import (
     JSON,
     TEXT,
@@ -14,7 +14,6 @@ from tests.growth.shapes import (
     actions,
     addresses,
     blanks,
-    closed_nest,
     fences,
     labels,
     one_word,
@@ -64,7 +63,7 @@ from ziggurat.models.react.prompt import observation, prompt_of
 CHAT, ANTHROPIC, RESPONSES = DIALECTS["openai"], DIALECTS["anthropic"], DIALECTS["openai"]
 
 FEWER = {"least": 250, "most": 16_000}
-LOOKED_AT = {"least": 4_600, "most": 50_000, "span": 10}
+LOOKED_AT = {"least": 4_600, "most": 50_000, "span": 10, "beside": parse}
 """Sizes of errors up to those of which only the beginning is read; smaller ones may be JSON, which is quicker."""
 
 SECRETS = Secrets(("correct horse", "hunter22"), (r"\bACC-[0-9]{6,10}\b",), True, True, "[REDACTED]")
@@ -308,9 +307,7 @@ CASES = [
     *given("models.openai.message.encode_pictures", encoded(encode_pictures, CHAT), CONVERSATIONS),
     *over("models.openai.calls.is_object", is_object, JSON),
     *given("models.http.sse.EventParser", parsed, SSE, reach=32_000),
-    # a nest is read as JSON up to a depth that depends on the Python, and as text, more slowly, beyond it
-    *over("models.http.failures.failure", lambda text: failure(None, {}, text, CHAT),
-          (*TEXT, *(each for each in JSON if each is not closed_nest)), **LOOKED_AT),
+    *over("models.http.failures.failure", lambda text: failure(None, {}, text, CHAT), (*TEXT, *JSON), **LOOKED_AT),
     *over("models.http.failures.failure_of", lambda text: failure_of({"message": text}, CHAT), TEXT),
     *over("models.http.failures.readable", lambda text: readable(text.encode("utf-8", "replace")), TEXT),
     *over("models.http.failures.redacted", lambda text: redacted(text, "sk-secret"), TEXT),

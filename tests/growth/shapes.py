@@ -13,6 +13,16 @@ def many_keys(size: int) -> str:
     return json.dumps({f"k{number}": {"a": number} for number in range(size // 16)})
 
 
+def keys_in_bad_order(size: int) -> str:
+    """Keys in an order for which a quicksort by the median of the first, the middle and the last takes the square."""
+    number = size // 11
+    order: dict[int, int] = {}
+    for k in range(number // 4):
+        order |= {2 * k: 2 * k, (number - 1) // 2 + k: 2 * k + 1}
+    others = iter(range(2 * (number // 4), number))
+    return json.dumps({f"{order[at] if at in order else next(others):06}": 1 for at in range(number)})
+
+
 def near_names(size: int) -> str:
     return json.dumps({f"cit{number}y": "x" for number in range(size // 16)})
 
@@ -188,9 +198,9 @@ def sums(size: int) -> str:
 Shape = Callable[[int], str]
 
 JSON: Sequence[Shape] = (
-    repeated_keys, many_keys, near_names, nested, closed_nest, shallow_nests, long_string, many_items, many_texts,
-    newlines, escapes, half_escapes, unterminated, quotes, long_number, long_fraction, many_numbers, combining,
-    invisible, surrogates,
+    repeated_keys, many_keys, keys_in_bad_order, near_names, nested, closed_nest, shallow_nests, long_string,
+    many_items, many_texts, newlines, escapes, half_escapes, unterminated, quotes, long_number, long_fraction,
+    many_numbers, combining, invisible, surrogates,
 )  # fmt: skip
 """Texts where JSON is expected."""
 

@@ -115,9 +115,12 @@ def _taken_from_the_front(letters: str) -> None:
 
 
 @pytest.mark.parametrize(("slow", "least"), [(_joined, 4_000), (_found_in_a_list, 250), (_taken_from_the_front, 2_000)])
-def test_a_function_that_takes_the_square_is_found(slow: Callable[[str], object], least: int) -> None:
-    factor, _, _ = growth(Case("it", "letters", lambda size: "é" * size, slow, least, 16 * least, 16 * least))
-    assert factor > FACTOR
+@pytest.mark.parametrize("beside", [None, list])
+def test_a_function_that_takes_the_square_is_found(
+    slow: Callable[[str], object], least: int, beside: Callable[[str], object] | None
+) -> None:
+    case = Case("it", "letters", lambda size: "é" * size, slow, least, 16 * least, 16 * least, beside=beside)
+    assert growth(case)[0] > FACTOR
 
 
 @pytest.mark.parametrize("quick", [len, list, sorted, lambda text: [each for each in text if each in "abc"]])

@@ -1,14 +1,30 @@
 import json
 import time
+from collections.abc import Callable
+from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ziggurat import Agent, tool
-from ziggurat.core.errors import InvalidArguments
+from ziggurat.agents.output import AnswerReader
+from ziggurat.core import codec
+from ziggurat.core.errors import InvalidArguments, ZigguratError
 from ziggurat.messages.canonical import canonical
-from ziggurat.messages.limits import MAX_ARGUMENTS, MAX_CALLS, check_size, unique_object
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.item_codec import messages_to_items
+from ziggurat.messages.limits import MAX_ARGUMENTS, MAX_CALLS, MAX_DEPTH, check_depth, check_size, unique_object
+from ziggurat.messages.message import Message
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.models.anthropic.from_wire import from_wire as from_messages
+from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.models.http.failures import failure
+from ziggurat.models.openai.calls import is_object
+from ziggurat.models.openai.from_wire import from_wire as from_chat
+from ziggurat.models.openai_responses.from_wire import from_wire as from_responses
 from ziggurat.testing import ScriptedModel
+from ziggurat.tools.arguments import MAX_DEPTH as MAX_ARGUMENT_DEPTH
 from ziggurat.tools.arguments import read
 
 
@@ -64,3 +80,88 @@ def test_hostile_keys_and_ids_do_not_hold_up_a_run() -> None:
     run = Agent(ScriptedModel(calls, "done"), tools=[echo]).run_sync("go")
     assert time.process_time() - begun < 5, "it took 20 s and more when each key was compared with all others"
     assert all("k9: given more than once" in told for told in run.observations)
+
+
+def nested(depth: int, inner: str = "1") -> str:
+    return '{"value":' + "[" * (depth - 1) + inner + "]" * (depth - 1) + "}"
+
+
+def depth_of(value: object) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(depth_of, inner), default=0)
+
+
+values = st.recursive(
+    st.text('[]{}"\\a', max_size=6) | st.integers(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text('[]{}"\\', max_size=3), inner, max_size=4),
+)
+
+
+@given(values, st.integers(0, 8), st.booleans())
+def test_the_depth_is_that_of_the_decoded_value(value: object, extra: int, as_bytes: bool) -> None:
+    """Brackets within strings do not count, and those after one another count once."""
+    depth = MAX_DEPTH - 4 + extra
+    text = json.dumps([[[value]] * 3, "[" * 500 + "\\", json.loads("[" * (depth - 1) + "]" * (depth - 1))])
+    if depth_of(json.loads(text)) <= MAX_DEPTH:
+        check_depth(text.encode() if as_bytes else text)
+    else:
+        with pytest.raises(msgspec.DecodeError, match=f"more than {MAX_DEPTH} levels"):
+            check_depth(text.encode() if as_bytes else text)
+
+
+def accepts(read: Callable[[str], object], text: str) -> bool:
+    try:
+        read(text)
+    except (ZigguratError, ValueError):
+        return False
+    return True
+
+
+CHAT = DIALECTS["openai"]
+DECODERS: dict[str, tuple[int, Callable[[str], object]]] = {
+    "output": (MAX_ARGUMENT_DEPTH, AnswerReader.of(dict[str, Any], ScriptedModel("x")).read),
+    "wrapped output": (MAX_ARGUMENT_DEPTH, AnswerReader.of(list[Any], ScriptedModel("x")).read),
+    "parsed arguments": (MAX_DEPTH, lambda text: ToolCall("c", "f", text).parsed()),
+    "an edit": (MAX_DEPTH, canonical),
+    "arguments of a tool": (MAX_ARGUMENT_DEPTH, read),
+    "reply of chat": (MAX_DEPTH, lambda text: from_chat(whole("chat", text), CHAT)),
+    "reply of messages": (MAX_DEPTH, lambda text: from_messages(whole("messages", text), DIALECTS["anthropic"])),
+    "reply of responses": (MAX_DEPTH, lambda text: from_responses(whole("responses", text), CHAT)),
+}
+
+
+def whole(wire: str, extra: str) -> bytes:
+    """Return a reply with a field of its own that is nested as deeply as `extra`, which is an object."""
+    bodies: dict[str, str] = {
+        "chat": '{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}]',
+        "messages": '{"type":"message","content":[{"type":"text","text":"x"}],"stop_reason":"end_turn"',
+        "responses": '{"status":"completed","output":[{"type":"message","id":"m","content":[]}]',
+    }
+    return f"{bodies[wire]},{extra[1:]}".encode()
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_every_decoder_accepts_the_same_depth_on_every_python(name: str) -> None:
+    most, read = DECODERS[name]
+    assert accepts(read, nested(most))
+    for depth in (most + 1, 500, 1_500, 5_000, 150_000):
+        assert not accepts(read, nested(depth)), depth
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 1_500, 5_000])
+def test_what_is_nested_too_deeply_is_handled_as_text(depth: int) -> None:
+    text = nested(depth)
+    assert ToolResult("c", "f", text).value() == text
+    assert ToolCall("c", "f", text).canonical() == text
+    assert not is_object(text)
+    assert failure(None, {}, text, CHAT).args == failure(None, {}, " " + text, CHAT).args
+    items = messages_to_items([Message("assistant", (ToolCall("c", "f", text),))])
+    assert text in str(items)
+
+
+@given(st.permutations(list(range(40))), st.integers(1, 60))
+def test_the_order_of_keys_does_not_matter_at_any_size(order: list[int], length: int) -> None:
+    """Small and large values are sorted in different ways."""
+    made = {f"k{number}": {"b": "é" * length, "a": [1.5, None, {"z": 1, "y": "x" * length}]} for number in order}
+    expected = json.dumps(made, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    assert codec.canonical(made) == expected

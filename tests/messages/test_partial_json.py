@@ -9,7 +9,8 @@ from pydantic_core import from_json
 
 from tests.messages.strategies import json_values
 from ziggurat.core.errors import InvalidArguments
-from ziggurat.messages.partial_json import MAX_DEPTH, partial
+from ziggurat.messages.limits import MAX_DEPTH
+from ziggurat.messages.partial_json import partial
 
 
 @pytest.mark.parametrize(

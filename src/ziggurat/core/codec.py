@@ -23,6 +23,8 @@ SHAPE_VERSION = 1
 """The format version written into every record; readers refuse a newer one."""
 
 _TOO_DEEP = "it is nested too deeply for JSON, or holds itself"
+_MANY_KEYS = 8_192
+"""Bytes of JSON from which on keys are sorted here: for chosen keys, the quicksort of msgspec takes quadratic time."""
 
 
 @runtime_checkable
@@ -85,6 +87,15 @@ def _replaced(plain: object) -> object:
     return [_replaced(each) for each in plain] if isinstance(plain, (list, tuple)) else plain
 
 
+def _sorted(plain: object) -> object:
+    """Return plain data with all keys in order, which msgspec's sort then leaves as it is."""
+    if isinstance(plain, dict):
+        return {key: _sorted(plain[key]) for key in sorted(plain)}
+    if isinstance(plain, list):
+        return [_sorted(each) if isinstance(each, (dict, list)) else each for each in plain]
+    return plain
+
+
 @lru_cache(maxsize=512)
 def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
     return msgspec.json.Decoder(kind, dec_hook=_read)
@@ -118,13 +129,16 @@ def canonical(value: object) -> bytes:
         TypeError: something in it has no JSON form, or it is nested too deeply.
     """
     try:
+        plain = _encoder.encode(value)
+        if len(plain) > _MANY_KEYS:
+            return _encoder.encode(_sorted(msgspec.json.decode(plain)))
         return _sorting_encoder.encode(value)
     except NotImplementedError as error:
         raise TypeError(str(error)) from None
     except RecursionError:
         raise TypeError(_TOO_DEEP) from None
     except UnicodeEncodeError:
-        return msgspec.json.encode(_without_surrogates(value), order="sorted")
+        return _encoder.encode(_sorted(_without_surrogates(value)))
 
 
 def digest(value: object) -> str:

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.visible import escaped_json
-from ziggurat.messages.limits import check_size, unique_object
+from ziggurat.messages.limits import check_depth, check_size, unique_object
 
 
 def canonical(arguments: str, name: str = "a call") -> str:
@@ -26,6 +26,7 @@ def canonical(arguments: str, name: str = "a call") -> str:
     """
     check_size(arguments, f"the arguments of {name}")
     try:
+        check_depth(arguments)
         value = json.loads(
             arguments or "{}", object_pairs_hook=unique_object, parse_constant=_no_number, parse_float=_exact_float
         )

@@ -24,6 +24,7 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, ToolErrorKind
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem, said
+from ziggurat.messages.limits import check_depth
 from ziggurat.messages.message import Message, tool_message
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 
@@ -123,6 +124,7 @@ def _text_of(value: object) -> str:
 def _object_or_text(text: str) -> object:
     """Return arguments as a dict if they are a JSON object, else the text itself."""
     try:
+        check_depth(text)
         return msgspec.json.decode(text, type=dict[str, object])
     except (msgspec.DecodeError, RecursionError):
         return text
@@ -131,6 +133,7 @@ def _object_or_text(text: str) -> object:
 def _value_or_text(text: str) -> object:
     """Return a result as a value if encoding that gives the same text again, else the text itself."""
     try:
+        check_depth(text)
         value: object = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return text

@@ -1,8 +1,12 @@
 """Limits on what a model, a person or a provider may send: they are checked before any work is done."""
 
-__all__ = ["MAX_ARGUMENTS", "MAX_CALLS", "MAX_KEY", "check_size", "unique_object"]
+__all__ = ["MAX_ARGUMENTS", "MAX_CALLS", "MAX_DEPTH", "MAX_KEY", "check_depth", "check_size", "unique_object"]
 
+import re
+from itertools import accumulate
 from typing import Any
+
+import msgspec
 
 from ziggurat.core.errors import InvalidArguments
 
@@ -11,6 +15,9 @@ MAX_ARGUMENTS = 4_000_000
 
 MAX_CALLS = 1_024
 """Tool calls that one reply of a model may make; a model that makes more is asked to make fewer."""
+
+MAX_DEPTH = 200
+"""How many levels deep arrays and objects may be nested. Without it, decoders would accept more on some Pythons."""
 
 MAX_KEY = 60
 """Characters of a key or a name that are shown in an error."""
@@ -26,6 +33,24 @@ def check_size(text: str | bytes, what: str = "the arguments") -> None:
         raise InvalidArguments(
             f"{what} have {len(text):,} characters; at most {MAX_ARGUMENTS:,} are read: send less at a time"
         )
+
+
+_NO_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[^\[\]{}"]+', re.DOTALL)  # strings, and what is between them
+_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
+
+
+def check_depth(text: str | bytes) -> None:
+    """Refuse a JSON text that is nested too deeply to be decoded on every Python; takes linear time.
+
+    Raises:
+        msgspec.DecodeError: arrays and objects are nested more than `MAX_DEPTH` levels deep in it.
+    """
+    text = text if isinstance(text, str) else text.decode("latin-1")  # in UTF-8, brackets are single bytes
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return
+    brackets = _NO_BRACKETS.sub("", text)
+    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > MAX_DEPTH:
+        raise msgspec.DecodeError(f"it is nested more than {MAX_DEPTH} levels deep")
 
 
 def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,14 +1,12 @@
 """A parser for incomplete JSON, such as tool arguments while they are streamed."""
 
-__all__ = ["MAX_DEPTH", "partial"]
+__all__ = ["partial"]
 
 import re
 from typing import Any, NoReturn
 
 from ziggurat.core.errors import InvalidArguments
-
-MAX_DEPTH = 200
-"""The maximum nesting of arrays and objects."""
+from ziggurat.messages.limits import MAX_DEPTH
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -43,7 +41,7 @@ def partial(text: str) -> object:
         The value; None if nothing can be shown yet.
 
     Raises:
-        InvalidArguments: the text is not the beginning of JSON, or nests deeper than `MAX_DEPTH`.
+        InvalidArguments: the text is not the beginning of JSON, or nests deeper than `limits.MAX_DEPTH`.
 
     >>> partial('{"city": "Par')
     {'city': 'Par'}

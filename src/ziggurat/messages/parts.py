@@ -17,8 +17,9 @@ __all__ = [
 import msgspec
 from msgspec import Struct
 
-from ziggurat.core.codec import digest, encode
+from ziggurat.core.codec import canonical, digest, encode
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolErrorKind
+from ziggurat.messages.limits import check_depth
 
 
 class Text(Struct, frozen=True, gc=False, tag="text", tag_field="type"):
@@ -90,6 +91,7 @@ class ToolCall(Struct, frozen=True, gc=False, tag="tool_call", tag_field="type")
             InvalidArguments: they are not a JSON object.
         """
         try:
+            check_depth(self.arguments)
             return msgspec.json.decode(self.arguments or "{}", type=dict[str, object])
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise InvalidArguments(f"the arguments of {self.name} are not a JSON object: {error}") from error
@@ -97,8 +99,8 @@ class ToolCall(Struct, frozen=True, gc=False, tag="tool_call", tag_field="type")
     def canonical(self) -> str:
         """Return the arguments with sorted keys and no spaces, or unchanged if they are not a JSON object."""
         try:
-            return msgspec.json.encode(self.parsed(), order="sorted").decode()
-        except InvalidArguments:
+            return canonical(self.parsed()).decode()
+        except (InvalidArguments, TypeError):  # no object, or nested too deeply
             return self.arguments
 
     def fingerprint(self) -> str:
@@ -137,6 +139,7 @@ class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", tag_field="ty
     def value(self) -> object:
         """Return the content decoded from JSON, or the text itself if it is not JSON."""
         try:
+            check_depth(self.text)
             return msgspec.json.decode(self.text)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return self.text

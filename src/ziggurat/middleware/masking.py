@@ -56,7 +56,9 @@ class Masking:
             value = msgspec.json.decode(text)
             if not isinstance(value, (dict, list, str)):
                 return quick
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        except RecursionError:  # nested too deeply to be searched
+            return self.secrets.replacement
+        except (msgspec.DecodeError, UnicodeError):
             return quick
         changed = self._mask(value, 0)
         return quick if changed is value else encode(changed).decode()

@@ -18,6 +18,7 @@ from ziggurat.core.errors import (
     text_of,
 )
 from ziggurat.messages.checks import problem_in_part
+from ziggurat.messages.limits import MAX_DEPTH
 from ziggurat.messages.parts import Audio, File, Image, Text, ToolCall, ToolResult, mended
 
 MAX_RESULT = 200_000
@@ -30,7 +31,6 @@ _MAX_PARTS = 1_000
 _Part = Text | Image | Audio | File
 _PARTS = (Text, Image, Audio, File)
 _MAX_NODES = 1_000_000
-_MAX_DEPTH = 200
 _MAX_SIZE = 16_000_000
 """Characters and bytes in a returned value before it is encoded; only its beginning is shown anyway."""
 
@@ -136,7 +136,7 @@ def _measure(value: object, call: ToolCall) -> bool:
         else:
             children = _children(node)
             nodes -= len(children)
-        if nodes < 0 or size < 0 or depth > _MAX_DEPTH:
+        if nodes < 0 or size < 0 or depth > MAX_DEPTH:
             raise ToolError(f"{call.name} returned something too large or too deeply nested to be shown")
         sets = sets or isinstance(node, (set, frozenset))
         waiting.extend([(child, depth + 1) for child in children])

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from ziggurat.core.errors import ModelError
+from ziggurat.messages.limits import check_depth
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
@@ -36,6 +37,7 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
         ModelError: the body is an error, or is not a reply (kind ``malformed``).
     """
     try:
+        check_depth(body)
         reply = _reply.decode(body)
         parts, citations = _parts(reply.content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from ziggurat.core.errors import ModelError
+from ziggurat.messages.limits import check_depth
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.models.anthropic.blocks import CALLER, OPAQUE
@@ -82,6 +83,7 @@ def _input(arguments: str) -> Any:
     """Return arguments unchanged if they are an object; otherwise wrapped in one, as the API requires."""
     written = arguments or "{}"
     try:
+        check_depth(written)
         _object.decode(written)
     except (msgspec.DecodeError, RecursionError):
         return {"invalid_arguments": arguments}

@@ -9,6 +9,7 @@ from msgspec import Raw, Struct
 
 from ziggurat.core.errors import ModelError, StreamInterrupted
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages.limits import check_depth
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
@@ -172,6 +173,7 @@ class Reader:
             ModelError: the event reports an error; its `partial` is the message so far.
         """
         try:
+            check_depth(event.data)
             got = _event.decode(event.data)
         except (msgspec.DecodeError, RecursionError) as error:
             return self._odd(event, error)
@@ -349,6 +351,7 @@ class Reader:
         if event.event == "error":
             raise self._with_partial(failure(None, {}, event.data, self._dialect)) from error
         try:
+            check_depth(event.data)
             loose = msgspec.json.decode(event.data, type=_Loose)
         except (msgspec.DecodeError, RecursionError):
             if event.data.strip() not in ("", "[DONE]"):

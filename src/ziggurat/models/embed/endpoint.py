@@ -16,6 +16,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.embedding import Embeddings, EmbedRequest
+from ziggurat.messages.limits import check_depth
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http.client import Headers, Transport
 from ziggurat.models.http.dialect import Dialect, dialect_of
@@ -175,8 +176,9 @@ class HttpEmbedder:
 
             raise failure(reply.status, reply.headers, data, self.dialect, now=ctx.clock.now())
         try:
+            check_depth(data)
             return _answer.decode(data)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ModelError(f"{self.dialect.name} answered no embeddings: {error}", kind="malformed") from None
 
     async def close(self) -> None:

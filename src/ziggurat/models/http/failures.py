@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from ziggurat.core.errors import ContextOverflow, ModelError, ModelErrorKind
+from ziggurat.messages.limits import check_depth
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.headers import duration, retry_after
 
@@ -109,6 +110,7 @@ def failure(
     if isinstance(body, bytes):
         body = body.decode("utf-8", "replace")
     try:
+        check_depth(body)
         said = _said(msgspec.json.decode(body))
     except (msgspec.DecodeError, RecursionError):
         said = _Said(_plain(body))

@@ -14,6 +14,7 @@ from ziggurat.core.facts import NAME, Fact
 from ziggurat.messages.delta import ToolCallDelta
 from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW
+from ziggurat.messages.limits import check_depth
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
 from ziggurat.messages.parts import Text, ToolCall
@@ -81,6 +82,7 @@ class TemplatedModel:
     async def _read(self, spoken: Spoken, request: ModelRequest, ctx: Context) -> ModelResponse:
         model = self.engine.path.stem
         try:
+            check_depth(spoken.text)
             reply = json.loads(spoken.text)
         except ValueError:
             finish = "length" if spoken.finish == "length" else "malformed"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ziggurat.messages.delta import PartDelta, ToolCallDelta
+from ziggurat.messages.limits import check_depth
 from ziggurat.models.brackets import Brackets
 from ziggurat.models.openai.reading import arguments_of
 from ziggurat.models.openai.reasoning import signature_delta
@@ -19,6 +20,7 @@ _LEGACY = -1
 def is_object(arguments: str) -> bool:
     """Return whether arguments are a complete JSON object."""
     try:
+        check_depth(arguments)
         _OBJECT.decode(arguments)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ziggurat.core.codec import canonical
 from ziggurat.messages.delta import ThinkingDelta
 from ziggurat.messages.parts import Thinking
 
@@ -47,7 +48,7 @@ def _detail(detail: dict[str, Any]) -> ThinkingDelta:
         text,
         signature if isinstance(signature, str) else None,
         data if isinstance(data, str) else None,
-        msgspec.json.encode(about, order="sorted").decode(),
+        canonical(about).decode(),
     )
 
 

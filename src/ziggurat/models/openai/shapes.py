@@ -22,6 +22,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
+from ziggurat.messages.limits import check_depth
+
 T = TypeVar("T")
 
 Count = int | float | None
@@ -152,6 +154,7 @@ def read(decoder: "msgspec.json.Decoder[T]", data: bytes | str) -> T:
     Raises:
         ValueError: it is not JSON, or does not have the expected fields.
     """
+    check_depth(data)
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -12,6 +12,7 @@ import msgspec
 
 from ziggurat.core.errors import ModelError, StreamInterrupted
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta, WholePart
+from ziggurat.messages.limits import check_depth
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall
@@ -84,6 +85,7 @@ class Reader:
         if event.event == "error":
             raise failure(None, {}, data, self._dialect)
         try:
+            check_depth(data)
             chunk = _decode(data)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             try:

@@ -42,6 +42,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages.limits import check_depth
 from ziggurat.messages.parts import Thinking
 
 OPAQUE = "responses:"
@@ -139,6 +140,7 @@ def read(decoder: "msgspec.json.Decoder[T]", data: bytes | str) -> T:
     Raises:
         msgspec.DecodeError: it is not JSON, or does not have the expected fields.
     """
+    check_depth(data)
     try:
         return decoder.decode(data)
     except msgspec.ValidationError:

@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 
 from ziggurat.core.errors import ModelError, StreamInterrupted
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta
+from ziggurat.messages.limits import check_depth
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall
 from ziggurat.models.http.dialect import Dialect
@@ -106,6 +107,7 @@ class Reader:
             raise unreadable(self._dialect, self._unread)
         data = event.data
         try:
+            check_depth(data)
             told = _event.decode(data)
             if told.type == _TEXT and told.item_id == self._at and told.content_index == self._place:
                 text = told.delta
@@ -290,6 +292,7 @@ class Reader:
 
 def _whole(call: ToolCall) -> bool:
     try:
+        check_depth(call.arguments)
         return isinstance(msgspec.json.decode(call.arguments), dict)
     except (msgspec.DecodeError, RecursionError):
         return False

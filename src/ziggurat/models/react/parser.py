@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages.limits import check_depth
 from ziggurat.models.brackets import Brackets
 from ziggurat.models.react.labels import ANSWER_LENGTH, COLONS, LONGEST_DRESS, Label, answer_at, label_at, open_marks
 
@@ -234,6 +235,7 @@ class ReactParser:
             return False
         arguments = "".join(self._arguments)
         try:
+            check_depth(arguments)
             msgspec.json.decode(arguments, type=dict[str, object])
         except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
             return self._fail(f"The arguments of {self._name} are not a JSON object: {error}")

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.codec import encode
 from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.limits import check_depth
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ToolSpec
 from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
@@ -156,6 +157,7 @@ def observation(result: ToolResult, longest: int) -> str:
 
 def _is_json(text: str) -> bool:
     try:
+        check_depth(text)
         msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return False
